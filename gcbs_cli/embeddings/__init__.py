@@ -1,0 +1,17 @@
+"""Opens paired embeddings (one file a format), checks them, and reads them as canonical unit rows."""
+
+from gcbs_cli.embeddings.arrays import from_array
+from gcbs_cli.embeddings.canonical import dot_pairs, dot_rows, sum_by_halving
+from gcbs_cli.embeddings.source import EmbeddingSource, check_pair
+from gcbs_cli.embeddings.unit_rows import UnitRows, read_unit_rows
+
+__all__ = [
+    "EmbeddingSource",
+    "UnitRows",
+    "check_pair",
+    "dot_pairs",
+    "dot_rows",
+    "from_array",
+    "read_unit_rows",
+    "sum_by_halving",
+]

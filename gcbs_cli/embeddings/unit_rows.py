@@ -1,0 +1,130 @@
+"""Reads one side of the pairs into canonical unit rows, block by block, with its fingerprint and row checks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from gcbs_cli.embeddings.normalise import UNIT_TOLERANCE, unit_rows_into
+from gcbs_cli.embeddings.source import RAW_DTYPES, EmbeddingSource
+from gcbs_cli.errors import BadInput, GcbsError
+
+BLOCK_BYTES: Final = 64 * 1024 * 1024
+"""Default size of the raw block that is in memory beside the result."""
+
+NAMED_ROWS: Final = 10
+"""How many of the faulty rows a message names."""
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """One side of the pairs, ready for products.
+
+    values: (rows, dim) float32, C-contiguous, unit rows. fingerprint: "xxh3:" and 32 hex digits over the element type,
+    the shape and the raw rows, the same in every file format. dtype: the element type of the source.
+    """
+
+    values: NDArray[np.float32]
+    fingerprint: str
+    name: str
+    paths: tuple[str, ...]
+    dtype: str
+    rows: int
+    dim: int
+
+
+@dataclass
+class RowList:
+    """A count of faulty rows and the first of them."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, mask: NDArray[np.bool_], start: int) -> None:
+        """Add the rows of a block whose first row is `start` and where `mask` is true."""
+        found = np.flatnonzero(mask)
+        self.count += len(found)
+        self.first += [start + int(row) for row in found[: NAMED_ROWS - len(self.first)]]
+
+    def __str__(self) -> str:
+        """Say "3 rows (numbers 5, 17, 40, from 0)", or name the first ten of them."""
+        rows = ", ".join(str(row) for row in self.first)
+        if self.count == 1:
+            return f"1 row (number {rows}, counted from 0)"
+        prefix = "numbers" if self.count <= NAMED_ROWS else f"the first {NAMED_ROWS}:"
+        return f"{self.count:,} rows ({prefix} {rows}, counted from 0)"
+
+
+def read_unit_rows(
+    source: EmbeddingSource,
+    *,
+    normalize: bool = True,
+    block_bytes: int = BLOCK_BYTES,
+    on_progress: Callable[[int], None] | None = None,
+) -> UnitRows:
+    """Read every row of `source` as float32 unit rows; the bits do not depend on block size or file format.
+
+    Memory: the result and about one block of `block_bytes`. normalize=False takes the rows as they are, which must
+    have norm 1 within 1e-2. on_progress is given the number of rows of each block that is done. Raises BadInput for
+    rows with NaN or infinity, of zeros, or not of norm 1 (their count and the first ten), and for a file that changed
+    meanwhile; GcbsError when the result does not fit into memory.
+    """
+    values = _allocate(source)
+    digest = xxhash.xxh3_128(f"{source.dtype};{source.rows}x{source.dim};".encode())
+    rows_per_block = max(1, block_bytes // (source.dim * RAW_DTYPES[source.dtype].itemsize))
+    faults = {"non_finite": RowList(), "zero": RowList(), "not_unit": RowList()}
+    done = 0
+    for block in source.blocks(rows_per_block):
+        stop = done + len(block)
+        if stop > source.rows:
+            break
+        digest.update(_little_endian(block))
+        found = unit_rows_into(block, source.dtype, values[done:stop], normalize=normalize)
+        faults["non_finite"].add(found.non_finite, done)
+        faults["zero"].add(found.zero, done)
+        faults["not_unit"].add(found.not_unit & ~normalize, done)
+        if on_progress is not None:
+            on_progress(len(block))
+        done = stop
+        del block  # or it would stay in memory while the next one is read
+    if done != source.rows:
+        raise BadInput(
+            f"{source.name}: found {done:,} rows, expected the {source.rows:,} that it declares; write it again"
+        )
+    _refuse_faults(source, faults)
+    fingerprint = "xxh3:" + digest.hexdigest()
+    return UnitRows(values, fingerprint, source.name, source.paths, source.dtype, source.rows, source.dim)
+
+
+def _allocate(source: EmbeddingSource) -> NDArray[np.float32]:
+    try:
+        return np.empty((source.rows, source.dim), dtype=np.float32)
+    except (MemoryError, ValueError):  # ValueError: more bytes than an address can count
+        gib = source.rows * source.dim * 4 / 2**30
+        raise GcbsError(
+            f"{source.name}: found {source.rows:,} x {source.dim:,} embeddings, which need {gib:,.1f} GiB as float32,"
+            " expected them to fit into memory; use a machine with more memory or fewer rows"
+        ) from None
+
+
+def _little_endian(block: NDArray[Any]) -> NDArray[Any]:
+    """Return the block with the bytes that the fingerprint is defined by (no copy on most machines)."""
+    return block.astype(block.dtype.newbyteorder("<"), copy=False)
+
+
+def _refuse_faults(source: EmbeddingSource, faults: dict[str, RowList]) -> None:
+    """Raise BadInput for the first kind of fault that any row has."""
+    said = {
+        "non_finite": ("with NaN or infinite values", "finite numbers; drop these pairs from both sides"),
+        "zero": ("of zeros alone", "rows with a direction; drop these pairs from both sides"),
+        "not_unit": (f"whose norm is not 1 within {UNIT_TOLERANCE}", "unit rows; leave out --no-normalize"),
+    }
+    for kind, (found, expected) in said.items():
+        rows = faults[kind]
+        if rows.count:
+            place = source.locate(rows.first[0])
+            where = f" (the first is {place})" if place else ""
+            raise BadInput(f"{source.name}: found {rows} {found}{where}, expected {expected}")
