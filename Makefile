@@ -1,0 +1,62 @@
+# Needs python3 (3.11 or newer) and make; everything else goes into .venv.
+#   make demo    plan and report on the sample data
+#   make test    lint, types and the whole test suite
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST_FLAGS ?= -n auto
+SAMPLE := sample_data/x.npy sample_data/y.npy
+
+# The interpreter to build .venv with; `make PYTHON=python3.12 ...` names another.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: $(VENV)/installed
+	@mkdir -p demo
+	$(BIN)/gcbs plan $(SAMPLE) -o demo/perm.npy --force
+	$(BIN)/gcbs report $(SAMPLE) -p demo/perm.npy
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) demo
+
+# The stamps below are written last, so that an install which was cut short is done again.
+$(VENV)/created:
+	@test -n "$(PYTHON)" || { echo "gcbs needs Python 3.11 or newer; python3 here is $$(python3 --version 2>&1)" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gcbs needs Python 3.11 or newer; $(PYTHON) here is $$("$(PYTHON)" --version 2>&1)" >&2; exit 1; }
+	@echo "Making $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear $(VENV) || { echo "'$(PYTHON) -m venv' failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@touch $@
+
+# torch comes first, by its pin alone: a range would let another release in.
+# No build isolation: the build backend is pinned in constraints.txt like the rest.
+$(VENV)/installed: pyproject.toml constraints.txt $(VENV)/created
+	@echo "Installing gcbs and what it needs into $(VENV); the first time takes some minutes"
+	@$(PIP_INSTALL) "$$(grep '^torch==' constraints.txt)"
+	@$(PIP_INSTALL) hatchling editables
+	@$(PIP_INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	@echo "Installing the tools of the tests into $(VENV)"
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[test,metis]'
+	@touch $@
