@@ -1,0 +1,166 @@
+"""The manifest beside a permutation: what it was made from and how, `PERM.manifest.json`."""
+
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import numpy as np
+import pydantic_core
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.plan_file.atomic import write_atomically
+from gcbs_cli.plan_file.permutation import permutation_hash
+
+SCHEMA = "gcbs.manifest"
+SCHEMA_VERSION = "1.0"
+_MAJOR = int(SCHEMA_VERSION.split(".")[0])
+# Far beyond a plan of 100,000 shards; a larger file is something else and is not read.
+_MAX_BYTES = 1 << 28
+
+
+class _Record(BaseModel):
+    """Frozen; fields that a newer minor version adds are kept."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="allow", allow_inf_nan=False, populate_by_name=True, serialize_by_alias=True
+    )
+
+
+class InputRecord(_Record):
+    """One side of the pairs: where it was read from and what it was."""
+
+    paths: list[str]
+    name: str
+    rows: NonNegativeInt
+    dim: NonNegativeInt
+    dtype: str
+    fingerprint: str
+
+
+class InputsRecord(_Record):
+    """Both sides; a file that holds both appears twice, with the name of its column."""
+
+    x: InputRecord
+    y: InputRecord
+
+
+class QuantileRecord(_Record):
+    """How the threshold was found. `interval` is that of the achieved quantile."""
+
+    method: str
+    requested: float | None = None
+    per_row: int | None = None
+    threshold: float | None = None
+    achieved: float | None = None
+    interval: tuple[float, float] | None = None
+    sampled_rows: int | None = None
+    sampled_columns: int | None = None
+
+
+class GraphRecord(_Record):
+    """`isolated`: rows without an edge; `max_degree`: edges of the row that has most."""
+
+    edges: NonNegativeInt
+    isolated: NonNegativeInt
+    max_degree: NonNegativeInt
+
+
+class ManifestEntry(_Record):
+    """One permutation: its hash, its inputs, the settings and what came of them. Timings are seconds."""
+
+    tool_version: str
+    command: list[str]
+    created: str
+    inputs: InputsRecord
+    rows: PositiveInt
+    batch_size: PositiveInt
+    method: str
+    permutation_hash: str
+    method_settings: dict[str, Any] = {}
+    temperature: float | None = None
+    seed: int | None = None
+    quantile: QuantileRecord | None = None
+    graph: GraphRecord | None = None
+    bandwidth: dict[str, float | None] = {}
+    profile: dict[str, float | None] = {}
+    in_batch_edge_share: dict[str, float | None] = {}
+    device: str = "cpu"
+    timings: dict[str, float] = {}
+    libraries: dict[str, str] = {}
+    drop_last: bool = False
+    normalize: bool = True
+
+
+class Manifest(_Record):
+    """The file: one entry, or two while a permutation is being replaced by another."""
+
+    schema_name: Literal["gcbs.manifest"] = Field(default="gcbs.manifest", alias="schema")
+    schema_version: str = SCHEMA_VERSION
+    entries: list[ManifestEntry]
+
+
+def manifest_path(perm_path: Path) -> Path:
+    """`perm.npy` → `perm.npy.manifest.json`."""
+    return perm_path.with_name(perm_path.name + ".manifest.json")
+
+
+def read_manifest(perm_path: Path) -> Manifest | None:
+    """The manifest of the permutation at `perm_path`; None when there is no such file.
+
+    Raises BadInput when it is damaged, is no manifest, or comes from a newer major version of the schema.
+    """
+    path = manifest_path(perm_path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) > _MAX_BYTES:
+        raise BadInput(f"{path}: is no gcbs manifest: larger than {_MAX_BYTES >> 20} MiB")
+    return parse_manifest(data, str(path))
+
+
+def parse_manifest(data: bytes, source: str) -> Manifest:
+    """The manifest in `data`; `source` names it in the errors, which are BadInput."""
+    try:
+        content = pydantic_core.from_json(data)
+    except ValueError as error:
+        raise BadInput(f"{source}: is no JSON, or damaged: {error}") from error
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise BadInput(f'{source}: is no gcbs manifest: "schema" is not {SCHEMA!r}')
+    _check_version(content.get("schema_version"), source)
+    try:
+        return Manifest.model_validate(content)
+    except ValidationError as error:
+        _raise_first(error, source)
+
+
+def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
+    """Write the manifest of `perm_path` whole or not at all; raises GcbsError when the disk does not take it."""
+    text = Manifest(entries=entries).model_dump_json(indent=2) + "\n"
+    write_atomically(manifest_path(perm_path), lambda file: file.write(text.encode()))
+
+
+def entry_for(manifest: Manifest, perm: NDArray[np.int64]) -> ManifestEntry | None:
+    """The entry of this very permutation, by hash; None when the manifest has none."""
+    wanted = permutation_hash(perm)
+    return next((entry for entry in manifest.entries if entry.permutation_hash == wanted), None)
+
+
+def _check_version(version: object, source: str) -> None:
+    major = version.split(".")[0] if isinstance(version, str) else ""
+    if not (major.isascii() and major.isdigit() and len(major) < 10):
+        raise BadInput(f'{source}: is no gcbs manifest: "schema_version" is {str(version)[:40]!r}')
+    if int(major) > _MAJOR:
+        raise BadInput(
+            f"{source}: written by a newer gcbs (manifest schema {version}; this one reads {_MAJOR}.x); upgrade gcbs"
+        )
+
+
+def _raise_first(error: ValidationError, source: str) -> NoReturn:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    raise BadInput(f"{source}: is damaged: {place}: {first['msg']}") from error

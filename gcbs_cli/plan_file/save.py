@@ -1,0 +1,144 @@
+"""Save a permutation together with its manifest, so that a kill at any moment leaves a pair that matches."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput, GcbsError
+from gcbs_cli.plan_file.atomic import check_writable, write_atomically
+from gcbs_cli.plan_file.manifest import ManifestEntry, manifest_path, read_manifest, write_manifest
+from gcbs_cli.plan_file.permutation import (
+    check_suffix,
+    permutation_hash,
+    read_permutation,
+    verify_permutation,
+    write_permutation,
+)
+
+_LOCK_SECONDS = 60.0
+_LOCK_RETRY_SECONDS = 0.02
+
+
+def check_plan_output(path: Path | str, force: bool) -> None:
+    """Say before any work whether a plan can be saved at `path`: its format, the permutation and its manifest.
+
+    Raises BadInput. Without `force` a file that lies in the manifest's place and is none is refused as well; a
+    manifest whose permutation is gone is replaced.
+    """
+    if str(path) == "-":
+        return
+    path = Path(path)
+    check_suffix(path)
+    check_writable(path, force)
+    check_writable(manifest_path(path), force=True)
+    if not force:
+        try:
+            read_manifest(path)
+        except BadInput as error:
+            raise BadInput(f"{error}; use --force to replace it") from error
+
+
+def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry, *, batch_size: int) -> None:
+    """Save `perm` and its manifest entry at `path`; `-` writes the lines to stdout and no manifest.
+
+    While the permutation is replaced the manifest holds both entries, the new one and that of the old permutation,
+    so whichever a kill leaves behind has its entry. Two saves at once to one folder wait for each other.
+    Raises BadInput when `perm` is no permutation or is not the one `entry` describes, and GcbsError when the disk
+    does not take it; then what was there before is there again.
+    """
+    verify_permutation(perm, len(perm))
+    if str(path) == "-":
+        write_permutation(path, perm, batch_size)
+        return
+    path = Path(path)
+    check_suffix(path)
+    if permutation_hash(perm) != entry.permutation_hash:
+        raise BadInput(f"{path}: the manifest entry is of another permutation ({entry.permutation_hash})")
+    with _locked(path.parent):
+        previous = _read_bytes(manifest_path(path))
+        try:
+            write_manifest(path, [entry, *_entries_of_current(path, entry)])
+            write_permutation(path, perm, batch_size)
+        except BaseException:
+            _restore_manifest(path, entry, previous)
+            raise
+        # What is on disk is whole already, and every reader picks the entry by its hash.
+        with suppress(GcbsError):
+            write_manifest(path, [entry])
+
+
+def _entries_of_current(path: Path, new: ManifestEntry) -> list[ManifestEntry]:
+    """The entry of the permutation that lies at `path` now, if it is another than the new one."""
+    try:
+        manifest = read_manifest(path)
+    except BadInput:  # the user has asked to replace it
+        return []
+    if manifest is None or not manifest.entries:
+        return []
+    current = _current_hash(path)
+    found = [entry for entry in manifest.entries if entry.permutation_hash == current != new.permutation_hash]
+    return found[:1]
+
+
+def _current_hash(path: Path) -> str | None:
+    try:
+        return permutation_hash(read_permutation(path))
+    except BadInput:
+        return None
+
+
+def _restore_manifest(path: Path, new: ManifestEntry, previous: bytes | None) -> None:
+    """Undo step one, unless the new permutation has arrived already; a manifest with both entries is right too."""
+    if _current_hash(path) == new.permutation_hash:
+        return
+    with suppress(OSError, GcbsError):
+        if previous is None:
+            manifest_path(path).unlink(missing_ok=True)
+        else:
+            write_atomically(manifest_path(path), lambda file: file.write(previous))
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's advisory lock, which the system releases when the process ends and which leaves no file.
+
+    Raises GcbsError when another run holds it for a minute. File systems without locks on folders (NFS) go without:
+    there, two saves at once to one output may leave the manifest of the other one.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # writing says what is wrong with the folder, if anything is
+        yield
+        return
+    try:
+        _lock(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    deadline = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise GcbsError(f"{folder}: another run has been saving a plan here for a minute; try again") from error
+            time.sleep(_LOCK_RETRY_SECONDS)
+        except OSError:
+            return
