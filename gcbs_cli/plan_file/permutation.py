@@ -91,7 +91,8 @@ def verify_permutation(perm: NDArray[Any], rows: int, source: str = "permutation
     twice = np.flatnonzero(counts > 1)
     if twice.size:
         first = ", ".join(map(str, twice[:_NAMED_ROWS].tolist())) + (", …" if twice.size > _NAMED_ROWS else "")
-        raise BadInput(f"{source}: {twice.size} rows appear more than once: {first}; a plan holds each row once")
+        rows_appear = "1 row appears" if twice.size == 1 else f"{twice.size} rows appear"
+        raise BadInput(f"{source}: {rows_appear} more than once: {first}; a plan holds each row once")
     if len(perm) != rows:
         raise wrong_length(source, len(perm), rows)
 

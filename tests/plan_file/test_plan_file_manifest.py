@@ -1,0 +1,116 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.plan_file.manifest import (
+    Manifest,
+    ManifestEntry,
+    entry_for,
+    manifest_path,
+    parse_manifest,
+    read_manifest,
+    write_manifest,
+)
+
+PERM = np.arange(10)[::-1].copy()
+
+
+def test_what_is_written_is_read_back(tmp_path: Path, make_entry) -> None:
+    path = tmp_path / "perm.npy"
+    assert read_manifest(path) is None
+    write_manifest(path, [make_entry(PERM)])
+    assert manifest_path(path) == tmp_path / "perm.npy.manifest.json"
+    manifest = read_manifest(path)
+    assert manifest == Manifest(entries=[make_entry(PERM)])
+    assert entry_for(manifest, PERM) == make_entry(PERM)
+    assert entry_for(manifest, np.arange(10)) is None
+
+
+def test_the_file_is_plain_json(tmp_path: Path, make_entry) -> None:
+    write_manifest(tmp_path / "perm.npy", [make_entry(PERM)])
+    content = json.loads((tmp_path / "perm.npy.manifest.json").read_text())
+    assert content["schema"] == "gcbs.manifest"
+    assert content["schema_version"] == "1.0"
+    (entry,) = content["entries"]
+    assert entry["inputs"]["y"]["fingerprint"] == "xxh3:y"
+    assert entry["quantile"]["interval"] == [0.9985, 0.9993]
+
+
+def test_a_newer_minor_version_is_read_and_its_fields_are_kept(tmp_path: Path, make_entry) -> None:
+    content = Manifest(entries=[make_entry(PERM)]).model_dump()
+    content["schema_version"] = "1.7"
+    content["entries"][0]["colour"] = "blue"
+    content["entries"][0]["graph"]["triangles"] = 7
+    manifest = parse_manifest(json.dumps(content).encode(), "file")
+    write_manifest(tmp_path / "perm.npy", manifest.entries)
+    text = manifest_path(tmp_path / "perm.npy").read_text()
+    assert '"colour": "blue"' in text
+    assert '"triangles": 7' in text
+
+
+def test_a_newer_major_version_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "perm.npy"
+    manifest_path(path).write_text('{"schema": "gcbs.manifest", "schema_version": "2.0", "plans": []}')
+    with pytest.raises(BadInput) as caught:
+        read_manifest(path)
+    expected = "written by a newer gcbs (manifest schema 2.0; this one reads 1.x); upgrade gcbs"
+    assert str(caught.value) == f"{manifest_path(path)}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is no JSON, or damaged"),
+        ('{"schema": "gcbs.man', "is no JSON, or damaged"),
+        ("[" * 100_000, "is no JSON, or damaged"),
+        ("\xff", "is no JSON, or damaged"),
+        ("[]", '"schema" is not'),
+        ('{"schema": "other"}', '"schema" is not'),
+        ('{"schema": "gcbs.manifest"}', "\"schema_version\" is 'None'"),
+        ('{"schema": "gcbs.manifest", "schema_version": 1}', "\"schema_version\" is '1'"),
+        ('{"schema": "gcbs.manifest", "schema_version": "\\u00b2"}', '"schema_version" is'),
+        ('{"schema": "gcbs.manifest", "schema_version": "1.0"}', "is damaged: entries: Field required"),
+        ('{"schema": "gcbs.manifest", "schema_version": "1.0", "entries": [{}]}', "is damaged: entries.0.tool_version"),
+    ],
+)
+def test_a_damaged_manifest_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "perm.npy"
+    manifest_path(path).write_bytes(text.encode("latin-1"))
+    with pytest.raises(BadInput) as caught:
+        read_manifest(path)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f"{manifest_path(path)}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_damaged_value_is_named(make_entry) -> None:
+    content = Manifest(entries=[make_entry(PERM)]).model_dump()
+    for field, value in [("rows", "many"), ("rows", -1), ("batch_size", 0), ("temperature", float("nan"))]:
+        damaged = json.loads(json.dumps(content))
+        damaged["entries"][0][field] = value
+        with pytest.raises(BadInput, match=f"file: is damaged: entries.0.{field}: "):
+            parse_manifest(json.dumps(damaged).encode(), "file")
+
+
+def test_every_truncation_is_refused(make_entry) -> None:
+    data = Manifest(entries=[make_entry(PERM)]).model_dump_json().encode()
+    for length in range(len(data)):
+        with pytest.raises(BadInput):
+            parse_manifest(data[:length], "file")
+
+
+def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
+    manifest_path(tmp_path / "perm.npy").mkdir()
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_manifest(tmp_path / "perm.npy")
+
+
+def test_entries_are_frozen_and_take_numpy_numbers(make_entry) -> None:
+    entry: ManifestEntry = make_entry(PERM, rows=np.int64(10), temperature=np.float32(0.5))
+    assert (entry.rows, entry.temperature) == (10, 0.5)
+    with pytest.raises(ValidationError, match="frozen"):
+        entry.rows = 3  # type: ignore[misc]

@@ -1,0 +1,355 @@
+import io
+import os
+import struct
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gcbs_cli.errors import BadInput, GcbsError
+from gcbs_cli.plan_file import text_format
+from gcbs_cli.plan_file.permutation import (
+    SUFFIXES,
+    check_suffix,
+    permutation_hash,
+    read_permutation,
+    verify_permutation,
+    write_permutation,
+)
+
+PERM = np.array([3, 0, 2, 4, 1], dtype=np.int64)
+permutations = st.integers(1, 300).flatmap(lambda n: st.permutations(range(n)))
+
+
+class Pipe(io.TextIOWrapper):
+    """A stdin or stdout of bytes."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        super().__init__(io.BytesIO(data))
+
+
+def read_text(data: bytes, rows: int | None = None) -> list[int]:
+    return text_format.read(io.BytesIO(data), "perm.txt", rows).tolist()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=permutations, batch_size=st.integers(1, 64))
+def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, order: list[int], batch_size: int) -> None:
+    perm = np.array(order, dtype=np.int64)
+    path = tmp_path / f"perm{suffix}"
+    write_permutation(path, perm, batch_size)
+    back = read_permutation(path, len(perm))
+    assert back.dtype == np.int64
+    assert back.tolist() == order
+    assert back.flags.writeable
+    assert permutation_hash(back) == permutation_hash(perm)
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 23])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(order=permutations, line_end=st.sampled_from(["\n", "\r\n"]), tail=st.sampled_from(["", "\n", "\r\n", "\n\n"]))
+def test_text_in_any_pieces_and_line_ends(
+    monkeypatch: pytest.MonkeyPatch, block: int, order: list[int], line_end: str, tail: str
+) -> None:
+    monkeypatch.setattr(text_format, "_READ_BYTES", block)
+    assert read_text((line_end.join(map(str, order)) + tail).encode()) == order
+
+
+def test_other_tools_read_the_files(tmp_path: Path) -> None:
+    for suffix in SUFFIXES:
+        write_permutation(tmp_path / f"perm{suffix}", PERM, 2)
+    loaded = np.load(tmp_path / "perm.npy", allow_pickle=False)
+    assert (loaded.dtype, loaded.tolist()) == (np.dtype("<i8"), PERM.tolist())
+    table = pq.read_table(tmp_path / "perm.parquet")
+    assert table.schema == pa.schema([("index", pa.int64()), ("batch", pa.int32())])
+    assert table.to_pydict() == {"index": PERM.tolist(), "batch": [0, 0, 1, 1, 2]}
+    assert (tmp_path / "perm.txt").read_text() == "3\n0\n2\n4\n1\n"
+
+
+def test_numpy_writes_what_is_read(tmp_path: Path) -> None:
+    np.save(tmp_path / "perm.npy", PERM)
+    assert read_permutation(tmp_path / "perm.npy").tolist() == PERM.tolist()
+    with (tmp_path / "two.npy").open("wb") as file:
+        np.lib.format.write_array(file, PERM, version=(2, 0))
+    assert read_permutation(tmp_path / "two.npy").tolist() == PERM.tolist()
+
+
+def test_stdout_and_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = Pipe()
+    monkeypatch.setattr(sys, "stdout", out)
+    write_permutation("-", PERM, 2)
+    written = out.buffer.getvalue()
+    assert written == b"3\n0\n2\n4\n1\n"
+    monkeypatch.setattr(sys, "stdin", Pipe(written))
+    assert read_permutation("-", 5).tolist() == PERM.tolist()
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"\r\n\r\n", b"  \n"])
+def test_an_empty_stdin_asks_for_the_command_before(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", Pipe(data))
+    with pytest.raises(BadInput, match=r"^no indices on stdin; did the command before the pipe fail\?$"):
+        read_permutation("-")
+
+
+def test_closed_stdin_and_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(BadInput, match="stdin is closed"):
+        read_permutation("-")
+    with monkeypatch.context() as inner:
+        inner.setattr(sys, "stdout", None)
+        with pytest.raises(GcbsError, match="stdout is closed"):
+            write_permutation("-", PERM, 2)
+
+
+def test_a_reader_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as gone:
+        monkeypatch.setattr(sys, "stdout", gone)
+        with pytest.raises(BrokenPipeError):
+            write_permutation("-", PERM, 2)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_stdout_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        with pytest.raises(GcbsError, match="cannot write to stdout: no space left"):
+            write_permutation("-", PERM, 2)
+
+
+def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    perm = np.arange(40_000)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        time.sleep(0.05)
+        with os.fdopen(reading, "rb") as file:
+            same = file.read() == "".join(f"{i}\n" for i in range(40_000)).encode()
+        os._exit(0 if same else 1)
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        write_permutation("-", perm, 64)
+    monkeypatch.undo()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"1\n2\nx\n", "perm.txt: line 3: expected an index, found 'x'"),
+        (b"1\n\n2\n", "line 2: expected an index, found a blank line"),
+        (b"\n1\n", "line 1: expected an index, found a blank line"),
+        (b"1.5\n", "line 1: expected an index, found '1.5'"),
+        (b"0\n1_0\n", "line 2: expected an index, found '1_0'"),
+        (b"0\n1 2\n", "line 2: expected an index, found '1 2'"),
+        (b"0\n9223372036854775808\n", "line 2: expected an index, found '9223372036854775808'"),
+        (b"\xff\xfe0\x00\n", r"line 1: expected an index, found '\\\\xff\\\\xfe0"),
+        (b"7" * 5000, "line 1: expected an index, found '7{40}' and more"),
+        (b"\x00" * 100_000, "line 1: expected an index, found .* and more"),
+        (b" " * 100_000, "line 1: expected an index, found a blank line"),
+        (b"", "perm.txt: holds no indices"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, data: bytes, says: str) -> None:
+    path = tmp_path / "perm.txt"
+    path.write_bytes(data)
+    with pytest.raises(BadInput, match=says) as caught:
+        read_permutation(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_line_after_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_format, "_READ_BYTES", 5)
+    with pytest.raises(BadInput, match="line 5: expected an index, found 'five'"):
+        read_text(b"1\n2\n3\n4\nfive\n6\n")
+    with pytest.raises(BadInput, match="line 3: expected an index, found a blank line"):
+        read_text(b"1\n2\n\n\n\n\n\n\n3\n")
+
+
+def test_text_that_never_ends_is_not_read_to_its_end() -> None:
+    class Endless(io.RawIOBase):
+        def read(self, size: int = -1) -> bytes:
+            return b"1\n" * (size // 2)
+
+    with pytest.raises(BadInput, match="more than 10 indices, but the data has 10 rows"):
+        text_format.read(Endless(), "stdin", 10)  # type: ignore[arg-type]
+
+
+def npy_header(text: str, magic: bytes = b"\x93NUMPY\x01\x00") -> bytes:
+    return magic + struct.pack("<H", len(text)) + text.encode()
+
+
+HEADER = "{'descr': '<i8', 'fortran_order': False, 'shape': (%s), }\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is empty"),
+        (b"not numpy at all", "not a .npy file, or damaged"),
+        (b"\x93NUMPY\x01\x00", "not a .npy file, or damaged"),
+        (npy_header("{'descr': "), "not a .npy file, or damaged"),
+        (npy_header("((((" * 900), "not a .npy file, or damaged"),
+        (npy_header(HEADER % "5,", b"\x93NUMPY\x03\x00"), "version 3.0"),
+        (npy_header(HEADER % "1000000000000,"), "truncated: .* expected 8,000,000,000"),
+        (npy_header(HEADER % "-1,"), "expected a 1-D array, got shape"),
+        (npy_header(HEADER % "") + b"\0" * 8, "expected a 1-D array, got shape \\(\\)"),
+        (npy_header(HEADER % "1,") + b"\0" * 7, "truncated"),
+        (npy_header(HEADER % "1,") + b"\0" * 9, "longer than its header says"),
+    ],
+)
+def test_a_damaged_npy_is_named(tmp_path: Path, data: bytes, says: str) -> None:
+    path = tmp_path / "perm.npy"
+    path.write_bytes(data)
+    with pytest.raises(BadInput, match=says) as caught:
+        read_permutation(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("array", "says"),
+    [
+        (PERM.astype(np.int32), "expected int64, got int32"),
+        (PERM.astype(">i8"), "expected int64, got >i8"),
+        (PERM.astype(np.uint64), "expected int64, got uint64"),
+        (PERM.astype(np.float64), "expected int64, got float64"),
+        (np.array([{"a": 1}], dtype=object), "expected int64, got object"),
+        (PERM[None], r"expected a 1-D array, got shape \(1, 5\)"),
+    ],
+    ids=["int32", "big-endian", "uint64", "float64", "pickled objects", "2-D"],
+)
+def test_another_dtype_or_shape_is_refused(tmp_path: Path, array: np.ndarray, says: str) -> None:
+    np.save(tmp_path / "perm.npy", array)
+    with pytest.raises(BadInput, match=says):
+        read_permutation(tmp_path / "perm.npy")
+
+
+def test_every_truncation_is_refused(tmp_path: Path) -> None:
+    for suffix in (".npy", ".parquet"):
+        path = tmp_path / f"perm{suffix}"
+        write_permutation(path, PERM, 2)
+        whole = path.read_bytes()
+        for length in range(len(whole)):
+            path.write_bytes(whole[:length])
+            with pytest.raises(BadInput):
+                read_permutation(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"rows": [0, 1]}, "expected one column named index, found the columns rows"),
+        ({"index": pa.array([0, 1], pa.int32())}, "expected column index of int64, got int32"),
+        ({"index": pa.array([0, None], pa.int64())}, "column index has 1 nulls"),
+        ({"index": pa.array([None, None])}, "expected column index of int64, got null"),
+        ({"index": pa.array([[0], [1]])}, "expected column index of int64, got list"),
+        ({"index": pa.array(["a", "b"]).dictionary_encode()}, "expected column index of int64, got dictionary"),
+    ],
+    ids=["no index", "int32", "nulls", "null type", "lists", "dictionary"],
+)
+def test_a_parquet_file_without_an_index_column(tmp_path: Path, table: dict[str, object], says: str) -> None:
+    pq.write_table(pa.table(table), tmp_path / "perm.parquet")
+    with pytest.raises(BadInput, match=says):
+        read_permutation(tmp_path / "perm.parquet")
+
+
+def test_a_parquet_file_that_is_none(tmp_path: Path) -> None:
+    for data in (b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"index\n1\n"):
+        (tmp_path / "perm.parquet").write_bytes(data)
+        with pytest.raises(BadInput, match=r"perm\.parquet: not a Parquet file, or damaged"):
+            read_permutation(tmp_path / "perm.parquet")
+
+
+def test_a_parquet_file_of_another_length_is_not_read(tmp_path: Path) -> None:
+    write_permutation(tmp_path / "perm.parquet", PERM, 2)
+    with pytest.raises(BadInput, match="5 indices, but the data has 6 rows"):
+        read_permutation(tmp_path / "perm.parquet", 6)
+
+
+@pytest.mark.parametrize("name", ["perm.csv", "perm", "perm.npz", ".npy"])
+def test_an_unknown_suffix_lists_those_that_exist(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    for attempt in (
+        lambda: check_suffix(path),
+        lambda: read_permutation(path),
+        lambda: write_permutation(path, PERM, 2),
+    ):
+        with pytest.raises(BadInput, match=r"names no permutation format; use .npy, .parquet, .txt, or - for a pipe"):
+            attempt()
+    assert not path.exists()
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"perm\.npy: no such file"):
+        read_permutation(tmp_path / "perm.npy")
+    (tmp_path / "folder.npy").mkdir()
+    os.mkfifo(tmp_path / "fifo.txt")
+    for name in ("folder.npy", "fifo.txt"):
+        with pytest.raises(BadInput, match="is not a regular file"):
+            read_permutation(tmp_path / name)
+    (tmp_path / "loop.npy").symlink_to("loop.npy")
+    with pytest.raises(BadInput, match=r"loop.npy: cannot be read|no such file"):
+        read_permutation(tmp_path / "loop.npy")
+
+
+@pytest.mark.parametrize(
+    ("perm", "rows", "says"),
+    [
+        ([0, 1, 2], 5, "plan: 3 indices, but the data has 5 rows"),
+        ([0, 1, 2], 2, r"plan: 1 index \(2 at position 2\) outside 0..1"),
+        ([0, 7, 9], 3, r"plan: 2 indices \(7 at position 1, 9 at position 2\) outside 0..2"),
+        ([0, -1, 2], 3, r"plan: 1 negative index \(-1 at position 1\)"),
+        ([2, 2, 0], 3, "plan: 1 row appears more than once: 2;"),
+        ([5, 5, 1, 1, 0, 0], 6, "plan: 3 rows appear more than once: 0, 1, 5;"),
+        ([*range(12), *range(12)], 24, "12 rows appear more than once: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …;"),
+        ([], 3, "plan: 0 indices, but the data has 3 rows"),
+    ],
+)
+def test_what_is_no_permutation_is_named(perm: list[int], rows: int, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        verify_permutation(np.array(perm, dtype=np.int64), rows, "plan")
+
+
+def test_other_arrays_are_no_permutations() -> None:
+    for array in (np.array([0.0, 1.0]), np.array([[0, 1]]), np.array([True, False])):
+        with pytest.raises(BadInput, match="expected a 1-D array of integers, got shape"):
+            verify_permutation(array, 2)
+
+
+@given(order=permutations)
+@settings(max_examples=50, deadline=None)
+def test_every_permutation_passes_and_no_damaged_one(order: list[int]) -> None:
+    perm = np.array(order, dtype=np.int64)
+    verify_permutation(perm, len(perm))
+    damaged = perm.copy()
+    damaged[0] = (perm[0] + 1) % len(perm)
+    if len(perm) > 1:
+        with pytest.raises(BadInput, match="more than once"):
+            verify_permutation(damaged, len(perm))
+
+
+def test_reading_verifies_when_the_rows_are_known(tmp_path: Path) -> None:
+    for suffix in SUFFIXES:
+        write_permutation(tmp_path / f"perm{suffix}", np.array([0, 0, 1]), 2)
+        assert read_permutation(tmp_path / f"perm{suffix}").tolist() == [0, 0, 1]
+        with pytest.raises(BadInput, match=f"perm{suffix}: 1 row appears more than once: 0"):
+            read_permutation(tmp_path / f"perm{suffix}", 3)
+
+
+def test_the_hash_is_of_the_order_alone() -> None:
+    assert permutation_hash(PERM) == permutation_hash(PERM.astype(">i8")) == permutation_hash(PERM.astype(np.int32))
+    assert permutation_hash(PERM) != permutation_hash(PERM[::-1])
+    # fixed for all time: the manifests of older plans hold it
+    assert permutation_hash(np.arange(4)) == "xxh3:e9bf57da474242be3e1520d65af7f34a"
