@@ -1,4 +1,6 @@
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,3 +43,19 @@ def build_entry(perm: NDArray[np.int64], **changed: object) -> ManifestEntry:
 @pytest.fixture
 def make_entry() -> MakeEntry:
     return build_entry
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A tmpfs of 64 KiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "gcbs-test", str(folder)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("this user cannot mount a tmpfs")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

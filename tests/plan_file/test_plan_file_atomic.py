@@ -5,7 +5,6 @@ import resource
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -93,22 +92,6 @@ def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int
     assert says in message.lower()
     assert "\n" not in message
     assert names(tmp_path) == []
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A tmpfs of 64 KiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "gcbs-test", str(folder)]
-    try:
-        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except FileNotFoundError:
-        mounted = False
-    if not mounted:
-        pytest.skip("this user cannot mount a tmpfs")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_a_disk_that_is_really_full(small_disk: Path) -> None:

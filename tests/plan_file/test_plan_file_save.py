@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,6 +122,20 @@ def test_a_failure_leaves_the_old_pair_or_the_new_one(
         assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == files
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".txt"])
+def test_a_disk_that_is_really_full(small_disk: Path, make_entry, suffix: str) -> None:
+    path = small_disk / f"perm{suffix}"
+    larger = np.random.default_rng(1).permutation(50_000)
+    with pytest.raises(GcbsError, match="no space left on the disk"):
+        save_plan(path, larger, make_entry(larger), batch_size=4)
+    assert names(small_disk) == []
+    save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+    files = {name: (small_disk / name).read_bytes() for name in names(small_disk)}
+    with pytest.raises(GcbsError, match="no space left on the disk"):
+        save_plan(path, larger, make_entry(larger), batch_size=4)
+    assert {name: (small_disk / name).read_bytes() for name in names(small_disk)} == files
+
+
 def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(
     tmp_path: Path, make_entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +194,28 @@ def test_a_save_waits_for_another_one_and_says_so_in_the_end(
     os.close(descriptor)
     save_plan(tmp_path / "perm.npy", order(0), make_entry(order(0)), batch_size=4)
     assert_whole(tmp_path / "perm.npy")
+
+
+def test_a_save_does_not_come_between_the_steps_of_another(
+    tmp_path: Path, make_entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "perm.npy"
+    first_has_written, second_is_done = threading.Event(), threading.Event()
+
+    def pause_after_the_first(*arguments: object) -> None:
+        write_permutation(*arguments)  # type: ignore[arg-type]
+        if not first_has_written.is_set():
+            first_has_written.set()
+            second_is_done.wait(0.3)
+
+    monkeypatch.setattr(save, "write_permutation", pause_after_the_first)
+    first = threading.Thread(target=save_plan, args=(path, order(0), make_entry(order(0))), kwargs={"batch_size": 4})
+    first.start()
+    assert first_has_written.wait(10)
+    save_plan(path, order(1), make_entry(order(1)), batch_size=4)
+    second_is_done.set()
+    first.join()
+    assert_whole(path)
 
 
 def test_without_locks_it_saves_all_the_same(tmp_path: Path, make_entry, monkeypatch: pytest.MonkeyPatch) -> None:
