@@ -1,0 +1,141 @@
+"""What a device must be able to do with one tile of X Yᵀ, and which device is meant by a name."""
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput
+
+FLOAT32_UNIT_ROUNDOFF = 2.0**-24
+
+Array = Any
+"""An array of the backend's own kind: a numpy array or a torch tensor."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of one tile: local row and column (int64) and value (float32), in row-major order."""
+
+    rows: NDArray[np.int64]
+    cols: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
+class Backend(Protocol):
+    """Tile operations on one device. A pass calls them from `workers` threads, each thread on its own tile."""
+
+    name: str
+    workers: int
+
+    def load(self, rows: NDArray[np.float32]) -> Array:
+        """(N, d) float32 unit rows, put where products are made."""
+        ...
+
+    def running(self) -> AbstractContextManager[None]:
+        """Held while tiles run: one BLAS thread a worker, so that a tile's bits do not depend on their number."""
+        ...
+
+    def product(self, x: Array, y: Array, rows: slice, cols: slice) -> Array:
+        """(r, c) float32 tile x[rows] · y[cols]ᵀ. Valid until the same thread asks for the next one."""
+        ...
+
+    def error(self, dim: int) -> float:
+        """A proven bound on |product − exact| for unit rows of `dim` coordinates."""
+        ...
+
+    def above(self, tile: Array, threshold: float | NDArray[np.float32]) -> Entries:
+        """Entries greater than a number, or than an array that broadcasts against the tile: (r, 1) or (1, c)."""
+        ...
+
+    def take(self, tile: Array, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
+        """(n,) the tile's values at these places."""
+        ...
+
+    def remove(self, tile: Array, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
+        """Put −inf at these places of the tile."""
+        ...
+
+    def log_sums(
+        self, tile: Array, inverse_temperature: float, *, columns: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,) where asked."""
+        ...
+
+    def row_threshold(self, tile: Array, rank: int) -> NDArray[np.float32]:
+        """(r,) the value of the given rank (1 is the largest) in each row of the tile."""
+        ...
+
+
+def float32_error(dim: int) -> float:
+    """Bound on the rounding of a float32 dot product of unit rows, in any order of summation.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, section 3.1: |error| <= γ_d Σ|x_i y_i|, and the sum is at
+    most ‖x‖‖y‖, which for float32 unit rows is at most 1 + 2⁻²². Fused multiply-adds only make it smaller.
+    """
+    growth = (dim + 2) * FLOAT32_UNIT_ROUNDOFF
+    return growth / (1.0 - growth) * (1.0 + 2.0**-20)
+
+
+def available_cpus() -> int:
+    """Threads that this process may use: its affinity, its cgroup's quota and OMP_NUM_THREADS, whichever is least."""
+    cpus = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)
+    cpus = min([cpus, *_cgroup_quota(), *_requested_threads()])
+    return max(1, int(cpus))
+
+
+def _cgroup_quota() -> Iterator[float]:
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as file:
+            quota, period = file.read().split()[:2]
+        if quota != "max":
+            yield int(quota) / int(period)
+    except (OSError, ValueError):
+        return
+
+
+def _requested_threads() -> Iterator[float]:
+    text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if text.isdigit() and int(text) > 0:
+        yield float(text)
+
+
+def choose_backend(device: str) -> Backend:
+    """The backend for `auto`, `cpu`, `cuda` or `cuda:i`.
+
+    Raises BadInput for an unknown name and for a GPU that is not there.
+    """
+    if device == "auto":
+        device = "cuda" if _nvidia_driver_present() and _cuda_device_count() > 0 else "cpu"
+    if device == "cpu":
+        from gcbs_cli.similarity.numpy_backend import NumpyBackend
+
+        return NumpyBackend()
+    if device == "cuda" or (device.startswith("cuda:") and device[5:].isdigit()):
+        return _cuda_backend(device)
+    raise BadInput(f"--device {device}: expected auto, cpu, cuda or cuda:INDEX")
+
+
+def _cuda_backend(device: str) -> Backend:
+    count = _cuda_device_count()
+    index = int(device[5:]) if ":" in device else 0
+    if index >= count:
+        raise BadInput(f"--device {device}: PyTorch sees {count} CUDA devices here; use --device cpu or auto")
+    from gcbs_cli.similarity.torch_backend import TorchBackend
+
+    return TorchBackend(f"cuda:{index}")
+
+
+def _nvidia_driver_present() -> bool:
+    """Whether a driver is loaded: looking costs nothing, importing torch to ask it costs a second."""
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg") or os.name == "nt"
+
+
+def _cuda_device_count() -> int:
+    import torch
+
+    return torch.cuda.device_count()

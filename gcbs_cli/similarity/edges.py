@@ -1,0 +1,76 @@
+"""One pass over X Yᵀ to the entries at or above a threshold."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.similarity.canonical_values import UnitPair, settle
+from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+
+
+@dataclass(frozen=True)
+class Exceedances:
+    """The entries s_ij >= threshold, the diagonal included: row, column (int32) and value (float64).
+
+    A value is canonical where it lies near the threshold, and the device's float32 product elsewhere.
+    """
+
+    threshold: float
+    rows: NDArray[np.int32]
+    cols: NDArray[np.int32]
+    values: NDArray[np.float64]
+
+    def above(self) -> "Exceedances":
+        """Only the entries strictly above the threshold: those that make an edge."""
+        keep = self.values > self.threshold
+        return Exceedances(self.threshold, self.rows[keep], self.cols[keep], self.values[keep])
+
+
+def below(threshold: float, error: float) -> float:
+    """A float32 number below every fast product of an entry that is truly at or above the threshold."""
+    return float(np.nextafter(np.float32(threshold - error), np.float32(-np.inf)))
+
+
+def exceedances_of_tile(
+    backend: Backend, product: object, tile: Tile, pair: UnitPair, threshold: float
+) -> Exceedances:
+    """The entries of one tile at or above the threshold, those near it decided canonically."""
+    error = backend.error(pair.dim)
+    found = backend.above(product, below(threshold, error))
+    rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
+    values = settle(pair, rows, cols, found.values, threshold, error)
+    keep = values >= threshold
+    return Exceedances(threshold, rows[keep].astype(np.int32), cols[keep].astype(np.int32), values[keep])
+
+
+def join(parts: list[Exceedances], threshold: float) -> Exceedances:
+    """All parts one after the other."""
+    return Exceedances(
+        threshold,
+        np.concatenate([part.rows for part in parts] or [np.empty(0, np.int32)]),
+        np.concatenate([part.cols for part in parts] or [np.empty(0, np.int32)]),
+        np.concatenate([part.values for part in parts] or [np.empty(0, np.float64)]),
+    )
+
+
+def find_exceedances(
+    pair: UnitPair,
+    threshold: float,
+    backend: Backend,
+    *,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+) -> Exceedances:
+    """Every entry s_ij >= threshold of X Yᵀ, the same whatever the device and the size of the tiles.
+
+    Memory: 16 bytes an entry found, and the scratch of the tiles.
+    """
+    x, y = backend.load(pair.x), backend.load(pair.y)
+
+    def work(tile: Tile) -> Exceedances:
+        return exceedances_of_tile(backend, backend.product(x, y, tile.rows, tile.cols), tile, pair, threshold)
+
+    tiles = cut(pair.rows, pair.rows, tile_rows)
+    return join([found for _, found in run_tiles(backend, tiles, work, progress)], threshold)

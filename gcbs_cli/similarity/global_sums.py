@@ -1,0 +1,240 @@
+"""One pass over X Yᵀ to everything a report needs of all N² pairs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.similarity.backend import Array, Backend, Entries
+from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
+from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, join
+from gcbs_cli.similarity.hardest import HardestCollector, likely_thresholds
+from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, pairs_of
+from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+
+LogSums = NDArray[np.float64]
+"""(T, N): for each temperature and row, log Σ exp(s / temperature)."""
+
+
+@dataclass(frozen=True)
+class SideSums:
+    """What the rows of one side see of all keys.
+
+    log_sums: (T, N) over all keys; masked_log_sums: (T, N) without suspected false negatives; hardest: (N, K) float32,
+    the largest similarities to keys that are not the row's own positive, falling, −inf where there are fewer than K.
+    """
+
+    log_sums: LogSums
+    masked_log_sums: LogSums
+    hardest: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class GlobalSums:
+    """Both directions of X Yᵀ, its entries at or above the threshold, and the suspected pairs among them."""
+
+    x: SideSums
+    y: SideSums
+    exceedances: Exceedances
+    suspects: SuspectPairs
+
+
+@dataclass(frozen=True)
+class _TileSums:
+    rows: list[NDArray[np.float64]]
+    cols: list[NDArray[np.float64]]
+    found: Exceedances
+    masked: NDArray[np.bool_]
+    hard_rows: Entries
+    hard_cols: Entries
+
+
+def global_sums(
+    pair: UnitPair,
+    temperatures: Sequence[float],
+    threshold: float,
+    rule: SuspectRule,
+    hardest: int,
+    backend: Backend,
+    *,
+    seed: int = 0,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+) -> GlobalSums:
+    """Sums, hardest negatives and exceedances of both directions in one pass; float32 products, float64 sums.
+
+    `hardest`: K, how many of each row's hardest negatives are kept. Memory: the exceedances, about 3·K candidates a row
+    and direction, and the scratch of the tiles.
+    """
+    x, y = backend.load(pair.x), backend.load(pair.y)
+    row_limits = likely_thresholds(pair.x, pair.y, hardest, backend, seed)[:, None]
+    col_limits = likely_thresholds(pair.y, pair.x, hardest, backend, seed + 1)[None, :]
+    error = backend.error(pair.dim)
+
+    def work(tile: Tile) -> _TileSums:
+        product = backend.product(x, y, tile.rows, tile.cols)
+        found = exceedances_of_tile(backend, product, tile, pair, threshold)
+        masked = rule.meets(pair, found, error)
+        hard_rows = _others(backend.above(product, row_limits[tile.rows]), tile)
+        hard_cols = _others(backend.above(product, col_limits[:, tile.cols]), tile)
+        backend.remove(product, found.rows[masked] - tile.rows.start, found.cols[masked] - tile.cols.start)
+        sums = [backend.log_sums(product, 1.0 / temperature, columns=True) for temperature in temperatures]
+        return _TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
+
+    unmasked = np.full((2, len(temperatures), pair.rows), -np.inf)
+    collectors = HardestCollector(pair.x, pair.y, hardest), HardestCollector(pair.y, pair.x, hardest)
+    parts: list[Exceedances] = []
+    masks: list[NDArray[np.bool_]] = []
+    for tile, sums in run_tiles(backend, cut(pair.rows, pair.rows, tile_rows), work, progress):
+        for number in range(len(temperatures)):
+            _add(unmasked[0, number, tile.rows], sums.rows[number])
+            _add(unmasked[1, number, tile.cols], sums.cols[number])
+        collectors[0].add(sums.hard_rows.rows, sums.hard_rows.values)
+        collectors[1].add(sums.hard_cols.cols, sums.hard_cols.values)
+        parts.append(sums.found)
+        masks.append(sums.masked)
+    found, masked = join(parts, threshold), np.concatenate(masks)
+    return _assemble(pair, temperatures, rule, unmasked, collectors, found, masked)
+
+
+def _add(total: NDArray[np.float64], more: NDArray[np.float64]) -> None:
+    np.logaddexp(total, more, out=total)
+
+
+def _others(found: Entries, tile: Tile) -> Entries:
+    """Entries with the indices of the whole matrix, own positives left out."""
+    rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
+    apart = rows != cols
+    return Entries(rows[apart], cols[apart], found.values[apart])
+
+
+def _assemble(
+    pair: UnitPair,
+    temperatures: Sequence[float],
+    rule: SuspectRule,
+    unmasked: NDArray[np.float64],
+    collectors: tuple[HardestCollector, HardestCollector],
+    found: Exceedances,
+    masked: NDArray[np.bool_],
+) -> GlobalSums:
+    """Put the removed entries back for the plain sums, and take their partners out of the masked ones."""
+    rows, cols, values = found.rows[masked], found.cols[masked], found.values[masked]
+    suspects = pairs_of(rows, cols, pair.rows)
+    other_rows, other_cols = _partners(rows, cols, suspects, pair.rows)
+    other_values = canonical_values(pair, other_rows, other_cols)
+    sides = []
+    for side, (own, partner) in enumerate(((rows, other_rows), (cols, other_cols))):
+        scaled = [1.0 / temperature for temperature in temperatures]
+        plain = np.stack([add_entries(unmasked[side, n], own, values * s) for n, s in enumerate(scaled)])
+        without = np.stack(
+            [
+                _without_entries(unmasked[side, n], partner, other_values * s, rule.diagonal * s)
+                for n, s in enumerate(scaled)
+            ]
+        )
+        sides.append(SideSums(plain, without, collectors[side].finish()))
+    return GlobalSums(sides[0], sides[1], found, suspects)
+
+
+def _partners(
+    rows: NDArray[np.int32], cols: NDArray[np.int32], suspects: SuspectPairs, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Directed entries of suspected pairs that were not suspicious by their own value, so still in the sums."""
+    all_rows, all_cols = suspects.both_ways()
+    wanted = all_rows.astype(np.int64) * count + all_cols
+    missing = np.setdiff1d(wanted, rows.astype(np.int64) * count + cols, assume_unique=True)
+    return np.divmod(missing, count)
+
+
+def add_entries(
+    log_sums: NDArray[np.float64], rows: NDArray[np.integer], exponents: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(N,) log(e^log_sums + Σ e^exponents of that row)."""
+    shift = log_sums.copy()
+    np.maximum.at(shift, rows, exponents)
+    shift = np.where(np.isfinite(shift), shift, 0.0)
+    added = np.bincount(rows, np.exp(exponents - shift[rows]), minlength=len(log_sums))
+    with np.errstate(divide="ignore"):
+        return shift + np.log(np.exp(log_sums - shift) + added)
+
+
+def _without_entries(
+    log_sums: NDArray[np.float64],
+    rows: NDArray[np.integer],
+    exponents: NDArray[np.float64],
+    least: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """(N,) log(e^log_sums − Σ e^exponents of that row), never below `least`, the positive that always stays."""
+    taken = np.bincount(rows, np.exp(exponents - log_sums[rows]), minlength=len(log_sums))
+    with np.errstate(divide="ignore"):
+        remaining = np.log1p(-np.minimum(taken, 1.0))
+    return np.maximum(log_sums + remaining, least)
+
+
+def self_sums(
+    side: NDArray[np.float32],
+    temperatures: Sequence[float],
+    suspects: SuspectPairs,
+    hardest: int,
+    backend: Backend,
+    *,
+    seed: int = 0,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+) -> SideSums:
+    """The same sums over S Sᵀ without its diagonal, for losses in which a view meets the views of its own side."""
+    count = len(side)
+    loaded = backend.load(side)
+    limits = likely_thresholds(side, side, hardest, backend, seed)[:, None]
+    lookup = _SuspectLookup(suspects, count)
+
+    def work(tile: Tile) -> tuple[list[NDArray[np.float64]], Entries, Entries]:
+        product = backend.product(loaded, loaded, tile.rows, tile.cols)
+        hard = _others(backend.above(product, limits[tile.rows]), tile)
+        masked = _remove_own(backend, product, tile, lookup)
+        sums = [backend.log_sums(product, 1.0 / temperature, columns=False)[0] for temperature in temperatures]
+        return sums, hard, masked
+
+    unmasked = np.full((len(temperatures), count), -np.inf)
+    collector = HardestCollector(side, side, hardest)
+    removed: list[Entries] = []
+    for tile, (sums, hard, masked) in run_tiles(backend, cut(count, count, tile_rows), work, progress):
+        for number, part in enumerate(sums):
+            _add(unmasked[number, tile.rows], part)
+        collector.add(hard.rows, hard.values)
+        removed.append(masked)
+    rows = np.concatenate([entries.rows for entries in removed])
+    values = np.concatenate([entries.values for entries in removed]).astype(np.float64)
+    plain = np.stack([add_entries(unmasked[n], rows, values / t) for n, t in enumerate(temperatures)])
+    return SideSums(plain, unmasked, collector.finish())
+
+
+class _SuspectLookup:
+    """Suspected pairs as a CSR, to find those of a tile."""
+
+    def __init__(self, suspects: SuspectPairs, count: int) -> None:
+        rows, cols = suspects.both_ways()
+        order = np.argsort(rows, kind="stable")
+        self._rows, self._cols = rows[order], cols[order]
+        self._starts = np.searchsorted(self._rows, np.arange(count + 1))
+
+    def of(self, tile: Tile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and column, within the tile, of every suspected entry."""
+        part = slice(self._starts[tile.rows.start], self._starts[tile.rows.stop])
+        rows, cols = self._rows[part].astype(np.int64), self._cols[part].astype(np.int64)
+        inside = (cols >= tile.cols.start) & (cols < tile.cols.stop)
+        return rows[inside] - tile.rows.start, cols[inside] - tile.cols.start
+
+
+def _remove_own(backend: Backend, product: Array, tile: Tile, lookup: _SuspectLookup) -> Entries:
+    """Take the diagonal and the suspected entries out of the tile; returns the latter with their row in the matrix."""
+    rows, cols = lookup.of(tile)
+    values = backend.take(product, rows, cols)
+    own = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
+    backend.remove(
+        product,
+        np.concatenate([rows, own - tile.rows.start]),
+        np.concatenate([cols, own - tile.cols.start]),
+    )
+    return Entries(rows + tile.rows.start, cols, values)

@@ -1,0 +1,58 @@
+"""Suspected false negatives: pairs of rows so alike that calling one a negative of the other is probably wrong."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.similarity.canonical_values import UnitPair, settle
+from gcbs_cli.similarity.edges import Exceedances
+
+
+@dataclass(frozen=True)
+class SuspectRule:
+    """A pair {i, j} is suspected when s_ij or s_ji is at least t and at least margin · s_ii or margin · s_jj.
+
+    `diagonal`: (N,) canonical s_ii.
+    """
+
+    margin: float
+    diagonal: NDArray[np.float64]
+
+    def meets(self, pair: UnitPair, found: Exceedances, error: float) -> NDArray[np.bool_]:
+        """(n,) which of the entries at or above t make their pair suspected, decided canonically near the margin."""
+        limit = self.margin * np.minimum(self.diagonal[found.rows], self.diagonal[found.cols])
+        rows, cols = found.rows.astype(np.int64), found.cols.astype(np.int64)
+        values = settle(pair, rows, cols, found.values, limit, error)
+        return (values >= limit) & (found.rows != found.cols)
+
+
+@dataclass(frozen=True)
+class SuspectPairs:
+    """Unordered pairs of rows, each once: (P,) lower and (P,) higher index, int32, sorted."""
+
+    lower: NDArray[np.int32]
+    higher: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def both_ways(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Every pair as (i, j) and as (j, i)."""
+        return np.concatenate([self.lower, self.higher]), np.concatenate([self.higher, self.lower])
+
+    def in_batches(self, batch_of_row: NDArray[np.int64]) -> "SuspectPairs":
+        """Only the pairs whose two rows share a batch."""
+        together = batch_of_row[self.lower] == batch_of_row[self.higher]
+        return SuspectPairs(self.lower[together], self.higher[together])
+
+    def rows(self) -> int:
+        """How many rows are in at least one of the pairs."""
+        return len(np.unique(np.concatenate([self.lower, self.higher])))
+
+
+def pairs_of(rows: NDArray[np.int32], cols: NDArray[np.int32], count: int) -> SuspectPairs:
+    """The unordered pairs among directed ones; `count`: N."""
+    keys = np.unique(np.minimum(rows, cols).astype(np.int64) * count + np.maximum(rows, cols))
+    lower, higher = np.divmod(keys, max(count, 1))
+    return SuspectPairs(lower.astype(np.int32), higher.astype(np.int32))

@@ -1,0 +1,75 @@
+"""Tiles on any torch device: the reference for GPU code, tested on the CPU."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gcbs_cli.similarity.backend import Array, Entries, float32_error
+
+
+class TorchBackend:
+    """float32 products without TF32; what comes back to the host is as small as the answer."""
+
+    workers = 1
+
+    def __init__(self, device: str) -> None:
+        self.name = device
+        self._device = torch.device(device)
+
+    def load(self, rows: NDArray[np.float32]) -> Array:
+        return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    def product(self, x: Array, y: Array, rows: slice, cols: slice) -> torch.Tensor:
+        return x[rows] @ y[cols].T
+
+    def error(self, dim: int) -> float:
+        return float32_error(dim)
+
+    def above(self, tile: torch.Tensor, threshold: float | NDArray[np.float32]) -> Entries:
+        limit = torch.as_tensor(threshold, dtype=torch.float32, device=self._device)
+        flat = torch.nonzero((tile > limit).reshape(-1)).reshape(-1)
+        values = tile.reshape(-1)[flat]
+        rows, cols = np.divmod(_to_numpy(flat), tile.shape[1])
+        return Entries(rows, cols, _to_numpy(values))
+
+    def take(self, tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
+        return cast(NDArray[np.float32], _to_numpy(tile[self._places(rows, cols)]))
+
+    def remove(self, tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
+        tile[self._places(rows, cols)] = -torch.inf
+
+    def _places(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.from_numpy(rows).to(self._device), torch.from_numpy(cols).to(self._device)
+
+    def log_sums(
+        self, tile: torch.Tensor, inverse_temperature: float, *, columns: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        rows = _shifted_log_sums(tile, inverse_temperature, 1)
+        return rows, _shifted_log_sums(tile, inverse_temperature, 0) if columns else None
+
+    def row_threshold(self, tile: torch.Tensor, rank: int) -> NDArray[np.float32]:
+        return _to_numpy(torch.topk(tile, rank, dim=1).values[:, -1])
+
+
+def _shifted_log_sums(tile: torch.Tensor, inverse_temperature: float, axis: int) -> NDArray[np.float64]:
+    largest = tile.amax(dim=axis, keepdim=True)
+    shift = torch.where(torch.isfinite(largest), largest, torch.zeros_like(largest))
+    sums = ((tile - shift) * inverse_temperature).exp().sum(dim=axis, dtype=torch.float64).log()
+    return _to_numpy(sums + inverse_temperature * shift.reshape(-1).double())
+
+
+def _to_numpy(tensor: torch.Tensor) -> Array:
+    return tensor.cpu().numpy()
