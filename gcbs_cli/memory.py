@@ -1,0 +1,65 @@
+"""How much memory this process may still take, and sizes as people write them."""
+
+import re
+from pathlib import Path
+
+from gcbs_cli.errors import BadInput
+
+SHARE_TO_USE = 0.8
+"""Of the memory that is free now, how much a plan may take when nothing is asked."""
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
+
+
+def parse_size(text: str, option: str) -> int:
+    """Bytes from 1500000, 512M, 4GiB or 4g (powers of two). Raises BadInput that names the option."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise BadInput(f"{option} {text}: expected a size such as 800M or 4G")
+    return int(float(match.group(1)) * _UNITS[match.group(2).lower()])
+
+
+def show_size(size: float) -> str:
+    """A number of bytes for people: 1.5 GiB."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def available_memory() -> int:
+    """Bytes that may still be taken: the machine's free memory, the cgroup's and the address space limit's rest."""
+    return max(0, min([_free_on_machine(), *_left_in_cgroup(), *_left_of_address_space()]))
+
+
+def _free_on_machine() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return 8 * 2**30
+
+
+def _left_in_cgroup() -> list[int]:
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        return [] if limit == "max" else [int(limit) - used]
+    except (OSError, ValueError):
+        return []
+
+
+def _left_of_address_space() -> list[int]:
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return []
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return [limit - pages * resource.getpagesize()]
+    except (ImportError, OSError, ValueError):
+        return []

@@ -1,0 +1,190 @@
+"""From unit rows to a permutation: the steps of `gcbs plan`, without files."""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.graph.measures import OrderMeasures, measure_order
+from gcbs_cli.memory import SHARE_TO_USE, available_memory, show_size
+from gcbs_cli.planners import PlannerInput, planner_named
+from gcbs_cli.planners.random_order import plan_random
+from gcbs_cli.progress import Stopwatch, Watcher
+from gcbs_cli.settings import GraphSettings, PlanSettings
+from gcbs_cli.similarity.backend import Backend, choose_backend
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.edges import find_exceedances
+from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod, draw_sample, estimate_quantile
+from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, tile_rows_for
+
+BYTES_PER_EDGE = 72
+"""Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
+TRIAL_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Where edges begin: t, and where it was estimated, the estimate."""
+
+    value: float
+    estimate: QuantileEstimate | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the pass will find and need: directed entries above t, bytes at the peak, seconds of products."""
+
+    entries: int
+    memory: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class GraphFigures:
+    """The graph and what the order made of it; `achieved_quantile` is the exact share of entries at or below t."""
+
+    edges: int
+    isolated: int
+    max_degree: int
+    achieved_quantile: float
+    identity: OrderMeasures
+    random: OrderMeasures
+    plan: OrderMeasures
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A permutation (N,) int64 and how it came about. `seconds`: time by step."""
+
+    perm: NDArray[np.int64]
+    settings: PlanSettings
+    device: str
+    threshold: Threshold | None
+    figures: GraphFigures | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Backend, watcher: Watcher) -> Threshold:
+    """t by the settings: given, or the quantile estimated."""
+    quantile = graph.requested_quantile(pair.rows)
+    if quantile is None:
+        assert graph.threshold is not None
+        return Threshold(graph.threshold, None)
+    method = QuantileMethod(graph.method)
+    estimate = estimate_quantile(
+        pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress
+    )
+    return Threshold(estimate.threshold, estimate)
+
+
+def forecast(pair: UnitPair, threshold: Threshold, settings: PlanSettings, backend: Backend) -> Forecast:
+    """Edges, memory and time of the pass, from a sample and a timed product."""
+    quantile = settings.graph.requested_quantile(pair.rows)
+    share = 1.0 - quantile if quantile is not None else None
+    if share is None:
+        share = draw_sample(pair, 0.999, settings.seed).share_above(threshold.value)
+    entries = round(share * pair.rows**2)
+    embeddings = 2 * pair.rows * pair.dim * 4
+    scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
+    return Forecast(entries, embeddings + scratch + BYTES_PER_EDGE * entries, _pass_seconds(pair, backend))
+
+
+def _pass_seconds(pair: UnitPair, backend: Backend) -> float:
+    """Seconds for all products at the rate of a small one (about a hundredth of a second)."""
+    rows = min(pair.rows, TRIAL_ROWS)
+    x, y = backend.load(pair.x[:rows]), backend.load(pair.y[:rows])
+    part = slice(0, rows)
+    with backend.running():
+        backend.above(backend.product(x, y, part, part), 1.0)
+        began = time.perf_counter()
+        backend.above(backend.product(x, y, part, part), 1.0)
+        seconds = time.perf_counter() - began
+    return seconds * (pair.rows / rows) ** 2 / backend.workers
+
+
+def check_forecast(pair: UnitPair, expected: Forecast, settings: PlanSettings) -> None:
+    """Raises BadInput before any long work when the edges or the memory are more than allowed."""
+    if settings.max_edges is not None and expected.entries > settings.max_edges:
+        raise BadInput(
+            f"--max-edges {settings.max_edges:,}: about {expected.entries:,} entries lie above the threshold; "
+            f"{_fitting(pair, settings.max_edges)}"
+        )
+    limit = settings.max_memory or int(SHARE_TO_USE * available_memory() + 2 * pair.rows * pair.dim * 4)
+    if expected.memory > limit:
+        rest = limit - (expected.memory - BYTES_PER_EDGE * expected.entries)
+        fits = rest // BYTES_PER_EDGE
+        advice = _fitting(pair, fits) if fits > pair.rows else "use fewer rows, or a machine with more memory"
+        raise BadInput(
+            f"--max-memory {show_size(limit)}: the plan would need about {show_size(expected.memory)} "
+            f"({expected.entries:,} entries above the threshold); {advice}"
+        )
+
+
+def _fitting(pair: UnitPair, entries: int) -> str:
+    quantile = 1.0 - entries / pair.rows**2
+    return f"--quantile {np.ceil(quantile * 1e7) / 1e7:.7g} (about {entries / pair.rows:.3g} a row) would fit"
+
+
+def make_plan(pair: UnitPair, settings: PlanSettings, watcher: Watcher | None = None) -> PlanResult:
+    """Threshold, one pass to the edges, CSR, order, measures. The same permutation on every device and block size.
+
+    Raises BadInput where the settings do not fit the data, before any long work.
+    """
+    watcher = watcher or Watcher()
+    settings.check_rows(pair.rows)
+    planner = planner_named(settings.method)
+    clock = Stopwatch(watcher)
+    backend = choose_backend(settings.device)
+    if not planner.needs_graph:
+        with clock.step("order"):
+            perm = planner.plan(PlannerInput(pair.rows, None, settings.batch_size, settings.seed))
+        return PlanResult(perm, settings, backend.name, None, None, clock.seconds)
+    with clock.step("quantile"):
+        threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+        expected = forecast(pair, threshold, settings, backend)
+    watcher.note(describe(expected))
+    check_forecast(pair, expected, settings)
+    with clock.step("edges"):
+        found = find_exceedances(
+            pair, threshold.value, backend, tile_rows=tile_rows(settings, backend), progress=watcher.progress
+        ).above()
+        achieved = 1.0 - len(found.rows) / pair.rows**2
+    with clock.step("graph"):
+        graph = adjacency_from_pairs(pair.rows, found.rows, found.cols)
+        del found
+    with clock.step("order"):
+        perm = planner.plan(PlannerInput(pair.rows, graph, settings.batch_size, settings.seed))
+    with clock.step("measures"):
+        figures = _figures(graph, perm, settings, achieved)
+    return PlanResult(perm, settings, backend.name, threshold, figures, clock.seconds)
+
+
+def tile_rows(settings: PlanSettings, backend: Backend) -> int | None:
+    """Rows a tile: as asked, or what the memory given leaves, or the default."""
+    if settings.tile_rows is not None:
+        return settings.tile_rows
+    return None if settings.max_memory is None else tile_rows_for(settings.max_memory // 8, backend.workers)
+
+
+def describe(expected: Forecast) -> str:
+    """The forecast as one line."""
+    return (
+        f"expecting about {expected.entries:,} entries above the threshold, "
+        f"{show_size(expected.memory)} of memory and {expected.seconds:.1f} s for the pass"
+    )
+
+
+def _figures(graph: Adjacency, perm: NDArray[np.int64], settings: PlanSettings, achieved: float) -> GraphFigures:
+    size, degrees = settings.batch_size, graph.degrees
+    return GraphFigures(
+        edges=graph.edges,
+        isolated=int(np.count_nonzero(degrees == 0)),
+        max_degree=int(degrees.max()),
+        achieved_quantile=achieved,
+        identity=measure_order(graph, np.arange(graph.nodes), size),
+        random=measure_order(graph, plan_random(graph.nodes, settings.seed), size),
+        plan=measure_order(graph, perm, size),
+    )

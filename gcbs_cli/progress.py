@@ -1,0 +1,36 @@
+"""What the work tells whoever watches it; by default nobody does."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Watcher:
+    """Hears of steps, progress and notes. The base class keeps quiet; the command line's prints."""
+
+    def step(self, name: str) -> None:
+        """A step begins."""
+
+    def progress(self, done: int, total: int) -> None:
+        """Entries of X Yᵀ done in this step, and in all."""
+
+    def note(self, text: str) -> None:
+        """Something a person should know, one line."""
+
+
+class Stopwatch:
+    """Seconds by step, in the order in which the steps were made."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.seconds: dict[str, float] = {}
+        self._watcher = watcher
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time the block and tell the watcher that it began."""
+        self._watcher.step(name)
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began

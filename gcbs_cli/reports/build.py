@@ -1,0 +1,370 @@
+"""Build gap reports: one pass over all pairs, then the plan's and the random trials' batches."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
+from gcbs_cli.planning import Threshold, find_threshold
+from gcbs_cli.progress import Stopwatch, Watcher
+from gcbs_cli.reports.in_batch import batch_sums
+from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, LossValues, loss_values, merge_sides, oracle_gap
+from gcbs_cli.reports.representation import alignment, uniformity
+from gcbs_cli.reports.schema import (
+    Bounds,
+    EdgeShare,
+    FalseNegatives,
+    GapFigures,
+    GapReport,
+    GraphPart,
+    LossFigures,
+    MaskedGap,
+    OrderFigures,
+    PositiveProbability,
+    Uniformity,
+)
+from gcbs_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_TEMPERATURE,
+    GraphSettings,
+    check_batch_size,
+    check_temperature,
+)
+from gcbs_cli.similarity.backend import Backend, available_cpus, choose_backend
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
+from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """What a report covers. `fn_margin`: suspected false negatives reach this share of a positive's similarity."""
+
+    batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,)
+    temperatures: Sequence[float] = (DEFAULT_TEMPERATURE,)
+    losses: Sequence[Loss] = (Loss(LossKind.SYMMETRIC),)
+    graph: GraphSettings = GraphSettings()
+    trials: int = 20
+    seed: int = 0
+    fn_margin: float = 0.95
+    drop_last: bool = False
+    device: str = "auto"
+    tile_rows: int | None = None
+
+    def check(self, rows: int) -> None:
+        """Raises BadInput for what does not fit N rows."""
+        for batch_size in self.batch_sizes:
+            check_batch_size(batch_size, rows)
+        for temperature in self.temperatures:
+            check_temperature(temperature)
+        if self.trials < 1:
+            raise BadInput(f"--trials {self.trials}: expected at least 1; random batches are what a plan is held against")
+        if not 0.0 <= self.fn_margin <= 2.0:
+            raise BadInput(f"--fn-margin {self.fn_margin}: expected a share of the positive's similarity, such as 0.95")
+        if self.seed < 0:
+            raise BadInput(f"--seed {self.seed}: expected 0 or more")
+        self.graph.requested_quantile(rows)
+
+
+@dataclass(frozen=True)
+class _OrderFigures:
+    """One order at one batch size and loss: figures by temperature, its measures on the graph, its suspected pairs."""
+
+    values: list[LossValues]
+    measures: OrderMeasures
+    suspects: SuspectPairs
+
+
+@dataclass
+class _Basis:
+    """What all combinations share: the data, the pass over all pairs, the graph, and the order to report on."""
+
+    pair: UnitPair
+    settings: ReportSettings
+    threshold: Threshold
+    sums: GlobalSums
+    graph: Adjacency
+    diagonal: NDArray[np.float64]
+    same_side: tuple[SideSums, SideSums] | None
+    achieved_quantile: float
+    clock: Stopwatch
+    alignment: float = 0.0
+    uniformity: tuple[float, float] = (0.0, 0.0)
+
+
+def make_reports(
+    pair: UnitPair,
+    perm: NDArray[np.int64] | None,
+    settings: ReportSettings,
+    watcher: Watcher | None = None,
+) -> list[GapReport]:
+    """One report for each loss, batch size and temperature, in that order of nesting.
+
+    `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
+    Raises BadInput for settings that do not fit the data.
+    """
+    settings.check(pair.rows)
+    basis = _prepare(pair, settings, watcher or Watcher())
+    reports = []
+    for loss in settings.losses:
+        for batch_size in settings.batch_sizes:
+            reports += _reports_of(basis, perm, loss, batch_size)
+    return reports
+
+
+def _prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> _Basis:
+    clock = Stopwatch(watcher)
+    backend = choose_backend(settings.device)
+    with clock.step("quantile"):
+        threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+    with clock.step("all pairs"):
+        rule = SuspectRule(settings.fn_margin, pair.diagonal())
+        sums = _sums_across(pair, settings, threshold, rule, backend, watcher)
+        same_side = _sums_same_side(pair, settings, sums, backend, watcher)
+    with clock.step("graph"):
+        edges = sums.exceedances.above()
+        graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
+        achieved = 1.0 - len(edges.rows) / pair.rows**2
+    basis = _Basis(pair, settings, threshold, sums, graph, rule.diagonal, same_side, achieved, clock)
+    with clock.step("representation"):
+        basis.alignment = alignment(pair)
+        basis.uniformity = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
+    return basis
+
+
+def _hardest_wanted(pair: UnitPair, settings: ReportSettings) -> int:
+    wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
+    return max(1, min(max(wanted), pair.rows - 1))
+
+
+def _sums_across(
+    pair: UnitPair,
+    settings: ReportSettings,
+    threshold: Threshold,
+    rule: SuspectRule,
+    backend: Backend,
+    watcher: Watcher,
+) -> GlobalSums:
+    return global_sums(
+        pair,
+        settings.temperatures,
+        threshold.value,
+        rule,
+        _hardest_wanted(pair, settings),
+        backend,
+        seed=settings.seed,
+        tile_rows=settings.tile_rows,
+        progress=watcher.progress,
+    )
+
+
+def _sums_same_side(
+    pair: UnitPair, settings: ReportSettings, sums: GlobalSums, backend: Backend, watcher: Watcher
+) -> tuple[SideSums, SideSums] | None:
+    if all(loss.kind is not LossKind.SIMCLR for loss in settings.losses):
+        return None
+    wanted = _hardest_wanted(pair, settings)
+    x, y = (
+        self_sums(
+            side,
+            settings.temperatures,
+            sums.suspects,
+            wanted,
+            backend,
+            seed=settings.seed,
+            tile_rows=settings.tile_rows,
+            progress=watcher.progress,
+        )
+        for side in (pair.x, pair.y)
+    )
+    return x, y
+
+
+def _all_keys(basis: _Basis, loss: Loss) -> list[AllKeys]:
+    """For each temperature, what all keys of this loss sum to."""
+    across = (basis.sums.x, basis.sums.y)
+    own = basis.same_side if loss.kind is LossKind.SIMCLR else None
+    sides = [merge_sides(across[side], own[side] if own else None) for side in loss.sides]
+    return [
+        AllKeys(
+            np.stack([side.log_sums[number] for side in sides]),
+            np.stack([side.masked_log_sums[number] for side in sides]),
+            np.stack([side.hardest for side in sides]),
+            basis.diagonal,
+        )
+        for number in range(len(basis.settings.temperatures))
+    ]
+
+
+def _reports_of(basis: _Basis, perm: NDArray[np.int64] | None, loss: Loss, batch_size: int) -> list[GapReport]:
+    keys = _all_keys(basis, loss)
+    with basis.clock.step("random batches"):
+        random = _random_trials(basis, keys, loss, batch_size)
+    plan = None
+    if perm is not None:
+        with basis.clock.step("planned batches"):
+            plan = _order_figures(basis, keys, loss, batch_size, perm)
+    identity = measure_order(basis.graph, np.arange(basis.pair.rows), batch_size)
+    return [
+        _combine(basis, keys[number], loss, batch_size, number, random, plan, identity)
+        for number in range(len(basis.settings.temperatures))
+    ]
+
+
+def _random_trials(basis: _Basis, keys: list[AllKeys], loss: Loss, batch_size: int) -> list[_OrderFigures]:
+    from threadpoolctl import threadpool_limits
+
+    def trial(number: int) -> _OrderFigures:
+        order = np.random.default_rng([basis.settings.seed, 0x7121A1, number]).permutation(basis.pair.rows)
+        return _order_figures(basis, keys, loss, batch_size, order.astype(np.int64))
+
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
+        return list(pool.map(trial, range(basis.settings.trials)))
+
+
+def _order_figures(
+    basis: _Basis, keys: list[AllKeys], loss: Loss, batch_size: int, perm: NDArray[np.int64]
+) -> _OrderFigures:
+    temperatures = basis.settings.temperatures
+    sums = batch_sums(
+        basis.pair,
+        perm,
+        batch_size,
+        temperatures,
+        basis.sums.suspects,
+        keys=loss.keys,
+        queue_batches=loss.queue_batches,
+    )
+    rows = basis.pair.rows
+    kept = perm[: rows - rows % batch_size] if basis.settings.drop_last else perm
+    return _OrderFigures(
+        [loss_values(loss, keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)],
+        measure_order(basis.graph, perm, batch_size),
+        basis.sums.suspects.in_batches(positions(perm) // batch_size),
+    )
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    """part / whole; None where the whole is nothing but rounding."""
+    return None if abs(whole) < 1e-9 else part / whole
+
+
+def _reduction(plan: float | None, random: float) -> float | None:
+    share = None if plan is None else _ratio(plan, random)
+    return None if share is None else 1.0 - share
+
+
+def _combine(
+    basis: _Basis,
+    keys: AllKeys,
+    loss: Loss,
+    batch_size: int,
+    number: int,
+    trials: list[_OrderFigures],
+    plan: _OrderFigures | None,
+    identity: OrderMeasures,
+) -> GapReport:
+    temperature = basis.settings.temperatures[number]
+    planned = plan.values[number] if plan else None
+    everything = float((keys.log_sums - basis.diagonal / temperature).mean())
+    probability = float(np.exp(basis.diagonal / temperature - keys.log_sums).mean())
+    return GapReport(
+        n=basis.pair.rows,
+        dim=basis.pair.dim,
+        batch_size=batch_size,
+        temperature=temperature,
+        loss_kind=loss.name,
+        loss=LossFigures(
+            global_=planned.global_loss if planned else everything,
+            plan=planned.train_loss if planned else None,
+            random_mean=float(np.mean([trial.values[number].train_loss for trial in trials])),
+            random_std=_deviation([trial.values[number].train_loss for trial in trials]),
+        ),
+        gap=_gap_figures(basis, keys, loss, batch_size, number, trials, planned),
+        bounds=Bounds(
+            translation=planned.translation_bound if planned else None,
+            logsumexp=planned.logsumexp_bound if planned else None,
+        ),
+        positive_probability=PositiveProbability(
+            global_=probability,
+            plan=planned.positive_probability if planned else None,
+            random=float(np.mean([trial.values[number].positive_probability for trial in trials])),
+        ),
+        **_graph_figures(basis, trials, plan, identity),
+        alignment=basis.alignment,
+        uniformity=Uniformity(x=basis.uniformity[0], y=basis.uniformity[1]),
+        mutual_information_bound=log(batch_size) - planned.train_loss if planned else None,
+        timings=dict(basis.clock.seconds),
+    )
+
+
+def _deviation(values: list[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _gap_figures(
+    basis: _Basis,
+    keys: AllKeys,
+    loss: Loss,
+    batch_size: int,
+    number: int,
+    trials: list[_OrderFigures],
+    planned: LossValues | None,
+) -> GapFigures:
+    gaps = [trial.values[number].gap for trial in trials]
+    random = float(np.mean(gaps))
+    masked_random = float(np.mean([trial.values[number].masked_gap for trial in trials]))
+    oracle = oracle_gap(keys, loss.oracle_negatives(basis.pair.rows, batch_size), basis.settings.temperatures[number])
+    gap = planned.gap if planned else None
+    masked = planned.masked_gap if planned else None
+    return GapFigures(
+        plan=gap,
+        random_mean=random,
+        random_std=_deviation(gaps),
+        oracle=oracle,
+        reduction=_reduction(gap, random),
+        closed_share=None if gap is None else _ratio(random - gap, random - oracle),
+        masked=MaskedGap(plan=masked, random_mean=masked_random, reduction=_reduction(masked, masked_random)),
+    )
+
+
+def _graph_figures(
+    basis: _Basis, trials: list[_OrderFigures], plan: _OrderFigures | None, identity: OrderMeasures
+) -> dict[str, GraphPart | OrderFigures | EdgeShare | FalseNegatives]:
+    measures = [trial.measures for trial in trials]
+    shares = [m.in_batch_edge_share for m in measures if m.in_batch_edge_share is not None]
+    degrees = basis.graph.degrees
+    return {
+        "graph": GraphPart(
+            threshold=basis.threshold.value,
+            quantile=basis.achieved_quantile,
+            edges=basis.graph.edges,
+            isolated=int(np.count_nonzero(degrees == 0)),
+            max_degree=int(degrees.max()),
+        ),
+        "bandwidth": OrderFigures(
+            identity=identity.bandwidth,
+            random=float(np.mean([m.bandwidth for m in measures])),
+            plan=plan.measures.bandwidth if plan else None,
+        ),
+        "profile": OrderFigures(
+            identity=identity.profile,
+            random=float(np.mean([m.profile for m in measures])),
+            plan=plan.measures.profile if plan else None,
+        ),
+        "in_batch_edge_share": EdgeShare(
+            random=float(np.mean(shares)) if shares else None,
+            plan=plan.measures.in_batch_edge_share if plan else None,
+        ),
+        "false_negatives": FalseNegatives(
+            suspected_pairs=len(plan.suspects) if plan else None,
+            random=float(np.mean([len(trial.suspects) for trial in trials])),
+            rows=plan.suspects.rows() if plan else None,
+        ),
+    }

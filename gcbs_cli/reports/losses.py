@@ -1,0 +1,151 @@
+"""The losses a report knows, and what each makes of the sums over all keys and over a batch's keys."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.reports.in_batch import BatchSums, KeySet
+from gcbs_cli.similarity.global_sums import SideSums
+
+
+class LossKind(StrEnum):
+    """`infonce`: x→y; `symmetric`: mean of x→y and y→x (CLIP, BSC); `simclr`: NT-Xent over the 2N views."""
+
+    INFONCE = "infonce"
+    SYMMETRIC = "symmetric"
+    SIMCLR = "simclr"
+
+
+class QueueMode(StrEnum):
+    """`moco`: the queue's keys are the only negatives, x→y; `xbm`: the batch's and the queue's."""
+
+    MOCO = "moco"
+    XBM = "xbm"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss with or without a memory queue of the last `queue_batches` batches."""
+
+    kind: LossKind
+    queue_batches: int = 0
+    queue_mode: QueueMode = QueueMode.XBM
+
+    def __post_init__(self) -> None:
+        if self.queue_batches < 0:
+            raise BadInput(f"--queue {self.queue_batches}: expected a number of batches, 0 for none")
+        if self.queue_batches and self.kind is LossKind.SIMCLR:
+            raise BadInput("--queue: a memory queue goes with --loss infonce or symmetric, not with simclr")
+
+    @property
+    def name(self) -> str:
+        """`loss_kind` in the report."""
+        return self.queue_mode.value if self.queue_batches else self.kind.value
+
+    @property
+    def keys(self) -> KeySet:
+        """Which keys a row meets."""
+        if self.queue_batches:
+            return KeySet.QUEUE if self.queue_mode is QueueMode.MOCO else KeySet.BATCH_AND_QUEUE
+        return KeySet.VIEWS if self.kind is LossKind.SIMCLR else KeySet.PAIRS
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Directions over which the loss is a mean: 0 is x→y, 1 is y→x."""
+        one_way = self.kind is LossKind.INFONCE or self.keys is KeySet.QUEUE
+        return (0,) if one_way else (0, 1)
+
+    def keys_in_all(self, rows: int) -> int:
+        """Keys of one row in the global loss."""
+        return 2 * rows - 1 if self.keys is KeySet.VIEWS else rows
+
+    def oracle_negatives(self, rows: int, batch_size: int) -> int:
+        """How many of its hardest negatives a row keeps in the oracle: as many as a full batch shows it."""
+        negatives = {
+            KeySet.PAIRS: batch_size - 1,
+            KeySet.VIEWS: 2 * batch_size - 2,
+            KeySet.QUEUE: batch_size * self.queue_batches,
+            KeySet.BATCH_AND_QUEUE: batch_size * (1 + self.queue_batches) - 1,
+        }[self.keys]
+        return min(negatives, self.keys_in_all(rows) - 1)
+
+
+@dataclass(frozen=True)
+class LossValues:
+    """Means over rows and directions, in nats: losses, their gap, the gap without suspected pairs, and both bounds."""
+
+    global_loss: float
+    train_loss: float
+    gap: float
+    masked_gap: float
+    translation_bound: float
+    logsumexp_bound: float
+    positive_probability: float
+
+
+@dataclass(frozen=True)
+class AllKeys:
+    """Sums over all keys for the sides of a loss, one temperature: (S, N) each; `hardest`: (S, N, K)."""
+
+    log_sums: NDArray[np.float64]
+    masked_log_sums: NDArray[np.float64]
+    hardest: NDArray[np.float32]
+    diagonal: NDArray[np.float64]
+
+    @property
+    def largest(self) -> NDArray[np.float64]:
+        """(S, N) the largest similarity a row has with any key, its own positive included."""
+        if self.hardest.shape[-1] == 0:
+            return np.broadcast_to(self.diagonal, self.log_sums.shape)
+        return np.maximum(self.hardest[:, :, 0], self.diagonal)
+
+
+def merge_sides(across: SideSums, same_side: SideSums | None) -> SideSums:
+    """Keys of the other side, and of the own side where the loss has them, as one set."""
+    if same_side is None:
+        return across
+    width = across.hardest.shape[1]
+    both = np.concatenate([across.hardest, same_side.hardest], axis=1)
+    return SideSums(
+        np.logaddexp(across.log_sums, same_side.log_sums),
+        np.logaddexp(across.masked_log_sums, same_side.masked_log_sums),
+        np.ascontiguousarray(np.sort(both, axis=1)[:, ::-1][:, :width]),
+    )
+
+
+def loss_values(
+    loss: Loss, all_keys: AllKeys, in_batch: BatchSums, number: int, temperature: float, kept: NDArray[np.int64]
+) -> LossValues:
+    """The figures of one order at one temperature; `number`: its place in the sums; `kept`: rows that are counted."""
+    sides = list(loss.sides)
+    total, batch = all_keys.log_sums[:, kept], in_batch.log_sums[sides, number][:, kept]
+    masked = all_keys.masked_log_sums[:, kept] - in_batch.masked_log_sums[sides, number][:, kept]
+    positive = all_keys.diagonal[kept] / temperature
+    keys, seen = loss.keys_in_all(len(all_keys.diagonal)), in_batch.seen[kept]
+    largest = all_keys.largest[:, kept]
+    # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
+    reach = np.maximum(largest - in_batch.least[sides][:, kept], 0.0) / temperature + np.log(keys / seen)
+    excess = np.maximum(largest - in_batch.largest[sides][:, kept], 0.0) / temperature
+    return LossValues(
+        global_loss=float((total - positive).mean()),
+        train_loss=float((batch - positive).mean()),
+        gap=float((total - batch).mean()),
+        masked_gap=float(masked.mean()),
+        translation_bound=float(reach.mean()),
+        logsumexp_bound=float(excess.mean()) + log(keys),
+        positive_probability=float(np.exp(positive - batch).mean()),
+    )
+
+
+def oracle_gap(all_keys: AllKeys, negatives: int, temperature: float) -> float:
+    """The gap if every row saw its own hardest negatives: no partition of the rows reaches it."""
+    hard = all_keys.hardest[:, :, :negatives].astype(np.float64) / temperature
+    positive = np.broadcast_to(all_keys.diagonal / temperature, all_keys.log_sums.shape)
+    largest = np.maximum(positive, hard[:, :, 0]) if negatives else positive
+    with np.errstate(divide="ignore"):
+        seen = largest + np.log(np.exp(positive - largest) + np.exp(hard - largest[..., None]).sum(axis=-1))
+    return float((all_keys.log_sums - seen).mean())

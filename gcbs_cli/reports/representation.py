@@ -1,0 +1,33 @@
+"""Alignment and uniformity of the embeddings themselves (Wang and Isola, ICML 2020)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+MOST_ROWS = 10_000
+SAMPLED_ROWS = 4_096
+ROWS_AT_ONCE = 1_024
+
+
+def alignment(pair: UnitPair) -> float:
+    """Mean ‖x_i − y_i‖² over the positive pairs; 0 when every pair coincides."""
+    total = 0.0
+    for start in range(0, pair.rows, ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        total += float(np.square(pair.x[part].astype(np.float64) - pair.y[part]).sum())
+    return total / pair.rows
+
+
+def uniformity(side: NDArray[np.float32], seed: int) -> float:
+    """log mean exp(−2 ‖u_i − u_j‖²) over i ≠ j; of 4,096 rows drawn at random beyond 10,000 rows."""
+    if len(side) > MOST_ROWS:
+        side = side[np.sort(np.random.default_rng([seed, 0x0F1]).choice(len(side), SAMPLED_ROWS, replace=False))]
+    count, total = len(side), 0.0
+    for start in range(0, count, ROWS_AT_ONCE):
+        products = side[start : start + ROWS_AT_ONCE] @ side.T
+        # ‖u_i − u_j‖² = 2 − 2 u_i·u_j for unit rows, 0 on the diagonal.
+        powers = np.exp(4.0 * np.minimum(products, np.float32(1.0)) - np.float32(4.0))
+        powers[np.arange(len(powers)), start + np.arange(len(powers))] = 0.0
+        total += float(powers.sum(dtype=np.float64))
+    return float(np.log(total / (count * (count - 1))))

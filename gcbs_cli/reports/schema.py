@@ -1,0 +1,123 @@
+"""The report as others read it: `gcbs report --json`, one object for each loss, temperature and batch size.
+
+Losses, gaps and bounds are in nats. What needs a plan is null without one; a ratio 0/0 is null.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True, extra="forbid")
+
+
+class LossFigures(_Part):
+    """L_global, L_train of the plan, and of random batches (mean and standard deviation over the trials)."""
+
+    global_: float = Field(alias="global")
+    plan: float | None
+    random_mean: float
+    random_std: float
+
+
+class MaskedGap(_Part):
+    """The gap with suspected false negatives left out of both sums."""
+
+    plan: float | None
+    random_mean: float
+    reduction: float | None
+
+
+class GapFigures(_Part):
+    """L_global − L_train. `reduction`: 1 − plan / random; `closed_share`: (random − plan) / (random − oracle)."""
+
+    plan: float | None
+    random_mean: float
+    random_std: float
+    oracle: float
+    reduction: float | None
+    closed_share: float | None
+    masked: MaskedGap
+
+
+class Bounds(_Part):
+    """Upper bounds on the plan's gap (DESIGN, definitions)."""
+
+    translation: float | None
+    logsumexp: float | None
+
+
+class PositiveProbability(_Part):
+    """Mean softmax probability of the positive: among all keys, in planned batches, in random ones."""
+
+    global_: float = Field(alias="global")
+    plan: float | None
+    random: float
+
+
+class GraphPart(_Part):
+    """The graph of hard negatives. `quantile`: the achieved share of entries at or below the threshold."""
+
+    threshold: float
+    quantile: float
+    edges: int
+    isolated: int
+    max_degree: int
+
+
+class OrderFigures(_Part):
+    """Bandwidth or profile, in rows, of the input's order, of random orders (mean) and of the plan."""
+
+    identity: float
+    random: float
+    plan: float | None
+
+
+class EdgeShare(_Part):
+    """Share of the graph's edges whose two rows share a batch."""
+
+    random: float | None
+    plan: float | None
+
+
+class FalseNegatives(_Part):
+    """Suspected pairs inside the plan's batches, in random batches (mean), and the rows that the plan's touch."""
+
+    suspected_pairs: int | None
+    random: float
+    rows: int | None
+
+
+class Uniformity(_Part):
+    """log mean exp(−2 ‖u_i − u_j‖²) over pairs of one side."""
+
+    x: float
+    y: float
+
+
+class GapReport(_Part):
+    """One report: a loss, a temperature, a batch size."""
+
+    n: int
+    dim: int
+    batch_size: int
+    temperature: float
+    loss_kind: str
+    loss: LossFigures
+    gap: GapFigures
+    bounds: Bounds
+    positive_probability: PositiveProbability
+    graph: GraphPart
+    bandwidth: OrderFigures
+    profile: OrderFigures
+    in_batch_edge_share: EdgeShare
+    false_negatives: FalseNegatives
+    alignment: float
+    uniformity: Uniformity
+    mutual_information_bound: float | None
+    timings: dict[str, float]
+
+
+class GapReports(_Part):
+    """Several reports: the same data and plan at several losses, temperatures or batch sizes."""
+
+    results: list[GapReport]
