@@ -74,9 +74,7 @@ def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Bac
         assert graph.threshold is not None
         return Threshold(graph.threshold, None)
     method = QuantileMethod(graph.method)
-    estimate = estimate_quantile(
-        pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress
-    )
+    estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
     return Threshold(estimate.threshold, estimate)
 
 

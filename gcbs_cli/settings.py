@@ -1,6 +1,6 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gcbs_cli.errors import BadInput
@@ -51,7 +51,7 @@ class PlanSettings:
     """
 
     batch_size: int = DEFAULT_BATCH_SIZE
-    graph: GraphSettings = GraphSettings()
+    graph: GraphSettings = field(default_factory=GraphSettings)
     method: str = "rcm"
     temperature: float = DEFAULT_TEMPERATURE
     seed: int = 0

@@ -47,9 +47,7 @@ def adjacency_from_pairs(nodes: int, rows: NDArray[np.int32], cols: NDArray[np.i
     from scipy.sparse import coo_array
 
     apart = rows != cols
-    directed = coo_array(
-        (np.ones(int(apart.sum()), np.int8), (rows[apart], cols[apart])), shape=(nodes, nodes)
-    ).tocsr()
+    directed = coo_array((np.ones(int(apart.sum()), np.int8), (rows[apart], cols[apart])), shape=(nodes, nodes)).tocsr()
     directed.sum_duplicates()
     directed.data[:] = 1
     # int8: the sum of both directions is at most 2 and is never read.

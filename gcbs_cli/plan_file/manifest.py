@@ -50,7 +50,7 @@ class QuantileRecord(_Record):
 
     method: str
     requested: float | None = None
-    per_row: int | None = None
+    per_row: float | None = None
     threshold: float | None = None
     achieved: float | None = None
     interval: tuple[float, float] | None = None

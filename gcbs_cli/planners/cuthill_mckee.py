@@ -5,10 +5,10 @@ DESIGN fixes: components in order of their start, the node of least (degree, ind
 neighbours of a node by (degree, index).
 
 A breadth-first search that meets each row's neighbours already sorted by (degree, index) visits nodes in exactly that
-order. Sorting all rows is one transposition of the matrix with its rows taken in (degree, index) order, a counting sort,
-so a hub of any degree costs its degree and no more. All components are searched at once from a virtual root whose
-neighbours are the starts: the search's queue keeps the order within each component, and a stable sort by component puts
-the components one after the other.
+order. Sorting all rows is one transposition of the matrix with its rows taken in (degree, index) order, a counting
+sort, so a hub of any degree costs its degree and no more. All components are searched at once from a virtual root
+whose neighbours are the starts: the search's queue keeps the order within each component, and a stable sort by
+component puts the components one after the other.
 """
 
 import numpy as np
@@ -33,9 +33,7 @@ def plan_cm(graph: Adjacency, start_order: NDArray[np.int64] | None = None) -> N
     return visited[np.argsort(component_rank[visited], kind="stable")].astype(np.int64)
 
 
-def _components(
-    graph: Adjacency, start_order: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _components(graph: Adjacency, start_order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(N,) the rank of each node's component in the order of their starts, and the starts in that order."""
     from scipy.sparse.csgraph import connected_components
 

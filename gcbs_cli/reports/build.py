@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,7 @@ class ReportSettings:
     batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,)
     temperatures: Sequence[float] = (DEFAULT_TEMPERATURE,)
     losses: Sequence[Loss] = (Loss(LossKind.SYMMETRIC),)
-    graph: GraphSettings = GraphSettings()
+    graph: GraphSettings = field(default_factory=GraphSettings)
     trials: int = 20
     seed: int = 0
     fn_margin: float = 0.95
@@ -64,7 +65,9 @@ class ReportSettings:
         for temperature in self.temperatures:
             check_temperature(temperature)
         if self.trials < 1:
-            raise BadInput(f"--trials {self.trials}: expected at least 1; random batches are what a plan is held against")
+            raise BadInput(
+                f"--trials {self.trials}: expected at least 1; random batches are what a plan is held against"
+            )
         if not 0.0 <= self.fn_margin <= 2.0:
             raise BadInput(f"--fn-margin {self.fn_margin}: expected a share of the positive's similarity, such as 0.95")
         if self.seed < 0:
@@ -336,7 +339,7 @@ def _gap_figures(
 
 def _graph_figures(
     basis: _Basis, trials: list[_OrderFigures], plan: _OrderFigures | None, identity: OrderMeasures
-) -> dict[str, GraphPart | OrderFigures | EdgeShare | FalseNegatives]:
+) -> dict[str, Any]:
     measures = [trial.measures for trial in trials]
     shares = [m.in_batch_edge_share for m in measures if m.in_batch_edge_share is not None]
     degrees = basis.graph.degrees

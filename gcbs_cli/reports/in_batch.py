@@ -93,9 +93,7 @@ def _fill(sums: BatchSums, table: _Table, perm: NDArray[np.int64], temperatures:
     for number, temperature in enumerate(temperatures):
         plain = log_sum_exp(table.values, temperature).reshape(-1)
         sums.log_sums[side, number, rows] = plain
-        sums.masked_log_sums[side, number, rows] = (
-            plain if same else log_sum_exp(table.masked, temperature).reshape(-1)
-        )
+        sums.masked_log_sums[side, number, rows] = plain if same else log_sum_exp(table.masked, temperature).reshape(-1)
 
 
 def log_sum_exp(values: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:

@@ -3,17 +3,24 @@
 Losses, gaps and bounds are in nats. What needs a plan is null without one; a ratio 0/0 is null.
 """
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, populate_by_name=True, serialize_by_alias=True, extra="forbid")
+    # `global_` is written and read as `global`, which Python keeps for itself.
+    model_config = ConfigDict(
+        frozen=True,
+        populate_by_name=True,
+        serialize_by_alias=True,
+        extra="forbid",
+        alias_generator=lambda name: name.rstrip("_"),
+    )
 
 
 class LossFigures(_Part):
     """L_global, L_train of the plan, and of random batches (mean and standard deviation over the trials)."""
 
-    global_: float = Field(alias="global")
+    global_: float
     plan: float | None
     random_mean: float
     random_std: float
@@ -49,7 +56,7 @@ class Bounds(_Part):
 class PositiveProbability(_Part):
     """Mean softmax probability of the positive: among all keys, in planned batches, in random ones."""
 
-    global_: float = Field(alias="global")
+    global_: float
     plan: float | None
     random: float
 

@@ -1,6 +1,8 @@
 """Decide entries near a threshold by the canonical float64 dot product, the same on every device and block size."""
 
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +50,7 @@ def settle(
     pair: UnitPair,
     rows: NDArray[np.int64],
     cols: NDArray[np.int64],
-    values: NDArray[np.float32],
+    values: NDArray[np.floating[Any]],
     threshold: float | NDArray[np.float64],
     error: float,
 ) -> NDArray[np.float64]:
@@ -69,9 +71,7 @@ def settle(
     return settled
 
 
-def _double_products(
-    pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _double_products(pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
     """s_ij to float64 rounding, by a BLAS product of the rows and columns that occur."""
     used_rows, row_places = np.unique(rows, return_inverse=True)
     used_cols, col_places = np.unique(cols, return_inverse=True)
@@ -82,16 +82,14 @@ def _double_products(
     order = np.argsort(row_places, kind="stable")
     strip = 512
     bounds = np.searchsorted(row_places[order], np.arange(0, len(used_rows) + strip, strip))
-    for number, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for number, (start, stop) in enumerate(pairwise(bounds)):
         part = order[start:stop]
         left = pair.x[used_rows[number * strip : (number + 1) * strip]].astype(np.float64)
         values[part] = (left @ right)[row_places[part] - number * strip, col_places[part]]
     return values
 
 
-def _distinct_values(
-    pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _distinct_values(pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
     """Canonical values, each pair of distinct contents computed once: equal rows have equal products."""
     row_numbers, first_rows = _contents(pair.x, rows)
     col_numbers, first_cols = _contents(pair.y, cols)

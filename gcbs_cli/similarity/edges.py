@@ -33,9 +33,7 @@ def below(threshold: float, error: float) -> float:
     return float(np.nextafter(np.float32(threshold - error), np.float32(-np.inf)))
 
 
-def exceedances_of_tile(
-    backend: Backend, product: object, tile: Tile, pair: UnitPair, threshold: float
-) -> Exceedances:
+def exceedances_of_tile(backend: Backend, product: object, tile: Tile, pair: UnitPair, threshold: float) -> Exceedances:
     """The entries of one tile at or above the threshold, those near it decided canonically."""
     error = backend.error(pair.dim)
     found = backend.above(product, below(threshold, error))

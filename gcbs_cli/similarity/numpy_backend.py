@@ -42,14 +42,12 @@ class NumpyBackend:
 
     def above(self, tile: NDArray[np.float32], threshold: float | NDArray[np.float32]) -> Entries:
         mask = self._scratch("mask", tile.size, np.bool_).reshape(tile.shape)
-        np.greater(tile, np.float32(threshold) if np.isscalar(threshold) else threshold, out=mask)
+        np.greater(tile, np.asarray(threshold, np.float32), out=mask)
         flat = np.flatnonzero(mask)
         rows, cols = np.divmod(flat, tile.shape[1])
         return Entries(rows, cols, tile.reshape(-1)[flat])
 
-    def take(
-        self, tile: NDArray[np.float32], rows: NDArray[np.int64], cols: NDArray[np.int64]
-    ) -> NDArray[np.float32]:
+    def take(self, tile: NDArray[np.float32], rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
         return tile[rows, cols]
 
     def remove(self, tile: NDArray[np.float32], rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:

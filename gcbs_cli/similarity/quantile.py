@@ -67,7 +67,7 @@ def estimate_quantile(
 ) -> QuantileEstimate:
     """The threshold at quantile q, by the method asked for.
 
-    `sample` reads a seeded sample, `chunks` and `exact` read every entry once or more. Raises BadInput for q outside (0, 1).
+    `sample` reads a seeded sample, `chunks` and `exact` every entry, once or more. Raises BadInput unless 0 < q < 1.
     """
     check_quantile(quantile)
     sample = draw_sample(pair, quantile, seed)

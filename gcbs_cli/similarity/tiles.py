@@ -62,9 +62,7 @@ def run_tiles(
                 progress(done, total)
 
 
-def _in_order(
-    workers: int, tiles: list[Tile], work: Callable[[Tile], Result]
-) -> Iterator[tuple[Tile, Result]]:
+def _in_order(workers: int, tiles: list[Tile], work: Callable[[Tile], Result]) -> Iterator[tuple[Tile, Result]]:
     if workers == 1:
         yield from ((tile, work(tile)) for tile in tiles)
         return

@@ -1,0 +1,55 @@
+"""The `gcbs` program: its commands, and how it ends."""
+
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from gcbs_cli import __version__
+from gcbs_cli.cli.check import check
+from gcbs_cli.cli.plan import plan
+from gcbs_cli.cli.report import report
+
+app = typer.Typer(
+    name="gcbs",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Plan the batches of contrastive training, and say how much of the loss gap a plan closes.",
+    epilog="Example:  gcbs plan x.npy y.npy -o perm.npy  &&  gcbs report x.npy y.npy -p perm.npy",
+)
+app.command()(plan)
+app.command()(report)
+app.command()(check)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"gcbs {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM unwinds like Ctrl-C, so that temporary files go, and ends with the code a shell expects."""
+    raise SystemExit(128 + number)
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,53 @@
+"""Open and read the paired embeddings that a command was given."""
+
+from dataclasses import dataclass
+
+from gcbs_cli.cli.output import Output
+from gcbs_cli.embeddings import EmbeddingSource, UnitRows, open_pair, read_unit_rows
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+SHARDS_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What says where the embeddings are and how to read them."""
+
+    x: str
+    y: str | None
+    x_column: str | None = None
+    y_column: str | None = None
+    dtype: str | None = None
+    normalize: bool = True
+
+    def open(self) -> tuple[EmbeddingSource, EmbeddingSource]:
+        """Open both sides and check their headers. Raises BadInput."""
+        return open_pair(self.x, self.y, x_column=self.x_column, y_column=self.y_column, dtype=self.dtype)
+
+
+@dataclass(frozen=True)
+class ReadPair:
+    """Both sides, read and checked."""
+
+    x: UnitRows
+    y: UnitRows
+
+    @property
+    def unit(self) -> UnitPair:
+        """The unit rows for the numerics."""
+        return UnitPair(self.x.values, self.y.values)
+
+
+def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], options: InputOptions, output: Output) -> ReadPair:
+    """Read both sides as unit rows, and say in which order shards were taken."""
+    for source in sources:
+        _show_order(source, output)
+    x, y = (read_unit_rows(source, normalize=options.normalize) for source in sources)
+    return ReadPair(x, y)
+
+
+def _show_order(source: EmbeddingSource, output: Output) -> None:
+    if len(source.paths) > 1:
+        shown = ", ".join(source.paths[:SHARDS_SHOWN])
+        more = f", … ({len(source.paths)} files)" if len(source.paths) > SHARDS_SHOWN else ""
+        output.note(f"{source.name}: read in this order: {shown}{more}")

@@ -1,0 +1,80 @@
+"""Where each kind of output goes: results to stdout, everything else to stderr, nothing that was not asked for."""
+
+import json
+import os
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+
+class Mode(StrEnum):
+    """Who reads the output: a person, a program, or nobody."""
+
+    HUMAN = "human"
+    JSON = "json"
+    QUIET = "quiet"
+
+
+class Output:
+    """One object for all that a command says.
+
+    `results_to_stderr`: stdout carries data (a permutation), so that a table for people goes to stderr.
+    """
+
+    def __init__(self, mode: Mode, *, results_to_stderr: bool = False) -> None:
+        self.mode = mode
+        self._results_to_stderr = results_to_stderr
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether anybody wants to hear how far the work is."""
+        return self.mode is not Mode.QUIET
+
+    def table(self, table: "RenderableType") -> None:
+        """Show a table or sentence to people; programs and -q do not see it."""
+        if self.mode is Mode.HUMAN:
+            console(stderr=self._results_to_stderr).print(table)
+
+    def result(self, value: Any) -> None:
+        """Print the result as one JSON object on stdout, for --json."""
+        if self.mode is Mode.JSON:
+            sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+    def note(self, text: str) -> None:
+        """Say something that helps but need not be known."""
+        if self.mode is Mode.HUMAN:
+            _say(text)
+
+    def warning(self, text: str) -> None:
+        """Say what may spoil the user's run; said in every mode."""
+        _say(f"warning: {text}")
+
+    def error(self, text: str) -> None:
+        """Say what is wrong; said in every mode."""
+        _say(f"error: {text}")
+
+    def hint(self, text: str) -> None:
+        """Suggest a next step."""
+        if self.mode is Mode.HUMAN:
+            _say(f"hint: {text}")
+
+
+def choose_mode(*, as_json: bool, quiet: bool) -> Mode:
+    """--json wins over -q: its object is what was asked for; -q then silences the rest."""
+    return Mode.JSON if as_json else Mode.QUIET if quiet else Mode.HUMAN
+
+
+def console(*, stderr: bool) -> "Console":
+    """A rich console; 80 columns where there is no terminal, no markup in what users named."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else 80
+    return Console(stderr=stderr, width=width, markup=False, highlight=False, soft_wrap=False)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,116 @@
+"""`gcbs plan`: embeddings in, permutation and manifest out."""
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gcbs_cli.cli import options
+from gcbs_cli.cli.edge import at_the_edge
+from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+
+
+@at_the_edge
+def plan(
+    x: options.XPath,
+    y: options.YPath = None,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The permutation: .npy, .parquet or .txt; - for one index a line on stdout.",
+            rich_help_panel=options.OUTPUT_PANEL,
+        ),
+    ] = "perm.npy",
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", "-k", help="Pairs that see each other in one loss.")
+    ] = DEFAULT_BATCH_SIZE,
+    method: Annotated[
+        str, typer.Option("--method", help="rcm: reverse Cuthill–McKee; cm: the same unreversed; random.")
+    ] = "rcm",
+    temperature: Annotated[
+        float, typer.Option("--temperature", "-t", help="Temperature of the loss, kept for the report.")
+    ] = DEFAULT_TEMPERATURE,
+    drop_last: Annotated[
+        bool, typer.Option("--drop-last", help="The trainer drops the short last batch; changes only what is reported.")
+    ] = False,
+    x_column: options.XColumn = None,
+    y_column: options.YColumn = None,
+    dtype: options.Dtype = None,
+    normalize: options.Normalize = True,
+    quantile: options.Quantile = None,
+    per_row: options.PerRow = None,
+    threshold: options.Threshold = None,
+    quantile_method: options.QuantileMethodOption = options.QuantileMethodChoice.SAMPLE,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    chunk_rows: options.ChunkRows = None,
+    max_memory: options.MaxMemory = None,
+    max_edges: Annotated[
+        int | None,
+        typer.Option(
+            "--max-edges",
+            help="Stop before the pass if more entries would lie above the threshold.",
+            rich_help_panel=options.WORK_PANEL,
+        ),
+    ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(
+            "--report", help="Write the gap report to this .json as well.", rich_help_panel=options.OUTPUT_PANEL
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Estimate threshold, edges, memory and time; write nothing.",
+            rich_help_panel=options.OUTPUT_PANEL,
+        ),
+    ] = False,
+    force: options.Force = False,
+) -> None:
+    """Order the pairs so that consecutive batches hold hard negatives.
+
+    Reads paired embeddings, finds the pairs above a quantile of all similarities, orders them, and writes the
+    permutation with a manifest beside it.
+
+    Examples:
+
+      gcbs plan x.npy y.npy -o perm.npy --batch-size 64
+
+      gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
+    """
+    from gcbs_cli.cli.inputs import InputOptions
+    from gcbs_cli.cli.output import choose_mode
+    from gcbs_cli.cli.planning import PlanCommand
+    from gcbs_cli.memory import parse_size
+    from gcbs_cli.settings import GraphSettings, PlanSettings
+
+    settings = PlanSettings(
+        batch_size=batch_size,
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value),
+        method=method,
+        temperature=temperature,
+        seed=seed,
+        drop_last=drop_last,
+        device=device,
+        tile_rows=chunk_rows,
+        max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
+        max_edges=max_edges,
+    )
+    inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
+    command = PlanCommand(
+        inputs=inputs,
+        settings=settings,
+        output=output,
+        report_path=Path(report) if report else None,
+        mode=choose_mode(as_json=as_json, quiet=quiet),
+        force=force,
+        began=time.perf_counter(),
+    )
+    command.estimate() if dry_run else command.run()

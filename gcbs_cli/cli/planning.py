@@ -1,0 +1,171 @@
+"""What `gcbs plan` does once its options are parsed."""
+
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from gcbs_cli import __version__
+from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
+from gcbs_cli.cli.output import Mode, Output
+from gcbs_cli.cli.tables import forecast_table, plan_table
+from gcbs_cli.cli.watching import watcher_for
+from gcbs_cli.embeddings import UnitRows
+from gcbs_cli.errors import BadInput
+from gcbs_cli.plan_file.atomic import check_writable, write_atomically
+from gcbs_cli.plan_file.manifest import GraphRecord, InputRecord, InputsRecord, ManifestEntry, QuantileRecord
+from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.planners import planner_named
+from gcbs_cli.planning import GraphFigures, PlanResult, describe, find_threshold, forecast, make_plan
+from gcbs_cli.progress import Watcher
+from gcbs_cli.settings import PlanSettings
+from gcbs_cli.similarity.backend import choose_backend
+
+RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
+
+
+@dataclass(frozen=True)
+class PlanCommand:
+    """One call of `gcbs plan`. `began`: perf_counter at its start."""
+
+    inputs: InputOptions
+    settings: PlanSettings
+    output: str
+    report_path: Path | None
+    mode: Mode
+    force: bool
+    began: float
+
+    def run(self) -> None:
+        """Check, read, plan, save, show. Raises GcbsError before anything is written where something does not fit."""
+        out = Output(self.mode, results_to_stderr=self.output == "-")
+        if self.output == "-" and self.mode is Mode.JSON:
+            raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
+        check_plan_output(self.output, self.force)
+        if self.report_path is not None:
+            check_writable(self.report_path, self.force)
+        planner_named(self.settings.method)
+        pair, reading = self._read(out)
+        with watcher_for(out) as watcher:
+            result = make_plan(pair.unit, self.settings, watcher)
+            report = self._report(pair, result, watcher)
+        entry = self._entry(pair, result, reading)
+        save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
+        if self.report_path is not None and report is not None:
+            write_atomically(self.report_path, lambda file: file.write(report.encode()))
+        out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
+        out.result({"output": self.output, **entry.model_dump(mode="json")})
+
+    def estimate(self) -> None:
+        """The forecast alone, from the sample: nothing is written."""
+        out = Output(self.mode)
+        pair, _ = self._read(out)
+        self.settings.check_rows(pair.x.rows)
+        backend = choose_backend(self.settings.device)
+        threshold = find_threshold(pair.unit, self.settings.graph, self.settings.seed, backend, Watcher())
+        expected = forecast(pair.unit, threshold, self.settings, backend)
+        out.table(forecast_table(pair.x.rows, threshold, expected, backend.name))
+        out.result(
+            {
+                "rows": pair.x.rows,
+                "threshold": threshold.value,
+                "interval": [threshold.estimate.low, threshold.estimate.high] if threshold.estimate else None,
+                "expected_entries": expected.entries,
+                "expected_memory": expected.memory,
+                "expected_seconds": expected.seconds,
+                "summary": describe(expected),
+            }
+        )
+
+    def _read(self, out: Output) -> tuple[ReadPair, float]:
+        """Both sides and the seconds it took; the batch size is checked before any row is read."""
+        began = time.perf_counter()
+        sources = self.inputs.open()
+        self.settings.check_rows(sources[0].rows)
+        return read_pair(sources, self.inputs, out), time.perf_counter() - began
+
+    def _report(self, pair: ReadPair, result: PlanResult, watcher: Watcher) -> str | None:
+        if self.report_path is None:
+            return None
+        from gcbs_cli.reports.build import ReportSettings, make_reports
+        from gcbs_cli.settings import GraphSettings
+
+        graph = GraphSettings(threshold=result.threshold.value) if result.threshold else self.settings.graph
+        settings = ReportSettings(
+            batch_sizes=[self.settings.batch_size],
+            temperatures=[self.settings.temperature],
+            graph=graph,
+            seed=self.settings.seed,
+            drop_last=self.settings.drop_last,
+            device=self.settings.device,
+            tile_rows=self.settings.tile_rows,
+        )
+        return make_reports(pair.unit, result.perm, settings, watcher)[0].model_dump_json(indent=2) + "\n"
+
+    def _entry(self, pair: ReadPair, result: PlanResult, reading: float) -> ManifestEntry:
+        settings, figures = self.settings, result.figures
+        return ManifestEntry(
+            tool_version=__version__,
+            command=["gcbs", *sys.argv[1:]],
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            inputs=InputsRecord(x=_input(pair.x), y=_input(pair.y)),
+            rows=pair.x.rows,
+            batch_size=settings.batch_size,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            quantile=_quantile(result),
+            graph=_graph(figures),
+            bandwidth=_by_order(figures, "bandwidth"),
+            profile=_by_order(figures, "profile"),
+            in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
+            method=settings.method,
+            method_settings={"max_edges": settings.max_edges, "chunk_rows": settings.tile_rows},
+            device=result.device,
+            timings={"read": reading, **result.seconds},
+            permutation_hash=permutation_hash(result.perm),
+            libraries={name: version(name) for name in RECORDED_LIBRARIES},
+            drop_last=settings.drop_last,
+            normalize=self.inputs.normalize,
+        )
+
+
+def _input(side: UnitRows) -> InputRecord:
+    return InputRecord(
+        paths=list(side.paths),
+        name=side.name,
+        rows=side.rows,
+        dim=side.dim,
+        dtype=side.dtype,
+        fingerprint=side.fingerprint,
+    )
+
+
+def _quantile(result: PlanResult) -> QuantileRecord | None:
+    if result.threshold is None or result.figures is None:
+        return None
+    estimate, graph = result.threshold.estimate, result.settings.graph
+    return QuantileRecord(
+        method=graph.method if estimate else "given",
+        requested=estimate.requested if estimate else None,
+        per_row=graph.per_row,
+        threshold=result.threshold.value,
+        achieved=result.figures.achieved_quantile,
+        interval=(estimate.low, estimate.high) if estimate else None,
+        sampled_rows=estimate.sample_rows or None if estimate else None,
+        sampled_columns=estimate.sample_rows or None if estimate else None,
+    )
+
+
+def _graph(figures: GraphFigures | None) -> GraphRecord | None:
+    if figures is None:
+        return None
+    return GraphRecord(edges=figures.edges, isolated=figures.isolated, max_degree=figures.max_degree)
+
+
+def _by_order(figures: GraphFigures | None, name: str) -> dict[str, float | None]:
+    if figures is None:
+        return {}
+    return {order: getattr(getattr(figures, order), name) for order in ("identity", "random", "plan")}

@@ -1,0 +1,156 @@
+"""`gcbs report`: what a plan is worth."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gcbs_cli.cli import options
+from gcbs_cli.cli.edge import at_the_edge
+
+LOSS_PANEL = "Which loss"
+
+
+class LossChoice(StrEnum):
+    """The losses of `gcbs_cli.reports.losses.LossKind`, without importing numerics for --help."""
+
+    INFONCE = "infonce"
+    SYMMETRIC = "symmetric"
+    SIMCLR = "simclr"
+
+
+class QueueModeChoice(StrEnum):
+    """What a memory queue does."""
+
+    MOCO = "moco"
+    XBM = "xbm"
+
+
+@at_the_edge
+def report(
+    x: options.XPath,
+    y: options.YPath = None,
+    perm: Annotated[
+        str | None,
+        typer.Option(
+            "--perm",
+            "-p",
+            help="The permutation to report on; - reads indices from stdin. Without it: is planning worth it?",
+        ),
+    ] = None,
+    batch_size: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--batch-size",
+            "-k",
+            help="Pairs in one loss; may be given several times. [default: the plan's, else 64]",
+            show_default=False,
+        ),
+    ] = None,
+    temperature: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--temperature",
+            "-t",
+            help="May be given several times. [default: the plan's, else 0.05]",
+            show_default=False,
+        ),
+    ] = None,
+    loss: Annotated[
+        list[LossChoice] | None,
+        typer.Option(
+            "--loss",
+            help="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent. May be given several times. "
+            "[default: symmetric]",
+            rich_help_panel=LOSS_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    queue: Annotated[
+        int,
+        typer.Option("--queue", help="Batches held in a memory queue, 0 for none.", rich_help_panel=LOSS_PANEL),
+    ] = 0,
+    queue_mode: Annotated[
+        QueueModeChoice,
+        typer.Option(
+            "--queue-mode",
+            help="moco: the queue's keys are the only negatives (x→y); xbm: the batch's and the queue's.",
+            rich_help_panel=LOSS_PANEL,
+        ),
+    ] = QueueModeChoice.XBM,
+    drop_last: Annotated[
+        bool | None,
+        typer.Option(
+            "--drop-last/--keep-last",
+            help="Whether the trainer drops the short last batch. [default: as planned, else kept]",
+            rich_help_panel=LOSS_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", help="Random orders to compare with.")] = 20,
+    fn_margin: Annotated[
+        float,
+        typer.Option(
+            "--fn-margin",
+            help="Suspect a false negative at this share of a positive's similarity.",
+        ),
+    ] = 0.95,
+    x_column: options.XColumn = None,
+    y_column: options.YColumn = None,
+    dtype: options.Dtype = None,
+    normalize: options.Normalize = True,
+    quantile: options.Quantile = None,
+    per_row: options.PerRow = None,
+    threshold: options.Threshold = None,
+    quantile_method: options.QuantileMethodOption = options.QuantileMethodChoice.SAMPLE,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    chunk_rows: options.ChunkRows = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help="Write the JSON report to this file.", rich_help_panel=options.OUTPUT_PANEL
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    force: options.Force = False,
+) -> None:
+    """Say how much of the gap between L_global and L_train a plan closes.
+
+    L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature and
+    threshold come from the plan's manifest unless given.
+
+    Examples:
+
+      gcbs report x.npy y.npy -p perm.npy
+
+      gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
+    """
+    from gcbs_cli.cli.inputs import InputOptions
+    from gcbs_cli.cli.output import choose_mode
+    from gcbs_cli.cli.reporting import Asked, ReportCommand
+    from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
+    from gcbs_cli.settings import GraphSettings
+
+    kinds = [Loss(LossKind(kind.value), queue, QueueMode(queue_mode.value)) for kind in loss or [LossChoice.SYMMETRIC]]
+    graph = GraphSettings(quantile, per_row, threshold, quantile_method.value)
+    command = ReportCommand(
+        inputs=InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize),
+        perm=perm,
+        asked=Asked(
+            batch_size, temperature, drop_last, graph if (quantile, per_row, threshold) != (None,) * 3 else None
+        ),
+        losses=kinds,
+        trials=trials,
+        fn_margin=fn_margin,
+        quantile_method=quantile_method.value,
+        seed=seed,
+        device=device,
+        tile_rows=chunk_rows,
+        output=Path(output) if output else None,
+        mode=choose_mode(as_json=as_json, quiet=quiet),
+        force=force,
+    )
+    command.run()

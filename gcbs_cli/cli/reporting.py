@@ -1,0 +1,138 @@
+"""What `gcbs report` does once its options are parsed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
+from gcbs_cli.cli.output import Mode, Output
+from gcbs_cli.cli.tables import report_tables
+from gcbs_cli.cli.watching import watcher_for
+from gcbs_cli.plan_file.atomic import check_writable, write_atomically
+from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, read_manifest
+from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.losses import Loss
+from gcbs_cli.reports.schema import GapReport, GapReports
+from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
+
+MANY_SUSPECTS_SHARE = 0.1
+MANY_SUSPECTS_TIMES_RANDOM = 5
+"""Suspected false negatives are many when they touch a tenth of the rows, five times as often as by chance."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the user said and the manifest would otherwise say; None where nothing was said."""
+
+    batch_sizes: list[int] | None
+    temperatures: list[float] | None
+    drop_last: bool | None
+    graph: GraphSettings | None
+
+
+@dataclass(frozen=True)
+class ReportCommand:
+    """One call of `gcbs report`."""
+
+    inputs: InputOptions
+    perm: str | None
+    asked: Asked
+    losses: Sequence[Loss]
+    trials: int
+    fn_margin: float
+    quantile_method: str
+    seed: int
+    device: str
+    tile_rows: int | None
+    output: Path | None
+    mode: Mode
+    force: bool
+
+    def run(self) -> None:
+        """Check, read, report, write, show; warn where plan and data do not belong together."""
+        out = Output(self.mode)
+        if self.output is not None:
+            check_writable(self.output, self.force)
+        sources = self.inputs.open()
+        perm = None if self.perm is None else read_permutation(self.perm, sources[0].rows)
+        entry = self._entry(perm)
+        settings = self._settings(entry)
+        settings.check(sources[0].rows)
+        pair = read_pair(sources, self.inputs, out)
+        if entry is not None and not belongs(entry, pair):
+            out.warning(f"{self.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
+            settings = self._settings(entry, same_data=False)
+        self._warn_of_batch_size(out, entry, settings)
+        with watcher_for(out) as watcher:
+            reports = make_reports(pair.unit, perm, settings, watcher)
+        self._deliver(out, reports)
+        warn_of_suspects(out, reports)
+
+    def _entry(self, perm: NDArray[np.int64] | None) -> ManifestEntry | None:
+        if perm is None or self.perm in (None, "-"):
+            return None
+        manifest = read_manifest(Path(str(self.perm)))
+        return None if manifest is None else entry_for(manifest, perm)
+
+    def _settings(self, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
+        asked = self.asked
+        return ReportSettings(
+            batch_sizes=asked.batch_sizes or [entry.batch_size if entry else DEFAULT_BATCH_SIZE],
+            temperatures=asked.temperatures or [(entry and entry.temperature) or DEFAULT_TEMPERATURE],
+            losses=self.losses,
+            graph=asked.graph or self._planned_graph(entry, same_data=same_data),
+            trials=self.trials,
+            seed=self.seed,
+            fn_margin=self.fn_margin,
+            drop_last=asked.drop_last if asked.drop_last is not None else bool(entry and entry.drop_last),
+            device=self.device,
+            tile_rows=self.tile_rows,
+        )
+
+    def _planned_graph(self, entry: ManifestEntry | None, *, same_data: bool) -> GraphSettings:
+        """The plan's own threshold on its own data, its quantile on other data, the default without a manifest."""
+        quantile = entry.quantile if entry else None
+        if quantile is None:
+            return GraphSettings(method=self.quantile_method)
+        if same_data or quantile.requested is None:
+            return GraphSettings(threshold=quantile.threshold)
+        return GraphSettings(quantile=quantile.requested, method=self.quantile_method)
+
+    def _warn_of_batch_size(self, out: Output, entry: ManifestEntry | None, settings: ReportSettings) -> None:
+        others = [size for size in settings.batch_sizes if entry is not None and size != entry.batch_size]
+        if entry is not None and others:
+            sizes = ", ".join(map(str, others))
+            out.warning(f"{self.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
+
+    def _deliver(self, out: Output, reports: list[GapReport]) -> None:
+        whole = reports[0] if len(reports) == 1 else GapReports(results=reports)
+        if self.output is not None:
+            text = whole.model_dump_json(indent=2) + "\n"
+            write_atomically(self.output, lambda file: file.write(text.encode()))
+        out.table(report_tables(reports))
+        out.result(whole.model_dump(mode="json"))
+
+
+def belongs(entry: ManifestEntry, pair: ReadPair) -> bool:
+    """Whether the plan was made from this very data, by content hash."""
+    return (entry.inputs.x.fingerprint, entry.inputs.y.fingerprint) == (pair.x.fingerprint, pair.y.fingerprint)
+
+
+def warn_of_suspects(out: Output, reports: list[GapReport]) -> None:
+    """One warning when the plan packs many suspected false negatives into its batches."""
+    for report in reports:
+        false = report.false_negatives
+        if false.suspected_pairs is None or false.rows is None:
+            continue
+        touched = false.rows / report.n
+        if touched > MANY_SUSPECTS_SHARE and false.suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * false.random:
+            out.warning(
+                f"{false.suspected_pairs:,} suspected false negatives share a batch, on {touched:.0%} of the rows "
+                f"({false.random:,.0f} pairs in random batches): negatives that the model is taught to push apart "
+                "may be right answers"
+            )
+            return

@@ -1,0 +1,107 @@
+"""Progress for people: a bar with rate and remaining time on a terminal, a line a minute elsewhere."""
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from gcbs_cli.cli.output import Output
+from gcbs_cli.progress import Watcher
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+SECONDS_BETWEEN_LINES = 60.0
+QUIET_SECONDS = 0.5
+"""A pass shorter than this shows no bar."""
+
+
+class LineWatcher(Watcher):
+    """One line a minute on stderr, and the notes."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._name = ""
+        self._began = self._said = time.monotonic()
+
+    def __enter__(self) -> "LineWatcher":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop showing progress."""
+
+    def step(self, name: str) -> None:
+        self._name = name
+        self._began = time.monotonic()
+
+    def note(self, text: str) -> None:
+        self._output.note(text)
+
+    def progress(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            rest = (total - done) * (now - self._began) / max(done, 1)
+            self._output.note(f"{self._name}: {done / total:.0%}, {self._rate(done)}, about {rest:.0f} s left")
+
+    def _rate(self, done: int) -> str:
+        return f"{done / max(time.monotonic() - self._began, 1e-9) / 1e6:,.0f} million pairs/s"
+
+
+class BarWatcher(LineWatcher):
+    """A bar on the terminal, gone when the work is done."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(output)
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def step(self, name: str) -> None:
+        self._close()
+        super().step(name)
+
+    def note(self, text: str) -> None:
+        self._close()
+        super().note(text)
+
+    def progress(self, done: int, total: int) -> None:
+        if self._bar is None:
+            if time.monotonic() - self._began < QUIET_SECONDS:
+                return
+            self._open(total)
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=done, rate=self._rate(done))
+
+    def _open(self, total: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        from gcbs_cli.cli.output import console
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=console(stderr=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(self._name, total=total, rate="")
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = self._task = None
+
+
+def watcher_for(output: Output) -> LineWatcher:
+    """A bar where stderr is a terminal, lines where it is not, for people only."""
+    return BarWatcher(output) if output.shows_progress and sys.stderr.isatty() else LineWatcher(output)
