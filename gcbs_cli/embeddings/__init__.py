@@ -2,6 +2,7 @@
 
 from gcbs_cli.embeddings.arrays import from_array
 from gcbs_cli.embeddings.canonical import dot_pairs, dot_rows, sum_by_halving
+from gcbs_cli.embeddings.opening import open_pair
 from gcbs_cli.embeddings.source import EmbeddingSource, check_pair
 from gcbs_cli.embeddings.unit_rows import UnitRows, read_unit_rows
 
@@ -12,6 +13,7 @@ __all__ = [
     "dot_pairs",
     "dot_rows",
     "from_array",
+    "open_pair",
     "read_unit_rows",
     "sum_by_halving",
 ]

@@ -24,6 +24,10 @@ class ArraySource:
     dtype: str
 
     @property
+    def column(self) -> None:
+        """No column: an array is one matrix."""
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """No files."""
         return ()
@@ -55,6 +59,10 @@ class TensorSource:
     name: str
     tensor: "torch.Tensor"
     dtype: str
+
+    @property
+    def column(self) -> None:
+        """No column: an array is one matrix."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -106,15 +114,10 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
 def _from_numpy(array: NDArray[Any], name: str) -> ArraySource:
     dtype = array.dtype.name  # ml_dtypes calls its type "bfloat16" as well
     if dtype not in RAW_DTYPES:
-        raise BadInput(
-            f"{name}: found {_kind(array.dtype)}, expected {ACCEPTED_TYPES}; convert it with astype('float32')"
-        )
+        found = "a structured array" if array.dtype.names is not None else f"an array of {dtype}"
+        raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; convert it with astype('float32')")
     check_matrix(name, array.shape)
     return ArraySource(name, array.view(np.uint16) if dtype == "bfloat16" else array, dtype)
-
-
-def _kind(dtype: np.dtype[Any]) -> str:
-    return "a structured array" if dtype.names is not None else f"an array of {dtype.name}"
 
 
 def _from_tensor(tensor: "torch.Tensor", name: str) -> TensorSource:

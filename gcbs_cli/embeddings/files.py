@@ -30,6 +30,10 @@ class FileStamp:
         """The path as messages show it."""
         return shown(self.path)
 
+    def label(self, column: str | None) -> str:
+        """The path as messages show it, and the column or tensor of the file if there is one: "pairs.parquet:x"."""
+        return self.shown if column is None else f"{self.shown}:{shown(column)}"
+
 
 def shown(path: str) -> str:
     """Return a path or column name fit for a one-line message: control characters are escaped."""
@@ -38,7 +42,7 @@ def shown(path: str) -> str:
 
 def one_line(error: BaseException) -> str:
     """Return another library's error message as one short line."""
-    longest = 200
+    longest = 160
     text = " ".join(str(error).split()) or type(error).__name__
     text = "".join(char if char.isprintable() else "?" for char in text)
     return text if len(text) <= longest else text[:longest] + "..."
@@ -104,7 +108,8 @@ def check_unchanged(stamp: FileStamp, descriptor: int) -> None:
 def changed(stamp: FileStamp) -> BadInput:
     """Return the BadInput for a file that changed under the reader."""
     return BadInput(
-        f"{stamp.shown}: found that it changed while it was read, expected a finished file; run again when it is complete"
+        f"{stamp.shown}: found that it changed while it was read, expected a finished file;"
+        " run again when it is complete"
     )
 
 

@@ -42,6 +42,10 @@ class EmbeddingSource(Protocol):
     def dtype(self) -> str:
         """The element type: "float16", "bfloat16", "float32" or "float64"."""
 
+    @property
+    def column(self) -> str | None:
+        """The column or tensor of the files that is read, None where a file is one matrix."""
+
     def blocks(self, rows_per_block: int) -> Iterator[NDArray[Any]]:
         """Yield consecutive blocks of at most `rows_per_block` rows, each a (n, d) array.
 

@@ -1,7 +1,7 @@
 """Reads one side of the pairs into canonical unit rows, block by block, with its fingerprint and row checks."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -9,14 +9,12 @@ import xxhash
 from numpy.typing import NDArray
 
 from gcbs_cli.embeddings.normalise import UNIT_TOLERANCE, unit_rows_into
+from gcbs_cli.embeddings.row_list import RowList
 from gcbs_cli.embeddings.source import RAW_DTYPES, EmbeddingSource
 from gcbs_cli.errors import BadInput, GcbsError
 
-BLOCK_BYTES: Final = 64 * 1024 * 1024
-"""Default size of the raw block that is in memory beside the result."""
-
-NAMED_ROWS: Final = 10
-"""How many of the faulty rows a message names."""
+BLOCK_BYTES: Final = 8 * 1024 * 1024
+"""Default size of the raw block that is in memory beside the result; larger ones are slower, being new memory."""
 
 
 @dataclass(frozen=True)
@@ -34,28 +32,6 @@ class UnitRows:
     dtype: str
     rows: int
     dim: int
-
-
-@dataclass
-class RowList:
-    """A count of faulty rows and the first of them."""
-
-    count: int = 0
-    first: list[int] = field(default_factory=list)
-
-    def add(self, mask: NDArray[np.bool_], start: int) -> None:
-        """Add the rows of a block whose first row is `start` and where `mask` is true."""
-        found = np.flatnonzero(mask)
-        self.count += len(found)
-        self.first += [start + int(row) for row in found[: NAMED_ROWS - len(self.first)]]
-
-    def __str__(self) -> str:
-        """Say "3 rows (numbers 5, 17, 40, from 0)", or name the first ten of them."""
-        rows = ", ".join(str(row) for row in self.first)
-        if self.count == 1:
-            return f"1 row (number {rows}, counted from 0)"
-        prefix = "numbers" if self.count <= NAMED_ROWS else f"the first {NAMED_ROWS}:"
-        return f"{self.count:,} rows ({prefix} {rows}, counted from 0)"
 
 
 def read_unit_rows(
@@ -85,7 +61,8 @@ def read_unit_rows(
         found = unit_rows_into(block, source.dtype, values[done:stop], normalize=normalize)
         faults["non_finite"].add(found.non_finite, done)
         faults["zero"].add(found.zero, done)
-        faults["not_unit"].add(found.not_unit & ~normalize, done)
+        if not normalize:
+            faults["not_unit"].add(found.not_unit, done)
         if on_progress is not None:
             on_progress(len(block))
         done = stop

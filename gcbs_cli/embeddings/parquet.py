@@ -1,0 +1,193 @@
+"""Reads list columns of Parquet files batch by batch, in bounded memory even where a row group is large."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.embeddings.columns import ColumnChoice
+from gcbs_cli.embeddings.files import FileStamp, changed, one_line, open_unchanged, stamp_file
+from gcbs_cli.embeddings.row_list import RowList
+from gcbs_cli.embeddings.source import RAW_DTYPES
+from gcbs_cli.errors import BadInput
+
+_STREAM_BYTES: Final = 1024 * 1024
+"""How much of a column is read at a time; without it, a whole column of a row group is."""
+
+_DECODER_SHARE: Final = 4
+"""Decoding holds about three times a batch beside it, so a batch is a quarter of the block that was asked for."""
+
+_PROBED_ROWS: Final = 16
+"""Rows of a batch when only the width of the lists is looked for."""
+
+_ELEMENT_TYPES: Final = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """A column of lists of floats; an `EmbeddingSource`."""
+
+    stamp: FileStamp
+    column: str
+    rows: int
+    dim: int
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """The path and the column."""
+        return self.stamp.label(self.column)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The one file."""
+        return (self.stamp.path,)
+
+    def locate(self, row: int) -> str:
+        """Return "": the row number says it all."""
+        return ""
+
+    def blocks(self, rows_per_block: int) -> Iterator[NDArray[Any]]:
+        """Yield the rows in blocks; see `EmbeddingSource.blocks`.
+
+        Raises BadInput at the end, with their count, when rows hold nulls or lists of another length.
+        """
+        nulls, ragged = RowList(), RowList()
+        done = 0
+        with _opened(self.stamp) as file:
+            for lists in _batches(file, self.column, max(1, rows_per_block // _DECODER_SHARE)):
+                values = lists.flatten()
+                null = _rows_with_null(lists, values)
+                other_length = ~null & (_lengths(lists) != self.dim)
+                nulls.add(null, done)
+                ragged.add(other_length, done)
+                done += len(lists)
+                if not nulls.count and not ragged.count:
+                    yield values.to_numpy(zero_copy_only=True).reshape(-1, self.dim).view(RAW_DTYPES[self.dtype])
+        if nulls.count:
+            raise BadInput(f"{self.name}: found {nulls} with nulls, expected none; drop these pairs from both sides")
+        if ragged.count:
+            raise BadInput(
+                f"{self.name}: found {ragged} of another length, expected {self.dim:,} values in each row"
+                " as in the first; drop these pairs from both sides"
+            )
+
+
+def open_parquet(path: str, choice: ColumnChoice) -> ParquetSource:
+    """Open the chosen column of a Parquet file; of the data at most the first lists are read, for their length.
+
+    Raises BadInput for a file that is damaged or encrypted, and for a column that is not lists of floats.
+    """
+    stamp = stamp_file(path)
+    with _opened(stamp) as file:
+        schema = file.schema_arrow
+        types = [_storage_type(field.type) for field in schema]
+        matrices = [name for name, kind in zip(schema.names, types, strict=True) if _element_type(kind) is not None]
+        name = choice.choose(stamp, list(schema.names), matrices, "column")
+        kind = types[schema.names.index(name)]
+        element = _element_type(kind)
+        if element is None:
+            raise BadInput(
+                f"{stamp.label(name)}: found a column of {one_line(ValueError(str(kind)))}, expected lists of float16,"
+                f" float32 or float64; convert it or name another with {choice.option}"
+            )
+        rows = file.metadata.num_rows
+        dim = _list_length(file, name, kind) if rows else 0
+    if rows and dim < 1:
+        raise BadInput(f"{stamp.label(name)}: found only nulls and empty lists, expected embeddings; write it again")
+    return ParquetSource(stamp, name, rows, dim, element)
+
+
+@contextmanager
+def _opened(stamp: FileStamp) -> Iterator[Any]:
+    """Give the open `pyarrow.parquet.ParquetFile`; whatever goes wrong within becomes a BadInput that names it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    damage = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError)
+    with open_unchanged(stamp):
+        try:
+            with (
+                pa.OSFile(stamp.path, "rb") as stream,
+                pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False) as file,
+            ):
+                yield file
+        except BadInput:
+            raise
+        except (*damage, MemoryError) as error:
+            if stamp_file(stamp.path) != stamp:
+                raise changed(stamp) from None
+            raise BadInput(
+                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole Parquet file;"
+                " write it again"
+            ) from None
+        if stamp_file(stamp.path) != stamp:  # pyarrow opened it by its name
+            raise changed(stamp)
+
+
+def _batches(file: Any, column: str, rows: int) -> Iterator[Any]:
+    """Yield the column's arrays of lists, at most `rows` long; extension types give their storage."""
+    import pyarrow as pa
+
+    for batch in file.iter_batches(rows, columns=[column], use_threads=False):
+        if batch.num_columns != 1:
+            raise ValueError(f"{batch.num_columns} columns named {column}")
+        lists = batch.column(0)
+        yield lists.storage if isinstance(lists, pa.ExtensionArray) else lists
+
+
+def _storage_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _element_type(kind: Any) -> str | None:
+    """Return the element type of a list of floats, None for any other type."""
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _ELEMENT_TYPES.get(str(kind.value_type))
+    return None
+
+
+def _list_length(file: Any, column: str, kind: Any) -> int:
+    """Return the length of the lists: the type's own, or that of the first list with values (0 if none has)."""
+    from pyarrow import types
+
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    for lists in _batches(file, column, _PROBED_ROWS):
+        lengths = _lengths(lists)
+        if lengths.any():
+            return int(lengths[lengths > 0][0])
+    return 0
+
+
+def _lengths(lists: Any) -> NDArray[np.int64]:
+    """Return the length of each list (n,), 0 for a null."""
+    from pyarrow import compute, types
+
+    if types.is_fixed_size_list(lists.type):
+        return np.where(_is_null(lists), 0, lists.type.list_size)
+    lengths: NDArray[np.int64] = compute.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    return lengths
+
+
+def _rows_with_null(lists: Any, values: Any) -> NDArray[np.bool_]:
+    """Return which lists (n,) are null or hold one; values: the flattened lists, without those of null lists."""
+    null = _is_null(lists)
+    if values.null_count:
+        row_of_value = np.repeat(np.arange(len(lists)), np.where(null, 0, _lengths(lists)))
+        null[row_of_value[_is_null(values)]] = True
+    return null
+
+
+def _is_null(array: Any) -> NDArray[np.bool_]:
+    if array.null_count == 0:
+        return np.zeros(len(array), dtype=np.bool_)
+    mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False).copy()
+    return mask
