@@ -125,16 +125,17 @@ def order_statistic(
         near, rank = _neighbourhood(_double_products(pair, rows, cols), rank, double_error(pair.dim))
         rows, cols = rows[near], cols[near]
     exact = _distinct_values(pair, rows, cols) if len(near) > MANY_PAIRS else canonical_values(pair, rows, cols)
-    return float(_of_rank(exact, rank))
+    return float(of_rank(exact, rank))
 
 
-def _of_rank(values: NDArray[np.float64], rank: int) -> float:
+def of_rank(values: NDArray[np.floating], rank: int) -> float:
+    """The value of the given rank (1 is the largest)."""
     place = len(values) - rank
     return float(np.partition(values, place)[place])
 
 
 def _neighbourhood(values: NDArray[np.float64], rank: int, error: float) -> tuple[NDArray[np.int64], int]:
     """Entries that may be the one of this rank when every value is off by at most `error`, and its rank among them."""
-    guess = _of_rank(values, rank)
+    guess = of_rank(values, rank)
     above = int(np.count_nonzero(values > guess + 2.0 * error))
     return np.flatnonzero(np.abs(values - guess) <= 2.0 * error), rank - above

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.similarity.backend import Backend
-from gcbs_cli.similarity.canonical_values import UnitPair, order_statistic
+from gcbs_cli.similarity.backend import Backend, float32_error
+from gcbs_cli.similarity.canonical_values import UnitPair, of_rank, order_statistic, settle
 from gcbs_cli.similarity.edges import below
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
@@ -71,7 +71,7 @@ def estimate_quantile(
     """
     check_quantile(quantile)
     sample = draw_sample(pair, quantile, seed)
-    if method is QuantileMethod.SAMPLE or sample.whole:
+    if method is QuantileMethod.SAMPLE or (sample.whole and method is QuantileMethod.EXACT):
         return sample.estimate(quantile, method)
     device = backend or NumpyBackend()
     if method is QuantileMethod.CHUNKS:
@@ -119,7 +119,17 @@ class Sample:
 
     def share_above(self, threshold: float) -> float:
         """Share of sampled entries above a threshold."""
-        return float(np.count_nonzero(self.products > threshold)) / self.products.size
+        return float(self._above(threshold).mean())
+
+    def _above(self, threshold: float) -> NDArray[np.bool_]:
+        """(m, m) which entries are above a threshold, those near it decided canonically: many may equal it."""
+        flat = self.products.reshape(-1)
+        candidates = np.flatnonzero(flat > below(threshold, self.error))
+        rows, cols = np.divmod(candidates, len(self.cols))
+        values = settle(self.pair, self.rows[rows], self.cols[cols], flat[candidates], threshold, self.error)
+        above = np.zeros(flat.shape, np.bool_)
+        above[candidates[values > threshold]] = True
+        return above.reshape(self.products.shape)
 
     def interval(self, threshold: float) -> tuple[float, float]:
         """95 % interval for the share of all N² entries at or below the threshold.
@@ -128,7 +138,7 @@ class Sample:
         everywhere), so the variance is the jackknife's over rows plus that over columns, with the correction for
         drawing without replacement; on the logarithm of the tail, which keeps it inside (0, 1).
         """
-        above = self.products > threshold
+        above = self._above(threshold)
         tail = float(above.mean())
         if self.whole:
             return 1.0 - tail, 1.0 - tail
@@ -194,21 +204,31 @@ def _median_of_chunks(
     chunks: dict[int, list[_Tail]] = {}
     for tile, tail in run_tiles(backend, cut(pair.rows, pair.rows, CHUNK_ROWS), work, progress):
         chunks.setdefault(tile.rows.start, []).append(tail)
-    thresholds = [_chunk_quantile(pair, start, _merge(parts), quantile, error) for start, parts in chunks.items()]
+    thresholds = [
+        _chunk_quantile(pair, start, _merge(parts), quantile, floor, error) for start, parts in chunks.items()
+    ]
     threshold = float(np.median(thresholds))
     low, high = sample.interval(threshold)
     return QuantileEstimate(QuantileMethod.CHUNKS, threshold, quantile, low, high, 0)
 
 
-def _chunk_quantile(pair: UnitPair, start: int, tail: _Tail, quantile: float, error: float) -> float:
+def _chunk_quantile(pair: UnitPair, start: int, tail: _Tail, quantile: float, floor: float, error: float) -> float:
     height = min(CHUNK_ROWS, pair.rows - start)
     size = height * pair.rows
     rank = size - ceil(round(quantile * size, 6)) + 1
-    if len(tail.values) < rank:  # the floor was too high for this chunk: take all of it
-        rows, cols = np.divmod(np.arange(size), pair.rows)
-        values = (pair.x[start : start + height] @ pair.y.T).reshape(-1)
-        return order_statistic(pair, rows + start, cols, values, rank, error)
+    # Ranks count from above: the entry of this rank and all that rounding could exchange it with must be in the tail.
+    if np.count_nonzero(tail.values > np.float32(floor + 3.0 * error)) < rank:
+        return _full_chunk_quantile(pair, start, height, rank)
     return order_statistic(pair, tail.rows, tail.cols, tail.values, rank, error)
+
+
+def _full_chunk_quantile(pair: UnitPair, start: int, height: int, rank: int) -> float:
+    """The same from all entries of the chunk, where the floor was too high for it."""
+    error = float32_error(pair.dim)
+    values = (pair.x[start : start + height] @ pair.y.T).reshape(-1)
+    candidates = np.flatnonzero(values >= np.float32(of_rank(values, rank) - 3.0 * error))
+    rows, cols = np.divmod(candidates, pair.rows)
+    return order_statistic(pair, rows + start, cols, values[candidates], rank, error)
 
 
 @dataclass(frozen=True)
@@ -218,6 +238,15 @@ class _Bracket:
     low: float
     high: float
 
+    @property
+    def middle(self) -> float:
+        """Halfway between its ends."""
+        return 0.5 * (self.low + self.high)
+
+    def holds(self, value: float, margin: float) -> bool:
+        """Whether the value lies inside with this distance to both ends: its neighbours by rounding are inside too."""
+        return self.low + margin <= value <= self.high - margin
+
 
 def _exact(
     pair: UnitPair, quantile: float, sample: Sample, backend: Backend, progress: Progress | None
@@ -225,39 +254,40 @@ def _exact(
     """Histogram refinement over all N² entries: narrow a bracket until its entries can be held, then order them."""
     size = pair.rows * pair.rows
     rank = size - ceil(round(quantile * size, 6)) + 1
-    bracket = _bracket_from(sample, quantile)
+    error = backend.error(pair.dim)
+    bracket = _bracket_from(sample, quantile, error)
     while True:
         above, tail, counts = _scan(pair, bracket, backend, progress)
         inside = int(counts.sum())
         if not above < rank <= above + inside:
-            bracket = _widened(bracket, backend.error(pair.dim), downwards=rank > above)
-        elif tail is not None:
-            threshold = order_statistic(pair, tail.rows, tail.cols, tail.values, rank - above, backend.error(pair.dim))
-            return QuantileEstimate(QuantileMethod.EXACT, threshold, quantile, *_achieved(quantile), 0)
+            bracket = _widened(bracket, error, downwards=rank > above)
+        elif tail is None:
+            bracket = _bin_of(bracket, counts, rank - above, error)
+        elif bracket.holds(guess := of_rank(tail.values, rank - above), 2.0 * error):
+            threshold = order_statistic(pair, tail.rows, tail.cols, tail.values, rank - above, error)
+            settled = settle(pair, tail.rows, tail.cols, tail.values, threshold, error)
+            achieved = 1.0 - (above + int(np.count_nonzero(settled > threshold))) / size
+            return QuantileEstimate(QuantileMethod.EXACT, threshold, quantile, achieved, achieved, 0)
         else:
-            bracket = _bin_of(bracket, counts, rank - above, backend.error(pair.dim))
+            bracket = _widened(bracket, error, downwards=guess < bracket.middle)
 
 
-def _achieved(quantile: float) -> tuple[float, float]:
-    return quantile, quantile
-
-
-def _bracket_from(sample: Sample, quantile: float) -> _Bracket:
+def _bracket_from(sample: Sample, quantile: float, error: float) -> _Bracket:
     """Values between which the quantile lies almost surely: its interval, twice as wide."""
     low, high = sample.interval(sample.threshold(quantile))
     wide_low, wide_high = quantile - 2.0 * (quantile - low), quantile + 2.0 * (high - quantile)
     least, most = 1.0 / sample.products.size, 1.0 - 1.0 / sample.products.size
     return _Bracket(
-        sample.threshold(min(max(wide_low, least), most)) - 2.0 * sample.error,
-        sample.threshold(min(max(wide_high, least), most)) + 2.0 * sample.error,
+        sample.threshold(min(max(wide_low, least), most)) - 4.0 * error,
+        sample.threshold(min(max(wide_high, least), most)) + 4.0 * error,
     )
 
 
 def _widened(bracket: _Bracket, error: float, *, downwards: bool) -> _Bracket:
-    width = 4.0 * (bracket.high - bracket.low) + 4.0 * error
+    width = 4.0 * (bracket.high - bracket.low) + 8.0 * error
     if downwards:
-        return _Bracket(max(-1.5, bracket.low - width), bracket.low + 4.0 * error)
-    return _Bracket(bracket.high - 4.0 * error, min(1.5, bracket.high + width))
+        return _Bracket(max(-1.5, bracket.low - width), bracket.low + 8.0 * error)
+    return _Bracket(bracket.high - 8.0 * error, min(1.5, bracket.high + width))
 
 
 def _scan(
@@ -291,7 +321,7 @@ def _bin_of(bracket: _Bracket, counts: NDArray[np.int64], rank: int, error: floa
     edges = np.linspace(bracket.low, bracket.high, HISTOGRAM_BINS + 1)
     from_above = np.cumsum(counts[::-1])
     place = HISTOGRAM_BINS - 1 - int(np.searchsorted(from_above, rank))
-    low, high = edges[place] - 2.0 * error, edges[place + 1] + 2.0 * error
+    low, high = edges[place] - 3.0 * error, edges[place + 1] + 3.0 * error
     if high - low >= 0.9 * (bracket.high - bracket.low):
         raise BadInput(
             f"--quantile-method exact: {int(counts.sum()):,} entries are equal to rounding at the quantile "
