@@ -1,0 +1,87 @@
+"""Pairs of unit rows to try gcbs on: ordinary ones, and those on which rounding and ties decide."""
+
+from functools import cache
+
+import numpy as np
+import reference
+
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+
+def unit(rows) -> np.ndarray:
+    """Rows divided by their norms in float64, rounded once to float32."""
+    rows = np.asarray(rows, np.float64)
+    return np.ascontiguousarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
+
+
+def _random(rng, rows):
+    return unit(rng.normal(size=(rows, 12))), unit(rng.normal(size=(rows, 12)))
+
+
+def _related(rng, rows):
+    x = rng.normal(size=(rows, 16))
+    return unit(x), unit(x + 0.7 * rng.normal(size=x.shape))
+
+
+def _duplicates(rng, rows):
+    some = rng.normal(size=(5, 24))
+    return unit(some[rng.integers(5, size=rows)]), unit(some[rng.integers(5, size=rows)])
+
+
+def _all_equal(rng, rows):
+    side = unit(np.repeat(rng.normal(size=(1, 37)), rows, axis=0))
+    return side, side.copy()
+
+
+def _near_equal(rng, rows):
+    """Clusters whose members have cosine 1 − 1e-7 with each other."""
+    centres = unit(rng.normal(size=(3, 32)))
+    member = rng.integers(3, size=rows)
+    return tuple(unit(centres[member] + 5.6e-5 * rng.normal(size=(rows, 32))) for _ in "xy")
+
+
+def _lattice(rng, rows):
+    """Coordinates ±½ in four dimensions: products are exact multiples of ½, so many entries lie at any threshold."""
+    return tuple(np.float32(rng.choice([-0.5, 0.5], size=(rows, 4))) for _ in "xy")
+
+
+def _one_dimension(rng, rows):
+    return tuple(np.float32(rng.choice([-1.0, 1.0], size=(rows, 1))) for _ in "xy")
+
+
+def _wide(rng, rows):
+    return unit(rng.normal(size=(rows, 1003))), unit(rng.normal(size=(rows, 1003)))
+
+
+def _hubs(rng, rows):
+    """A few rows and columns are near everything."""
+    x, y = rng.normal(size=(rows, 8)), rng.normal(size=(rows, 8))
+    x[: rows // 10, 0] += 4.0
+    y[:, 0] += 1.5
+    return unit(x), unit(y)
+
+
+KINDS = {
+    "random": _random,
+    "related": _related,
+    "duplicates": _duplicates,
+    "all-equal": _all_equal,
+    "cosine-1-1e-7": _near_equal,
+    "at-threshold": _lattice,
+    "one-dimension": _one_dimension,
+    "1003-dimensions": _wide,
+    "hubs": _hubs,
+}
+
+
+@cache
+def make_pair(kind: str, rows: int, seed: int = 0) -> UnitPair:
+    """N pairs of unit rows of a kind named in KINDS."""
+    return UnitPair(*KINDS[kind](np.random.default_rng([seed, rows]), rows))
+
+
+@cache
+def exact_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
+    """The (N, N) float64 similarities of the pairs that `make_pair` gives."""
+    pair = make_pair(kind, rows, seed)
+    return reference.similarity_matrix(pair.x, pair.y)
