@@ -143,8 +143,8 @@ def make_plan(pair: UnitPair, settings: PlanSettings, watcher: Watcher | None = 
     with clock.step("quantile"):
         threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
         expected = forecast(pair, threshold, settings, backend)
-    watcher.note(describe(expected))
     check_forecast(pair, expected, settings)
+    watcher.note(describe(expected))
     with clock.step("edges"):
         found = find_exceedances(
             pair, threshold.value, backend, tile_rows=tile_rows(settings, backend), progress=watcher.progress

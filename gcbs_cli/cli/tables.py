@@ -202,7 +202,7 @@ def _number(value: float | None) -> str:
 def _many_reports(reports: "Sequence[GapReport]") -> "Table":
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("loss", "k", "tau", "L_global", "L_train", "random", "oracle", "reduction", "closed", "suspects"):
         table.add_column(name, justify="left" if name == "loss" else "right", no_wrap=True)
     for report in reports:

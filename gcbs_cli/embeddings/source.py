@@ -99,4 +99,4 @@ def _shown_shape(shape: tuple[int, ...]) -> str:
     sizes = [
         f"{size:.3g}" if abs(size) > 10**15 and abs(size) < 10**300 else str(size)[:40] for size in shape[:longest]
     ]
-    return "(" + ", ".join(sizes) + (", ...)" if len(shape) > longest else ")")
+    return "(" + ", ".join(sizes) + (", ...)" if len(shape) > longest else ",)" if len(shape) == 1 else ")")

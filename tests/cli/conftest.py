@@ -1,0 +1,53 @@
+"""What the tests of the command line share: a runner, and real embeddings on disk."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from gcbs_cli.cli.app import app
+
+SAMPLE = Path(__file__).parents[2] / "sample_data"
+
+Gcbs = Callable[..., Result]
+
+
+@pytest.fixture
+def gcbs() -> Gcbs:
+    """Run the command line in this process."""
+    runner = CliRunner()
+    return lambda *words, stdin=None: runner.invoke(app, [str(word) for word in words], input=stdin)
+
+
+@pytest.fixture
+def gcbs_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line as a process of its own."""
+
+    def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "gcbs_cli", *map(str, words)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with x.npy and y.npy of 300 real pairs."""
+    monkeypatch.chdir(tmp_path)
+    for side in "xy":
+        np.save(tmp_path / f"{side}.npy", np.load(SAMPLE / f"{side}.npy")[:300])
+    return tmp_path
+
+
+@pytest.fixture
+def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with the whole sample data."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.npy", "y.npy", "pairs.parquet"):
+        shutil.copy(SAMPLE / name, tmp_path / name)
+    return tmp_path

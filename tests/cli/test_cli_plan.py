@@ -1,0 +1,204 @@
+"""`gcbs plan` through the command line, on real embeddings."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+from tests.cli.conftest import Gcbs
+
+from gcbs_cli.plan_file.manifest import read_manifest
+from gcbs_cli.plan_file.permutation import permutation_hash
+
+
+def test_plan_writes_permutation_and_manifest(gcbs: Gcbs, sample: Path) -> None:
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 32, "--seed", 3)
+    assert result.exit_code == 0, result.output
+    perm = np.load("perm.npy", allow_pickle=False)
+    assert perm.dtype == np.int64
+    assert sorted(perm.tolist()) == list(range(1500))
+    manifest = read_manifest(Path("perm.npy"))
+    assert manifest is not None
+    (entry,) = manifest.entries
+    assert entry.permutation_hash == permutation_hash(perm)
+    assert (entry.batch_size, entry.seed, entry.rows, entry.method) == (32, 3, 1500, "rcm")
+    assert entry.command[:3] == ["gcbs", *sys.argv[1:]][:3]
+    assert entry.quantile is not None
+    assert entry.graph is not None
+    hard = _canonical_products() > entry.quantile.threshold + 1e-12  # the threshold is itself one of the products
+    assert entry.quantile.achieved == pytest.approx(1 - hard.sum() / 1500**2, abs=1e-9)
+    either = hard | hard.T
+    np.fill_diagonal(either, False)
+    assert entry.graph.edges == either.sum() // 2
+    place = np.argsort(perm)
+    rows, cols = np.nonzero(either)
+    assert entry.bandwidth["plan"] == np.abs(place[rows] - place[cols]).max()
+    assert entry.in_batch_edge_share["plan"] == pytest.approx((place[rows] // 32 == place[cols] // 32).mean())
+
+
+def _canonical_products() -> np.ndarray:
+    """X Yᵀ in float64 from the float32 unit rows."""
+    sides = (np.load(name).astype(np.float64) for name in ("x.npy", "y.npy"))
+    x, y = ((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides)
+    return x.astype(np.float64) @ y.astype(np.float64).T
+
+
+def test_table_names_what_a_person_needs(gcbs: Gcbs, sample: Path) -> None:
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
+    for word in ("pairs", "threshold", "achieved quantile", "edges", "without an edge", "degree", "bandwidth", "seconds"):
+        assert word in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("suffix", ["npy", "parquet", "txt"])
+def test_every_output_format_holds_the_same_order(gcbs: Gcbs, folder: Path, suffix: str) -> None:
+    assert gcbs("plan", "x.npy", "y.npy", "-o", "wanted.npy", "-q").exit_code == 0
+    assert gcbs("plan", "x.npy", "y.npy", "-o", f"perm.{suffix}", "-q").exit_code == 0
+    wanted = np.load("wanted.npy")
+    if suffix == "parquet":
+        table = pq.read_table("perm.parquet")
+        got = table["index"].to_numpy()
+        assert table["batch"].to_pylist() == [place // 64 for place in range(300)]
+    else:
+        got = np.load("perm.npy") if suffix == "npy" else np.loadtxt("perm.txt", dtype=np.int64)
+    assert got.tolist() == wanted.tolist()
+
+
+def test_stdout_carries_the_indices_and_nothing_else(gcbs_process, folder: Path) -> None:
+    gcbs_process("plan", "x.npy", "y.npy", "-o", "perm.npy", cwd=folder)
+    result = gcbs_process("plan", "x.npy", "y.npy", "-o", "-", cwd=folder)
+    assert result.returncode == 0
+    assert [int(line) for line in result.stdout.splitlines()] == np.load(folder / "perm.npy").tolist()
+    assert "bandwidth" in result.stderr
+    assert sorted(os.listdir(folder)) == ["perm.npy", "perm.npy.manifest.json", "x.npy", "y.npy"]
+
+
+def _write_forms(folder: Path) -> dict[str, list[str]]:
+    """The same pairs in every form that is read, as arguments of the command line."""
+    x, y = np.load("x.npy"), np.load("y.npy")
+    save_file({"x": x, "y": y}, "both.safetensors")
+    np.save("x_fortran.npy", np.asfortranarray(x))
+    (folder / "shards").mkdir()
+    bounds = [0, 7, 100, 150, 160, 170, 180, 190, 200, 210, 220, 300]
+    for number, (start, stop) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        np.save(f"shards/part-{number}.npy", x[start:stop])
+    table = pq.read_table(Path(__file__).parents[2] / "sample_data" / "pairs.parquet").slice(0, 300)
+    pq.write_table(table, "pairs.parquet", row_group_size=64)
+    return {
+        "parquet": ["pairs.parquet"],
+        "parquet and npy": ["pairs.parquet", "y.npy"],
+        "safetensors": ["both.safetensors"],
+        "fortran order": ["x_fortran.npy", "y.npy"],
+        "shards in a folder": ["shards", "y.npy"],
+        "shards by glob": ["shards/part-*.npy", "y.npy"],
+    }
+
+
+def test_every_input_form_gives_the_same_plan(gcbs: Gcbs, folder: Path) -> None:
+    assert gcbs("plan", "x.npy", "y.npy", "-o", "wanted.npy", "-q").exit_code == 0
+    wanted = Path("wanted.npy").read_bytes()
+    inputs = json.loads(Path("wanted.npy.manifest.json").read_text())["entries"][0]["inputs"]
+    for form, words in _write_forms(folder).items():
+        result = gcbs("plan", *words, "-o", "perm.npy", "--force", "-q")
+        assert result.exit_code == 0, (form, result.output)
+        assert Path("perm.npy").read_bytes() == wanted, form
+        entry = json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]["inputs"]
+        assert [entry[s]["fingerprint"] for s in "xy"] == [inputs[s]["fingerprint"] for s in "xy"], form
+
+
+def test_shards_are_named_in_the_order_read(gcbs: Gcbs, folder: Path) -> None:
+    _write_forms(folder)
+    result = gcbs("plan", "shards", "y.npy", "-o", "perm.npy")
+    assert result.stderr.index("part-2.npy") < result.stderr.index("part-10.npy")
+
+
+@pytest.mark.parametrize("words", [["--chunk-rows", "17"], ["--max-memory", "2G"], ["--chunk-rows", "299"]], ids=str)
+def test_block_size_does_not_change_the_plan(gcbs: Gcbs, sample: Path, words: list[str]) -> None:
+    gcbs("plan", "x.npy", "y.npy", "-o", "wanted.npy", "-q")
+    assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q", *words).exit_code == 0
+    assert Path("perm.npy").read_bytes() == Path("wanted.npy").read_bytes()
+
+
+def test_dry_run_writes_nothing_and_forecasts(gcbs: Gcbs, sample: Path) -> None:
+    before = sorted(os.listdir())
+    result = gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json")
+    assert result.exit_code == 0
+    assert sorted(os.listdir()) == before
+    found = json.loads(result.stdout)
+    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
+    manifest = read_manifest(Path("perm.npy"))
+    assert manifest is not None
+    quantile = manifest.entries[0].quantile
+    assert quantile is not None
+    assert found["threshold"] == quantile.threshold
+    assert found["expected_entries"] == pytest.approx((1 - quantile.achieved) * 1500**2, rel=0.01)
+
+
+def test_report_option_equals_the_report_command(gcbs: Gcbs, sample: Path) -> None:
+    assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "report.json", "-q").exit_code == 0
+    written = json.loads(Path("report.json").read_text())
+    printed = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)
+    del written["timings"], printed["timings"]
+    assert written == printed
+
+
+def test_an_existing_plan_is_replaced_only_by_force(gcbs: Gcbs, folder: Path) -> None:
+    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
+    before = Path("perm.npy").read_bytes()
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--method", "random")
+    assert result.exit_code == 2
+    assert "--force" in result.stderr
+    assert Path("perm.npy").read_bytes() == before
+    assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--method", "random", "--force").exit_code == 0
+    assert Path("perm.npy").read_bytes() != before
+
+
+def test_edges_beyond_the_limit_stop_before_and_the_advice_works(gcbs: Gcbs, sample: Path) -> None:
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--max-edges", 1000)
+    assert result.exit_code == 2
+    advised = result.stderr.split("--quantile ")[1].split()[0]
+    assert not Path("perm.npy").exists()
+    again = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--max-edges", 1000, "--quantile", advised)
+    assert again.exit_code == 0, again.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_interruption_leaves_no_file(tmp_path: Path, number: signal.Signals) -> None:
+    generator = np.random.default_rng(0)
+    for side in "xy":
+        np.save(tmp_path / f"{side}.npy", generator.standard_normal((20_000, 256), dtype=np.float32))
+    command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", "-o", "perm.npy"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "expecting" in process.stderr.readline()  # the pass begins
+    time.sleep(0.2)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == (130 if number == signal.SIGINT else 143), said
+    assert "Traceback" not in said
+    assert sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
+
+
+def test_a_reader_that_leaves_early_sees_no_traceback(sample: Path) -> None:
+    command = f"{sys.executable} -m gcbs_cli plan x.npy y.npy -o - -q | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, cwd=sample)
+    assert len(done.stdout.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+def test_help_is_quick_and_imports_no_numerics() -> None:
+    code = (
+        "import sys; from typer.testing import CliRunner; from gcbs_cli.cli.app import app; "
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
+        "print([m for m in ('numpy', 'torch', 'scipy', 'pyarrow', 'pydantic', 'numba') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
