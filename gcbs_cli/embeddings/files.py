@@ -122,7 +122,7 @@ def read_bytes(descriptor: int, count: int, offset: int, stamp: FileStamp) -> by
 
 def read_into(descriptor: int, array: NDArray[Any], offset: int, stamp: FileStamp) -> None:
     """Fill a C-contiguous array with the file's bytes from `offset`; BadInput when the file has become shorter."""
-    view = memoryview(array.reshape(-1).view(np.uint8))
+    view = array.reshape(-1).view(np.uint8).data
     done = 0
     while done < len(view):
         try:

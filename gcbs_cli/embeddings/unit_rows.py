@@ -57,7 +57,7 @@ def read_unit_rows(
         stop = done + len(block)
         if stop > source.rows:
             break
-        digest.update(_little_endian(block))
+        digest.update(_little_endian_bytes(block))
         found = unit_rows_into(block, source.dtype, values[done:stop], normalize=normalize)
         faults["non_finite"].add(found.non_finite, done)
         faults["zero"].add(found.zero, done)
@@ -87,9 +87,9 @@ def _allocate(source: EmbeddingSource) -> NDArray[np.float32]:
         ) from None
 
 
-def _little_endian(block: NDArray[Any]) -> NDArray[Any]:
-    """Return the block with the bytes that the fingerprint is defined by (no copy on most machines)."""
-    return block.astype(block.dtype.newbyteorder("<"), copy=False)
+def _little_endian_bytes(block: NDArray[Any]) -> memoryview:
+    """Return the bytes that the fingerprint is defined by (no copy on most machines)."""
+    return block.astype(block.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data
 
 
 def _refuse_faults(source: EmbeddingSource, faults: dict[str, RowList]) -> None:
