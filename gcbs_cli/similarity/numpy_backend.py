@@ -72,8 +72,8 @@ class NumpyBackend:
         np.multiply(tile, np.float32(inverse_temperature), out=powers)
         np.exp(powers, out=powers)
         with np.errstate(divide="ignore"):
-            rows = np.log(powers.sum(axis=1).astype(np.float64))
-            return rows, np.log(powers.sum(axis=0).astype(np.float64)) if columns else None
+            rows = np.log(_sums(powers, 1))
+            return rows, np.log(_sums(powers, 0)) if columns else None
 
     def _shifted_log_sums(
         self, tile: NDArray[np.float32], inverse_temperature: float, axis: int
@@ -85,7 +85,7 @@ class NumpyBackend:
         np.multiply(powers, np.float32(inverse_temperature), out=powers)
         np.exp(powers, out=powers)
         with np.errstate(divide="ignore"):
-            sums = np.log(powers.sum(axis=axis).astype(np.float64))
+            sums = np.log(_sums(powers, axis))
         return sums + inverse_temperature * shift.reshape(-1).astype(np.float64)
 
     def _scratch(self, purpose: str, size: int, dtype: type) -> Array:
@@ -95,3 +95,8 @@ class NumpyBackend:
             held = np.empty(size, dtype)
             setattr(self._memory, purpose, held)
         return held[:size]
+
+
+def _sums(powers: NDArray[np.float32], axis: int) -> NDArray[np.float64]:
+    """Sums over an axis. numpy adds along rows in pairs, where float32 will do; down columns one by one, so in float64."""
+    return powers.sum(axis=1).astype(np.float64) if axis == 1 else powers.sum(axis=0, dtype=np.float64)
