@@ -10,8 +10,13 @@ from gcbs_cli.similarity.backend import Array, Backend, Entries
 from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
 from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, join
 from gcbs_cli.similarity.hardest import HardestCollector, likely_thresholds
+from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, pairs_of
 from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+
+MOST_TAKEN = 0.9
+"""Share of a row's sum that may be subtracted from it; beyond, rounding would decide what is left."""
+ROWS_AT_ONCE = 256
 
 LogSums = NDArray[np.float64]
 """(T, N): for each temperature and row, log Σ exp(s / temperature)."""
@@ -123,16 +128,17 @@ def _assemble(
     suspects = pairs_of(rows, cols, pair.rows)
     other_rows, other_cols = _partners(rows, cols, suspects, pair.rows)
     other_values = canonical_values(pair, other_rows, other_cols)
+    lookup = _SuspectLookup(suspects, pair.rows)
+    views = (pair.x, pair.y, rows, other_rows), (pair.y, pair.x, cols, other_cols)
     sides = []
-    for side, (own, partner) in enumerate(((rows, other_rows), (cols, other_cols))):
+    for side, (queries, keys, own, partner) in enumerate(views):
         scaled = [1.0 / temperature for temperature in temperatures]
         plain = np.stack([add_entries(unmasked[side, n], own, values * s) for n, s in enumerate(scaled)])
-        without = np.stack(
-            [
-                _without_entries(unmasked[side, n], partner, other_values * s, rule.diagonal * s)
-                for n, s in enumerate(scaled)
-            ]
-        )
+        left = [_without_entries(unmasked[side, n], partner, other_values * s) for n, s in enumerate(scaled)]
+        without = np.stack([sums for sums, _ in left])
+        unsure = np.flatnonzero(np.any([lost for _, lost in left], axis=0))
+        without[:, unsure] = _sums_in_full(queries, keys, unsure, lookup, scaled)
+        np.maximum(without, np.multiply.outer(scaled, rule.diagonal), out=without)  # the positive always stays
         sides.append(SideSums(plain, without, collectors[side].finish()))
     return GlobalSums(sides[0], sides[1], found, suspects)
 
@@ -160,16 +166,30 @@ def add_entries(
 
 
 def _without_entries(
-    log_sums: NDArray[np.float64],
-    rows: NDArray[np.integer],
-    exponents: NDArray[np.float64],
-    least: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """(N,) log(e^log_sums − Σ e^exponents of that row), never below `least`, the positive that always stays."""
+    log_sums: NDArray[np.float64], rows: NDArray[np.integer], exponents: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """(N,) log(e^log_sums − Σ e^exponents of that row), and (N,) where so much was taken that this is not known."""
     taken = np.bincount(rows, np.exp(exponents - log_sums[rows]), minlength=len(log_sums))
-    with np.errstate(divide="ignore"):
-        remaining = np.log1p(-np.minimum(taken, 1.0))
-    return np.maximum(log_sums + remaining, least)
+    return log_sums + np.log1p(-np.minimum(taken, MOST_TAKEN)), taken > MOST_TAKEN
+
+
+def _sums_in_full(
+    queries: NDArray[np.float32],
+    keys: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    lookup: "_SuspectLookup",
+    inverse_temperatures: Sequence[float],
+) -> NDArray[np.float64]:
+    """(T, n) log-sum-exp of these rows over the keys that are not suspected, from their products alone."""
+    sums = np.empty((len(inverse_temperatures), len(rows)))
+    backend = NumpyBackend(workers=1)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        table = queries[some] @ keys.T
+        table[lookup.columns_of(some)] = -np.inf
+        for number, scale in enumerate(inverse_temperatures):
+            sums[number, start : start + len(some)] = backend.log_sums(table, scale, columns=False)[0]
+    return sums
 
 
 def self_sums(
@@ -218,6 +238,13 @@ class _SuspectLookup:
         order = np.argsort(rows, kind="stable")
         self._rows, self._cols = rows[order], cols[order]
         self._starts = np.searchsorted(self._rows, np.arange(count + 1))
+
+    def columns_of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Place in `rows` and column of every suspected entry of these rows."""
+        counts = self._starts[rows + 1] - self._starts[rows]
+        places = np.repeat(np.arange(len(rows)), counts)
+        within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return places, self._cols[self._starts[rows][places] + within].astype(np.int64)
 
     def of(self, tile: Tile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Row and column, within the tile, of every suspected entry."""
