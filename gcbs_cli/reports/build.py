@@ -37,7 +37,7 @@ from gcbs_cli.settings import (
     check_batch_size,
     check_temperature,
 )
-from gcbs_cli.similarity.backend import Backend, available_cpus, choose_backend
+from gcbs_cli.similarity.backend import FLOAT32_UNIT_ROUNDOFF, Backend, available_cpus, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule
@@ -196,12 +196,14 @@ def _all_keys(basis: _Basis, loss: Loss) -> list[AllKeys]:
     sides = [merge_sides(across[side], own[side] if own else None) for side in loss.sides]
     return [
         AllKeys(
-            np.stack([side.log_sums[number] for side in sides]),
-            np.stack([side.masked_log_sums[number] for side in sides]),
+            # The positive is one of the keys, however the float32 products round.
+            np.stack([np.maximum(side.log_sums[number], basis.diagonal / temperature) for side in sides]),
+            np.stack([np.maximum(side.masked_log_sums[number], basis.diagonal / temperature) for side in sides]),
             np.stack([side.hardest for side in sides]),
             basis.diagonal,
+            loss.keys_in_all(basis.pair.rows),
         )
-        for number in range(len(basis.settings.temperatures))
+        for number, temperature in enumerate(basis.settings.temperatures)
     ]
 
 
@@ -253,13 +255,13 @@ def _order_figures(
     )
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    """part / whole; None where the whole is nothing but rounding."""
-    return None if abs(whole) < 1e-9 else part / whole
+def _ratio(part: float, whole: float, temperature: float) -> float | None:
+    """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
+    return None if abs(whole) <= max(1e-9, FLOAT32_UNIT_ROUNDOFF / temperature) else part / whole
 
 
-def _reduction(plan: float | None, random: float) -> float | None:
-    share = None if plan is None else _ratio(plan, random)
+def _reduction(plan: float | None, random: float, temperature: float) -> float | None:
+    share = None if plan is None else _ratio(plan, random, temperature)
     return None if share is None else 1.0 - share
 
 
@@ -320,10 +322,11 @@ def _gap_figures(
     trials: list[_OrderFigures],
     planned: LossValues | None,
 ) -> GapFigures:
+    temperature = basis.settings.temperatures[number]
     gaps = [trial.values[number].gap for trial in trials]
     random = float(np.mean(gaps))
     masked_random = float(np.mean([trial.values[number].masked_gap for trial in trials]))
-    oracle = oracle_gap(keys, loss.oracle_negatives(basis.pair.rows, batch_size), basis.settings.temperatures[number])
+    oracle = oracle_gap(keys, loss.oracle_negatives(basis.pair.rows, batch_size), temperature)
     gap = planned.gap if planned else None
     masked = planned.masked_gap if planned else None
     return GapFigures(
@@ -331,9 +334,11 @@ def _gap_figures(
         random_mean=random,
         random_std=_deviation(gaps),
         oracle=oracle,
-        reduction=_reduction(gap, random),
-        closed_share=None if gap is None else _ratio(random - gap, random - oracle),
-        masked=MaskedGap(plan=masked, random_mean=masked_random, reduction=_reduction(masked, masked_random)),
+        reduction=_reduction(gap, random, temperature),
+        closed_share=None if gap is None else _ratio(random - gap, random - oracle, temperature),
+        masked=MaskedGap(
+            plan=masked, random_mean=masked_random, reduction=_reduction(masked, masked_random, temperature)
+        ),
     )
 
 

@@ -89,12 +89,16 @@ class LossValues:
 
 @dataclass(frozen=True)
 class AllKeys:
-    """Sums over all keys for the sides of a loss, one temperature: (S, N) each; `hardest`: (S, N, K)."""
+    """What the rows of a loss's sides meet among all keys, at one temperature.
+
+    log_sums, masked_log_sums: (S, N); hardest: (S, N, K); diagonal: (N,) s_ii; count: keys of a row.
+    """
 
     log_sums: NDArray[np.float64]
     masked_log_sums: NDArray[np.float64]
     hardest: NDArray[np.float32]
     diagonal: NDArray[np.float64]
+    count: int
 
     @property
     def largest(self) -> NDArray[np.float64]:
@@ -108,12 +112,11 @@ def merge_sides(across: SideSums, same_side: SideSums | None) -> SideSums:
     """Keys of the other side, and of the own side where the loss has them, as one set."""
     if same_side is None:
         return across
-    width = across.hardest.shape[1]
     both = np.concatenate([across.hardest, same_side.hardest], axis=1)
     return SideSums(
         np.logaddexp(across.log_sums, same_side.log_sums),
         np.logaddexp(across.masked_log_sums, same_side.masked_log_sums),
-        np.ascontiguousarray(np.sort(both, axis=1)[:, ::-1][:, :width]),
+        np.ascontiguousarray(np.sort(both, axis=1)[:, ::-1]),
     )
 
 
@@ -122,10 +125,11 @@ def loss_values(
 ) -> LossValues:
     """The figures of one order at one temperature; `number`: its place in the sums; `kept`: rows that are counted."""
     sides = list(loss.sides)
-    total, batch = all_keys.log_sums[:, kept], in_batch.log_sums[sides, number][:, kept]
-    masked = all_keys.masked_log_sums[:, kept] - in_batch.masked_log_sums[sides, number][:, kept]
     positive = all_keys.diagonal[kept] / temperature
     keys, seen = loss.keys_in_all(len(all_keys.diagonal)), in_batch.seen[kept]
+    total, masked_total = all_keys.log_sums[:, kept], all_keys.masked_log_sums[:, kept]
+    batch = _between(positive, in_batch.log_sums[sides, number][:, kept], total, seen == keys)
+    masked = _between(positive, in_batch.masked_log_sums[sides, number][:, kept], masked_total, seen == keys)
     largest = all_keys.largest[:, kept]
     # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
     reach = np.maximum(largest - in_batch.least[sides][:, kept], 0.0) / temperature + np.log(keys / seen)
@@ -134,18 +138,30 @@ def loss_values(
         global_loss=float((total - positive).mean()),
         train_loss=float((batch - positive).mean()),
         gap=float((total - batch).mean()),
-        masked_gap=float(masked.mean()),
+        masked_gap=float((masked_total - masked).mean()),
         translation_bound=float(reach.mean()),
         logsumexp_bound=float(excess.mean()) + log(keys),
         positive_probability=float(np.exp(positive - batch).mean()),
     )
 
 
+def _between(
+    positive: NDArray[np.float64], batch: NDArray[np.float64], total: NDArray[np.float64], whole: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """A batch's sums, kept between the positive alone and all keys, and equal to these where the batch is `whole`.
+
+    So it is by definition; two roundings of one similarity, divided by a small temperature, could say otherwise.
+    """
+    return np.where(whole, total, np.clip(batch, positive, total))
+
+
 def oracle_gap(all_keys: AllKeys, negatives: int, temperature: float) -> float:
     """The gap if every row saw its own hardest negatives: no partition of the rows reaches it."""
+    if negatives == all_keys.count - 1:
+        return 0.0
     hard = all_keys.hardest[:, :, :negatives].astype(np.float64) / temperature
     positive = np.broadcast_to(all_keys.diagonal / temperature, all_keys.log_sums.shape)
     largest = np.maximum(positive, hard[:, :, 0]) if negatives else positive
     with np.errstate(divide="ignore"):
         seen = largest + np.log(np.exp(positive - largest) + np.exp(hard - largest[..., None]).sum(axis=-1))
-    return float((all_keys.log_sums - seen).mean())
+    return float(np.maximum(all_keys.log_sums - seen, 0.0).mean())
