@@ -98,5 +98,5 @@ class NumpyBackend:
 
 
 def _sums(powers: NDArray[np.float32], axis: int) -> NDArray[np.float64]:
-    """Sums over an axis. numpy adds along rows in pairs, where float32 will do; down columns one by one, so in float64."""
+    """Sums over an axis: numpy adds along rows in pairs, where float32 will do, and down columns one by one."""
     return powers.sum(axis=1).astype(np.float64) if axis == 1 else powers.sum(axis=0, dtype=np.float64)
