@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+import reference
+from unit_data import exact_matrix, make_pair, unit
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.reports import representation
+from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.losses import Loss, LossKind
+from gcbs_cli.reports.representation import alignment, uniformity
+from gcbs_cli.settings import GraphSettings
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+ROWS, BATCH_SIZE = 60, 8
+
+
+def build_reports(pair, perm, **changed):
+    chosen = {"batch_sizes": (BATCH_SIZE,), "graph": GraphSettings(quantile=0.95), "trials": 5, "device": "cpu"}
+    return make_reports(pair, perm, ReportSettings(**(chosen | changed)))
+
+
+@pytest.fixture
+def perm():
+    return np.random.default_rng(11).permutation(ROWS)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.5, 0.95, 1.0, 1.3])
+@pytest.mark.parametrize("kind", ["related", "hubs", "duplicates", "at-threshold", "all-equal"])
+def test_suspected_pairs_are_those_of_the_definition(kind, margin, perm, chosen_backend):
+    report = build_reports(make_pair(kind, ROWS), perm, fn_margin=margin)[0]
+    suspects = reference.suspected_pairs(exact_matrix(kind, ROWS), report.graph.threshold, margin)
+    batch = np.argsort(perm) // BATCH_SIZE
+    inside = [(i, j) for i, j in suspects if batch[i] == batch[j]]
+    assert report.false_negatives.suspected_pairs == len(inside)
+    assert report.false_negatives.rows == len({row for pair in inside for row in pair})
+
+
+def test_random_suspects_are_counted_over_the_trials(perm):
+    """With every pair suspected, any order of full batches holds the same number."""
+    report = build_reports(make_pair("all-equal", 64), np.arange(64))[0]
+    assert report.false_negatives.random == 8 * (8 * 7 / 2) == report.false_negatives.suspected_pairs
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold", "random"])
+def test_the_graph_and_what_the_plan_does_to_it(kind, perm, chosen_backend):
+    report = build_reports(make_pair(kind, ROWS), perm)[0]
+    exact = exact_matrix(kind, ROWS)
+    threshold = reference.quantile_of(exact, 0.95)
+    edges = reference.edges_above(exact, threshold)
+    degrees = [len(near) for near in reference.neighbours_of(ROWS, edges)]
+    assert report.graph.threshold == threshold
+    assert report.graph.quantile == pytest.approx(float((exact <= threshold).mean()), abs=1e-12)
+    assert (report.graph.edges, report.graph.isolated) == (len(edges), degrees.count(0))
+    assert report.graph.max_degree == max(degrees)
+    planned = reference.bandwidth_profile_share(edges, perm, BATCH_SIZE)
+    assert (report.bandwidth.plan, report.profile.plan) == planned[:2]
+    assert report.in_batch_edge_share.plan == pytest.approx(planned[2])
+    identity = reference.bandwidth_profile_share(edges, np.arange(ROWS), BATCH_SIZE)
+    assert (report.bandwidth.identity, report.profile.identity) == identity[:2]
+
+
+def test_a_graph_without_edges_has_no_edge_share(perm):
+    report = build_reports(make_pair("all-equal", ROWS), perm)[0]
+    assert (report.graph.edges, report.graph.isolated, report.graph.quantile) == (0, ROWS, 1.0)
+    assert (report.in_batch_edge_share.plan, report.in_batch_edge_share.random) == (None, None)
+
+
+def test_ratios_are_those_of_the_definitions(perm):
+    gap = build_reports(make_pair("related", ROWS), perm)[0].gap
+    assert gap.reduction == pytest.approx(1 - gap.plan / gap.random_mean)
+    assert gap.closed_share == pytest.approx((gap.random_mean - gap.plan) / (gap.random_mean - gap.oracle))
+    assert gap.masked.reduction == pytest.approx(1 - gap.masked.plan / gap.masked.random_mean)
+
+
+def test_a_good_plan_is_told_from_a_bad_one():
+    """Ten groups of alike pairs: batches of a group close most of the gap, and the oracle closes no less."""
+    generator = np.random.default_rng(12)
+    x = np.repeat(generator.normal(size=(10, 12)), 8, axis=0) + 0.3 * generator.normal(size=(80, 12))
+    pair = UnitPair(unit(x), unit(x + 0.2 * generator.normal(size=x.shape)))
+    good = build_reports(pair, np.arange(80))[0]
+    bad = build_reports(pair, np.arange(80).reshape(10, 8).T.reshape(-1))[0]
+    assert bad.gap.reduction < 0.05 < 0.5 < good.gap.reduction
+    assert good.gap.oracle <= good.gap.plan < good.gap.random_mean
+    assert bad.gap.closed_share < 0.1 < 0.8 < good.gap.closed_share <= 1
+    assert good.positive_probability.plan < good.positive_probability.random
+
+
+def test_random_batches_are_seeded_and_measured():
+    pair = make_pair("related", ROWS)
+    one, same, other = (build_reports(pair, None, seed=seed)[0] for seed in (1, 1, 2))
+    assert one.model_dump(exclude={"timings"}) == same.model_dump(exclude={"timings"})
+    assert one.gap.random_mean != other.gap.random_mean
+    losses = reference.Losses(pair.x, pair.y, "symmetric", 0.05)
+    draws = [losses.figures(np.random.default_rng(seed).permutation(ROWS), BATCH_SIZE)["gap"] for seed in range(40)]
+    many = build_reports(pair, None, trials=40)[0].gap
+    assert many.random_mean == pytest.approx(np.mean(draws), abs=5 * np.std(draws) / np.sqrt(20))
+    assert many.random_std == pytest.approx(np.std(draws), rel=0.6)
+
+
+def test_one_trial_has_no_deviation(perm):
+    report = build_reports(make_pair("related", ROWS), perm, trials=1)[0]
+    assert (report.gap.random_std, report.loss.random_std) == (0.0, 0.0)
+
+
+def test_the_gap_of_random_batches_is_global_less_random_loss(perm):
+    report = build_reports(make_pair("related", ROWS), perm)[0]
+    assert report.gap.random_mean == pytest.approx(report.loss.global_ - report.loss.random_mean, abs=1e-9)
+
+
+def test_without_a_plan_only_the_plans_figures_are_null(perm):
+    pair = make_pair("related", ROWS)
+    with_plan, without = (build_reports(pair, order)[0].model_dump() for order in (perm, None))
+
+    def nulls(part, name=""):
+        if isinstance(part, dict):
+            return {found for key, value in part.items() for found in nulls(value, f"{name}.{key}".lstrip("."))}
+        return {name} if part is None else set()
+
+    assert nulls(with_plan) == set()
+    plans_own = ("plan", "reduction", "closed_share", "bounds", "suspected_pairs", "rows", "mutual_information_bound")
+    missing = nulls(without)
+    assert all(any(word in name.split(".") for word in plans_own) for name in missing)
+    assert {"loss.plan", "gap.plan", "gap.reduction", "bounds.translation", "bandwidth.plan"} <= missing
+    for part, key in (("loss", "global"), ("gap", "oracle"), ("gap", "random_mean"), ("graph", "edges")):
+        assert without[part][key] == pytest.approx(with_plan[part][key], abs=1e-9)
+
+
+def test_every_combination_has_a_report_and_stands_for_itself(perm):
+    pair = make_pair("related", ROWS)
+    losses = Loss(LossKind.INFONCE), Loss(LossKind.SIMCLR)
+    reports = build_reports(pair, perm, batch_sizes=(4, 16), temperatures=(0.02, 0.3), losses=losses)
+    named = [(report.loss_kind, report.batch_size, report.temperature) for report in reports]
+    assert named == [(loss, size, tau) for loss in ("infonce", "simclr") for size in (4, 16) for tau in (0.02, 0.3)]
+    for loss in losses:
+        for size in (4, 16):
+            alone = build_reports(pair, perm, batch_sizes=(size,), temperatures=(0.3,), losses=(loss,))[0]
+            together = reports[named.index((loss.name, size, 0.3))]
+            assert together.loss.plan == alone.loss.plan
+            assert together.gap.oracle == pytest.approx(alone.gap.oracle, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates", "one-dimension", "random"])
+def test_alignment_and_uniformity_are_their_formulas(kind):
+    pair = make_pair(kind, ROWS)
+    assert alignment(pair) == pytest.approx(reference.alignment(pair.x, pair.y), abs=1e-9)
+    for side in (pair.x, pair.y):
+        assert uniformity(side, 0) == pytest.approx(reference.uniformity(side), abs=1e-6)
+
+
+def test_uniformity_of_equal_rows_is_zero():
+    assert uniformity(make_pair("all-equal", ROWS).x, 0) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_uniformity_of_many_rows_is_sampled(monkeypatch):
+    side = make_pair("random", 1500).x
+    whole = uniformity(side, 0)
+    monkeypatch.setattr(representation, "MOST_ROWS", 1000)
+    monkeypatch.setattr(representation, "SAMPLED_ROWS", 500)
+    sampled = [uniformity(side, seed) for seed in range(5)]
+    assert sampled == pytest.approx([whole] * 5, abs=0.05)
+    assert len(set(sampled)) == 5
+    assert uniformity(side, 3) == sampled[3]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"batch_sizes": (61,)}, "--batch-size 61.*60 rows"),
+        ({"batch_sizes": (1,)}, "--batch-size 1"),
+        ({"temperatures": (0.0,)}, "--temperature 0.0"),
+        ({"temperatures": (-1.0,)}, "--temperature -1.0"),
+        ({"trials": 0}, "--trials 0"),
+        ({"fn_margin": -0.1}, "--fn-margin -0.1"),
+        ({"seed": -1}, "--seed -1"),
+    ],
+    ids=["k-beyond-n", "k-of-one", "tau-zero", "tau-negative", "no-trials", "margin-negative", "seed-negative"],
+)
+def test_settings_that_do_not_fit_are_refused(changed, message):
+    with pytest.raises(BadInput, match=message):
+        build_reports(make_pair("related", ROWS), None, **changed)
+
+
+def test_a_queue_does_not_go_with_simclr():
+    with pytest.raises(BadInput, match="--queue.*simclr"):
+        Loss(LossKind.SIMCLR, 2)
