@@ -122,8 +122,11 @@ def check_forecast(pair: UnitPair, expected: Forecast, settings: PlanSettings) -
 
 
 def _fitting(pair: UnitPair, entries: int) -> str:
-    quantile = 1.0 - entries / pair.rows**2
-    return f"--quantile {np.ceil(quantile * 1e7) / 1e7:.7g} (about {entries / pair.rows:.3g} a row) would fit"
+    # In integers, with two digits of the share above however small it is, and that rounded down.
+    digits = max(7, len(str(pair.rows**2 // entries)) + 2)
+    above = entries * 10**digits // pair.rows**2
+    quantile = f"0.{10**digits - above:0{digits}d}".rstrip("0")
+    return f"--quantile {quantile} (about {entries / pair.rows:.3g} a row) would fit"
 
 
 def make_plan(pair: UnitPair, settings: PlanSettings, watcher: Watcher | None = None) -> PlanResult:
