@@ -14,8 +14,18 @@ from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
 from gcbs_cli.planning import Threshold, find_threshold
 from gcbs_cli.progress import Stopwatch, Watcher
-from gcbs_cli.reports.in_batch import batch_sums
-from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, LossValues, loss_values, merge_sides, oracle_gap
+from gcbs_cli.reports.details import ReportDetails, mean_by_batch, order_details, suspect_examples
+from gcbs_cli.reports.in_batch import BatchSums, batch_sums
+from gcbs_cli.reports.losses import (
+    AllKeys,
+    Loss,
+    LossKind,
+    LossValues,
+    loss_values,
+    merge_sides,
+    oracle_gap,
+    row_losses,
+)
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.reports.schema import (
     Bounds,
@@ -41,6 +51,9 @@ from gcbs_cli.similarity.backend import FLOAT32_UNIT_ROUNDOFF, Backend, availabl
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule
+
+_TRIALS_STREAM = 0x7121A1
+"""Sets the draws of the random trials apart from others of the same seed."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,17 @@ class _OrderFigures:
     suspects: SuspectPairs
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """One loss and batch size: all keys by temperature, the random trials, and the plan if there is one."""
+
+    loss: Loss
+    batch_size: int
+    keys: list[AllKeys]
+    random: list[_OrderFigures]
+    plan: _OrderFigures | None
+
+
 @dataclass
 class _Basis:
     """What all combinations share: the data, the pass over all pairs, the graph, and the order to report on."""
@@ -112,13 +136,57 @@ def make_reports(
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
     Raises BadInput for settings that do not fit the data.
     """
+    return _all_reports(pair, perm, settings, watcher)[0]
+
+
+def make_detailed_reports(
+    pair: UnitPair,
+    perm: NDArray[np.int64] | None,
+    settings: ReportSettings,
+    watcher: Watcher | None = None,
+) -> tuple[list[GapReport], ReportDetails]:
+    """The same, and what a page shows beyond the figures of the first combination."""
+    reports, basis, first = _all_reports(pair, perm, settings, watcher)
+    return reports, _details(basis, first, perm)
+
+
+def _all_reports(
+    pair: UnitPair, perm: NDArray[np.int64] | None, settings: ReportSettings, watcher: Watcher | None
+) -> tuple[list[GapReport], _Basis, _Measured]:
     settings.check(pair.rows)
     basis = _prepare(pair, settings, watcher or Watcher())
-    reports = []
+    reports: list[GapReport] = []
+    first = None
     for loss in settings.losses:
         for batch_size in settings.batch_sizes:
-            reports += _reports_of(basis, perm, loss, batch_size)
-    return reports
+            measured = _measure(basis, perm, loss, batch_size)
+            first = first or measured
+            reports += _reports_of(basis, measured)
+    assert first is not None
+    return reports, basis, first
+
+
+def _details(basis: _Basis, measured: _Measured, perm: NDArray[np.int64] | None) -> ReportDetails:
+    pair, size = basis.pair, measured.batch_size
+    rows = np.arange(pair.rows)
+    random = np.random.default_rng([basis.settings.seed, _TRIALS_STREAM, 0]).permutation(pair.rows)
+    losses, suspects = None, None
+    if perm is not None:
+        temperature = basis.settings.temperatures[0]
+        sums = _sums_of(basis, measured.loss, size, perm)
+        losses = mean_by_batch(row_losses(measured.loss, measured.keys[0], sums, 0, temperature, perm), size)
+        suspects = measured.plan.suspects if measured.plan else None
+    return ReportDetails(
+        trial_losses=np.array([trial.values[0].train_loss for trial in measured.random]),
+        identity=order_details(pair, basis.graph, rows, size),
+        random=order_details(pair, basis.graph, random, size),
+        plan=None if perm is None else order_details(pair, basis.graph, perm, size),
+        perm=perm,
+        batch_losses=losses,
+        suspects=suspect_examples(pair, suspects, basis.diagonal, positions(perm) // size)
+        if suspects is not None and perm is not None
+        else [],
+    )
 
 
 def _prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> _Basis:
@@ -207,7 +275,7 @@ def _all_keys(basis: _Basis, loss: Loss) -> list[AllKeys]:
     ]
 
 
-def _reports_of(basis: _Basis, perm: NDArray[np.int64] | None, loss: Loss, batch_size: int) -> list[GapReport]:
+def _measure(basis: _Basis, perm: NDArray[np.int64] | None, loss: Loss, batch_size: int) -> _Measured:
     keys = _all_keys(basis, loss)
     with basis.clock.step("random batches"):
         random = _random_trials(basis, keys, loss, batch_size)
@@ -215,10 +283,14 @@ def _reports_of(basis: _Basis, perm: NDArray[np.int64] | None, loss: Loss, batch
     if perm is not None:
         with basis.clock.step("planned batches"):
             plan = _order_figures(basis, keys, loss, batch_size, perm)
-    identity = measure_order(basis.graph, np.arange(basis.pair.rows), batch_size)
+    return _Measured(loss, batch_size, keys, random, plan)
+
+
+def _reports_of(basis: _Basis, measured: _Measured) -> list[GapReport]:
+    identity = measure_order(basis.graph, np.arange(basis.pair.rows), measured.batch_size)
     return [
-        _combine(basis, keys[number], loss, batch_size, number, random, plan, identity)
-        for number in range(len(basis.settings.temperatures))
+        _combine(basis, keys, measured.loss, measured.batch_size, number, measured.random, measured.plan, identity)
+        for number, keys in enumerate(measured.keys)
     ]
 
 
@@ -226,26 +298,30 @@ def _random_trials(basis: _Basis, keys: list[AllKeys], loss: Loss, batch_size: i
     from threadpoolctl import threadpool_limits
 
     def trial(number: int) -> _OrderFigures:
-        order = np.random.default_rng([basis.settings.seed, 0x7121A1, number]).permutation(basis.pair.rows)
+        order = np.random.default_rng([basis.settings.seed, _TRIALS_STREAM, number]).permutation(basis.pair.rows)
         return _order_figures(basis, keys, loss, batch_size, order.astype(np.int64))
 
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
         return list(pool.map(trial, range(basis.settings.trials)))
 
 
-def _order_figures(
-    basis: _Basis, keys: list[AllKeys], loss: Loss, batch_size: int, perm: NDArray[np.int64]
-) -> _OrderFigures:
-    temperatures = basis.settings.temperatures
-    sums = batch_sums(
+def _sums_of(basis: _Basis, loss: Loss, batch_size: int, perm: NDArray[np.int64]) -> BatchSums:
+    return batch_sums(
         basis.pair,
         perm,
         batch_size,
-        temperatures,
+        basis.settings.temperatures,
         basis.sums.suspects,
         keys=loss.keys,
         queue_batches=loss.queue_batches,
     )
+
+
+def _order_figures(
+    basis: _Basis, keys: list[AllKeys], loss: Loss, batch_size: int, perm: NDArray[np.int64]
+) -> _OrderFigures:
+    temperatures = basis.settings.temperatures
+    sums = _sums_of(basis, loss, batch_size, perm)
     rows = basis.pair.rows
     kept = perm[: rows - rows % batch_size] if basis.settings.drop_last else perm
     return _OrderFigures(

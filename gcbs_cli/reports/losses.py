@@ -145,6 +145,17 @@ def loss_values(
     )
 
 
+def row_losses(
+    loss: Loss, all_keys: AllKeys, in_batch: BatchSums, number: int, temperature: float, kept: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The training loss of each row of `kept` in nats, the mean over directions; arguments as in `loss_values`."""
+    positive = all_keys.diagonal[kept] / temperature
+    whole = in_batch.seen[kept] == loss.keys_in_all(len(all_keys.diagonal))
+    sums = in_batch.log_sums[list(loss.sides), number][:, kept]
+    losses: NDArray[np.float64] = (_between(positive, sums, all_keys.log_sums[:, kept], whole) - positive).mean(axis=0)
+    return losses
+
+
 def _between(
     positive: NDArray[np.float64], batch: NDArray[np.float64], total: NDArray[np.float64], whole: NDArray[np.bool_]
 ) -> NDArray[np.float64]:

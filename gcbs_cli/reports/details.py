@@ -1,0 +1,137 @@
+"""What a page shows beyond the figures of a report: trials, batches, pictures of the graph, examples."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.graph.measures import positions
+from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
+from gcbs_cli.similarity.suspects import SuspectPairs
+
+PICTURE_BINS = 192
+"""Cells a side of a picture of the graph: a megapixel of paper is lost on a page, and N = 10⁶ fits as well."""
+ZOOM_BATCHES = 12
+EXAMPLES = 12
+ENTRIES_AT_ONCE = 1 << 21
+
+
+@dataclass(frozen=True)
+class Density:
+    """Both directions of the edges whose places lie in [start, stop), counted in (cells, cells) int64."""
+
+    counts: NDArray[np.int64]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One suspected false negative in a planned batch: two rows, s_ij, s_ji and the similarities to their own."""
+
+    rows: tuple[int, int]
+    batch: int
+    similarities: tuple[float, float]
+    own: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class OrderDetails:
+    """One order: its graph as a whole and near the middle, and each row's hardest in-batch negative (N,)."""
+
+    density: Density
+    zoom: Density
+    hardest: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ReportDetails:
+    """Details of the first report of a run.
+
+    trial_losses: (trials,) L_train of the random orders. identity: the input's own order. plan, batch_losses (batches,)
+    in nats, first_rows (perm cut into batches gives the rows) and suspects are there only with a plan.
+    """
+
+    trial_losses: NDArray[np.float64]
+    identity: OrderDetails
+    random: OrderDetails
+    plan: OrderDetails | None
+    perm: NDArray[np.int64] | None
+    batch_losses: NDArray[np.float64] | None
+    suspects: list[Suspect]
+
+
+def order_details(pair: UnitPair, graph: Adjacency, perm: NDArray[np.int64], batch_size: int) -> OrderDetails:
+    """The pictures and the hardest in-batch negatives (x→y) of one order."""
+    start, stop = zoom_window(pair.rows, batch_size)
+    return OrderDetails(
+        density(graph, perm, 0, pair.rows),
+        density(graph, perm, start, stop),
+        hardest_in_batch(pair, perm, batch_size),
+    )
+
+
+def zoom_window(rows: int, batch_size: int) -> tuple[int, int]:
+    """Places of some whole batches at the middle of the order: [start, stop)."""
+    batches = -(-rows // batch_size)
+    first = max(0, (batches - ZOOM_BATCHES) // 2)
+    return first * batch_size, min(rows, (first + ZOOM_BATCHES) * batch_size)
+
+
+def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) -> Density:
+    """Count the graph's entries in square cells of the reordered matrix, from place `start` to `stop`."""
+    place = positions(perm)
+    rows, cols = place[graph.row_of_entry()] - start, place[graph.indices] - start
+    length = stop - start
+    cells = min(PICTURE_BINS, length)
+    inside = (rows >= 0) & (rows < length) & (cols >= 0) & (cols < length)
+    keys = (rows[inside] * cells // length) * cells + cols[inside] * cells // length
+    return Density(np.bincount(keys, minlength=cells * cells).reshape(cells, cells), start, stop)
+
+
+def hardest_in_batch(pair: UnitPair, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float32]:
+    """(N,) by place: the largest s_ij to another row of the batch; −inf in a batch of one."""
+    hardest = np.full(pair.rows, -np.inf, np.float32)
+    full = pair.rows - pair.rows % batch_size
+    step = batch_size * max(1, ENTRIES_AT_ONCE // batch_size**2)
+    for start in range(0, full, step):
+        stop = min(start + step, full)
+        hardest[start:stop] = _hardest_of(pair, perm[start:stop].reshape(-1, batch_size))
+    if pair.rows - full > 1:
+        hardest[full:] = _hardest_of(pair, perm[full:].reshape(1, -1))
+    return hardest
+
+
+def _hardest_of(pair: UnitPair, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    values = pair.x[rows] @ pair.y[rows].transpose(0, 2, 1)
+    own = np.arange(rows.shape[1])
+    values[:, own, own] = -np.inf
+    return values.max(axis=-1).reshape(-1)
+
+
+def mean_by_batch(by_place: NDArray[np.float64], batch_size: int) -> NDArray[np.float64]:
+    """(batches,) the mean of each batch; the last one may be short."""
+    starts = np.arange(0, len(by_place), batch_size)
+    sizes = np.minimum(len(by_place) - starts, batch_size)
+    return np.add.reduceat(by_place, starts) / sizes
+
+
+def suspect_examples(
+    pair: UnitPair, suspects: SuspectPairs, diagonal: NDArray[np.float64], batch_of_row: NDArray[np.int64]
+) -> list[Suspect]:
+    """The suspected pairs that come closest to, or exceed, the similarity of their own positives."""
+    if len(suspects) == 0:
+        return []
+    lower, higher = suspects.lower.astype(np.int64), suspects.higher.astype(np.int64)
+    there, back = canonical_values(pair, lower, higher), canonical_values(pair, higher, lower)
+    most = np.argsort(-np.maximum(there, back), kind="stable")[:EXAMPLES]
+    return [
+        Suspect(
+            (int(lower[n]), int(higher[n])),
+            int(batch_of_row[lower[n]]),
+            (float(there[n]), float(back[n])),
+            (float(diagonal[lower[n]]), float(diagonal[higher[n]])),
+        )
+        for n in most
+    ]
