@@ -31,6 +31,8 @@ def plan(
     seed: int = 0,
     device: str = "auto",
     max_edges: int | None = None,
+    world_size: int | None = None,
+    gather: bool = False,
     normalize: bool = True,
 ) -> PlanResult:
     """Plan the batches of one epoch.
@@ -47,6 +49,8 @@ def plan(
         seed=seed,
         device=device,
         max_edges=max_edges,
+        world_size=world_size,
+        gather=gather,
     )
     return make_plan(_pair(x, y, normalize=normalize), settings)
 

@@ -60,10 +60,13 @@ class PlanSettings:
     tile_rows: int | None = None
     max_memory: int | None = None
     max_edges: int | None = None
+    world_size: int | None = None
+    gather: bool = False
 
     def __post_init__(self) -> None:
         if self.batch_size < 2:
             raise BadInput(f"--batch-size {self.batch_size}: expected at least 2; a batch of one has no negatives")
+        check_ranks(self.batch_size, self.world_size, gather=self.gather)
         check_temperature(self.temperature)
         if self.seed < 0:
             raise BadInput(f"--seed {self.seed}: expected 0 or more")
@@ -75,6 +78,12 @@ class PlanSettings:
     def check_rows(self, rows: int) -> None:
         """Raises BadInput when the batch size does not fit the number of rows."""
         check_batch_size(self.batch_size, rows)
+        full = rows // self.batch_size
+        if self.world_size is not None and not self.gather and full < self.world_size:
+            raise BadInput(
+                f"--world-size {self.world_size}: the {rows:,} rows make {full} full batches of {self.batch_size}, "
+                "fewer than one for each rank"
+            )
         self.graph.requested_quantile(rows)
 
     def as_record(self) -> dict[str, Any]:
@@ -86,6 +95,19 @@ def check_batch_size(batch_size: int, rows: int) -> None:
     """Raises BadInput unless 2 <= k <= N."""
     if not 2 <= batch_size <= rows:
         raise BadInput(f"--batch-size {batch_size}: expected between 2 and the {rows:,} rows of the data")
+
+
+def check_ranks(batch_size: int, world_size: int | None, *, gather: bool) -> None:
+    """Raises BadInput unless each of the ranks of a loss that gathers can take an equal part of a batch."""
+    if world_size is not None and world_size < 1:
+        raise BadInput(f"--world-size {world_size}: expected at least 1 rank")
+    if gather and world_size is None:
+        raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
+    if gather and batch_size % (world_size or 1):
+        raise BadInput(
+            f"--batch-size {batch_size}: not divisible by --world-size {world_size}; "
+            "with --gather each rank takes k/W rows of every batch"
+        )
 
 
 def check_temperature(temperature: float) -> None:

@@ -10,6 +10,8 @@ from gcbs_cli.cli import options
 from gcbs_cli.cli.edge import at_the_edge
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 
+RANKS_PANEL = "Ranks"
+
 
 @at_the_edge
 def plan(
@@ -35,6 +37,18 @@ def plan(
     ] = DEFAULT_TEMPERATURE,
     drop_last: Annotated[
         bool, typer.Option("--drop-last", help="The trainer drops the short last batch; changes only what is reported.")
+    ] = False,
+    world_size: Annotated[
+        int | None,
+        typer.Option("--world-size", help="Ranks W that train on the plan.", rich_help_panel=RANKS_PANEL),
+    ] = None,
+    gather: Annotated[
+        bool,
+        typer.Option(
+            "--gather/--no-gather",
+            help="Whether the loss gathers over ranks: each rank then takes k/W rows of every batch.",
+            rich_help_panel=RANKS_PANEL,
+        ),
     ] = False,
     x_column: options.XColumn = None,
     y_column: options.YColumn = None,
@@ -102,6 +116,8 @@ def plan(
         tile_rows=chunk_rows,
         max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
         max_edges=max_edges,
+        world_size=world_size,
+        gather=gather,
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
     command = PlanCommand(

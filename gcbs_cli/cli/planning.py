@@ -57,7 +57,7 @@ class PlanCommand:
         if self.report_path is not None and report is not None:
             write_atomically(self.report_path, lambda file: file.write(report.encode()))
         out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
-        out.result({"output": self.output, **entry.model_dump(mode="json")})
+        out.result({"output": self.output, **entry.model_dump(mode="json"), **self._full_batches(entry)})
 
     def estimate(self) -> None:
         """The forecast alone, from the sample: nothing is written."""
@@ -79,6 +79,12 @@ class PlanCommand:
                 "summary": describe(expected),
             }
         )
+
+    def _full_batches(self, entry: ManifestEntry) -> dict[str, int]:
+        """How many full batches each rank gets, where ranks were named and each takes whole batches."""
+        if entry.world_size is None or entry.gather:
+            return {}
+        return {"full_batches_per_rank": entry.rows // entry.batch_size // entry.world_size}
 
     def _read(self, out: Output) -> tuple[ReadPair, float]:
         """Both sides and the seconds it took; the batch size is checked before any row is read."""
@@ -129,6 +135,8 @@ class PlanCommand:
             libraries={name: version(name) for name in RECORDED_LIBRARIES},
             drop_last=settings.drop_last,
             normalize=self.inputs.normalize,
+            world_size=settings.world_size,
+            gather=settings.gather,
         )
 
 

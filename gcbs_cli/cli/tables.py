@@ -19,12 +19,23 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Renderab
     rows = entry.rows
     full, rest = divmod(rows, entry.batch_size)
     batches = f"{full:,} of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
-    lines = [("pairs", f"{rows:,} × {entry.inputs.x.dim}"), ("batches", batches), ("method", entry.method)]
+    lines = [("pairs", f"{rows:,} × {entry.inputs.x.dim}"), ("batches", batches)]
+    if entry.world_size is not None:
+        lines.append(("ranks", _ranks(entry, entry.world_size)))
+    lines.append(("method", entry.method))
     if entry.quantile is not None and entry.graph is not None:
         lines += _graph_lines(entry, entry.quantile, entry.graph)
     steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
     return _two_columns(lines)
+
+
+def _ranks(entry: "ManifestEntry", world_size: int) -> str:
+    """What each rank takes of the batches."""
+    if entry.gather:
+        return f"{world_size}: each takes {entry.batch_size // world_size} rows of every batch"
+    each, over = divmod(entry.rows // entry.batch_size, world_size)
+    return f"{world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
 
 
 def _graph_lines(entry: "ManifestEntry", quantile: "QuantileRecord", graph: "GraphRecord") -> list[tuple[str, str]]:

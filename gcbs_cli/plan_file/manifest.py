@@ -67,7 +67,10 @@ class GraphRecord(_Record):
 
 
 class ManifestEntry(_Record):
-    """One permutation: its hash, its inputs, the settings and what came of them. Timings are seconds."""
+    """One permutation: its hash, its inputs, the settings and what came of them. Timings are seconds.
+
+    world_size: ranks that will train on it, where that was said; gather: their loss gathers, each takes k/W of a batch.
+    """
 
     tool_version: str
     command: list[str]
@@ -90,6 +93,8 @@ class ManifestEntry(_Record):
     libraries: dict[str, str] = {}
     drop_last: bool = False
     normalize: bool = True
+    world_size: PositiveInt | None = None
+    gather: bool = False
 
 
 class Manifest(_Record):
