@@ -17,8 +17,8 @@ from gcbs_cli.errors import BadInput
 _STREAM_BYTES: Final = 1024 * 1024
 """How much of a column is read at a time; without it, a whole column of a row group is."""
 
-_DECODER_SHARE: Final = 4
-"""Decoding holds about three times a batch beside it, so a batch is a quarter of the block that was asked for."""
+_DECODER_SHARE: Final = 8
+"""Decoding holds six times a batch beside it, so a batch is an eighth of the block that was asked for."""
 
 _PROBED_ROWS: Final = 16
 """Rows of a batch when only the width of the lists is looked for."""
@@ -59,14 +59,15 @@ class ParquetSource:
         done = 0
         with _opened(self.stamp) as file:
             for lists in _batches(file, self.column, max(1, rows_per_block // _DECODER_SHARE)):
-                values = lists.flatten()
-                null = _rows_with_null(lists, values)
-                other_length = ~null & (_lengths(lists) != self.dim)
+                lengths = _lengths(lists)
+                values = _values(lists, lengths)
+                null = _rows_with_null(lists, values, lengths)
+                other_length = ~null & (lengths != self.dim)
                 nulls.add(null, done)
                 ragged.add(other_length, done)
                 done += len(lists)
                 if not nulls.count and not ragged.count:
-                    yield values.to_numpy(zero_copy_only=True).reshape(-1, self.dim).view(RAW_DTYPES[self.dtype])
+                    yield _elements(values, RAW_DTYPES[self.dtype]).reshape(-1, self.dim)
         if nulls.count:
             raise BadInput(f"{self.name}: found {nulls} with nulls, expected none; drop these pairs from both sides")
         if ragged.count:
@@ -161,29 +162,44 @@ def _list_length(file: Any, column: str, kind: Any) -> int:
     if types.is_fixed_size_list(kind):
         return int(kind.list_size)
     for lists in _batches(file, column, _PROBED_ROWS):
-        lengths = _lengths(lists)
+        lengths = np.where(_is_null(lists), 0, _lengths(lists))
         if lengths.any():
             return int(lengths[lengths > 0][0])
     return 0
 
 
 def _lengths(lists: Any) -> NDArray[np.int64]:
-    """Return the length of each list (n,), 0 for a null."""
-    from pyarrow import compute, types
+    """Return how many values lie under each list (n,); under a null there may be some."""
+    from pyarrow import types
 
     if types.is_fixed_size_list(lists.type):
-        return np.where(_is_null(lists), 0, lists.type.list_size)
-    lengths: NDArray[np.int64] = compute.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
-    return lengths
+        return np.full(len(lists), lists.type.list_size, dtype=np.int64)
+    kind = np.int64 if types.is_large_list(lists.type) else np.int32
+    return np.diff(_elements(lists.offsets, np.dtype(kind))).astype(np.int64)
 
 
-def _rows_with_null(lists: Any, values: Any) -> NDArray[np.bool_]:
-    """Return which lists (n,) are null or hold one; values: the flattened lists, without those of null lists."""
+def _values(lists: Any, lengths: NDArray[np.int64]) -> Any:
+    """Return the array of the values under all lists, nulls included."""
+    from pyarrow import types
+
+    fixed = types.is_fixed_size_list(lists.type)
+    start = lists.offset * lists.type.list_size if fixed else int(lists.offsets[0].as_py())
+    return lists.values.slice(start, int(lengths.sum()))
+
+
+def _rows_with_null(lists: Any, values: Any, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which lists (n,) are null or hold one."""
     null = _is_null(lists)
     if values.null_count:
-        row_of_value = np.repeat(np.arange(len(lists)), np.where(null, 0, _lengths(lists)))
-        null[row_of_value[_is_null(values)]] = True
+        null[np.repeat(np.arange(len(lists)), lengths)[_is_null(values)]] = True
     return null
+
+
+def _elements(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a view of the memory of an array of numbers; its own to_numpy would import pandas, which is slow."""
+    if len(array) == 0:
+        return np.empty(0, dtype=dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _is_null(array: Any) -> NDArray[np.bool_]:

@@ -96,7 +96,6 @@ def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
 def _shown_shape(shape: tuple[int, ...]) -> str:
     """Return the shape as text, short even when a damaged header gives a thousand sizes."""
     longest = 6
-    sizes = [
-        f"{size:.3g}" if abs(size) > 10**15 and abs(size) < 10**300 else str(size)[:40] for size in shape[:longest]
-    ]
+    # A header can hold an integer of so many digits that Python refuses to print it.
+    sizes = [str(size) if abs(size) < 10**18 else "more than 10^18" for size in shape[:longest]]
     return "(" + ", ".join(sizes) + (", ...)" if len(shape) > longest else ",)" if len(shape) == 1 else ")")

@@ -1,5 +1,6 @@
 """Parquet columns of lists of floats, and the columns and files that are refused."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,11 +171,19 @@ def test_encrypted_files_are_refused(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(lambda: read_all(path))
 
 
-def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path, matrix: NDArray[np.float32], in_place: bool) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, x=lists(matrix), y=lists(matrix))
     x, _ = open_pair(str(path), None)
     blocks = x.blocks(4)
     next(blocks)
-    write_parquet(path, x=lists(matrix * 2), y=lists(matrix))
+    other = path if in_place else tmp_path / "b.parquet"
+    write_parquet(other, x=lists(matrix * 2), y=lists(matrix))
+    os.replace(other, path)
     assert "changed while it was read" in refusal(lambda: list(blocks))
+
+
+def test_one_column_is_not_taken_for_both_sides(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+    path = write_parquet(tmp_path / "a.parquet", embedding=lists(matrix))
+    assert "found the columns embedding, expected a column x" in refusal(lambda: open_pair(path, None))

@@ -62,7 +62,7 @@ def test_tensors_by_name(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
     ("tensor", "expected"),
     [
         (np.ones((3, 2), np.int64), "found a tensor of I64"),
-        (np.ones(6, np.float32), "shape (6), expected 2-D"),
+        (np.ones(6, np.float32), "shape (6,), expected 2-D"),
         (np.ones((3, 2, 2), np.float32), "shape (3, 2, 2)"),
         (np.ones((1, 2), np.float32), "found 1 row"),
         (np.ones((0, 2), np.float32), "found 0 rows"),

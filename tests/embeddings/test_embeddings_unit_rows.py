@@ -114,7 +114,9 @@ def test_without_normalising_unit_rows_are_kept_as_they_are() -> None:
     np.testing.assert_array_equal(read(half, normalize=False).values, half.astype(np.float32))
 
 
-@pytest.mark.parametrize("row", [[0.98, 0.0], [1.02, 0.0], [1e200, 0.0], [1e-200, 0.0]])
+@pytest.mark.parametrize(
+    "row", [[0.98, 0.0], [1.02, 0.0], [1e200, 0.0], [1e-200, 0.0], [0.6 * 2.0**700, 0.8 * 2.0**700]]
+)
 def test_without_normalising_other_norms_are_refused(row: list[float]) -> None:
     array = np.array([[1.0, 0.0], row, [0.0, 1.0]])
     message = refusal(lambda: read(array, normalize=False))
@@ -159,7 +161,7 @@ def test_faulty_rows_of_shards_are_global_and_the_shard_is_named(tmp_path: Path)
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
-        (np.ones(5, np.float32), r"shape (5), expected 2-D"),
+        (np.ones(5, np.float32), r"shape (5,), expected 2-D"),
         (np.ones((2, 2, 2), np.float32), r"shape (2, 2, 2), expected 2-D"),
         (np.ones((3, 0), np.float32), "at least one dimension"),
         (np.ones((1, 3), np.float32), "found 1 row, expected at least 2"),
