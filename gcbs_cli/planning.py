@@ -1,14 +1,17 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order
+from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.hard_pairs import HardPairs, find_hard_pairs, lists_wanted, with_every_row
 from gcbs_cli.memory import SHARE_TO_USE, available_memory, show_size
 from gcbs_cli.planners import PlannerInput, planner_named
 from gcbs_cli.planners.random_order import plan_random
@@ -16,12 +19,13 @@ from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.edges import find_exceedances
 from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod, draw_sample, estimate_quantile
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, tile_rows_for
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
+LISTED_PER_PLACE = 5
+"""Entries that the pass holds for each place of the hardest lists of rows and columns: candidates beyond them."""
 TRIAL_ROWS = 512
 
 
@@ -44,12 +48,14 @@ class Forecast:
 
 @dataclass(frozen=True)
 class GraphFigures:
-    """The graph and what the order made of it; `achieved_quantile` is the exact share of entries at or below t."""
+    """The graph and what the order made of it; `achieved_quantile` is the exact share of entries at or below t, None
+    where the pass did not count them.
+    """
 
     edges: int
     isolated: int
     max_degree: int
-    achieved_quantile: float
+    achieved_quantile: float | None
     identity: OrderMeasures
     random: OrderMeasures
     plan: OrderMeasures
@@ -84,7 +90,9 @@ def forecast(pair: UnitPair, threshold: Threshold, settings: PlanSettings, backe
     share = 1.0 - quantile if quantile is not None else None
     if share is None:
         share = draw_sample(pair, 0.999, settings.seed).share_above(threshold.value)
-    entries = round(share * pair.rows**2)
+    from_threshold = settings.graph.uses_threshold or settings.false_negatives.needs_threshold
+    entries = round(share * pair.rows**2) if from_threshold else 0
+    entries += LISTED_PER_PLACE * lists_wanted(settings) * pair.rows
     embeddings = 2 * pair.rows * pair.dim * 4
     scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
     return Forecast(entries, embeddings + scratch + BYTES_PER_EDGE * entries, _pass_seconds(pair, backend))
@@ -129,9 +137,18 @@ def _fitting(pair: UnitPair, entries: int) -> str:
     return f"--quantile {quantile} (about {entries / pair.rows:.3g} a row) would fit"
 
 
-def make_plan(pair: UnitPair, settings: PlanSettings, watcher: Watcher | None = None) -> PlanResult:
+def make_plan(
+    pair: UnitPair,
+    settings: PlanSettings,
+    watcher: Watcher | None = None,
+    *,
+    groups: NDArray[np.int64] | None = None,
+    method_inputs: Mapping[str, Any] | None = None,
+) -> PlanResult:
     """Threshold, one pass to the edges, CSR, order, measures. The same permutation on every device and block size.
 
+    `groups`: (N,) rows with the same id >= 0 never share a batch; `method_inputs`: data that the method alone
+    understands, such as texts, beside `settings.method_options`.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
     watcher = watcher or Watcher()
@@ -139,27 +156,43 @@ def make_plan(pair: UnitPair, settings: PlanSettings, watcher: Watcher | None = 
     planner = planner_named(settings.method)
     clock = Stopwatch(watcher)
     backend = choose_backend(settings.device)
-    if not planner.needs_graph:
-        with clock.step("order"):
-            perm = planner.plan(PlannerInput(pair.rows, None, settings.batch_size, settings.seed))
-        return PlanResult(perm, settings, backend.name, None, None, clock.seconds)
-    with clock.step("quantile"):
-        threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
-        expected = forecast(pair, threshold, settings, backend)
-    check_forecast(pair, expected, settings)
-    watcher.note(describe(expected))
-    with clock.step("edges"):
-        found = find_exceedances(
-            pair, threshold.value, backend, tile_rows=tile_rows(settings, backend), progress=watcher.progress
-        ).above()
-        achieved = 1.0 - len(found.rows) / pair.rows**2
-    with clock.step("graph"):
-        graph = adjacency_from_pairs(pair.rows, found.rows, found.cols)
-        del found
+    threshold, hard, weighted = None, None, None
+    if planner.needs_graph or settings.refine:
+        with clock.step("quantile"):
+            threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+            expected = forecast(pair, threshold, settings, backend)
+        watcher.note(describe(expected))
+        check_forecast(pair, expected, settings)
+        with clock.step("edges"):
+            hard = find_hard_pairs(
+                pair,
+                settings,
+                threshold.value,
+                backend,
+                tile_rows=tile_rows(settings, backend),
+                progress=watcher.progress,
+            )
+        if planner.needs_weights or settings.refine:
+            with clock.step("weights"):
+                weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
+    given = PlannerInput(
+        rows=pair.rows,
+        graph=hard.graph if hard else None,
+        batch_size=settings.batch_order.group_size or settings.batch_size,
+        seed=settings.seed,
+        temperature=settings.temperature,
+        pair=pair,
+        weighted=weighted,
+        suspects=hard.suspects if hard else None,
+        labels=None if groups is None else groups[None, :],
+        options={**settings.method_options, **(method_inputs or {})},
+    )
     with clock.step("order"):
-        perm = planner.plan(PlannerInput(pair.rows, graph, settings.batch_size, settings.seed))
-    with clock.step("measures"):
-        figures = _figures(graph, perm, settings, achieved)
+        perm = planner.plan(given)
+    figures = None
+    if hard is not None:
+        with clock.step("measures"):
+            figures = _figures(hard, perm, settings)
     return PlanResult(perm, settings, backend.name, threshold, figures, clock.seconds)
 
 
@@ -178,13 +211,13 @@ def describe(expected: Forecast) -> str:
     )
 
 
-def _figures(graph: Adjacency, perm: NDArray[np.int64], settings: PlanSettings, achieved: float) -> GraphFigures:
-    size, degrees = settings.batch_size, graph.degrees
+def _figures(hard: HardPairs, perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:
+    graph, size = hard.graph, settings.batch_size
     return GraphFigures(
         edges=graph.edges,
-        isolated=int(np.count_nonzero(degrees == 0)),
-        max_degree=int(degrees.max()),
-        achieved_quantile=achieved,
+        isolated=int(np.count_nonzero(graph.degrees == 0)),
+        max_degree=int(graph.degrees.max()),
+        achieved_quantile=hard.achieved_quantile,
         identity=measure_order(graph, np.arange(graph.nodes), size),
         random=measure_order(graph, plan_random(graph.nodes, settings.seed), size),
         plan=measure_order(graph, perm, size),

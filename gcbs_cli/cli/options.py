@@ -19,6 +19,13 @@ class QuantileMethodChoice(StrEnum):
     EXACT = "exact"
 
 
+class GraphChoice(StrEnum):
+    """What makes an edge."""
+
+    QUANTILE = "quantile"
+    TOP = "top-m"
+
+
 class DtypeChoice(StrEnum):
     """What untyped 16-bit elements are."""
 
@@ -75,6 +82,17 @@ PerRow = Annotated[
 Threshold = Annotated[
     float | None,
     typer.Option("--threshold", help="The same, as a similarity: no estimate is made.", rich_help_panel=GRAPH_PANEL),
+]
+Graph = Annotated[
+    GraphChoice,
+    typer.Option(
+        "--graph",
+        help="quantile: pairs above the threshold; top-m: the --top hardest of each row, so that no row goes without.",
+        rich_help_panel=GRAPH_PANEL,
+    ),
+]
+Top = Annotated[
+    int, typer.Option("--top", help="Hardest a row in --graph top-m, both ways.", rich_help_panel=GRAPH_PANEL)
 ]
 QuantileMethodOption = Annotated[
     QuantileMethodChoice,

@@ -8,7 +8,7 @@ import typer
 
 from gcbs_cli.cli import options
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
 
 RANKS_PANEL = "Ranks"
 
@@ -54,6 +54,8 @@ def plan(
     y_column: options.YColumn = None,
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
+    graph: options.Graph = options.GraphChoice.QUANTILE,
+    top: options.Top = DEFAULT_TOP,
     quantile: options.Quantile = None,
     per_row: options.PerRow = None,
     threshold: options.Threshold = None,
@@ -107,7 +109,7 @@ def plan(
 
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top),
         method=method,
         temperature=temperature,
         seed=seed,

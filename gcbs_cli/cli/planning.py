@@ -21,7 +21,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.planners import planner_named
 from gcbs_cli.planning import GraphFigures, PlanResult, describe, find_threshold, forecast, make_plan
 from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import PlanSettings
+from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import choose_backend
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
@@ -97,7 +97,6 @@ class PlanCommand:
         if self.report_path is None:
             return None
         from gcbs_cli.reports.build import ReportSettings, make_reports
-        from gcbs_cli.settings import GraphSettings
 
         graph = GraphSettings(threshold=result.threshold.value) if result.threshold else self.settings.graph
         settings = ReportSettings(
@@ -123,7 +122,7 @@ class PlanCommand:
             temperature=settings.temperature,
             seed=settings.seed,
             quantile=_quantile(result),
-            graph=_graph(figures),
+            graph=_graph(figures, settings.graph),
             bandwidth=_by_order(figures, "bandwidth"),
             profile=_by_order(figures, "profile"),
             in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
@@ -167,10 +166,17 @@ def _quantile(result: PlanResult) -> QuantileRecord | None:
     )
 
 
-def _graph(figures: GraphFigures | None) -> GraphRecord | None:
+def _graph(figures: GraphFigures | None, settings: GraphSettings) -> GraphRecord | None:
     if figures is None:
         return None
-    return GraphRecord(edges=figures.edges, isolated=figures.isolated, max_degree=figures.max_degree)
+    return GraphRecord(
+        edges=figures.edges,
+        isolated=figures.isolated,
+        max_degree=figures.max_degree,
+        kind=settings.kind,
+        top=settings.top if settings.kind == "top-m" else None,
+        rank_window=settings.rank_window,
+    )
 
 
 def _by_order(figures: GraphFigures | None, name: str) -> dict[str, float | None]:

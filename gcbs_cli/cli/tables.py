@@ -39,7 +39,9 @@ def _ranks(entry: "ManifestEntry", world_size: int) -> str:
 
 
 def _graph_lines(entry: "ManifestEntry", quantile: "QuantileRecord", graph: "GraphRecord") -> list[tuple[str, str]]:
-    lines = [("threshold", f"{quantile.threshold:.4f}"), ("achieved quantile", _achieved(quantile))]
+    lines = [("graph", _kind(graph)), ("threshold", f"{quantile.threshold:.4f}")]
+    if quantile.achieved is not None:
+        lines.append(("achieved quantile", _achieved(quantile)))
     lines += [
         ("edges", f"{graph.edges:,}"),
         ("rows without an edge", f"{graph.isolated:,} ({graph.isolated / entry.rows:.1%})"),
@@ -48,6 +50,13 @@ def _graph_lines(entry: "ManifestEntry", quantile: "QuantileRecord", graph: "Gra
         ("in-batch edge share", _before_after(entry.in_batch_edge_share, percent=True)),
     ]
     return lines
+
+
+def _kind(graph: "GraphRecord") -> str:
+    if graph.rank_window is not None:
+        skipped, width = graph.rank_window
+        return f"mutual ranks {skipped} to {skipped + width - 1} of each row"
+    return "pairs above the threshold" if graph.top is None else f"the {graph.top} hardest of each row, both ways"
 
 
 def _achieved(quantile: "QuantileRecord") -> str:

@@ -59,11 +59,17 @@ class QuantileRecord(_Record):
 
 
 class GraphRecord(_Record):
-    """`isolated`: rows without an edge; `max_degree`: edges of the row that has most."""
+    """`isolated`: rows without an edge; `max_degree`: edges of the row that has most.
+
+    kind: what made the edges, `quantile` or `top-m` (then `top`: hardest a row); rank_window: p:m, where one was asked.
+    """
 
     edges: NonNegativeInt
     isolated: NonNegativeInt
     max_degree: NonNegativeInt
+    kind: str = "quantile"
+    top: int | None = None
+    rank_window: tuple[int, int] | None = None
 
 
 class ManifestEntry(_Record):

@@ -1,25 +1,43 @@
 """The planning methods: one pure function each, and the registry that names them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.graph.weighted import WeightedGraph
 from gcbs_cli.planners.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.planners.random_order import plan_random
+from gcbs_cli.settings import DEFAULT_TEMPERATURE
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.suspects import SuspectPairs
 
 
 @dataclass(frozen=True)
 class PlannerInput:
-    """What a planner works on: N, the graph (None where the method needs none), rows a batch, a seed for its draws."""
+    """What a planner works on. What a method did not ask for in its registry entry may be None.
+
+    `batch_size`: rows that the method puts together (the group size, where groups are mixed into batches); `seed`
+    decides its draws; `pair`: the unit rows; `graph`: hard negatives without suspected pairs; `weighted`: the same with
+    similarities, in which rows without a neighbour have their hardest candidates instead; `suspects`: pairs better kept
+    apart; `labels`: (G, N) int64, rows with the same label >= 0 on one line never share a batch (planning repairs what
+    a method leaves, so a method may ignore it); `options`: what this method alone understands, by name.
+    """
 
     rows: int
     graph: Adjacency | None
     batch_size: int
     seed: int = 0
+    temperature: float = DEFAULT_TEMPERATURE
+    pair: UnitPair | None = None
+    weighted: WeightedGraph | None = None
+    suspects: SuspectPairs | None = None
+    labels: NDArray[np.int64] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def edges(self) -> Adjacency:
@@ -28,14 +46,34 @@ class PlannerInput:
             raise ValueError("this method needs a graph")
         return self.graph
 
+    @property
+    def weighted_edges(self) -> WeightedGraph:
+        """The weighted graph, for methods that need one."""
+        if self.weighted is None:
+            raise ValueError("this method needs a weighted graph")
+        return self.weighted
+
+    @property
+    def unit_rows(self) -> UnitPair:
+        """The unit rows, for methods that need them."""
+        if self.pair is None:
+            raise ValueError("this method needs the embeddings")
+        return self.pair
+
 
 @dataclass(frozen=True)
 class Planner:
-    """A planning method: its function, what it needs, and one line for people."""
+    """A planning method: its function, what it needs, and one line for people.
+
+    `needs_weights`: a weighted graph as well; `penalises_suspects`: it keeps suspected pairs apart by itself, where
+    others only lose their edges.
+    """
 
     plan: Callable[[PlannerInput], NDArray[np.int64]]
     needs_graph: bool
     summary: str
+    needs_weights: bool = False
+    penalises_suspects: bool = False
 
 
 PLANNERS: dict[str, Planner] = {

@@ -13,15 +13,21 @@ from gcbs_cli.similarity.edges import Exceedances
 class SuspectRule:
     """A pair {i, j} is suspected when s_ij or s_ji is at least t and at least margin · s_ii or margin · s_jj.
 
-    `diagonal`: (N,) canonical s_ii.
+    With `absolute` a the limits are s_ii − a and s_jj − a instead. `diagonal`: (N,) canonical s_ii.
     """
 
     margin: float
     diagonal: NDArray[np.float64]
+    absolute: float | None = None
+
+    def limits(self, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(n,) the similarity from which on each pair is suspected."""
+        weaker = np.minimum(self.diagonal[rows], self.diagonal[cols])
+        return self.margin * weaker if self.absolute is None else weaker - self.absolute
 
     def meets(self, pair: UnitPair, found: Exceedances, error: float) -> NDArray[np.bool_]:
         """(n,) which of the entries at or above t make their pair suspected, decided canonically near the margin."""
-        limit = self.margin * np.minimum(self.diagonal[found.rows], self.diagonal[found.cols])
+        limit = self.limits(found.rows, found.cols)
         rows, cols = found.rows.astype(np.int64), found.cols.astype(np.int64)
         values = settle(pair, rows, cols, found.values, limit, error)
         return (values >= limit) & (found.rows != found.cols)

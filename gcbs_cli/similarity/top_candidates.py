@@ -1,0 +1,196 @@
+"""The hardest negatives of each row with their indices: the same lists on every device and with every tile size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.similarity.backend import Backend, float32_error
+from gcbs_cli.similarity.canonical_values import UnitPair, settle
+from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, join
+from gcbs_cli.similarity.hardest import likely_thresholds
+from gcbs_cli.similarity.pair_values import pair_values
+from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+
+ROWS_AT_ONCE = 4096
+FULL_ROWS_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class TopLists:
+    """The hardest of each row: indices (N, m) int32, and their canonical similarities (N, m) float64, falling.
+
+    Equal similarities are in the order of their indices, and the lowest indices are taken.
+    """
+
+    indices: NDArray[np.int32]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What a plan may take from the pass: entries at or above t, and the hardest of each row of x and of y."""
+
+    exceedances: Exceedances | None
+    x: TopLists | None
+    y: TopLists | None
+
+
+def find_candidates(
+    pair: UnitPair,
+    threshold: float | None,
+    top: int,
+    backend: Backend,
+    *,
+    seed: int = 0,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+) -> Candidates:
+    """One pass over X Yᵀ to the entries at or above a threshold and the `top` hardest of each row and column.
+
+    A threshold of None or a `top` of 0 leaves that part out. Memory: 16 bytes an entry above the threshold, about
+    40 bytes · top a row and direction, and the scratch of the tiles.
+    """
+    top = min(top, pair.rows - 1)
+    x, y = backend.load(pair.x), backend.load(pair.y)
+    collectors = [TopCollector(pair, side, top, backend, seed) for side in range(2)] if top else []
+    parts: list[Exceedances] = []
+
+    def work(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
+        product = backend.product(x, y, tile.rows, tile.cols)
+        found = None if threshold is None else exceedances_of_tile(backend, product, tile, pair, threshold)
+        return found, [collector.of_tile(product, tile) for collector in collectors]
+
+    for _, (found, hard) in run_tiles(backend, cut(pair.rows, pair.rows, tile_rows), work, progress):
+        if found is not None:
+            parts.append(found)
+        for collector, entries in zip(collectors, hard, strict=True):
+            collector.parts.append(entries)
+    above = None if threshold is None else join(parts, threshold)
+    if not collectors:
+        return Candidates(above, None, None)
+    own, other = (collector.finish() for collector in collectors)
+    return Candidates(above, own, other)
+
+
+@dataclass(frozen=True)
+class _Found:
+    queries: NDArray[np.int32]
+    keys: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+
+class _Chooser:
+    """Picks the `top` hardest keys of queries of one side (0: columns for rows, 1: rows for columns)."""
+
+    def __init__(self, pair: UnitPair, side: int, top: int, error: float) -> None:
+        self.pair, self.side, self.top = pair, side, top
+        self.queries, self.keys = (pair.x, pair.y) if side == 0 else (pair.y, pair.x)
+        self.error = error
+
+    def choose(
+        self, queries: NDArray[np.int64], table: NDArray[np.float32], numbers: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The keys of the `top` largest of each line by (canonical value, index), and the fast value of the last one.
+
+        Fast values within twice their error of that last one are replaced by canonical ones: whatever lies above is
+        among the largest for certain, whatever lies below is not.
+        """
+        last = np.partition(table, table.shape[1] - self.top, axis=1)[:, table.shape[1] - self.top]
+        with np.errstate(invalid="ignore"):  # −inf fills lines that have too few
+            within = np.abs(table - last[:, None]) <= 2.0 * self.error
+        unsure = np.flatnonzero(((table > last[:, None]) | within).sum(axis=1) > self.top)
+        order = np.argpartition(table, table.shape[1] - self.top, axis=1)[:, table.shape[1] - self.top :]
+        chosen = np.take_along_axis(numbers, order, axis=1)
+        if len(unsure):
+            lines, places = np.nonzero(within[unsure])
+            ends = queries[unsure[lines]], numbers[unsure[lines], places].astype(np.int64)
+            fast, limit = table[unsure[lines], places], last[unsure[lines]].astype(np.float64)
+            settled = table[unsure].astype(np.float64)
+            settled[lines, places] = settle(
+                self.pair, ends[self.side], ends[1 - self.side], fast, limit, 2.0 * self.error
+            )
+            ranked = np.lexsort((numbers[unsure], -settled), axis=1)[:, : self.top]
+            chosen[unsure] = np.take_along_axis(numbers[unsure], ranked, axis=1)
+        return chosen, last
+
+    def in_full(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """(n, top) the hardest keys of these queries, from their products with all keys."""
+        chosen = np.empty((len(rows), self.top), np.int32)
+        for start in range(0, len(rows), FULL_ROWS_AT_ONCE):
+            part = rows[start : start + FULL_ROWS_AT_ONCE]
+            table = self.queries[part] @ self.keys.T
+            table[np.arange(len(part)), part] = -np.inf
+            numbers = np.broadcast_to(np.arange(len(self.keys), dtype=np.int32), table.shape)
+            chosen[start : start + len(part)] = self.choose(part, table, numbers)[0]
+        return chosen
+
+
+def hardest_of(pair: UnitPair, side: int, rows: NDArray[np.int64], top: int) -> NDArray[np.int32]:
+    """(n, top) the hardest columns of a few rows (side 0), or rows of a few columns (side 1), in no order."""
+    return _Chooser(pair, side, top, float32_error(pair.dim)).in_full(rows)
+
+
+class TopCollector:
+    """Gathers candidates of one side (0: columns for each row, 1: rows for each column) and picks the hardest."""
+
+    def __init__(self, pair: UnitPair, side: int, top: int, backend: Backend, seed: int) -> None:
+        self.pair, self.side, self.top = pair, side, top
+        self.chooser = _Chooser(pair, side, top, max(backend.error(pair.dim), float32_error(pair.dim)))
+        self.backend = backend
+        self.limits = likely_thresholds(self.chooser.queries, self.chooser.keys, top, backend, seed + side)
+        self.parts: list[_Found] = []
+
+    def of_tile(self, product: object, tile: Tile) -> _Found:
+        """The entries of a tile that may be among the hardest of their query, own positives left out."""
+        limits = self.limits[tile.rows][:, None] if self.side == 0 else self.limits[tile.cols][None, :]
+        found = self.backend.above(product, limits)
+        rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
+        apart = rows != cols
+        ends = rows[apart].astype(np.int32), cols[apart].astype(np.int32)
+        return _Found(ends[self.side], ends[1 - self.side], found.values[apart])
+
+    def finish(self) -> TopLists:
+        """The lists. Queries with too few candidates, or with one too near the limit, are done in full."""
+        from scipy.sparse import csr_array
+
+        rows = self.pair.rows
+        queries = np.concatenate([part.queries for part in self.parts])
+        places = np.arange(len(queries), dtype=np.int64)
+        # One long sparse row turned into columns is a counting sort by query.
+        grouped = csr_array((places, queries, np.array([0, len(queries)])), shape=(1, rows)).tocsc()
+        keys = np.concatenate([part.keys for part in self.parts])[grouped.data]
+        values = np.concatenate([part.values for part in self.parts])[grouped.data]
+        self.parts.clear()
+        chosen = np.empty((rows, self.top), np.int32)
+        enough = np.zeros(rows, np.bool_)
+        for start in range(0, rows, ROWS_AT_ONCE):
+            stop = min(start + ROWS_AT_ONCE, rows)
+            bounds = grouped.indptr[start : stop + 1]
+            part = slice(bounds[0], bounds[-1])
+            table, numbers = _table(bounds, values[part], keys[part], self.top)
+            chosen[start:stop], least = self.chooser.choose(np.arange(start, stop), table, numbers)
+            enough[start:stop] = least > self.limits[start:stop] + 2.0 * self.chooser.error
+        short = np.flatnonzero(~enough)
+        chosen[short] = self.chooser.in_full(short)
+        return self._ranked(chosen)
+
+    def _ranked(self, chosen: NDArray[np.int32]) -> TopLists:
+        queries = np.repeat(np.arange(len(chosen), dtype=np.int32), self.top)
+        ends = queries, chosen.reshape(-1)
+        values = pair_values(self.pair, ends[self.side], ends[1 - self.side]).reshape(chosen.shape)
+        order = np.lexsort((chosen, -values), axis=1)
+        return TopLists(np.take_along_axis(chosen, order, axis=1), np.take_along_axis(values, order, axis=1))
+
+
+def _table(
+    bounds: NDArray[np.int64], values: NDArray[np.float32], keys: NDArray[np.int32], top: int
+) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    """Candidates as lines of equal width, −inf and index −1 where a line has fewer."""
+    counts = np.diff(bounds)
+    width = max(int(counts.max()), top)
+    filled = np.arange(width) < counts[:, None]
+    table = np.full(filled.shape, -np.inf, np.float32)
+    numbers = np.full(filled.shape, -1, np.int32)
+    table[filled], numbers[filled] = values, keys
+    return table, numbers
