@@ -1,0 +1,126 @@
+"""Plan at the start of each epoch from the current model's embeddings, in process."""
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch.distributed
+
+from gcbs_cli.api import plan, report
+from gcbs_cli.errors import BadInput
+from gcbs_cli.plan_file.permutation import read_permutation, write_permutation
+from gcbs_cli.settings import DEFAULT_TEMPERATURE
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EpochFigures:
+    """What one epoch's plan is worth, in nats: GCBS, figure 3. `reduction`: share of random's gap that it closes."""
+
+    epoch: int
+    global_loss: float
+    train_loss: float
+    gap: float
+    reduction: float | None
+
+    def as_logs(self) -> dict[str, float]:
+        """The figures under the names that loggers get; NaN where the reduction is 0/0."""
+        reduction = math.nan if self.reduction is None else self.reduction
+        return {
+            "gcbs/L_global": self.global_loss,
+            "gcbs/L_train": self.train_loss,
+            "gcbs/gap": self.gap,
+            "gcbs/reduction": reduction,
+        }
+
+
+class EpochPlanner:
+    """Gives a sampler a new plan each epoch and tells what it is worth.
+
+    embed: returns both sides of all rows, (N, d) each, from the current model; called on rank 0 alone, without
+    gradients. `plan_settings` go to `gcbs_cli.plan` (method, quantile, seed, …), `log` gets `EpochFigures.as_logs()`.
+    save: a name pattern such as `perm-{epoch}.npy`, so that a run resumed in the middle of an epoch finds its plan.
+    """
+
+    def __init__(
+        self,
+        sampler: PlannedBatchSampler,
+        embed: Callable[[], tuple[Any, Any]],
+        *,
+        temperature: float = DEFAULT_TEMPERATURE,
+        loss: str = "symmetric",
+        trials: int = 5,
+        plan_settings: Mapping[str, Any] | None = None,
+        log: Callable[[dict[str, float]], object] | None = None,
+        save: str | None = None,
+    ) -> None:
+        self._sampler, self._embed = sampler, embed
+        self._temperature, self._loss, self._trials = temperature, loss, trials
+        self._settings = {"temperature": temperature, **(plan_settings or {})}
+        self._log, self._save = log, save
+        self.history: list[EpochFigures] = []
+
+    def start_epoch(self, epoch: int) -> EpochFigures:
+        """Embed, plan, report and hand the plan to the sampler; call it on every rank before the first batch.
+
+        Rank 0 works and the others wait for its permutation. Raises BadInput when batches were handed out already.
+        """
+        result = _on_first_rank(lambda: self._plan(epoch))
+        self._sampler.set_epoch(epoch)
+        self._sampler.use_plan(result[0])
+        figures: EpochFigures = result[1]
+        self.history.append(figures)
+        logger.info("epoch %d: %s", epoch, asdict(figures))
+        if self._log is not None:
+            self._log(figures.as_logs())
+        return figures
+
+    def resume_epoch(self, epoch: int) -> None:
+        """Take up again the plan that was saved for an epoch, for a run that resumes in its middle."""
+        if self._save is None:
+            raise BadInput(f"epoch {epoch}: its plan was not saved; give EpochPlanner(save='perm-{{epoch}}.npy')")
+        path = Path(self._save.format(epoch=epoch))
+        self._sampler.set_epoch(epoch)
+        self._sampler.use_plan(read_permutation(path, self._sampler.plan.rows))
+
+    def _plan(self, epoch: int) -> tuple[Any, EpochFigures]:
+        with torch.no_grad():
+            x, y = self._embed()
+        size = self._sampler.loss_batch_size
+        perm = plan(x, y, batch_size=size, **self._settings).perm
+        if self._save is not None:
+            write_permutation(self._save.format(epoch=epoch), perm, size)
+        found = report(
+            x,
+            y,
+            perm,
+            batch_size=size,
+            temperature=self._temperature,
+            loss=self._loss,
+            trials=self._trials,
+            drop_last=self._sampler.drop_last,
+        )
+        assert found.loss.plan is not None
+        assert found.gap.plan is not None
+        return perm, EpochFigures(epoch, found.loss.global_, found.loss.plan, found.gap.plan, found.gap.reduction)
+
+
+def _on_first_rank(work: Callable[[], Any]) -> Any:
+    """What `work` returns on rank 0, on all ranks; an error there is raised on all, so that none waits for ever."""
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return work()
+    outcome: list[Any] = [None, None]
+    if torch.distributed.get_rank() == 0:
+        try:
+            outcome[0] = work()
+        except Exception as error:
+            outcome[1] = error
+    torch.distributed.broadcast_object_list(outcome, src=0)
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]

@@ -1,0 +1,127 @@
+"""Truth in training: is the loss that the trainer reports the one that the planned batches should give."""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.embeddings import check_pair, from_array, read_unit_rows
+from gcbs_cli.errors import BadInput
+from gcbs_cli.reports.in_batch import batch_sums
+from gcbs_cli.reports.losses import Loss, LossKind
+from gcbs_cli.settings import DEFAULT_TEMPERATURE
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.suspects import SuspectPairs
+from gcbs_cli.trainers.plan_source import PlanWarning
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
+
+TOLERANCE = 1e-3
+"""Nats by which a first step may differ: float32 sums, and four decimals in a trainer's log."""
+DROPOUT_TOLERANCE = 0.25
+"""The same as a share of the loss, for a model that trains with dropout."""
+
+Embed = Callable[[NDArray[np.int64]], tuple[Any, Any]]
+"""From row numbers (n,) to the current model's embeddings of both sides, (n, d) each, without dropout."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One step's loss as the trainer reported it and as the plan says, in nats."""
+
+    step: int
+    reported: float
+    expected: float
+    agrees: bool
+
+
+class LossCheck:
+    """Compares the losses of an epoch's first steps with what `gcbs report` gives for their batches, and warns.
+
+    It catches an order that was shuffled, batches cut elsewhere, neighbours that went to different ranks, another
+    temperature, and a loss that gathers where the plan says it does not.
+
+    embeddings: both sides of all rows, (x, y), as the model gives them before the first step; only that step can be
+    checked. Or a function from row numbers to both sides, called before each step that is checked.
+    `tolerance`: nats, or with `relative` a share of the expected loss, which a model with dropout needs.
+    """
+
+    def __init__(
+        self,
+        sampler: PlannedBatchSampler,
+        embeddings: "Embed | tuple[Any, Any]",
+        *,
+        temperature: float = DEFAULT_TEMPERATURE,
+        loss: str = "symmetric",
+        steps: int = 1,
+        tolerance: float = TOLERANCE,
+        relative: bool = False,
+    ) -> None:
+        if steps > 1 and not callable(embeddings):
+            raise BadInput(f"steps {steps}: the model changes after the first step; give a function that embeds rows")
+        self._sampler, self._temperature, self._loss = sampler, temperature, loss
+        self._embed = embeddings if callable(embeddings) else _rows_of(*embeddings)
+        self.steps, self.tolerance, self.relative = steps, tolerance, relative
+        self.comparisons: list[Comparison] = []
+
+    def expect(self, step: int = 0, rank: int | None = None) -> float:
+        """The loss at a step of this epoch, in nats: the mean over ranks, or of one rank; call it before the step."""
+        losses = [
+            batch_loss(*self._embed(rows), temperature=self._temperature, loss=self._loss)
+            for rows in self._sampler.step_rows(step, rank)
+        ]
+        return float(np.mean(losses))
+
+    def compare(self, step: int, reported: float, expected: float) -> Comparison:
+        """Hold a reported loss against the expected one; warns (PlanWarning) when they differ."""
+        limit = self.tolerance * (abs(expected) if self.relative else 1.0)
+        found = Comparison(step, reported, expected, abs(reported - expected) <= limit)
+        self.comparisons.append(found)
+        if found.agrees:
+            logger.info("step %d: the loss is the planned batch's (%.4f)", step, expected)
+        else:
+            warnings.warn(
+                f"step {step}: the trainer's loss is {reported:.4f}, the planned batch's is {expected:.4f} nats; "
+                "the batches that reach the loss are not the planned ones, or its temperature or direction differs",
+                PlanWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def observe(self, step: int, reported: float, rank: int | None = None) -> Comparison | None:
+        """`expect` and `compare` in one, for a model that has not changed since the step began."""
+        return self.compare(step, reported, self.expect(step, rank)) if step < self.steps else None
+
+
+def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss: str = "symmetric") -> float:
+    """The loss of one batch, in nats, as `gcbs report` counts it. x, y: (n, d) embeddings of its rows.
+
+    loss: infonce (x→y), symmetric or simclr. Raises BadInput for arrays or a loss that do not fit.
+    """
+    sources = from_array(x, "x"), from_array(y, "y")
+    check_pair(*sources)
+    left, right = (read_unit_rows(source).values for source in sources)
+    pair = UnitPair(left, right)
+    try:
+        kind = Loss(LossKind(loss))
+    except ValueError:
+        names = ", ".join(known.value for known in LossKind)
+        raise BadInput(f"loss {loss!r}: expected one of {names}") from None
+    none = np.empty(0, np.int32)
+    order = np.arange(pair.rows)
+    sums = batch_sums(pair, order, pair.rows, [temperature], SuspectPairs(none, none), keys=kind.keys)
+    return float((sums.log_sums[list(kind.sides), 0] - pair.diagonal() / temperature).mean())
+
+
+def has_dropout(modules: Iterable[Any]) -> bool:
+    """Whether a torch model (its `modules()`) drops anything while it trains."""
+    return any("Dropout" in type(module).__name__ and getattr(module, "p", 0) > 0 for module in modules)
+
+
+def _rows_of(x: Any, y: Any) -> Embed:
+    return lambda rows: (x[rows], y[rows])

@@ -1,0 +1,170 @@
+"""Plans for trainers: from an array, a file, or a name pattern with one file an epoch; checked before use."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.plan_file.manifest import entry_for, read_manifest
+from gcbs_cli.plan_file.permutation import permutation_hash, read_permutation, verify_permutation
+
+EPOCH_FIELD = "{epoch"
+"""What makes a path a name pattern: `perm-{epoch}.npy`, `plans/{epoch:03d}.npy`."""
+
+
+class PlanWarning(UserWarning):
+    """A plan that can be trained on, but not as it was planned."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A permutation (N,) int64 and what its manifest says of it; None where there is no manifest."""
+
+    perm: NDArray[np.int64]
+    name: str
+    batch_size: int | None = None
+    drop_last: bool | None = None
+    world_size: int | None = None
+    gather: bool | None = None
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return len(self.perm)
+
+    @property
+    def hash(self) -> str:
+        """The same for the same order."""
+        return permutation_hash(self.perm)
+
+
+class PlanSource:
+    """Where a sampler takes its plan from.
+
+    given: a permutation (array, tensor, list or the result of `gcbs_cli.plan`), the path of a plan, or a pattern such
+    as `perm-{epoch}.npy`. A path is read once: one plan for all epochs. A pattern gives the newest plan at or before
+    the epoch, so that a run goes on with the old plan where no new one was made.
+    """
+
+    def __init__(self, given: Any, rows: int | None = None) -> None:
+        self._rows = rows
+        self._pattern: str | None = None
+        self._path: Path | None = None
+        self._stamp: tuple[int, int, int] | None = None
+        self._plan: Plan | None = None
+        if isinstance(given, str | os.PathLike):
+            text = os.fspath(given)
+            if EPOCH_FIELD in text:
+                self._pattern = text
+            else:
+                self._read(Path(text))
+        else:
+            self._plan = _from_array(given, rows)
+
+    def replace(self, given: Any) -> Plan:
+        """Use this permutation from now on, in place of file or pattern; it must have as many rows."""
+        rows = self._plan.rows if self._plan is not None else self._rows
+        self._plan, self._pattern, self._path = _from_array(given, rows), None, None
+        return self._plan
+
+    def for_epoch(self, epoch: int) -> Plan:
+        """The plan of an epoch. Raises BadInput when there is none, or when it does not fit the one before."""
+        if self._pattern is not None:
+            path = self._newest(epoch)
+            if path != self._path or _stamp(path) != self._stamp:
+                self._read(path)
+        elif self._path is not None and _stamp(self._path) != self._stamp:
+            warnings.warn(
+                f"{self._path}: replaced after it was read; this run keeps the plan that it has. "
+                "Use a name pattern such as perm-{epoch}.npy to take a new plan each epoch",
+                PlanWarning,
+                stacklevel=3,
+            )
+            self._stamp = _stamp(self._path)
+        assert self._plan is not None
+        return self._plan
+
+    def _newest(self, epoch: int) -> Path:
+        assert self._pattern is not None
+        for number in range(epoch, -1, -1):
+            path = _numbered(self._pattern, number)
+            if path.exists():
+                return path
+        first = _numbered(self._pattern, 0)
+        raise BadInput(f"{self._pattern}: no plan for epoch {epoch} or before it, not even {first}; plan first")
+
+    def _read(self, path: Path) -> None:
+        rows = self._plan.rows if self._plan is not None else self._rows
+        before = _stamp(path)
+        self._plan = load_plan(path, rows)
+        self._path, self._stamp = path, before
+
+
+def load_plan(path: Path | str, rows: int | None = None) -> Plan:
+    """Read a plan and its manifest.
+
+    Raises BadInput when it is no permutation (of `rows` rows, if given), or when the manifest beside it is of another
+    permutation: then one of the two was edited or copied alone.
+    """
+    perm = read_permutation(path, rows)
+    verify_permutation(perm, len(perm), str(path))
+    if str(path) == "-":
+        return Plan(perm, "stdin")
+    manifest = read_manifest(Path(path))
+    if manifest is None:
+        return Plan(perm, str(path))
+    entry = entry_for(manifest, perm)
+    if entry is None:
+        raise BadInput(
+            f"{path}: the manifest beside it is of another permutation: one of the two was changed or copied alone; "
+            "plan again, or remove the manifest"
+        )
+    extra = entry.model_dump()
+    return Plan(
+        perm, str(path), entry.batch_size, entry.drop_last, extra.get("world_size"), extra.get("gather") or None
+    )
+
+
+def _from_array(given: Any, rows: int | None) -> Plan:
+    """A plan from a PlanResult, a Mapping is refused, an array, tensor or list."""
+    settings = getattr(given, "settings", None)
+    given = getattr(given, "perm", given)
+    if isinstance(given, Plan):
+        return given
+    if hasattr(given, "detach"):
+        given = given.detach().cpu().numpy()
+    if isinstance(given, Mapping) or not isinstance(given, np.ndarray | list | tuple | range):
+        raise BadInput(
+            f"plan: found {type(given).__name__}, expected a permutation or the path of one; Lightning puts its own "
+            "sampler here unless Trainer(use_distributed_sampler=False)"
+        )
+    array = np.asarray(given)
+    verify_permutation(array, len(array) if rows is None else rows, "plan")
+    return Plan(
+        array.astype(np.int64),
+        "plan",
+        getattr(settings, "batch_size", None),
+        world_size=getattr(settings, "world_size", None),
+        gather=getattr(settings, "gather", None) or None,
+    )
+
+
+def _numbered(pattern: str, epoch: int) -> Path:
+    try:
+        return Path(pattern.format(epoch=epoch))
+    except (KeyError, IndexError, ValueError) as error:
+        raise BadInput(f"{pattern}: not a name pattern; use one such as perm-{{epoch}}.npy") from error
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -1,0 +1,297 @@
+"""`PlannedBatchSampler`: the plan as the `batch_sampler` of a PyTorch DataLoader."""
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sized
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import torch.distributed
+from numpy.typing import NDArray
+from torch.utils.data import BatchSampler, Sampler
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.trainers.accelerate_stack import find_accelerate
+from gcbs_cli.trainers.dealing import Dealing
+from gcbs_cli.trainers.plan_source import Plan, PlanSource, PlanWarning
+
+
+class Yields(StrEnum):
+    """What a sampler yields when there are several ranks."""
+
+    SHARE = "share"
+    """This rank's part alone: the sampler deals the batches to ranks itself."""
+    BATCHES = "batches"
+    """Every planned batch whole: accelerate deals them to ranks, or slices each (split_batches=True)."""
+    SLICES = "slices"
+    """Every rank's slice of every batch in turn: accelerate deals those to ranks (the loss gathers)."""
+
+
+class PlannedBatchSampler(BatchSampler):
+    """Yields the planned batches as lists of row numbers, for `DataLoader(dataset, batch_sampler=...)`.
+
+    plan: path, name pattern (`perm-{epoch}.npy`), permutation, or the result of `gcbs_cli.plan`.
+    batch_size: k, the pairs of one loss; None takes the manifest's.
+    drop_last: leave out the short last batch; None takes the manifest's.
+    shuffle_batches: another order of the batches each epoch, their contents kept, the short one last.
+    rank, world_size: None asks torch.distributed, then the launcher's environment, then takes 0 of 1.
+    gather: the loss gathers over ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
+    yields: see `Yields`. fill_last_step: see `Dealing`. dataset: its length must be the plan's.
+
+    Raises BadInput for a plan that is damaged, edited, of another length, or of another batch size.
+    """
+
+    def __init__(
+        self,
+        plan: Any,
+        batch_size: int | None = None,
+        drop_last: bool | None = None,
+        shuffle_batches: bool = False,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        *,
+        gather: bool | None = None,
+        yields: str = "share",
+        fill_last_step: bool = False,
+        dataset: Sized | None = None,
+    ) -> None:
+        self.rank, self.world_size = _place_among_ranks(rank, world_size)
+        self.yields = Yields(yields)
+        self._asked_batch_size, self._gather, self._asked_drop_last = batch_size, gather, drop_last
+        self._fill_last_step = fill_last_step
+        self.shuffle_batches, self.seed = shuffle_batches, seed
+        self.epoch = 0
+        self._next = 0
+        self._start = 0
+        self._source = PlanSource(plan, None if dataset is None else len(dataset))
+        self._plan = self._source.for_epoch(0)
+        self.dealing = self._deal(self._plan)
+        super().__init__(_EpochRelay(self), self._yielded_rows(), self.dealing.drop_last)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of this epoch."""
+        return self._plan
+
+    @property
+    def loss_batch_size(self) -> int:
+        """k, the pairs of one loss; `batch_size` is what one yielded list holds."""
+        return self.dealing.batch_size
+
+    def __len__(self) -> int:
+        """Lists that a whole epoch yields."""
+        return self.dealing.steps * self._lists_a_step()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # A generator starts at the first batch, so that a plan made at the start of the epoch is still in time.
+        self._refuse_wrong_dealing()
+        start, self._start = self._start, 0
+        self._next = start
+        for batch in self._lists(start):
+            self._next += 1
+            yield batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch's plan (of a name pattern) and its order of batches; call it on every rank.
+
+        Raises BadInput when the ranks do not find the same plan, or when a new plan does not fit the old one's rows.
+        """
+        if epoch != self.epoch:
+            self._start = self._next = 0
+        changed = epoch != self.epoch
+        self.epoch = epoch
+        plan = self._source.for_epoch(epoch)
+        if plan is not self._plan:
+            self._take(plan)
+        if changed:
+            self._agree()
+
+    def use_plan(self, plan: Any) -> None:
+        """Train on another permutation of the same rows from now on; `EpochPlanner` does so each epoch.
+
+        Raises BadInput when batches of this epoch have been handed out already: half of each would repeat rows.
+        """
+        if 0 < self._next < len(self):
+            raise BadInput(
+                f"plan: {self._next} batches of epoch {self.epoch} are handed out; replace it between epochs"
+            )
+        self._take(self._source.replace(plan))
+
+    def step_rows(self, step: int, rank: int | None = None) -> list[NDArray[np.int64]]:
+        """The rows of each loss at a step of this epoch: one batch if the loss gathers, else one for each rank.
+
+        rank: only this rank's batch (the whole batch if the loss gathers).
+        """
+        order, each = self._order(), 1 if self.dealing.gather else self.dealing.world_size
+        batches = [self._rows(self.dealing.places(int(b))) for b in order[step * each : (step + 1) * each]]
+        return batches if rank is None or self.dealing.gather else [batches[rank]]
+
+    def left_out(self) -> NDArray[np.int64]:
+        """The rows that this epoch does not train on, ascending: the documented tail."""
+        trained = [self._rows(self.dealing.places(int(number))) for number in np.unique(self._order())]
+        return np.setdiff1d(self._plan.perm, np.concatenate(trained))
+
+    def state_dict(self, step: int | None = None) -> dict[str, Any]:
+        """Where in the epoch training is. `step`: lists trained on; give it where DataLoader workers fetch ahead."""
+        return {"epoch": self.epoch, "step": self._next if step is None else step, **self._identity()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state_dict` was taken: the next iteration yields the rest of that epoch.
+
+        Raises BadInput when plan, batch size, ranks, seed or shuffling are others now.
+        """
+        self.set_epoch(int(state["epoch"]))
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise BadInput(
+                    f"cannot resume: {name.replace('_', ' ')} was {state.get(name)} and is {value}; "
+                    "rows would be missed or repeated"
+                )
+        self._start = self._next = int(state["step"])
+
+    def _identity(self) -> dict[str, Any]:
+        dealing = self.dealing
+        return {
+            "plan_hash": self._plan.hash,
+            "batch_size": dealing.batch_size,
+            "drop_last": dealing.drop_last,
+            "world_size": dealing.world_size,
+            "gather": dealing.gather,
+            "yields": self.yields.value,
+            "seed": self.seed,
+            "shuffle_batches": self.shuffle_batches,
+        }
+
+    def _take(self, plan: Plan) -> None:
+        self.dealing = self._deal(plan)
+        self._plan = plan
+        self._next = self._start = 0
+
+    def _deal(self, plan: Plan) -> Dealing:
+        asked, planned = self._asked_batch_size, plan.batch_size
+        if asked is None and planned is None:
+            kept = getattr(self, "dealing", None)
+            if kept is None:
+                raise BadInput(f"{plan.name}: has no manifest that names its batch size; give batch_size")
+            asked = kept.batch_size
+        if asked is not None and planned is not None and asked != planned:
+            raise BadInput(
+                f"{plan.name}: planned for batches of {planned}, asked for {asked}; plan again with -k {asked}"
+            )
+        gather = bool(plan.gather) if self._gather is None else self._gather
+        self._warn_of_ranks(plan, gather)
+        return Dealing(
+            rows=plan.rows,
+            batch_size=asked or planned or 0,
+            world_size=self.world_size,
+            gather=gather and self.world_size > 1,
+            drop_last=bool(plan.drop_last) if self._asked_drop_last is None else self._asked_drop_last,
+            fill_last_step=self._fill_last_step,
+            full_only=self.yields is not Yields.SHARE,
+        )
+
+    def _warn_of_ranks(self, plan: Plan, gather: bool) -> None:
+        if plan.world_size is None:
+            return
+        planned = f"{plan.world_size} ranks {'with' if plan.gather else 'without'} gathering"
+        found = f"{self.world_size} ranks {'with' if gather else 'without'} gathering"
+        if (plan.world_size, bool(plan.gather)) != (self.world_size, gather):
+            warnings.warn(f"{plan.name}: planned for {planned}, used with {found}", PlanWarning, stacklevel=4)
+
+    def _yielded_rows(self) -> int:
+        split = self.dealing.gather and self.yields is not Yields.BATCHES
+        return self.dealing.batch_size // self.world_size if split else self.dealing.batch_size
+
+    def _lists_a_step(self) -> int:
+        if self.yields is Yields.SHARE or (self.yields is Yields.BATCHES and self.dealing.gather):
+            return 1
+        return self.world_size
+
+    def _order(self) -> NDArray[np.int64]:
+        return self.dealing.order(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
+
+    def _rows(self, places: slice) -> NDArray[np.int64]:
+        return self._plan.perm[places]
+
+    def _lists(self, start: int) -> Iterator[list[int]]:
+        order, dealing, every_rank = self._order(), self.dealing, range(self.world_size)
+        if not dealing.gather:
+            mine = order[self.rank :: self.world_size] if self.yields is Yields.SHARE else order
+            places = [dealing.places(int(number)) for number in mine]
+        elif self.yields is Yields.BATCHES:
+            places = [dealing.places(int(number)) for number in order]
+        else:
+            ranks = every_rank if self.yields is Yields.SLICES else [self.rank]
+            places = [dealing.slice_of(int(number), rank) for number in order for rank in ranks]
+        perm = self._plan.perm
+        for place in places[start:]:
+            yield perm[place].tolist()
+
+    def _agree(self) -> None:
+        """All ranks must have read the same plan: a file may appear between the looks of two of them."""
+        if self.world_size == 1 or not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            return
+        found: list[str] = [""] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(found, self._plan.hash)
+        if len(set(found)) > 1:
+            raise BadInput(
+                f"epoch {self.epoch}: the ranks found different plans; write the plan before the epoch starts"
+            )
+
+    def _refuse_wrong_dealing(self) -> None:
+        """Accelerate tells a batch sampler nothing about its dealing, so look at who iterates."""
+        above = find_accelerate(sys._getframe(1))
+        if above is None or above.num_processes == 1:
+            return
+        if self.yields is Yields.SHARE and self.world_size > 1:
+            raise BadInput(
+                "accelerate would deal out to ranks what this sampler has dealt already; "
+                "make the loader with gcbs_cli.trainers.accelerate.planned_loader"
+            )
+        if above.num_processes != self.world_size:
+            raise BadInput(
+                f"accelerate deals to {above.num_processes} ranks, the sampler has world_size {self.world_size}"
+            )
+        splits = self.dealing.gather and self.yields is Yields.BATCHES
+        if above.split_batches != splits:
+            raise BadInput(
+                "split_batches=True would part each planned batch between ranks; leave it out, or gather in the loss"
+                if above.split_batches
+                else "the planned batches are to be split between ranks, but accelerate has split_batches=False"
+            )
+
+
+class _EpochRelay(Sampler[int]):
+    """The `.sampler` of the batch sampler: accelerate and Lightning look for `set_epoch` there and not on its owner."""
+
+    def __init__(self, owner: PlannedBatchSampler) -> None:
+        self._owner = owner
+
+    def __len__(self) -> int:
+        return self._owner.plan.rows
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._owner.plan.perm.tolist())
+
+    def set_epoch(self, epoch: int) -> None:
+        """Pass it on."""
+        self._owner.set_epoch(epoch)
+
+
+def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        found = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    elif "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        found = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    else:
+        found = 0, 1
+    if world_size is None:
+        world_size = found[1]
+    if rank is None:
+        rank = found[0] if world_size > 1 else 0
+    if not 0 <= rank < world_size:
+        raise BadInput(f"rank {rank}: expected between 0 and {world_size - 1}, for a world size of {world_size}")
+    return rank, world_size

@@ -1,0 +1,86 @@
+"""Plans on disk for trainers, and a way to run several processes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import toy_pairs
+from numpy.typing import NDArray
+
+from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry
+from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.save import save_plan
+
+WORKERS = Path(__file__).parent / "workers"
+Launch = Callable[..., Path]
+
+
+def save(path: Path, perm: NDArray[np.int64], **settings: object) -> Path:
+    """A plan with its manifest, as `gcbs plan` writes it."""
+    side = InputRecord(paths=[], name="x", rows=len(perm), dim=8, dtype="float32", fingerprint="xxh3:x")
+    fields: dict[str, object] = {
+        "tool_version": "0.1.0",
+        "command": ["gcbs", "plan"],
+        "created": "2024-05-01T12:00:00+00:00",
+        "inputs": InputsRecord(x=side, y=side),
+        "rows": len(perm),
+        "batch_size": toy_pairs.BATCH,
+        "method": "rcm",
+        "permutation_hash": permutation_hash(perm),
+    }
+    entry = ManifestEntry.model_validate(fields | settings)
+    save_plan(path, perm, entry, batch_size=entry.batch_size)
+    return path
+
+
+@pytest.fixture
+def perm() -> NDArray[np.int64]:
+    return np.random.default_rng(7).permutation(toy_pairs.ROWS)
+
+
+@pytest.fixture
+def plan_path(tmp_path: Path, perm: NDArray[np.int64]) -> Path:
+    return save(tmp_path / "perm.npy", perm)
+
+
+@pytest.fixture
+def save_as() -> Callable[..., Path]:
+    return save
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    """Run a worker script under a launcher on one thread a process; its folder is the last argument."""
+
+    def run(script: str, *words: object, launcher: list[str] | None = None, seconds: int = 150) -> Path:
+        folder = tmp_path / "out"
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, *(launcher or []), str(WORKERS / script), *map(str, words), str(folder)]
+        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        quiet = {
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "PYTHONPATH": path,
+            "ACCELERATE_USE_CPU": "true",
+            "CUDA_VISIBLE_DEVICES": "",
+            "TQDM_DISABLE": "1",
+        }
+        done = subprocess.run(
+            command, env={**os.environ, **quiet}, capture_output=True, text=True, timeout=seconds, check=False
+        )
+        assert done.returncode == 0, done.stderr[-6000:] + done.stdout[-2000:]
+        (folder / "stderr.txt").write_text(done.stderr)
+        (folder / "stdout.txt").write_text(done.stdout)
+        return folder
+
+    return run
+
+
+def torchrun(ranks: int) -> list[str]:
+    """torchrun on loopback, with a port of its own."""
+    return ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(ranks)]

@@ -1,0 +1,243 @@
+"""The sampler alone, in one process: contents, order, length, ranks, resuming, and plans that do not fit."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, SequentialSampler
+from toy_pairs import BATCH, ROWS, Pairs, check_epoch, planned_batches
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, planned_subset
+
+Perm = NDArray[np.int64]
+
+
+def test_yields_the_planned_batches(perm: Perm) -> None:
+    sampler = PlannedBatchSampler(perm, BATCH)
+    assert list(sampler) == planned_batches(perm)
+    assert len(sampler) == 9
+    assert all(type(row) is int for batch in sampler for row in batch)
+
+
+def test_manifest_gives_the_batch_size(plan_path: Path, perm: Perm) -> None:
+    assert list(PlannedBatchSampler(plan_path)) == planned_batches(perm)
+
+
+def test_drop_last_leaves_out_the_short_batch(perm: Perm) -> None:
+    sampler = PlannedBatchSampler(perm, BATCH, drop_last=True)
+    assert list(sampler) == planned_batches(perm)[:-1]
+    assert set(sampler.left_out()) == set(perm[-7:])
+
+
+def test_shuffling_keeps_contents_and_the_short_batch_last(perm: Perm) -> None:
+    sampler = PlannedBatchSampler(perm, BATCH, shuffle_batches=True, seed=3)
+    orders = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert sorted(map(tuple, batches)) == sorted(map(tuple, planned_batches(perm)))
+        assert batches[-1] == planned_batches(perm)[-1]
+        orders.append(batches)
+    assert orders[0] != orders[1] != orders[2]
+    again = PlannedBatchSampler(perm, BATCH, shuffle_batches=True, seed=3)
+    again.set_epoch(2)
+    assert list(again) == orders[2]
+
+
+@given(
+    rows=st.integers(2, 60),
+    size=st.integers(1, 12),
+    ranks=st.integers(1, 5),
+    gather=st.booleans(),
+    drop_last=st.booleans(),
+    yields=st.sampled_from(["share", "batches", "slices"]),
+    epoch=st.integers(0, 3),
+)
+def test_whole_batches_once_and_as_many_steps_on_each_rank(
+    rows: int, size: int, ranks: int, gather: bool, drop_last: bool, yields: str, epoch: int
+) -> None:
+    perm = np.random.default_rng(rows).permutation(rows)
+    size = size * ranks if gather else size
+    try:
+        samplers = [
+            PlannedBatchSampler(
+                perm, size, drop_last, True, 5, rank, ranks, gather=gather, yields=yields if ranks > 1 else "share"
+            )
+            for rank in range(ranks)
+        ]
+    except BadInput as error:
+        assert "make no step" in str(error)  # noqa: PT017
+        assert rows // size < (1 if gather else ranks) or drop_last
+        return
+    for sampler in samplers:
+        sampler.set_epoch(epoch)
+    lists = [list(sampler) for sampler in samplers]
+    assert [len(batches) for batches in lists] == [len(sampler) for sampler in samplers]
+    if yields == "share" or ranks == 1:
+        assert len({len(batches) for batches in lists}) == 1
+        steps = zip(*lists, strict=True)
+        seen = [[r for part in step for r in part] for step in steps] if gather else [b for part in lists for b in part]
+    else:
+        assert all(batches == lists[0] for batches in lists)
+        seen = lists[0]
+        if gather and yields == "slices":
+            seen = [[r for part in seen[at : at + ranks] for r in part] for at in range(0, len(seen), ranks)]
+        assert gather or len(seen) % ranks == 0
+    left_out = samplers[0].left_out()
+    check_epoch(seen, perm, set(left_out.tolist()), size)
+    assert len(left_out) < (size if gather else ranks * size)
+
+
+def test_fill_last_step_repeats_whole_batches(perm: Perm) -> None:
+    shares = [list(PlannedBatchSampler(perm, BATCH, rank=r, world_size=4, fill_last_step=True)) for r in range(4)]
+    batches = [batch for step in zip(*shares, strict=True) for batch in step]
+    assert batches == planned_batches(perm) + planned_batches(perm)[:3]
+
+
+def test_works_with_a_loader_and_workers(plan_path: Path, perm: Perm) -> None:
+    dataset = Pairs()
+    sampler = PlannedBatchSampler(plan_path, shuffle_batches=True, dataset=dataset)
+    for workers in (0, 2):
+        loader = DataLoader(dataset, batch_sampler=sampler, num_workers=workers)
+        assert [batch["row"].tolist() for batch in loader] == list(sampler)
+        assert len(loader) == 9
+
+
+def test_subset_in_order_gives_the_planned_batches(plan_path: Path, perm: Perm) -> None:
+    subset = planned_subset(Pairs(), plan_path)
+    loader = DataLoader(subset, batch_size=BATCH, sampler=SequentialSampler(subset))  # type: ignore[arg-type]
+    assert [batch["row"].tolist() for batch in loader] == planned_batches(perm)
+
+
+@pytest.mark.parametrize(("workers", "fetched_ahead"), [(0, False), (2, True)])
+def test_resumes_in_the_middle_of_an_epoch(workers: int, fetched_ahead: bool, plan_path: Path) -> None:
+    sampler = PlannedBatchSampler(plan_path, shuffle_batches=True)
+    sampler.set_epoch(1)
+    batches = iter(DataLoader(Pairs(), batch_sampler=sampler, num_workers=workers))
+    first = [next(batches)["row"].tolist() for _ in range(3)]
+    assert (sampler.state_dict()["step"] > 3) is fetched_ahead
+    state = sampler.state_dict(step=3)
+    resumed = PlannedBatchSampler(plan_path, shuffle_batches=True)
+    resumed.load_state_dict(state)
+    resumed.set_epoch(1)  # frameworks say it again
+    rest = list(resumed)
+    resumed.set_epoch(1)
+    assert first + rest == list(resumed)
+    assert len(rest) == 6
+
+
+@pytest.mark.parametrize("change", ["another plan", "another seed", "another k", "more ranks"])
+def test_resuming_something_else_is_refused(change: str, perm: Perm) -> None:
+    state = PlannedBatchSampler(perm, BATCH, shuffle_batches=True).state_dict()
+    settings = {"plan": perm, "batch_size": BATCH, "shuffle_batches": True}
+    other = {"plan": perm[::-1].copy(), "seed": 1, "batch_size": 4, "world_size": 2}
+    keys = dict(zip(["another plan", "another seed", "another k", "more ranks"], other, strict=True))
+    sampler = PlannedBatchSampler(**settings | {keys[change]: other[keys[change]]}, rank=0)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="cannot resume"):
+        sampler.load_state_dict(state)
+
+
+@pytest.mark.parametrize(("rows", "said"), [(ROWS + 4, "71"), (ROWS - 4, "67|66")], ids=["longer", "shorter"])
+def test_dataset_of_another_length_is_refused(rows: int, said: str, plan_path: Path) -> None:
+    with pytest.raises(BadInput, match=said):
+        PlannedBatchSampler(plan_path, dataset=Pairs(rows))
+    with pytest.raises(BadInput, match=said):
+        planned_subset(Pairs(rows), plan_path)
+
+
+def test_plan_of_another_batch_size_is_refused(plan_path: Path) -> None:
+    with pytest.raises(BadInput, match="planned for batches of 8, asked for 16"):
+        PlannedBatchSampler(plan_path, 16)
+
+
+def test_plan_edited_by_hand_is_refused(plan_path: Path, perm: Perm) -> None:
+    perm[[0, 1]] = perm[[1, 0]]
+    np.save(plan_path, perm)
+    with pytest.raises(BadInput, match="changed or copied alone"):
+        PlannedBatchSampler(plan_path)
+
+
+def test_plan_without_manifest_needs_a_batch_size(tmp_path: Path, perm: Perm) -> None:
+    np.save(tmp_path / "bare.npy", perm)
+    with pytest.raises(BadInput, match="give batch_size"):
+        PlannedBatchSampler(tmp_path / "bare.npy")
+    assert list(PlannedBatchSampler(tmp_path / "bare.npy", BATCH)) == planned_batches(perm)
+
+
+def test_a_replaced_file_does_not_change_a_run_that_has_read_it(
+    plan_path: Path, perm: Perm, save_as: Callable[..., Path]
+) -> None:
+    sampler = PlannedBatchSampler(plan_path)
+    save_as(plan_path, perm[::-1].copy())
+    with pytest.warns(PlanWarning, match="replaced after it was read"):
+        sampler.set_epoch(1)
+    assert list(sampler) == planned_batches(perm)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sampler.set_epoch(2)  # said once
+
+
+def test_a_name_pattern_takes_new_plans_as_they_appear(
+    tmp_path: Path, perm: Perm, save_as: Callable[..., Path]
+) -> None:
+    save_as(tmp_path / "perm-0.npy", perm)
+    sampler = PlannedBatchSampler(str(tmp_path / "perm-{epoch}.npy"))
+    sampler.set_epoch(1)
+    assert list(sampler) == planned_batches(perm)  # no new plan: the old one goes on
+    newer = perm[::-1].copy()
+    save_as(tmp_path / "perm-2.npy", newer)
+    assert list(sampler) == planned_batches(perm)
+    sampler.set_epoch(2)
+    assert list(sampler) == planned_batches(newer)
+    late = PlannedBatchSampler(str(tmp_path / "perm-{epoch}.npy"))
+    late.set_epoch(5)
+    assert list(late) == planned_batches(newer)
+
+
+def test_a_pattern_without_a_first_plan_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no plan for epoch 0"):
+        PlannedBatchSampler(str(tmp_path / "perm-{epoch}.npy"))
+
+
+def test_a_next_plan_of_other_rows_is_refused(tmp_path: Path, perm: Perm, save_as: Callable[..., Path]) -> None:
+    save_as(tmp_path / "perm-0.npy", perm)
+    save_as(tmp_path / "perm-1.npy", np.arange(ROWS + 1))
+    sampler = PlannedBatchSampler(str(tmp_path / "perm-{epoch}.npy"))
+    with pytest.raises(BadInput, match="71"):
+        sampler.set_epoch(1)
+
+
+def test_a_plan_for_other_ranks_says_so(tmp_path: Path, perm: Perm, save_as: Callable[..., Path]) -> None:
+    path = save_as(tmp_path / "perm.npy", perm, world_size=4, gather=True)
+    with pytest.warns(PlanWarning, match="planned for 4 ranks with gathering, used with 2 ranks with gathering"):
+        PlannedBatchSampler(path, rank=0, world_size=2)
+    with pytest.warns(PlanWarning, match="used with 4 ranks without gathering"):
+        PlannedBatchSampler(path, rank=0, world_size=4, gather=False)
+    assert PlannedBatchSampler(path, rank=1, world_size=4).dealing.gather
+
+
+def test_gathering_needs_a_divisible_batch(perm: Perm) -> None:
+    with pytest.raises(BadInput, match="batch_size 8: not divisible by world_size 3"):
+        PlannedBatchSampler(perm, BATCH, rank=0, world_size=3, gather=True)
+
+
+def test_a_plan_is_not_replaced_within_an_epoch(perm: Perm) -> None:
+    sampler = PlannedBatchSampler(perm, BATCH)
+    next(iter(sampler))
+    with pytest.raises(BadInput, match="between epochs"):
+        sampler.use_plan(perm[::-1].copy())
+    sampler.set_epoch(1)
+    sampler.use_plan(perm[::-1].copy())
+    assert list(sampler) == planned_batches(perm[::-1])
+
+
+def test_the_launchers_environment_places_a_sampler(perm: Perm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert list(PlannedBatchSampler(perm, BATCH)) == planned_batches(perm)[1:8:2]

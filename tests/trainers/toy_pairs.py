@@ -1,0 +1,109 @@
+"""What the tests of trainers and their worker processes share: pairs, a model, losses, and records of what was trained.
+
+The model begins as the identity, so that its first embeddings are the features and every figure has a reference.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+ROWS, DIM, BATCH = 71, 8, 8  # 8 full batches and one of 7
+TEMPERATURE = 0.1
+
+
+def make_sides(rows: int = ROWS, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((6, DIM))
+    x = centres[rng.integers(0, 6, rows)] + 0.5 * rng.standard_normal((rows, DIM))
+    y = x + 0.5 * rng.standard_normal((rows, DIM))
+    x, y = x / np.linalg.norm(x, axis=1, keepdims=True), y / np.linalg.norm(y, axis=1, keepdims=True)
+    return x.astype(np.float32), y.astype(np.float32)
+
+
+class Pairs(Dataset[dict[str, Any]]):
+    def __init__(self, rows: int = ROWS) -> None:
+        self.x, self.y = make_sides(rows)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return {"x": self.x[row], "y": self.y[row], "row": row}
+
+
+class Towers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(DIM, DIM, bias=False), nn.Linear(DIM, DIM, bias=False)
+        with torch.no_grad():
+            self.left.weight.copy_(torch.eye(DIM))
+            self.right.weight.copy_(torch.eye(DIM))
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        return nn.functional.normalize(self.left(x), dim=-1), nn.functional.normalize(self.right(y), dim=-1)
+
+
+def contrast(x: Tensor, y: Tensor) -> Tensor:
+    """Symmetric InfoNCE, written without gcbs."""
+    logits = x @ y.T / TEMPERATURE
+    target = torch.arange(len(x))
+    return (nn.functional.cross_entropy(logits, target) + nn.functional.cross_entropy(logits.T, target)) / 2
+
+
+def gathered(part: Tensor) -> Tensor:
+    """All ranks' rows in rank order, with gradients for this rank's part."""
+    from torch.distributed.nn.functional import all_gather
+
+    return torch.cat(list(all_gather(part.contiguous())))
+
+
+class Record:
+    """What a rank saw: for each step the rows of its batch and its loss; saved as JSON."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, list[list[Any]]] = {}
+
+    def add(self, epoch: object, rows: Any, loss: float) -> None:
+        self.steps.setdefault(str(epoch), []).append([[int(row) for row in rows], float(loss)])
+
+    def save(self, folder: str, name: str, rank: int) -> None:
+        (Path(folder) / f"{name}.{rank}.json").write_text(json.dumps(self.steps))
+
+
+def load_records(folder: Path, name: str, ranks: int) -> list[dict[str, list[tuple[list[int], float]]]]:
+    return [json.loads((folder / f"{name}.{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def losses_seen(steps: list[list[tuple[list[int], float]]], *, gather: bool) -> list[list[int]]:
+    """The rows of each loss, step by step, from the steps of each rank."""
+    assert len({len(of_rank) for of_rank in steps}) == 1, "ranks differ in steps"
+    seen = []
+    for step in zip(*steps, strict=True):
+        if gather:
+            seen.append([row for rows, _ in step for row in rows])
+        else:
+            seen += [rows for rows, _ in step]
+    return seen
+
+
+def planned_batches(perm: NDArray[np.int64], size: int = BATCH) -> list[list[int]]:
+    return [perm[start : start + size].tolist() for start in range(0, len(perm), size)]
+
+
+def check_epoch(seen: list[list[int]], perm: NDArray[np.int64], left_out: set[int], size: int = BATCH) -> None:
+    """Every loss saw one whole planned batch, in its order, and each row came once but for the documented tail."""
+    planned = {tuple(batch) for batch in planned_batches(perm, size)}
+    for batch in seen:
+        if len(batch) == size:
+            assert tuple(batch) in planned
+        else:  # the short last batch, perhaps cut to a multiple of the ranks
+            assert perm[len(perm) - len(perm) % size :].tolist()[: len(batch)] == batch
+    rows = [row for batch in seen for row in batch]
+    assert len(rows) == len(set(rows))
+    assert set(perm.tolist()) - set(rows) == left_out
