@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gcbs_cli.memory import show_size
+from gcbs_cli.reports.headline import headline
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -102,29 +103,6 @@ def _two_columns(lines: Sequence[tuple[str, str]]) -> "Table":
 def report_tables(reports: "Sequence[GapReport]") -> "RenderableType":
     """One report as a table with a sentence a figure; several as a line each."""
     return _report_table(reports[0]) if len(reports) == 1 else _many_reports(reports)
-
-
-def headline(report: "GapReport") -> str:
-    """How much of the gap the plan closes, in a sentence."""
-    gap = report.gap
-    if gap.plan is None:
-        possible = (
-            "" if gap.random_mean < 1e-9 else f", of which no order can close more than {_oracle_share(report):.0%}"
-        )
-        return f"Random batches of {report.batch_size} leave a gap of {gap.random_mean:.3f} nats{possible}."
-    if gap.reduction is None:
-        return f"One batch of {report.batch_size} holds all rows: there is no gap to close."
-    if abs(gap.plan - gap.random_mean) <= 3 * gap.random_std:
-        return "This plan does no better than random batches: the difference is within their spread."
-    verb = "closes" if gap.reduction > 0 else "WIDENS the gap by"
-    return (
-        f"This plan {verb} {abs(gap.reduction):.1%} of the gap that random batches of {report.batch_size} leave "
-        f"({gap.random_mean:.3f} → {gap.plan:.3f} nats); no order can close more than {_oracle_share(report):.0%}."
-    )
-
-
-def _oracle_share(report: "GapReport") -> float:
-    return 1.0 - report.gap.oracle / report.gap.random_mean
 
 
 def _report_table(report: "GapReport") -> "RenderableType":
