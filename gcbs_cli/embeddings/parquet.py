@@ -1,4 +1,4 @@
-"""Reads list columns of Parquet files batch by batch, in bounded memory even where a row group is large."""
+"""Reads list columns of Parquet and Arrow files batch by batch, in bounded memory even where a row group is large."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,11 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.embeddings.arrow_file import ArrowFile
 from gcbs_cli.embeddings.columns import ColumnChoice
 from gcbs_cli.embeddings.files import FileStamp, changed, one_line, open_unchanged, stamp_file
 from gcbs_cli.embeddings.row_list import RowList
 from gcbs_cli.embeddings.source import RAW_DTYPES
 from gcbs_cli.errors import BadInput
+
+TABLE_SUFFIXES: Final = (".parquet", ".arrow", ".feather")
+"""The formats that have columns and are read here."""
 
 _STREAM_BYTES: Final = 1024 * 1024
 """How much of a column is read at a time; without it, a whole column of a row group is."""
@@ -57,7 +61,7 @@ class ParquetSource:
         """
         nulls, ragged = RowList(), RowList()
         done = 0
-        with _opened(self.stamp) as file:
+        with open_table(self.stamp) as file:
             for lists in _batches(file, self.column, max(1, rows_per_block // _DECODER_SHARE)):
                 lengths = _lengths(lists)
                 values = _values(lists, lengths)
@@ -78,12 +82,12 @@ class ParquetSource:
 
 
 def open_parquet(path: str, choice: ColumnChoice) -> ParquetSource:
-    """Open the chosen column of a Parquet file; of the data at most the first lists are read, for their length.
+    """Open the chosen column of a Parquet or Arrow file; of the data at most the first lists are read, for their length.
 
     Raises BadInput for a file that is damaged or encrypted, and for a column that is not lists of floats.
     """
     stamp = stamp_file(path)
-    with _opened(stamp) as file:
+    with open_table(stamp) as file:
         schema = file.schema_arrow
         types = [_storage_type(field.type) for field in schema]
         matrices = [name for name, kind in zip(schema.names, types, strict=True) if _element_type(kind) is not None]
@@ -103,18 +107,14 @@ def open_parquet(path: str, choice: ColumnChoice) -> ParquetSource:
 
 
 @contextmanager
-def _opened(stamp: FileStamp) -> Iterator[Any]:
-    """Give the open `pyarrow.parquet.ParquetFile`; whatever goes wrong within becomes a BadInput that names it."""
+def open_table(stamp: FileStamp) -> Iterator[Any]:
+    """Give the open `ParquetFile` or `ArrowFile`; whatever goes wrong within becomes a BadInput that names it."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     damage = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError)
     with open_unchanged(stamp):
         try:
-            with (
-                pa.OSFile(stamp.path, "rb") as stream,
-                pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False) as file,
-            ):
+            with pa.OSFile(stamp.path, "rb") as stream, _table(stamp, stream) as file:
                 yield file
         except BadInput:
             raise
@@ -122,11 +122,23 @@ def _opened(stamp: FileStamp) -> Iterator[Any]:
             if stamp_file(stamp.path) != stamp:
                 raise changed(stamp) from None
             raise BadInput(
-                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole Parquet file;"
+                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole {_kind(stamp)} file;"
                 " write it again"
             ) from None
         if stamp_file(stamp.path) != stamp:  # pyarrow opened it by its name
             raise changed(stamp)
+
+
+def _table(stamp: FileStamp, stream: Any) -> Any:
+    if _kind(stamp) == "Arrow":
+        return ArrowFile(stream)
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False)
+
+
+def _kind(stamp: FileStamp) -> str:
+    return "Parquet" if stamp.path.lower().endswith(".parquet") else "Arrow"
 
 
 def _batches(file: Any, column: str, rows: int) -> Iterator[Any]:
