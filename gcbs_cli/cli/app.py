@@ -9,6 +9,7 @@ import typer
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.check import check
+from gcbs_cli.cli.mine import mine
 from gcbs_cli.cli.plan import plan
 from gcbs_cli.cli.report import report
 
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(report)
 app.command()(check)
+app.command()(mine)
 
 
 def _show_version(wanted: bool) -> None:

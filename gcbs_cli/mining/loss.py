@@ -1,0 +1,74 @@
+"""What the loss would be with mined negatives: random batches with each row's list appended, x→y.
+
+Hard Negative (1..l) of GCBS (section 4). A key that a row sees twice counts once, so that no loss exceeds L_global.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.mining.negatives import Negatives
+from gcbs_cli.mining.settings import MineSettings
+from gcbs_cli.reports.in_batch import log_sum_exp
+from gcbs_cli.similarity.backend import available_cpus
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+
+@dataclass(frozen=True)
+class MinedLosses:
+    """Means over rows and trials, in nats.
+
+    global_loss: all keys; random: random batches alone; own: and each row's own negatives; shared: and the negatives
+    of all rows of the batch, as sentence-transformers' MultipleNegativesRankingLoss sees them.
+    """
+
+    global_loss: float
+    random: float
+    own: float
+    shared: float
+
+
+def mined_losses(pair: UnitPair, negatives: Negatives, settings: MineSettings) -> MinedLosses:
+    """The losses of `settings.trials` random orders in batches of `settings.batch_size`."""
+    from threadpoolctl import threadpool_limits
+
+    keys, scores = negatives.table(pair.rows, settings.negatives)
+    positive = pair.diagonal() / settings.temperature
+
+    def trial(number: int) -> NDArray[np.float64]:
+        order = np.random.default_rng([settings.seed, 0x7121A1, number]).permutation(pair.rows)
+        sums = np.empty((3, pair.rows))
+        for start in range(0, pair.rows, settings.batch_size):
+            batch = order[start : start + settings.batch_size]
+            sums[:, batch] = _batch(pair, batch, keys[batch], scores[batch], settings.temperature)
+        # Rounding apart, no part of the keys sums to more than all of them.
+        return np.minimum(sums, negatives.log_sums)
+
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
+        seen = np.mean(list(pool.map(trial, range(settings.trials))), axis=0)
+    return MinedLosses(float((negatives.log_sums - positive).mean()), *((seen - positive).mean(axis=1).tolist()))
+
+
+def _batch(
+    pair: UnitPair,
+    batch: NDArray[np.int64],
+    keys: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    temperature: float,
+) -> NDArray[np.float64]:
+    """(3, n) log sums of the batch alone, with own negatives, with those of the whole batch."""
+    queries = pair.x[batch]
+    alone = log_sum_exp(queries @ pair.y[batch].T, temperature)
+    more = np.setdiff1d(keys[keys >= 0], batch)
+    new = (keys >= 0) & ~np.isin(keys, batch)
+    own = np.logaddexp(alone, _log_sum(np.where(new, scores, -np.inf), temperature))
+    if len(more) == 0:
+        return np.stack([alone, own, alone])
+    return np.stack([alone, own, np.logaddexp(alone, log_sum_exp(queries @ pair.y[more].T, temperature))])
+
+
+def _log_sum(scores: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
+    """log Σ exp of each line, −inf for a line of −inf."""
+    return np.logaddexp.reduce(scores / temperature, axis=1)

@@ -1,0 +1,152 @@
+"""Mine each row's hard negatives in one pass over X Yᵀ, a strip of rows at a time.
+
+Hard Negative (1..l) is the baseline of GCBS (Sachidananda, Yang and Zhu, ICML 2023, section 4); which candidates are
+refused follows `mine_hard_negatives` of sentence-transformers and NV-Retriever (Moreira et al., 2024).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.mining.positives import Positives
+from gcbs_cli.mining.settings import MineSettings
+from gcbs_cli.progress import Watcher
+from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.nearest import Nearest, nearest_strips
+from gcbs_cli.similarity.pair_values import pair_values
+
+REASONS = ("absolute_margin", "relative_margin", "max_score", "min_score")
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """Lists of negatives, one line an entry, by query and then from hard to easy.
+
+    query, negative: (M,) int64 rows; score: (M,) canonical similarity; rank: (M,) int32, 1 for the hardest key that is
+    no positive of the query. skipped: candidates refused, by reason. log_sums: (N,) log Σ_j exp(s_ij / temperature).
+    """
+
+    query: NDArray[np.int64]
+    negative: NDArray[np.int64]
+    score: NDArray[np.float64]
+    rank: NDArray[np.int32]
+    skipped: dict[str, int]
+    log_sums: NDArray[np.float64]
+
+    def table(self, rows: int, width: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """(N, width) negatives, −1 where there are fewer, and their scores, −inf there."""
+        counts = np.bincount(self.query, minlength=rows)
+        filled = np.arange(width) < counts[:, None]
+        keys, scores = np.full(filled.shape, -1, np.int64), np.full(filled.shape, -np.inf)
+        keys[filled], scores[filled] = self.negative, self.score
+        return keys, scores
+
+
+def mine_negatives(
+    pair: UnitPair, positives: Positives, settings: MineSettings, backend: Backend, watcher: Watcher | None = None
+) -> Negatives:
+    """The negatives of every row of x among the rows of y, the same on every device and with every strip.
+
+    Memory: the embeddings, 28 bytes a negative, and the strips under way.
+    """
+    last_rank = settings.last_rank(positives.most)
+    strips = nearest_strips(
+        pair,
+        last_rank + positives.most,
+        backend,
+        skip_own=False,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        strip_rows=settings.strip_rows,
+        progress=watcher.progress if watcher else None,
+    )
+    return _joined([_of_strip(pair, positives, settings, strip, last_rank) for strip in strips])
+
+
+def _of_strip(
+    pair: UnitPair, positives: Positives, settings: MineSettings, strip: Nearest, last_rank: int
+) -> Negatives:
+    queries = np.arange(strip.queries.start, strip.queries.stop)
+    width = strip.keys.shape[1]
+    scores = pair_values(pair, np.repeat(queries, width).astype(np.int32), strip.keys.reshape(-1))
+    scores = scores.reshape(strip.keys.shape)
+    others = positives.ids[strip.keys] != positives.ids[queries][:, None]
+    allowed, skipped = _allowed(pair, positives, settings, queries, scores, others)
+    place = np.cumsum(allowed, axis=1)
+    window = allowed & (place > settings.range_min) & (place <= last_rank)
+    if settings.sampling == "random":
+        chosen = _drawn(window, queries, strip.keys, settings)
+    else:
+        chosen = window & (place <= settings.range_min + settings.negatives)
+    lines, places = np.nonzero(chosen)
+    assert strip.log_sums is not None
+    return Negatives(
+        queries[lines],
+        strip.keys[lines, places].astype(np.int64),
+        scores[lines, places],
+        np.cumsum(others, axis=1)[lines, places].astype(np.int32),
+        skipped,
+        strip.log_sums,
+    )
+
+
+def _allowed(
+    pair: UnitPair,
+    positives: Positives,
+    settings: MineSettings,
+    queries: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    others: NDArray[np.bool_],
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """(n, w) which candidates no score refuses, and how many each reason refuses, in sentence-transformers' order."""
+    limits: dict[str, NDArray[np.bool_]] = {}
+    if settings.absolute_margin is not None or settings.relative_margin is not None:
+        positive = positives.least_scores(pair, queries)[:, None]
+        if settings.absolute_margin is not None:
+            limits["absolute_margin"] = scores + settings.absolute_margin > positive
+        if settings.relative_margin is not None:
+            limits["relative_margin"] = scores > positive - np.abs(positive) * settings.relative_margin
+    if settings.max_score is not None:
+        limits["max_score"] = scores > settings.max_score
+    if settings.min_score is not None:
+        limits["min_score"] = scores < settings.min_score
+    allowed, skipped = others.copy(), {}
+    for reason, refused in limits.items():
+        skipped[reason] = int(np.count_nonzero(allowed & refused))
+        allowed &= ~refused
+    return allowed, skipped
+
+
+def _drawn(
+    window: NDArray[np.bool_], queries: NDArray[np.int64], keys: NDArray[np.int32], settings: MineSettings
+) -> NDArray[np.bool_]:
+    """`negatives` of each line's window, drawn by numbers that depend on seed, query and key alone, on no strip."""
+    numbers = _mixed(_mixed(np.uint64(settings.seed) + queries.astype(np.uint64))[:, None] + keys.astype(np.uint64))
+    # The largest number stands for what may not be drawn: no key of a window loses by it but once in 2⁶⁴ times.
+    numbers = np.where(window, numbers, np.iinfo(np.uint64).max)
+    width = min(settings.negatives, keys.shape[1])
+    limit = np.partition(numbers, width - 1, axis=1)[:, width - 1 : width]
+    return window & (numbers <= limit)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64 (Steele, Lea and Flood, 2014): well-mixed bits of a counter."""
+    with np.errstate(over="ignore"):
+        z = numbers + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))
+
+
+def _joined(parts: list[Negatives]) -> Negatives:
+    skipped = {reason: sum(part.skipped.get(reason, 0) for part in parts) for reason in REASONS}
+    return Negatives(
+        np.concatenate([part.query for part in parts]),
+        np.concatenate([part.negative for part in parts]),
+        np.concatenate([part.score for part in parts]),
+        np.concatenate([part.rank for part in parts]),
+        {reason: count for reason, count in skipped.items() if reason in parts[0].skipped},
+        np.concatenate([part.log_sums for part in parts]),
+    )

@@ -1,0 +1,101 @@
+"""`gcbs mine` through the command line, on real embeddings."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Gcbs
+
+
+def _hardest(count: int) -> list[tuple[int, int]]:
+    x, y = (np.load(f"{side}.npy").astype(np.float64) for side in "xy")
+    s = (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
+    np.fill_diagonal(s, -2)
+    order = np.argsort(-s, axis=1)[:, :count]
+    return [(i, int(j)) for i, keys in enumerate(order) for j in keys]
+
+
+def test_every_format_holds_each_rows_hardest(gcbs: Gcbs, folder: Path) -> None:
+    for name in ("n.parquet", "n.csv", "n.jsonl"):
+        result = gcbs("mine", "x.npy", "y.npy", "-o", name, "-l", 4)
+        assert result.exit_code == 0, result.stderr
+        assert max(map(len, result.stdout.splitlines())) <= 80
+    table = pq.read_table("n.parquet")
+    assert [str(field.type) for field in table.schema] == ["int64", "int64", "double", "int32"]
+    lines = table.to_pylist()
+    assert [(line["query"], line["negative"]) for line in lines] == _hardest(4)
+    assert [line["rank"] for line in lines] == [1, 2, 3, 4] * 300
+    assert [json.loads(line) for line in Path("n.jsonl").read_text().splitlines()] == lines
+    head, *rest = Path("n.csv").read_text().splitlines()
+    assert head == "query,negative,score,rank"
+    assert [tuple(map(float, line.split(","))) for line in rest] == [tuple(line.values()) for line in lines]
+
+
+def test_stdout_carries_json_lines_alone(gcbs: Gcbs, folder: Path) -> None:
+    result = gcbs("mine", "x.npy", "y.npy", "-o", "-", "-l", 1)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(line["query"], line["negative"]) for line in lines] == _hardest(1)
+    assert "L_global" in result.stderr
+
+
+def test_json_says_what_the_loss_would_be(gcbs: Gcbs, folder: Path) -> None:
+    words = ["x.npy", "y.npy", "--json", "-k", 16, "-f", "-o", "n.parquet"]
+    one = json.loads(gcbs("mine", *words, "-l", 1).stdout)
+    many = json.loads(gcbs("mine", *words, "-l", 8).stdout)
+    report = json.loads(gcbs("report", "x.npy", "y.npy", "-k", 16, "--loss", "infonce", "--json").stdout)
+    assert one["loss"]["global"] == pytest.approx(report["loss"]["global"], abs=1e-5)
+    assert one["loss"]["random"] == pytest.approx(report["loss"]["random_mean"], abs=0.05)
+    assert one["loss"]["random"] < one["loss"]["own"] < one["loss"]["shared"] < one["loss"]["global"]
+    assert one["loss"]["own"] < many["loss"]["own"] < many["loss"]["global"]
+    assert one["gap"]["own_reduction"] == pytest.approx(1 - one["gap"]["own"] / one["gap"]["random"])
+    assert (one["mined"], many["mined"], one["short"]) == (300, 2400, 0)
+
+
+def test_rows_of_one_id_are_never_negatives_of_each_other(gcbs: Gcbs, folder: Path) -> None:
+    ids = [f"id {i // 3}" for i in range(300)]
+    Path("ids.txt").write_text("\n".join(ids) + "\n")
+    np.save("ids.npy", np.arange(300) // 3)
+    for name in ("ids.txt", "ids.npy"):
+        gcbs("mine", "x.npy", "y.npy", "-o", "n.parquet", "-l", 20, "--positives", name, "-f", "-q")
+        lines = pq.read_table("n.parquet").to_pylist()
+        assert len(lines) == 6000
+        assert not any(ids[line["query"]] == ids[line["negative"]] for line in lines)
+
+
+def test_warns_when_rows_come_short(gcbs: Gcbs, folder: Path) -> None:
+    result = gcbs("mine", "x.npy", "y.npy", "-o", "n.parquet", "--max-score", 0.1, "-q")
+    assert result.exit_code == 0
+    assert "fewer than 3 negatives" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-o", "n.npz"],
+        ["-l", "0"],
+        ["-l", "300"],
+        ["--range-max", "2"],
+        ["-k", "1000"],
+        ["-o", "-", "--json"],
+        ["--positives", "none.txt"],
+        ["--positives", "x.npy"],
+        ["-o", "x.npy"],
+    ],
+    ids=" ".join,
+)
+def test_bad_options_are_one_line_and_write_nothing(gcbs: Gcbs, folder: Path, words: list[str]) -> None:
+    result = gcbs("mine", "x.npy", "y.npy", *words)
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["x.npy", "y.npy"]
+
+
+def test_an_output_that_exists_needs_force(gcbs: Gcbs, folder: Path) -> None:
+    Path("n.csv").write_text("mine")
+    result = gcbs("mine", "x.npy", "y.npy", "-o", "n.csv")
+    assert result.exit_code == 2
+    assert "--force" in result.stderr
+    assert Path("n.csv").read_text() == "mine"

@@ -1,0 +1,198 @@
+"""Mined negatives against a float64 sort, against sentence-transformers, and on data where ties decide."""
+
+import numpy as np
+import pytest
+from unit_data import KINDS, exact_matrix, make_pair
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.mining.loss import mined_losses
+from gcbs_cli.mining.negatives import mine_negatives
+from gcbs_cli.mining.positives import Positives, each_its_own
+from gcbs_cli.mining.settings import MineSettings
+from gcbs_cli.similarity import nearest
+from gcbs_cli.similarity.nearest import nearest_keys
+from gcbs_cli.similarity.numpy_backend import NumpyBackend
+
+
+def sorted_keys(similarity, i, left_out):
+    """Keys of row i from hard to easy, equal ones by index."""
+    keys = [j for j in range(len(similarity)) if j not in left_out]
+    return sorted(keys, key=lambda j: (-similarity[i, j], j))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [1, 7, 250], ids="count-{}".format)
+def test_nearest_are_those_of_a_float64_sort(kind, count, backend):
+    pair, similarity = make_pair(kind, 120), exact_matrix(kind, 120)
+    found = nearest_keys(pair, count, backend)
+    assert found.shape == (120, min(count, 119))
+    for i, keys in enumerate(found.tolist()):
+        assert keys == sorted_keys(similarity, i, {i})[:count]
+
+
+@pytest.mark.parametrize("kind", ["related", "hubs", "all-equal"])
+def test_nearest_do_not_depend_on_limits_or_strips(kind, monkeypatch):
+    pair, backend = make_pair(kind, 300), NumpyBackend(workers=2)
+    expected = nearest_keys(pair, 5, backend, skip_own=False)
+    monkeypatch.setattr(nearest, "MANY_PAIRS", 10)  # equal rows are computed once
+    for limit in (-2.0, 0.3, 0.999):
+        monkeypatch.setattr(nearest, "likely_thresholds", lambda *a, limit=limit: np.full(300, limit, np.float32))
+        strips = nearest.nearest_strips(pair, 5, backend, skip_own=False, strip_rows=37)
+        assert np.concatenate([strip.keys for strip in strips]).tolist() == expected.tolist()
+
+
+def brute(similarity, ids, settings):
+    """Every query's allowed (negative, rank) from hard to easy, straight from the settings' description."""
+    rows = len(similarity)
+    most = max(np.bincount(np.unique(ids, return_inverse=True)[1]))
+    last = settings.last_rank(most)
+    for i in range(rows):
+        positive = min(similarity[i, j] for j in range(rows) if ids[j] == ids[i])
+        window = sorted_keys(similarity, i, set())[: last + most]
+        others = [j for j in window if ids[j] != ids[i]]
+        kept = [
+            (j, rank)
+            for rank, j in enumerate(others, 1)
+            if (settings.max_score is None or similarity[i, j] <= settings.max_score)
+            and (settings.min_score is None or similarity[i, j] >= settings.min_score)
+            and (settings.absolute_margin is None or similarity[i, j] + settings.absolute_margin <= positive)
+            and (
+                settings.relative_margin is None
+                or similarity[i, j] <= positive - abs(positive) * settings.relative_margin
+            )
+        ]
+        yield kept[settings.range_min : last]
+
+
+OPTIONS = {
+    "plain": {},
+    "ranks": {"range_min": 3, "range_max": 9},
+    "scores": {"min_score": -0.2, "max_score": 0.4},
+    "absolute": {"absolute_margin": 0.1, "range_max": 40},
+    "relative": {"relative_margin": 0.05, "range_min": 2},
+    "all": {"absolute_margin": -0.1, "relative_margin": -0.2, "max_score": 0.9, "min_score": 0.0, "range_max": 60},
+}
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("groups", [0, 30], ids=["own-positive", "several-positives"])
+def test_top_negatives_are_the_first_of_the_brute_force(kind, options, groups, backend):
+    pair, similarity = make_pair(kind, 90), exact_matrix(kind, 90)
+    ids = np.random.default_rng(5).integers(groups, size=90) if groups else np.arange(90)
+    settings = MineSettings(negatives=4, strip_rows=17, batch_size=8, **options)
+    found = mine_negatives(pair, Positives(ids), settings, backend)
+    expected = [
+        (i, j, similarity[i, j], rank)
+        for i, kept in enumerate(brute(similarity, ids, settings))
+        for j, rank in kept[:4]
+    ]
+    ours = zip(*(part.tolist() for part in (found.query, found.negative, found.score, found.rank)), strict=True)
+    assert list(ours) == expected
+
+
+def test_random_negatives_come_from_the_window_evenly_and_by_the_seed(backend):
+    pair, similarity = make_pair("related", 90), exact_matrix("related", 90)
+    windows = list(brute(similarity, np.arange(90), MineSettings(negatives=3, range_min=2, range_max=12)))
+    counts = np.zeros(10)
+    orders = set()
+    for seed in range(30):
+        settings = MineSettings(negatives=3, range_min=2, range_max=12, sampling="random", seed=seed)
+        found = mine_negatives(pair, each_its_own(90), settings, backend)
+        assert np.bincount(found.query).tolist() == [3] * 90
+        assert all((j, rank) in windows[i] for i, j, rank in zip(found.query, found.negative, found.rank, strict=True))
+        counts += np.bincount(found.rank - 3, minlength=10)
+        orders.add(found.negative.tobytes())
+        other = mine_negatives(
+            pair, each_its_own(90), MineSettings(**{**settings.as_record(), "strip_rows": 7}), NumpyBackend(1)
+        )
+        assert other.negative.tobytes() == found.negative.tobytes()
+    assert len(orders) == 30
+    assert np.abs(counts - 810).max() < 5 * np.sqrt(810)
+
+
+class Precomputed:
+    """A model in sentence-transformers' sense that knows the embeddings of the texts "x0", "y0", …"""
+
+    def __init__(self, pair):
+        import torch
+
+        self.sides, self.device = {"x": pair.x, "y": pair.y}, torch.device("cpu")
+
+    def _encode(self, texts, **_):
+        return np.stack([self.sides[text[0]][int(text[1:])] for text in texts])
+
+    encode_document = encode_query = _encode
+
+    def similarity(self, a, b):
+        import torch
+
+        return torch.as_tensor(a) @ torch.as_tensor(b).T
+
+    def similarity_pairwise(self, a, b):
+        import torch
+
+        return (torch.as_tensor(a) * torch.as_tensor(b)).sum(1)
+
+
+def test_negatives_are_those_of_sentence_transformers():
+    hard_negatives = pytest.importorskip("sentence_transformers.util.hard_negatives")
+    datasets = pytest.importorskip("datasets")
+    rows = 200
+    pair = make_pair("related", rows)
+    texts = {"anchor": [f"x{i}" for i in range(rows)], "positive": [f"y{i}" for i in range(rows)]}
+    for options in OPTIONS.values():
+        theirs = hard_negatives.mine_hard_negatives(
+            datasets.Dataset.from_dict(texts),
+            Precomputed(pair),
+            num_negatives=4,
+            output_scores=True,
+            verbose=False,
+            **options,
+        )
+        expected = [(int(line["anchor"][1:]), int(line["negative"][1:])) for line in theirs]
+        ours = mine_negatives(pair, each_its_own(rows), MineSettings(negatives=4, **options), NumpyBackend())
+        assert list(zip(ours.query.tolist(), ours.negative.tolist(), strict=True)) == expected
+        assert np.abs(ours.score - [line["scores"][1] for line in theirs]).max() < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates"])
+def test_losses_are_those_of_loops(kind):
+    pair, similarity = make_pair(kind, 61), exact_matrix(kind, 61)
+    settings = MineSettings(negatives=3, batch_size=8, temperature=0.1, trials=2, max_score=0.6, seed=4)
+    found = mine_negatives(pair, each_its_own(61), settings, NumpyBackend())
+    lists = {i: found.negative[found.query == i].tolist() for i in range(61)}
+    losses = {"random": [], "own": [], "shared": []}
+    for trial in range(2):
+        order = np.random.default_rng([4, 0x7121A1, trial]).permutation(61).tolist()
+        for start in range(0, 61, 8):
+            batch = order[start : start + 8]
+            shared = {j for i in batch for j in lists[i]}
+            for i in batch:
+                seen = {"random": set(batch), "own": {*batch, *lists[i]}, "shared": {*batch, *shared}}
+                for name, keys in seen.items():
+                    powers = [np.exp((similarity[i, j] - similarity[i, i]) / 0.1) for j in keys]
+                    losses[name].append(np.log(sum(powers)))
+    whole = np.log(np.exp(similarity / 0.1).sum(1)) - np.diag(similarity) / 0.1
+    computed = mined_losses(pair, found, settings)
+    assert computed.global_loss == pytest.approx(whole.mean(), abs=1e-5)
+    for name, values in losses.items():
+        assert getattr(computed, name) == pytest.approx(np.mean(values), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"negatives": 0}, "--negatives 0"),
+        ({"range_min": -1}, "--range-min -1"),
+        ({"negatives": 5, "range_max": 4}, "--range-max 4"),
+        ({"min_score": 0.5, "max_score": 0.1}, "--min-score 0.5"),
+        ({"sampling": "best"}, "--sampling best"),
+        ({"seed": -1}, "--seed -1"),
+        ({"trials": 0}, "--trials 0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_settings_that_cannot_be_are_refused(options, message):
+    with pytest.raises(BadInput, match=message):
+        MineSettings(**options)
