@@ -37,7 +37,7 @@ def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_
     threshold = expected_threshold(exact, graph)
     edges = reference.edges_above(exact, threshold)
     order = reference.cuthill_mckee(reference.neighbours_of(ROWS, edges))[::-1]
-    for tile_rows, max_memory in ((None, None), (1, None), (50, None), (None, 2**30)):
+    for tile_rows, max_memory in ((None, None), (50, None), (None, 2**30)):
         found = make_plan(pair, PlanSettings(16, graph, tile_rows=tile_rows, max_memory=max_memory))
         assert found.threshold is not None
         assert found.threshold.value == threshold
@@ -46,7 +46,6 @@ def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_
 
 
 def test_a_sampled_plan_is_the_same_everywhere(chosen_backend, monkeypatch):
-    """One of the three ways to compute is compared with a plan that is written down here by its own sample."""
     monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", 100)
     monkeypatch.setattr(quantile, "MOST_SAMPLE_ROWS", 100)
     pair, exact = make_pair("related", 300), exact_matrix("related", 300)
@@ -157,7 +156,10 @@ def test_the_forecast_of_entries_is_near(chosen_backend):
 
 
 def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
-    monkeypatch.delattr(type(chosen_backend), "product")
+    def failing(*_):
+        raise AssertionError("a product was asked for")
+
+    monkeypatch.setattr(chosen_backend, "product", failing, raising=False)
     result = make_plan(make_pair("random", 50), PlanSettings(5, method="random", seed=3))
     assert np.array_equal(np.sort(result.perm), np.arange(50))
     assert (result.threshold, result.figures) == (None, None)
