@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.embeddings import EmbeddingSource, UnitRows, open_pair, read_unit_rows
+from gcbs_cli.embeddings.files import FileStamp, check_still_the_same
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 SHARDS_SHOWN = 12
@@ -31,6 +32,12 @@ class ReadPair:
 
     x: UnitRows
     y: UnitRows
+    stamps: tuple[FileStamp, ...] = ()
+
+    def check_unchanged(self) -> None:
+        """Raise BadInput when a file is no longer what was read: by its size, time and identity."""
+        for stamp in self.stamps:
+            check_still_the_same(stamp)
 
     @property
     def unit(self) -> UnitPair:
@@ -43,7 +50,7 @@ def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], options: InputOp
     for source in sources:
         _show_order(source, output)
     x, y = (read_unit_rows(source, normalize=options.normalize) for source in sources)
-    return ReadPair(x, y)
+    return ReadPair(x, y, tuple(stamp for source in sources for stamp in source.stamps))
 
 
 def _show_order(source: EmbeddingSource, output: Output) -> None:

@@ -52,6 +52,7 @@ class PlanCommand:
         with watcher_for(out) as watcher:
             result = make_plan(pair.unit, self.settings, watcher)
             report = self._report(pair, result, watcher)
+        pair.check_unchanged()
         entry = self._entry(pair, result, reading)
         save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
         if self.report_path is not None and report is not None:

@@ -78,6 +78,7 @@ class ReportCommand:
         manifest = read_manifest(Path(str(self.perm)))
         return None if manifest is None else entry_for(manifest, perm)
 
+        pair.check_unchanged()
     def _settings(self, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
         asked = self.asked
         return ReportSettings(

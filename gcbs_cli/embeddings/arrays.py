@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.embeddings.files import FileStamp
 from gcbs_cli.embeddings.source import ACCEPTED_TYPES, RAW_DTYPES, EmbeddingSource, check_matrix, check_source
 from gcbs_cli.errors import BadInput
 
@@ -29,6 +30,11 @@ class ArraySource:
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """No files."""
+        return ()
+
+    @property
+    def stamps(self) -> tuple[FileStamp, ...]:
         """No files."""
         return ()
 
@@ -66,6 +72,11 @@ class TensorSource:
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """No files."""
+        return ()
+
+    @property
+    def stamps(self) -> tuple[FileStamp, ...]:
         """No files."""
         return ()
 

@@ -105,6 +105,19 @@ def check_unchanged(stamp: FileStamp, descriptor: int) -> None:
         raise changed(stamp)
 
 
+def check_still_the_same(stamp: FileStamp) -> None:
+    """Raise BadInput when the file that lies at the stamp's path now is another, or was written to since."""
+    try:
+        same = _stamp(stamp.path, os.stat(stamp.path)) == stamp
+    except OSError:
+        same = False
+    if not same:
+        raise BadInput(
+            f"{stamp.shown}: found that it changed or went while the work ran, so the result would belong to data that"
+            " is no longer there; run again when it is complete"
+        )
+
+
 def changed(stamp: FileStamp) -> BadInput:
     """Return the BadInput for a file that changed under the reader."""
     return BadInput(

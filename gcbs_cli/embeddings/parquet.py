@@ -50,6 +50,11 @@ class ParquetSource:
         """The one file."""
         return (self.stamp.path,)
 
+    @property
+    def stamps(self) -> tuple[FileStamp, ...]:
+        """The one file's."""
+        return (self.stamp,)
+
     def locate(self, row: int) -> str:
         """Return "": the row number says it all."""
         return ""

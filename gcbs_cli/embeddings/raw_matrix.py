@@ -37,6 +37,11 @@ class RawMatrixSource:
         """The one file."""
         return (self.stamp.path,)
 
+    @property
+    def stamps(self) -> tuple[FileStamp, ...]:
+        """The one file's."""
+        return (self.stamp,)
+
     def locate(self, row: int) -> str:
         """Return "": the row number says it all."""
         return ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings.files import shown, unreadable
+from gcbs_cli.embeddings.files import FileStamp, shown, unreadable
 from gcbs_cli.embeddings.source import EmbeddingSource
 from gcbs_cli.errors import BadInput
 
@@ -32,6 +32,11 @@ class ShardedSource:
     def paths(self) -> tuple[str, ...]:
         """The files in the order in which they are read."""
         return tuple(path for shard in self.shards for path in shard.paths)
+
+    @property
+    def stamps(self) -> tuple[FileStamp, ...]:
+        """Those of all files."""
+        return tuple(stamp for shard in self.shards for stamp in shard.stamps)
 
     @property
     def rows(self) -> int:

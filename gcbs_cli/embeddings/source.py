@@ -1,12 +1,15 @@
 """What every reader of embeddings offers, whatever the file format."""
 
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
+
+if TYPE_CHECKING:
+    from gcbs_cli.embeddings.files import FileStamp
 
 RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "float16": np.dtype(np.float16),
@@ -29,6 +32,10 @@ class EmbeddingSource(Protocol):
     @property
     def paths(self) -> tuple[str, ...]:
         """The files in the order in which they are read; empty for an array in memory."""
+
+    @property
+    def stamps(self) -> "tuple[FileStamp, ...]":
+        """What tells whether the files are still those that were opened."""
 
     @property
     def rows(self) -> int:
