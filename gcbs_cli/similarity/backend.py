@@ -1,15 +1,18 @@
 """What a device must be able to do with one tile of X Yᵀ, and which device is meant by a name."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
+
+if TYPE_CHECKING:
+    from gcbs_cli.similarity.tiles import Tile
 
 FLOAT32_UNIT_ROUNDOFF = 2.0**-24
 
@@ -19,11 +22,15 @@ Array = Any
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries of one tile: local row and column (int64) and value (float32), in row-major order."""
+    """Entries of one tile: local row and column (int64) and value (float32)."""
 
     rows: NDArray[np.int64]
     cols: NDArray[np.int64]
     values: NDArray[np.float32]
+
+
+Finder = Callable[["Tile"], Entries]
+"""Gives the entries of a tile that may be at or above a threshold."""
 
 
 class Backend(Protocol):
@@ -49,7 +56,17 @@ class Backend(Protocol):
         ...
 
     def above(self, tile: Array, threshold: float | NDArray[np.float32]) -> Entries:
-        """Entries greater than a number, or than an array that broadcasts against the tile: (r, 1) or (1, c)."""
+        """Entries greater than a number, or than an array that broadcasts against the tile: (r, 1) or (1, c).
+
+        In row-major order.
+        """
+        ...
+
+    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+        """A function for the tiles of X Yᵀ: every entry whose exact value may be at or above the threshold.
+
+        The values are off by at most `error`; entries below the threshold may be among them, and the order is any.
+        """
         ...
 
     def take(self, tile: Array, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -79,6 +96,18 @@ def float32_error(dim: int) -> float:
     """
     growth = (dim + 2) * FLOAT32_UNIT_ROUNDOFF
     return growth / (1.0 - growth) * (1.0 + 2.0**-20)
+
+
+def below(threshold: float, error: float) -> float:
+    """A float32 number below every fast product of an entry that is truly at or above the threshold."""
+    return float(np.nextafter(np.float32(threshold - error), np.float32(-np.inf)))
+
+
+def plain_finder(backend: Backend, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+    """A finder that makes each tile of products and compares it."""
+    left, right = backend.load(x), backend.load(y)
+    limit = below(threshold, backend.error(x.shape[1]))
+    return lambda tile: backend.above(backend.product(left, right, tile.rows, tile.cols), limit)
 
 
 def available_cpus() -> int:
@@ -112,9 +141,9 @@ def choose_backend(device: str) -> Backend:
     if device == "auto":
         device = "cuda" if _nvidia_driver_present() and _cuda_device_count() > 0 else "cpu"
     if device == "cpu":
-        from gcbs_cli.similarity.numpy_backend import NumpyBackend
+        from gcbs_cli.similarity.screening_backend import ScreeningBackend
 
-        return NumpyBackend()
+        return ScreeningBackend()
     if device == "cuda" or (device.startswith("cuda:") and device[5:].isdigit()):
         return _cuda_backend(device)
     raise BadInput(f"--device {device}: expected auto, cpu, cuda or cuda:INDEX")

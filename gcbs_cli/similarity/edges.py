@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.similarity.backend import Backend, Entries, below
 from gcbs_cli.similarity.canonical_values import UnitPair, settle
 from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
 
@@ -28,15 +28,13 @@ class Exceedances:
         return Exceedances(self.threshold, self.rows[keep], self.cols[keep], self.values[keep])
 
 
-def below(threshold: float, error: float) -> float:
-    """A float32 number below every fast product of an entry that is truly at or above the threshold."""
-    return float(np.nextafter(np.float32(threshold - error), np.float32(-np.inf)))
-
-
 def exceedances_of_tile(backend: Backend, product: object, tile: Tile, pair: UnitPair, threshold: float) -> Exceedances:
     """The entries of one tile at or above the threshold, those near it decided canonically."""
     error = backend.error(pair.dim)
-    found = backend.above(product, below(threshold, error))
+    return _settled(backend.above(product, below(threshold, error)), tile, pair, threshold, error)
+
+
+def _settled(found: Entries, tile: Tile, pair: UnitPair, threshold: float, error: float) -> Exceedances:
     rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
     values = settle(pair, rows, cols, found.values, threshold, error)
     keep = values >= threshold
@@ -65,10 +63,10 @@ def find_exceedances(
 
     Memory: 16 bytes an entry found, and the scratch of the tiles.
     """
-    x, y = backend.load(pair.x), backend.load(pair.y)
+    find, error = backend.finder(pair.x, pair.y, threshold), backend.error(pair.dim)
 
     def work(tile: Tile) -> Exceedances:
-        return exceedances_of_tile(backend, backend.product(x, y, tile.rows, tile.cols), tile, pair, threshold)
+        return _settled(find(tile), tile, pair, threshold, error)
 
     tiles = cut(pair.rows, pair.rows, tile_rows)
     return join([found for _, found in run_tiles(backend, tiles, work, progress)], threshold)

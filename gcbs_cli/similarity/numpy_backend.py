@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Array, Entries, available_cpus, float32_error
+from gcbs_cli.similarity.backend import Array, Entries, Finder, available_cpus, float32_error, plain_finder
 
 SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
@@ -46,6 +46,9 @@ class NumpyBackend:
         flat = np.flatnonzero(mask)
         rows, cols = np.divmod(flat, tile.shape[1])
         return Entries(rows, cols, tile.reshape(-1)[flat])
+
+    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+        return plain_finder(self, x, y, threshold)
 
     def take(self, tile: NDArray[np.float32], rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
         return tile[rows, cols]

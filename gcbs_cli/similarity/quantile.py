@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.similarity.backend import Backend, float32_error
+from gcbs_cli.similarity.backend import Backend, below, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair, of_rank, order_statistic, settle
-from gcbs_cli.similarity.edges import below
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
 

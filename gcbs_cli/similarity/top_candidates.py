@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Backend, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair, settle
-from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, join
+from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, find_exceedances, join
 from gcbs_cli.similarity.hardest import likely_thresholds
 from gcbs_cli.similarity.pair_values import pair_values
 from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
@@ -52,8 +52,14 @@ def find_candidates(
     40 bytes · top a row and direction, and the scratch of the tiles.
     """
     top = min(top, pair.rows - 1)
+    if top == 0:
+        # Nothing else needs the products, so the backend may find the entries without keeping any.
+        above = None
+        if threshold is not None:
+            above = find_exceedances(pair, threshold, backend, tile_rows=tile_rows, progress=progress)
+        return Candidates(above, None, None)
     x, y = backend.load(pair.x), backend.load(pair.y)
-    collectors = [TopCollector(pair, side, top, backend, seed) for side in range(2)] if top else []
+    collectors = [TopCollector(pair, side, top, backend, seed) for side in range(2)]
     parts: list[Exceedances] = []
 
     def work(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
@@ -66,11 +72,8 @@ def find_candidates(
             parts.append(found)
         for collector, entries in zip(collectors, hard, strict=True):
             collector.parts.append(entries)
-    above = None if threshold is None else join(parts, threshold)
-    if not collectors:
-        return Candidates(above, None, None)
     own, other = (collector.finish() for collector in collectors)
-    return Candidates(above, own, other)
+    return Candidates(None if threshold is None else join(parts, threshold), own, other)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Array, Entries, float32_error
+from gcbs_cli.similarity.backend import Array, Entries, Finder, float32_error, plain_finder
 
 
 class TorchBackend:
@@ -44,6 +44,9 @@ class TorchBackend:
         values = tile.reshape(-1)[flat]
         rows, cols = np.divmod(_to_numpy(flat), tile.shape[1])
         return Entries(rows, cols, _to_numpy(values))
+
+    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+        return plain_finder(self, x, y, threshold)
 
     def take(self, tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
         return cast(NDArray[np.float32], _to_numpy(tile[self._places(rows, cols)]))
