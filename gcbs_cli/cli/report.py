@@ -120,6 +120,21 @@ def report(
     """Say how much of the gap between L_global and L_train a plan closes.
 
     L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature and
+    html: Annotated[
+        str | None,
+        typer.Option(
+            "--html", help="Write the report as one page that needs no network.", rich_help_panel=options.OUTPUT_PANEL
+        ),
+    ] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id-column",
+            help="Column with the rows' names for --html. [default: id, where there is one]",
+            rich_help_panel=options.INPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
     threshold come from the plan's manifest unless given.
 
     Examples:
@@ -133,6 +148,8 @@ def report(
     from gcbs_cli.cli.reporting import Asked, ReportCommand
     from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
     from gcbs_cli.settings import GraphSettings
+      gcbs report pairs.parquet -p perm.npy --html report.html
+
 
     kinds = [Loss(LossKind(kind.value), queue, QueueMode(queue_mode.value)) for kind in loss or [LossChoice.SYMMETRIC]]
     graph = GraphSettings(quantile, per_row, threshold, quantile_method.value)
@@ -154,3 +171,5 @@ def report(
         force=force,
     )
     command.run()
+        html=Path(html) if html else None,
+        id_column=id_column,

@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.output import Mode, Output
+from gcbs_cli.cli.report_page import PageSource, asked_only, make_page, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.progress import Watcher
+from gcbs_cli.reports.build import ReportSettings, make_detailed_reports, make_reports
 from gcbs_cli.reports.losses import Loss
 from gcbs_cli.reports.schema import GapReport, GapReports
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
@@ -50,13 +52,16 @@ class ReportCommand:
     tile_rows: int | None
     output: Path | None
     mode: Mode
+    html: Path | None
+    id_column: str | None
     force: bool
 
     def run(self) -> None:
         """Check, read, report, write, show; warn where plan and data do not belong together."""
         out = Output(self.mode)
-        if self.output is not None:
-            check_writable(self.output, self.force)
+        for path in (self.output, self.html):
+            if path is not None:
+                check_writable(path, self.force)
         sources = self.inputs.open()
         perm = None if self.perm is None else read_permutation(self.perm, sources[0].rows)
         entry = self._entry(perm)
@@ -131,9 +136,16 @@ def warn_of_suspects(out: Output, reports: list[GapReport]) -> None:
             continue
         touched = false.rows / report.n
         if touched > MANY_SUSPECTS_SHARE and false.suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * false.random:
-            out.warning(
+            return (
                 f"{false.suspected_pairs:,} suspected false negatives share a batch, on {touched:.0%} of the rows "
                 f"({false.random:,.0f} pairs in random batches): negatives that the model is taught to push apart "
                 "may be right answers"
             )
-            return
+    return None
+    warning = suspects_warning(reports)
+    if warning is not None:
+        out.warning(warning)
+
+
+def suspects_warning(reports: list[GapReport]) -> str | None:
+    """The warning, for the first report that deserves it."""

@@ -87,7 +87,7 @@ class ParquetSource:
 
 
 def open_parquet(path: str, choice: ColumnChoice) -> ParquetSource:
-    """Open the chosen column of a Parquet or Arrow file; of the data at most the first lists are read, for their length.
+    """Open the chosen column of a Parquet or Arrow file; at most the first lists are read, for their length.
 
     Raises BadInput for a file that is damaged or encrypted, and for a column that is not lists of floats.
     """
@@ -127,8 +127,8 @@ def open_table(stamp: FileStamp) -> Iterator[Any]:
             if stamp_file(stamp.path) != stamp:
                 raise changed(stamp) from None
             raise BadInput(
-                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole {_kind(stamp)} file;"
-                " write it again"
+                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole {_kind(stamp)}"
+                " file; write it again"
             ) from None
         if stamp_file(stamp.path) != stamp:  # pyarrow opened it by its name
             raise changed(stamp)

@@ -1,0 +1,133 @@
+"""What `gcbs report --html` adds: neighbouring settings, names of rows, and the facts at the foot of the page."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli import __version__
+from gcbs_cli.cli.inputs import ReadPair
+from gcbs_cli.embeddings import EmbeddingSource
+from gcbs_cli.embeddings.ids import read_ids
+from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
+from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.reports.build import ReportSettings
+from gcbs_cli.reports.details import ReportDetails
+from gcbs_cli.reports.html import PageFacts, report_page
+from gcbs_cli.reports.html.sections import rows_named
+from gcbs_cli.reports.schema import GapReport
+
+NEIGHBOUR_ROWS = 50_000
+"""Beyond so many rows only the combinations that were asked for are computed."""
+TEMPERATURE_FACTORS = (0.5, 1.0, 2.0)
+BATCH_SIZE_FACTORS = (0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """What a page is made from beside the reports: the data, the plan and how it was asked for."""
+
+    sources: tuple[EmbeddingSource, EmbeddingSource]
+    pair: ReadPair
+    perm_name: str | None
+    perm: NDArray[np.int64] | None
+    entry: ManifestEntry | None
+    settings: ReportSettings
+    id_column: str | None
+
+
+def with_neighbours(settings: ReportSettings, rows: int) -> ReportSettings:
+    """The settings with other temperatures and batch sizes around the first, which stays first."""
+    if rows > NEIGHBOUR_ROWS or len(settings.temperatures) * len(settings.batch_sizes) > 1:
+        return settings
+    temperature, size = settings.temperatures[0], settings.batch_sizes[0]
+    temperatures = [float(f"{temperature * factor:.6g}") for factor in TEMPERATURE_FACTORS]
+    sizes = [round(size * factor) for factor in BATCH_SIZE_FACTORS]
+    return replace(
+        settings,
+        temperatures=list(dict.fromkeys([temperature, *(t for t in temperatures if 1e-6 <= t <= 1e6)])),
+        batch_sizes=list(dict.fromkeys([size, *(k for k in sizes if 2 <= k <= rows)])),
+    )
+
+
+def asked_only(reports: Sequence[GapReport], settings: ReportSettings) -> list[GapReport]:
+    """The reports of the combinations in `settings`, in the order of nesting that a report has without neighbours."""
+    return [
+        report
+        for report in reports
+        if report.batch_size in settings.batch_sizes and report.temperature in settings.temperatures
+    ]
+
+
+def make_page(
+    source: PageSource, asked: Sequence[GapReport], every: Sequence[GapReport], details: ReportDetails, notes: list[str]
+) -> str:
+    """The page as text."""
+    sides = [side.name for side in (source.pair.x, source.pair.y)]
+    plan = [] if source.perm_name is None else ["stdin" if source.perm_name == "-" else source.perm_name]
+    return report_page(
+        PageFacts(
+            report=asked[0],
+            details=details,
+            grid=every,
+            names=" · ".join([*plan, *sides]),
+            facts=_facts(source, asked[0]),
+            ids=read_ids(source.sources[0], rows_named(details, asked[0].batch_size), source.id_column),
+            warnings=notes,
+        )
+    )
+
+
+def _facts(source: PageSource, report: GapReport) -> list[tuple[str, list[tuple[str, str]]]]:
+    settings = source.settings
+    ours = [
+        ("loss", report.loss_kind),
+        ("batch size k", f"{report.batch_size:,}"),
+        ("temperature", f"{report.temperature:g}"),
+        ("threshold", f"{report.graph.threshold:.6g}"),
+        ("random orders compared with", f"{settings.trials}"),
+        ("false-negative margin", f"{settings.fn_margin:g}"),
+        ("seed", f"{settings.seed}"),
+        ("drops the short last batch", "yes" if settings.drop_last else "no"),
+        ("device", settings.device),
+        ("gcbs", __version__),
+        ("command", " ".join(["gcbs", *sys.argv[1:]])),
+    ]
+    facts = [("This report", ours)]
+    for side, read in zip("XY", (source.pair.x, source.pair.y), strict=True):
+        shape = f"{read.rows:,} × {read.dim:,}"
+        lines = [
+            ("name", read.name),
+            ("shape", shape),
+            ("element type", read.dtype),
+            ("content hash", read.fingerprint),
+        ]
+        facts.append((f"Input {side}", lines))
+    if source.perm is not None:
+        lines = [("file", str(source.perm_name)), ("hash of the order", permutation_hash(source.perm))]
+        facts.append(("Plan", lines + (_plan_facts(source.entry) if source.entry else [("manifest", "none")])))
+    return facts
+
+
+def _plan_facts(entry: ManifestEntry) -> list[tuple[str, str]]:
+    """The manifest, a line a setting."""
+    record = entry.model_dump(mode="json", exclude={"inputs", "command", "permutation_hash"})
+    facts = [("command", " ".join(entry.command))]
+    facts += _flat("", record)
+    return facts + _inputs("planned from X", entry.inputs.x) + _inputs("planned from Y", entry.inputs.y)
+
+
+def _inputs(what: str, side: InputRecord) -> list[tuple[str, str]]:
+    return [(what, f"{side.name}, {side.rows:,} × {side.dim:,} {side.dtype}, {side.fingerprint}")]
+
+
+def _flat(prefix: str, values: dict[str, object]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found += _flat(f"{prefix}{name}.", value)
+        elif value is not None:
+            found.append((prefix + name, f"{value:.6g}" if isinstance(value, float) else f"{value}"))
+    return found

@@ -1,0 +1,232 @@
+"""The page of a report: complete, escaped, self-contained, small however large N is."""
+
+import base64
+import json
+import re
+import struct
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from gcbs_cli.api import plan
+from gcbs_cli.cli.app import app
+from gcbs_cli.embeddings import from_array, read_unit_rows
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.reports.build import ReportSettings, make_detailed_reports, make_reports
+from gcbs_cli.reports.details import density, hardest_in_batch, zoom_window
+from gcbs_cli.reports.html.charts import density_picture
+from gcbs_cli.reports.html.markup import Markup, element, join
+from gcbs_cli.reports.html.png import encode_png
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+SAMPLE = Path(__file__).parents[2] / "sample_data"
+EVIL = "<script>alert('x')</script>&\"'\u202e"
+ROWS = 400
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pairs whose file and ids are called what nobody should call them, a plan and its page."""
+    folder = tmp_path_factory.mktemp("page")
+    table = pq.read_table(SAMPLE / "pairs.parquet").slice(0, ROWS)
+    ids = pa.array([f"{EVIL}{number}" for number in range(ROWS)])
+    path = folder / "a<b>&'.parquet"
+    pq.write_table(table.set_column(table.schema.get_field_index("id"), "id", ids), path)
+    run("plan", path, "-o", folder / "p<i>.npy", "-k", 40, "-q")
+    run("report", path, "-p", folder / "p<i>.npy", "--html", folder / "page.html", "-o", folder / "page.json", "-q")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    return (folder / "page.html").read_text()
+
+
+class Tags(HTMLParser):
+    """Every start tag, and the text outside them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + "\n"
+
+
+def test_names_and_ids_are_text_and_nothing_else(page: str) -> None:
+    parsed = Tags(page)
+    assert "script" not in {tag for tag, _ in parsed.tags}
+    assert "<script" not in page
+    assert EVIL in parsed.text
+    assert "a<b>&'.parquet" in parsed.text
+    assert "p<i>.npy" in parsed.text
+
+
+def test_nothing_is_fetched(page: str) -> None:
+    for tag, attributes in Tags(page).tags:
+        for name in ("src", "href", "xlink:href", "action", "data"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("data:"), (tag, name, value)
+    assert "url(" not in page
+    assert "@import" not in page
+    assert len(page.encode()) < 2_000_000
+
+
+def test_every_part_of_the_issue_is_there(page: str, folder: Path) -> None:
+    report = json.loads((folder / "page.json").read_text())
+    text = Tags(page).text
+    assert f"closes {report['gap']['reduction']:.1%} of the gap" in text
+    for figure in ("global", "plan", "random_mean"):
+        assert f"{report['loss'][figure]:.3f}" in text
+    for bound in ("translation", "logsumexp"):
+        assert f"{report['bounds'][bound]:.3f}" in text
+    manifest = json.loads((folder / "p<i>.npy.manifest.json").read_text())["entries"][0]
+    for wanted in (manifest["permutation_hash"], manifest["inputs"]["x"]["fingerprint"], manifest["created"]):
+        assert wanted in text
+    for words in ("Hardest batches", "Easiest batches", "temperature 0.025", "before (the input's order)", "s(j, i)"):
+        assert words in text
+    assert f"{report['false_negatives']['suspected_pairs']:,}" in text
+
+
+def test_the_json_is_that_of_a_report_without_a_page(folder: Path) -> None:
+    alone = json.loads(run("report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--json"))
+    beside = json.loads((folder / "page.json").read_text())
+    del alone["timings"], beside["timings"]
+    assert beside == alone
+
+
+def test_tables_can_be_reached_and_have_names(page: str) -> None:
+    tags = Tags(page).tags
+    regions = [attributes for tag, attributes in tags if attributes.get("role") == "region"]
+    assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) >= 6
+    assert all(region["tabindex"] == "0" and region["aria-label"] for region in regions)
+    assert all(attributes.get("aria-label") for tag, attributes in tags if tag == "svg")
+
+
+def test_page_without_a_plan(folder: Path, tmp_path: Path) -> None:
+    run("report", folder / "a<b>&'.parquet", "-k", 40, "--html", tmp_path / "page.html", "-q")
+    text = Tags((tmp_path / "page.html").read_text()).text
+    assert "Random batches of 40 leave a gap" in text
+    assert "in a random order" in text
+    assert "Hardest batches" not in text
+
+
+def test_an_existing_page_is_kept(folder: Path) -> None:
+    words = ["report", str(folder / "a<b>&'.parquet"), "--html", str(folder / "page.html")]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert "--force" in result.stderr
+
+
+def test_id_column_that_is_missing_is_an_error(folder: Path, tmp_path: Path) -> None:
+    words = ["report", str(folder / "a<b>&'.parquet"), "-k", "40", "--html", str(tmp_path / "p.html")]
+    result = CliRunner().invoke(app, [*words, "--id-column", "name"])
+    assert result.exit_code == 2
+    assert "--id-column" in result.stderr
+    assert not (tmp_path / "p.html").exists()
+
+
+@pytest.fixture(scope="module")
+def pair() -> UnitPair:
+    x, y = (read_unit_rows(from_array(np.load(SAMPLE / f"{side}.npy")[:ROWS], side)).values for side in "xy")
+    return UnitPair(x, y)
+
+
+def test_details_agree_with_the_report_and_with_loops(pair: UnitPair) -> None:
+    perm = plan(pair.x, pair.y, batch_size=48).perm
+    settings = ReportSettings(batch_sizes=[48], trials=5)
+    (report,), details = make_detailed_reports(pair, perm, settings)
+    (plain,) = make_reports(pair, perm, settings)
+    assert report.model_dump(exclude={"timings"}) == plain.model_dump(exclude={"timings"})
+    sizes = [48] * 8 + [16]
+    assert details.batch_losses is not None
+    assert np.average(details.batch_losses, weights=sizes) == pytest.approx(report.loss.plan, abs=1e-9)
+    assert details.trial_losses.mean() == pytest.approx(report.loss.random_mean)
+    s = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
+    for place in (0, 47, 48, 200, ROWS - 1):
+        batch = perm[place // 48 * 48 : place // 48 * 48 + 48]
+        others = batch[batch != perm[place]]
+        assert hardest_in_batch(pair, perm, 48)[place] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
+    for suspect in details.suspects:
+        i, j = suspect.rows
+        assert suspect.similarities == pytest.approx((s[i, j], s[j, i]), abs=1e-6)
+        assert suspect.own == pytest.approx((s[i, i], s[j, j]), abs=1e-6)
+        assert {i, j} <= set(perm[suspect.batch * 48 : suspect.batch * 48 + 48].tolist())
+
+
+@pytest.mark.parametrize("rows", [5, 192, 193, 1000])
+def test_density_counts_each_entry_in_its_cell(rows: int) -> None:
+    generator = np.random.default_rng(rows)
+    left, right = generator.integers(0, rows, (2, 300)).astype(np.int32)
+    graph = adjacency_from_pairs(rows, left, right)
+    perm = generator.permutation(rows)
+    place = np.argsort(perm)
+    found = density(graph, perm, 0, rows)
+    cells = len(found.counts)
+    wanted = np.zeros((cells, cells), int)
+    for i, j in zip(graph.row_of_entry(), graph.indices, strict=True):
+        wanted[place[i] * cells // rows, place[j] * cells // rows] += 1
+    assert (found.counts == wanted).all()
+    start, stop = zoom_window(rows, 4)
+    zoomed = density(graph, perm, start, stop)
+    places = place[graph.row_of_entry()], place[graph.indices]
+    inside = [(start <= p) & (p < stop) for p in places]
+    assert zoomed.counts.sum() == (inside[0] & inside[1]).sum()
+
+
+def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal() -> None:
+    rows = 1_000_000
+    first = np.arange(rows - 1, dtype=np.int32)
+    found = density(adjacency_from_pairs(rows, first, first + 1), np.arange(rows), 0, rows)
+    picture = density_picture(found, 64, 1.0, "a million rows")
+    assert len(picture) < 50_000
+    assert 'class="block"' not in picture  # outlines of 15,625 batches would hide what they hold
+    data = base64.b64decode(re.search(r"base64,([^\"]+)", picture)[1])  # type: ignore[index]
+    assert struct.unpack(">II", data[16:24]) == found.counts.shape
+    opacity = _pixels(data)[..., 3]
+    assert (np.diagonal(opacity) == 255).all()
+    assert (opacity[0, 2:] == 0).all()
+
+
+def test_png_holds_the_pixels_that_went_in() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (7, 5, 4)).astype(np.uint8)
+    assert (_pixels(encode_png(pixels)) == pixels).all()
+
+
+def _pixels(data: bytes) -> np.ndarray:
+    """Decode an unfiltered RGBA picture and check every chunk's sum."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    place, body = 8, b""
+    while place < len(data):
+        length, kind = struct.unpack(">I", data[place : place + 4])[0], data[place + 4 : place + 8]
+        content = data[place + 8 : place + 8 + length]
+        assert struct.unpack(">I", data[place + 8 + length : place + 12 + length])[0] == zlib.crc32(kind + content)
+        width, height = struct.unpack(">II", content[:8]) if kind == b"IHDR" else (0, 0)
+        if kind == b"IHDR":
+            size = width, height
+        body += content if kind == b"IDAT" else b""
+        place += 12 + length
+    lines = np.frombuffer(zlib.decompress(body), np.uint8).reshape(size[1], 1 + 4 * size[0])
+    return lines[:, 1:].reshape(size[1], size[0], 4)
+
+
+def test_markup_escapes_once() -> None:
+    assert element("p", "a<b", element("b", "&"), class_='"') == '<p class="&quot;">a&lt;b<b>&amp;</b></p>'
+    assert join(Markup("<i>"), "<i>") == "<i>&lt;i&gt;"
