@@ -113,13 +113,6 @@ def report(
             "--output", "-o", help="Write the JSON report to this file.", rich_help_panel=options.OUTPUT_PANEL
         ),
     ] = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    force: options.Force = False,
-) -> None:
-    """Say how much of the gap between L_global and L_train a plan closes.
-
-    L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature and
     html: Annotated[
         str | None,
         typer.Option(
@@ -135,11 +128,20 @@ def report(
             show_default=False,
         ),
     ] = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    force: options.Force = False,
+) -> None:
+    """Say how much of the gap between L_global and L_train a plan closes.
+
+    L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature and
     threshold come from the plan's manifest unless given.
 
     Examples:
 
       gcbs report x.npy y.npy -p perm.npy
+
+      gcbs report pairs.parquet -p perm.npy --html report.html
 
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
@@ -148,8 +150,6 @@ def report(
     from gcbs_cli.cli.reporting import Asked, ReportCommand
     from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
     from gcbs_cli.settings import GraphSettings
-      gcbs report pairs.parquet -p perm.npy --html report.html
-
 
     kinds = [Loss(LossKind(kind.value), queue, QueueMode(queue_mode.value)) for kind in loss or [LossChoice.SYMMETRIC]]
     graph = GraphSettings(quantile, per_row, threshold, quantile_method.value)
@@ -167,9 +167,9 @@ def report(
         device=device,
         tile_rows=chunk_rows,
         output=Path(output) if output else None,
+        html=Path(html) if html else None,
+        id_column=id_column,
         mode=choose_mode(as_json=as_json, quiet=quiet),
         force=force,
     )
     command.run()
-        html=Path(html) if html else None,
-        id_column=id_column,

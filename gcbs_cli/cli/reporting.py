@@ -51,9 +51,9 @@ class ReportCommand:
     device: str
     tile_rows: int | None
     output: Path | None
-    mode: Mode
     html: Path | None
     id_column: str | None
+    mode: Mode
     force: bool
 
     def run(self) -> None:
@@ -73,9 +73,26 @@ class ReportCommand:
             settings = self._settings(entry, same_data=False)
         self._warn_of_batch_size(out, entry, settings)
         with watcher_for(out) as watcher:
-            reports = make_reports(pair.unit, perm, settings, watcher)
+            if self.html is None:
+                reports = make_reports(pair.unit, perm, settings, watcher)
+            else:
+                source = PageSource(sources, pair, self.perm, perm, entry, settings, self.id_column)
+                reports = self._write_page(source, watcher)
+        pair.check_unchanged()
         self._deliver(out, reports)
         warn_of_suspects(out, reports)
+
+    def _write_page(self, source: PageSource, watcher: Watcher) -> list[GapReport]:
+        """Write the page, whole or not at all; returns the reports that were asked for."""
+        settings = source.settings
+        every, details = make_detailed_reports(
+            source.pair.unit, source.perm, with_neighbours(settings, source.pair.x.rows), watcher
+        )
+        reports = asked_only(every, settings)
+        notes = [note for note in [suspects_warning(reports)] if note is not None]
+        page = make_page(source, reports, every, details, notes)
+        write_atomically(Path(str(self.html)), lambda file: file.write(page.encode()))
+        return reports
 
     def _entry(self, perm: NDArray[np.int64] | None) -> ManifestEntry | None:
         if perm is None or self.perm in (None, "-"):
@@ -83,7 +100,6 @@ class ReportCommand:
         manifest = read_manifest(Path(str(self.perm)))
         return None if manifest is None else entry_for(manifest, perm)
 
-        pair.check_unchanged()
     def _settings(self, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
         asked = self.asked
         return ReportSettings(
@@ -130,6 +146,13 @@ def belongs(entry: ManifestEntry, pair: ReadPair) -> bool:
 
 def warn_of_suspects(out: Output, reports: list[GapReport]) -> None:
     """One warning when the plan packs many suspected false negatives into its batches."""
+    warning = suspects_warning(reports)
+    if warning is not None:
+        out.warning(warning)
+
+
+def suspects_warning(reports: list[GapReport]) -> str | None:
+    """The warning, for the first report that deserves it."""
     for report in reports:
         false = report.false_negatives
         if false.suspected_pairs is None or false.rows is None:
@@ -142,10 +165,3 @@ def warn_of_suspects(out: Output, reports: list[GapReport]) -> None:
                 "may be right answers"
             )
     return None
-    warning = suspects_warning(reports)
-    if warning is not None:
-        out.warning(warning)
-
-
-def suspects_warning(reports: list[GapReport]) -> str | None:
-    """The warning, for the first report that deserves it."""
