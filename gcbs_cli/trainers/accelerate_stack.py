@@ -4,16 +4,23 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-_DEALERS = ("BatchSamplerShard", "DataLoaderDispatcher")
+_DISPATCHER = "DataLoaderDispatcher"
+_DEALERS = ("BatchSamplerShard", _DISPATCHER)
+_SKIPPER = "SkipBatchSampler"
 _MODULE = "accelerate.data_loader"
 
 
 @dataclass(frozen=True)
 class AccelerateDealing:
-    """Accelerate's settings: ranks, and whether it slices each batch between them."""
+    """Accelerate's settings: ranks, whether it slices each batch between them, whether it reads for all of them.
+
+    skips: `skip_first_batches` is at work, as for a resumed epoch.
+    """
 
     num_processes: int
     split_batches: bool
+    dispatches: bool
+    skips: bool
 
 
 def find_accelerate(frame: FrameType | None) -> AccelerateDealing | None:
@@ -22,11 +29,14 @@ def find_accelerate(frame: FrameType | None) -> AccelerateDealing | None:
     Neither `accelerator.prepare` nor its wrappers pass their settings on to a custom batch sampler, and a wrong
     combination trains on torn batches without a word. The frame that asks for the next batch knows them.
     """
+    skips = False
     while frame is not None:
         if frame.f_globals.get("__name__") == _MODULE:
             caller: Any = frame.f_locals.get("self")
-            if type(caller).__name__ in _DEALERS:
-                state = getattr(caller, "state", caller)
-                return AccelerateDealing(int(state.num_processes), bool(caller.split_batches))
+            name = type(caller).__name__
+            skips = skips or name == _SKIPPER
+            if name in _DEALERS:
+                ranks = int(getattr(caller, "state", caller).num_processes)
+                return AccelerateDealing(ranks, bool(caller.split_batches), name == _DISPATCHER, skips)
         frame = frame.f_back
     return None

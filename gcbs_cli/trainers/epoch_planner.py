@@ -13,7 +13,7 @@ from gcbs_cli.api import plan, report
 from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.permutation import read_permutation, write_permutation
 from gcbs_cli.settings import DEFAULT_TEMPERATURE
-from gcbs_cli.trainers.sampler import PlannedBatchSampler
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, sampler_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class EpochFigures:
 class EpochPlanner:
     """Gives a sampler a new plan each epoch and tells what it is worth.
 
+    planned: the sampler, or what makes it (`PlannedBatches`, a trainer, a data module).
     embed: returns both sides of all rows, (N, d) each, from the current model; called on rank 0 alone, without
     gradients. `plan_settings` go to `gcbs_cli.plan` (method, quantile, seed, …), `log` gets `EpochFigures.as_logs()`.
     save: a name pattern such as `perm-{epoch}.npy`, so that a run resumed in the middle of an epoch finds its plan.
@@ -49,7 +50,7 @@ class EpochPlanner:
 
     def __init__(
         self,
-        sampler: PlannedBatchSampler,
+        planned: Any,
         embed: Callable[[], tuple[Any, Any]],
         *,
         temperature: float = DEFAULT_TEMPERATURE,
@@ -59,11 +60,15 @@ class EpochPlanner:
         log: Callable[[dict[str, float]], object] | None = None,
         save: str | None = None,
     ) -> None:
-        self._sampler, self._embed = sampler, embed
+        self._planned, self._embed = planned, embed
         self._temperature, self._loss, self._trials = temperature, loss, trials
         self._settings = {"temperature": temperature, **(plan_settings or {})}
         self._log, self._save = log, save
         self.history: list[EpochFigures] = []
+
+    @property
+    def _sampler(self) -> PlannedBatchSampler:
+        return sampler_of(self._planned)
 
     def start_epoch(self, epoch: int) -> EpochFigures:
         """Embed, plan, report and hand the plan to the sampler; call it on every rank before the first batch.

@@ -17,7 +17,7 @@ from gcbs_cli.settings import DEFAULT_TEMPERATURE
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.suspects import SuspectPairs
 from gcbs_cli.trainers.plan_source import PlanWarning
-from gcbs_cli.trainers.sampler import PlannedBatchSampler
+from gcbs_cli.trainers.sampler import sampler_of
 
 TOLERANCE = 1e-3
 """Nats by which a first step may differ: float32 sums, and four decimals in a trainer's log."""
@@ -46,6 +46,7 @@ class LossCheck:
     It catches an order that was shuffled, batches cut elsewhere, neighbours that went to different ranks, another
     temperature, and a loss that gathers where the plan says it does not.
 
+    planned: the sampler, or what makes it (`PlannedBatches`, a trainer, a data module).
     embeddings: both sides of all rows, (x, y), as the model gives them before the first step; only that step can be
     checked. Or a function from row numbers to both sides, called before each step that is checked.
     `tolerance`: nats, or with `relative` a share of the expected loss, which a model with dropout needs.
@@ -53,7 +54,7 @@ class LossCheck:
 
     def __init__(
         self,
-        sampler: PlannedBatchSampler,
+        planned: Any,
         embeddings: "Embed | tuple[Any, Any]",
         *,
         temperature: float = DEFAULT_TEMPERATURE,
@@ -64,7 +65,7 @@ class LossCheck:
     ) -> None:
         if steps > 1 and not callable(embeddings):
             raise BadInput(f"steps {steps}: the model changes after the first step; give a function that embeds rows")
-        self._sampler, self._temperature, self._loss = sampler, temperature, loss
+        self._planned, self._temperature, self._loss = planned, temperature, loss
         self._embed = embeddings if callable(embeddings) else _rows_of(*embeddings)
         self.steps, self.tolerance, self.relative = steps, tolerance, relative
         self.comparisons: list[Comparison] = []
@@ -73,7 +74,7 @@ class LossCheck:
         """The loss at a step of this epoch, in nats: the mean over ranks, or of one rank; call it before the step."""
         losses = [
             batch_loss(*self._embed(rows), temperature=self._temperature, loss=self._loss)
-            for rows in self._sampler.step_rows(step, rank)
+            for rows in sampler_of(self._planned).step_rows(step, rank)
         ]
         return float(np.mean(losses))
 

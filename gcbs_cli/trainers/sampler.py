@@ -109,6 +109,11 @@ class PlannedBatchSampler(BatchSampler):
         if changed:
             self._agree()
 
+    def start_at(self, epoch: int, step: int) -> None:
+        """Let the next iteration begin at a step of an epoch, to resume a run; a step is one of all ranks together."""
+        self.set_epoch(epoch)
+        self._start = self._next = step * self._lists_a_step()
+
     def use_plan(self, plan: Any) -> None:
         """Train on another permutation of the same rows from now on; `EpochPlanner` does so each epoch.
 
@@ -255,6 +260,11 @@ class PlannedBatchSampler(BatchSampler):
             raise BadInput(
                 f"accelerate deals to {above.num_processes} ranks, the sampler has world_size {self.world_size}"
             )
+        if above.skips and above.dispatches and not above.split_batches:
+            raise BadInput(
+                "with dispatch_batches=True, accelerate skips single batches where a step takes one for each rank; "
+                "resume with gcbs_cli.trainers.accelerate.start_at, or without dispatch_batches"
+            )
         splits = self.dealing.gather and self.yields is Yields.BATCHES
         if above.split_batches != splits:
             raise BadInput(
@@ -295,3 +305,11 @@ def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, i
     if not 0 <= rank < world_size:
         raise BadInput(f"rank {rank}: expected between 0 and {world_size - 1}, for a world size of {world_size}")
     return rank, world_size
+
+
+def sampler_of(planned: Any) -> PlannedBatchSampler:
+    """A sampler, or that of an object which has one (`PlannedBatches`, `PlannedDataModule`) by the time it is asked."""
+    sampler = planned if isinstance(planned, PlannedBatchSampler) else planned.sampler
+    if not isinstance(sampler, PlannedBatchSampler):
+        raise BadInput(f"{type(planned).__name__} has no sampler yet; it is made when training begins")
+    return sampler

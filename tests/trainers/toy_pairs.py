@@ -3,6 +3,7 @@
 The model begins as the identity, so that its first embeddings are the features and every figure has a reference.
 """
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -107,3 +108,10 @@ def check_epoch(seen: list[list[int]], perm: NDArray[np.int64], left_out: set[in
     rows = [row for batch in seen for row in batch]
     assert len(rows) == len(set(rows))
     assert set(perm.tolist()) - set(rows) == left_out
+
+
+def combinations(ranks: int) -> list[tuple[bool, bool, bool, bool]]:
+    """Accelerate's (split, dispatch, even) and whether the loss gathers; what is split must gather."""
+    every = itertools.product((False, True), repeat=4)
+    chosen = [(split, dispatch, even, gather) for split, dispatch, even, gather in every if gather or not split]
+    return chosen if ranks == 2 else [combination for combination in chosen if combination[2]]

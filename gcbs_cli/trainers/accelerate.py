@@ -1,0 +1,79 @@
+"""Accelerate: a loader whose planned batches survive `accelerator.prepare`.
+
+Accelerate deals the batches of a batch sampler to ranks itself, or slices each (split_batches=True), and fills up what
+is short (even_batches=True) with rows from the start of the epoch. `planned_loader` hands it full batches alone, as
+many as make whole steps, so that nothing is ever filled or dropped by it: the tail is left out, and it is a
+documented one.
+"""
+
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Any
+
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, Yields
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from torch.utils.data import DataLoader
+
+
+def planned_loader(
+    accelerator: "Accelerator",
+    dataset: Any,
+    plan: Any,
+    batch_size: int | None = None,
+    *,
+    drop_last: bool | None = None,
+    shuffle_batches: bool = False,
+    seed: int = 0,
+    gather: bool | None = None,
+    **loader_settings: Any,
+) -> "DataLoader[Any]":
+    """A prepared DataLoader over the planned batches; do not prepare it again.
+
+    The settings are those of `PlannedBatchSampler`, and of DataLoader. It works with split_batches (the loss must
+    gather), dispatch_batches and either even_batches. `loader_sampler(loader)` is its sampler; resume
+    with `start_at`.
+    Raises BadInput for a plan that does not fit the dataset or the accelerator's ranks.
+    """
+    from torch.utils.data import DataLoader
+
+    sampler = sampler_for(
+        plan,
+        batch_size,
+        dataset,
+        split_batches=bool(accelerator.split_batches),
+        drop_last=drop_last,
+        shuffle_batches=shuffle_batches,
+        seed=seed,
+        rank=accelerator.process_index,
+        world_size=accelerator.num_processes,
+        gather=gather,
+    )
+    loader = accelerator.prepare_data_loader(DataLoader(dataset, batch_sampler=sampler, **loader_settings))
+    loader.gcbs_sampler = sampler
+    return loader
+
+
+def loader_sampler(loader: "DataLoader[Any]") -> PlannedBatchSampler:
+    """The sampler of a loader that `planned_loader` made."""
+    sampler: PlannedBatchSampler = loader.gcbs_sampler  # type: ignore[attr-defined]
+    return sampler
+
+
+def start_at(loader: "DataLoader[Any]", epoch: int, step: int) -> None:
+    """Let the next iteration of such a loader begin at a step of an epoch, in place of `skip_first_batches`."""
+    loader.set_epoch(epoch)  # type: ignore[attr-defined]
+    loader_sampler(loader).start_at(epoch, step)
+
+
+def sampler_for(
+    plan: Any, batch_size: int | None, dataset: Sized, *, split_batches: bool, **settings: Any
+) -> PlannedBatchSampler:
+    """A sampler that yields what accelerate, with these settings, makes whole planned batches of.
+
+    Whole batches for it to deal or to split; where the loss gathers and it does not split, every rank's slice in turn.
+    """
+    sampler = PlannedBatchSampler(plan, batch_size, dataset=dataset, yields=Yields.BATCHES, **settings)
+    if sampler.dealing.gather and not split_batches:
+        sampler = PlannedBatchSampler(plan, batch_size, dataset=dataset, yields=Yields.SLICES, **settings)
+    return sampler

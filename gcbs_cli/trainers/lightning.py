@@ -1,0 +1,132 @@
+"""Lightning: a data module whose planned batches are dealt by the sampler itself, and a callback.
+
+Under DDP, Lightning re-creates batch samplers around its own DistributedSampler, which would shuffle the plan away.
+`Trainer(use_distributed_sampler=False)` leaves them alone; without it this module refuses to start.
+"""
+
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+try:
+    import lightning.pytorch as pl
+except ModuleNotFoundError:  # the same library under its older name
+    import pytorch_lightning as pl  # type: ignore[no-redef]
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.trainers.epoch_planner import EpochPlanner
+from gcbs_cli.trainers.loss_check import LossCheck
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
+
+
+class PlannedDataModule(pl.LightningDataModule):
+    """The planned batches of a dataset. It saves its place, so that a run goes on in the middle of an epoch.
+
+    plan, batch_size and `sampler_settings` are those of `PlannedBatchSampler`; `loader_settings` go to DataLoader.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        plan: Any,
+        batch_size: int | None = None,
+        *,
+        sampler_settings: dict[str, Any] | None = None,
+        **loader_settings: Any,
+    ) -> None:
+        super().__init__()
+        self._dataset, self._plan, self._batch_size = dataset, plan, batch_size
+        self._sampler_settings, self._loader_settings = sampler_settings or {}, loader_settings
+        self._resume: dict[str, Any] | None = None
+        self.sampler: PlannedBatchSampler | None = None
+
+    def setup(self, stage: str) -> None:
+        trainer = self.trainer
+        if trainer is None:
+            return
+        refuse_distributed_sampler(trainer)
+        if self.sampler is None:
+            self.sampler = PlannedBatchSampler(
+                self._plan,
+                self._batch_size,
+                dataset=self._dataset,
+                rank=trainer.global_rank,
+                world_size=trainer.world_size,
+                **self._sampler_settings,
+            )
+
+    def train_dataloader(self) -> "DataLoader[Any]":
+        assert self.sampler is not None
+        if self._resume is not None:
+            self.sampler.load_state_dict(self._resume)
+            self._resume = None
+        return DataLoader(self._dataset, batch_sampler=self.sampler, **self._loader_settings)
+
+    def state_dict(self) -> dict[str, Any]:
+        if self.sampler is None or self.trainer is None:
+            return {}
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
+        return self.sampler.state_dict(step=progress.processed)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        whole = self.sampler is not None and state_dict.get("step", 0) >= len(self.sampler)
+        self._resume = None if whole or not state_dict else state_dict
+
+
+class PlannedCallback(pl.Callback):
+    """Plans each epoch as it begins, and checks the first losses.
+
+    planned: the data module. planner: plans each epoch. check: compares the loss that `training_step` returns.
+    """
+
+    def __init__(
+        self,
+        planned: PlannedDataModule,
+        *,
+        planner: EpochPlanner | None = None,
+        check: LossCheck | None = None,
+    ) -> None:
+        self._planned, self._planner, self._check = planned, planner, check
+        self._planned_epoch = -1
+        self._expected: float | None = None
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        # Lightning makes the first epoch's iterator before on_train_epoch_start, and its workers read ahead.
+        self._plan(trainer.current_epoch)
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._plan(trainer.current_epoch)
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        self._expected = None
+        if self._check is not None and trainer.current_epoch == 0 and batch_idx < self._check.steps:
+            self._expected = self._check.expect(batch_idx, trainer.global_rank)
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self._check is not None and self._expected is not None:
+            loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+            scale = trainer.accumulate_grad_batches  # Lightning hands over the loss divided by it
+            self._check.compare(batch_idx, float(torch.as_tensor(loss)) * scale, self._expected)
+
+    def _plan(self, epoch: int) -> None:
+        if self._planner is None or epoch == self._planned_epoch:
+            return
+        if self._planned._resume is not None:
+            self._planner.resume_epoch(epoch)
+        else:
+            self._planner.start_epoch(epoch)
+        self._planned_epoch = epoch
+
+
+def refuse_distributed_sampler(trainer: pl.Trainer) -> None:
+    """Raises BadInput where Lightning would put a DistributedSampler in the plan's place."""
+    if trainer.world_size > 1 and trainer._accelerator_connector.use_distributed_sampler:
+        raise BadInput(
+            "Trainer(use_distributed_sampler=True) would put a shuffled order in the plan's place; "
+            "use Trainer(use_distributed_sampler=False)"
+        )

@@ -1,0 +1,164 @@
+"""transformers' Trainer: planned batches, a plan each epoch, and a check of the first losses."""
+
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.trainers.epoch_planner import EpochPlanner
+from gcbs_cli.trainers.loss_check import LossCheck
+from gcbs_cli.trainers.plan_source import PlanSource
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, Yields
+
+_EPOCH_ROUNDING = 1e-6
+
+
+class PlannedTrainerMixin:
+    """Put it before a Trainer: `class MyTrainer(PlannedTrainerMixin, Trainer)`, and set `plan` before training.
+
+    plan: as for `PlannedBatchSampler`. per_device_train_batch_size must be k, or k/W where the loss gathers over W
+    ranks (k with split_batches=True). Every setting of accelerator_config works or is refused with a reason.
+    """
+
+    plan: Any = None
+    gather: bool | None = None
+    shuffle_batches = True
+    sampler: PlannedBatchSampler
+
+    def get_train_dataloader(self) -> "DataLoader[Any]":
+        """The prepared loader over planned batches. Raises BadInput where the arguments would part them."""
+        trainer: Any = self
+        args, dataset = trainer.args, trainer.train_dataset
+        if self.plan is None:
+            raise BadInput("plan: none given; set the trainer's plan before training")
+        if args.n_gpu > 1:
+            raise BadInput("DataParallel parts each batch between GPUs; start one process a GPU with torchrun")
+        collator = trainer.data_collator
+        if hasattr(dataset, "remove_columns"):
+            dataset = trainer._remove_unused_columns(dataset, description="training")
+        else:
+            collator = trainer._get_collator_with_removed_columns(collator, description="training")
+        self.sampler = sampler_for_batch_size(
+            self.plan,
+            args.train_batch_size,
+            dataset,
+            gather=self.gather,
+            drop_last=args.dataloader_drop_last or None,
+            shuffle_batches=self.shuffle_batches,
+            seed=args.seed if args.data_seed is None else args.data_seed,
+        )
+        loader: DataLoader[Any] = DataLoader(
+            dataset,
+            batch_sampler=self.sampler,
+            collate_fn=collator,
+            num_workers=args.dataloader_num_workers,
+            pin_memory=args.dataloader_pin_memory,
+            persistent_workers=args.dataloader_persistent_workers,
+            prefetch_factor=args.dataloader_prefetch_factor,
+        )
+        return trainer.accelerator.prepare(loader)
+
+
+class PlannedCallback(TrainerCallback):
+    """For Trainer and sentence-transformers: sets the epoch, plans it, and checks the first losses.
+
+    planned: the trainer with `PlannedTrainerMixin`, a `PlannedBatches`, or a sampler. Give it for a run that may be
+    resumed on several ranks: there the trainer cannot reach the sampler to tell it the epoch.
+    planner: plans each epoch as it begins. check: compares the losses of the first steps; it needs logging_steps=1, or
+    logging_first_step=True for the first one.
+    """
+
+    def __init__(self, planned: Any, *, planner: EpochPlanner | None = None, check: LossCheck | None = None) -> None:
+        self._planned, self._planner, self._check = planned, planner, check
+        self._expected: dict[int, float] = {}
+        self._first_step: int | None = None
+
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        epoch, share = divmod((state.epoch or 0.0) + _EPOCH_ROUNDING, 1.0)
+        for sampler in _samplers(self._planned):
+            sampler.set_epoch(int(epoch))
+        if self._planner is not None:
+            resumed = self._first_step is None and share > 2 * _EPOCH_ROUNDING
+            self._planner.resume_epoch(int(epoch)) if resumed else self._planner.start_epoch(int(epoch))
+        if self._first_step is None:
+            self._first_step = state.global_step if share <= 2 * _EPOCH_ROUNDING else -1
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        check, first = self._check, self._first_step
+        if check is None or first is None or first < 0 or not state.is_world_process_zero:
+            return
+        step = state.global_step - first
+        if step < check.steps:
+            micro = args.gradient_accumulation_steps
+            losses = [check.expect(number) for number in range(step * micro, (step + 1) * micro)]
+            self._expected[state.global_step + 1] = float(np.mean(losses))
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        expected = self._expected.pop(state.global_step, None)
+        alone = args.logging_steps == 1 or state.global_step == (self._first_step or 0) + 1
+        if self._check is not None and expected is not None and alone and logs and "loss" in logs:
+            self._check.compare(state.global_step - 1, float(logs["loss"]), expected)
+
+
+def sampler_for_batch_size(
+    plan: Any,
+    batch_size: int,
+    dataset: Any,
+    *,
+    gather: bool | None = None,
+    interleaved: bool = False,
+    **settings: Any,
+) -> PlannedBatchSampler:
+    """The sampler for a trainer whose loader has `batch_size` rows; accelerate deals its batches to the ranks.
+
+    interleaved: batches of several datasets alternate, so that a batch's slices would not stay together.
+    Raises BadInput when `batch_size` is neither k nor, where the loss gathers over W ranks, k/W.
+    """
+    from accelerate import PartialState
+
+    state = PartialState()
+    ranks = state.num_processes
+    source = PlanSource(plan, len(dataset)).for_epoch(0)
+    gathers = ranks > 1 and (bool(source.gather) if gather is None else gather)
+    size = source.batch_size or (batch_size * ranks if gathers else batch_size)
+    slices = gathers and batch_size * ranks == size
+    if batch_size != size and not slices:
+        fitting = f"{size // ranks}, or {size} with split_batches=True" if gathers else f"{size}"
+        raise BadInput(
+            f"per_device_train_batch_size {batch_size}: {source.name} was planned for batches of {size}; use {fitting}"
+        )
+    if slices and interleaved:
+        raise BadInput(
+            f"per_device_train_batch_size {batch_size}: with several datasets a batch's slices would part; "
+            f"use {size}, and split_batches=True in accelerator_config"
+        )
+    return PlannedBatchSampler(
+        plan,
+        size,
+        gather=gather,
+        rank=state.process_index,
+        world_size=ranks,
+        yields=Yields.SLICES if slices else Yields.BATCHES,
+        dataset=dataset,
+        **settings,
+    )
+
+
+def _samplers(planned: Any) -> list[PlannedBatchSampler]:
+    if isinstance(planned, PlannedBatchSampler):
+        return [planned]
+    several = getattr(planned, "samplers", None)
+    return [planned.sampler] if several is None else list(several.values())
