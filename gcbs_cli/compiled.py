@@ -1,7 +1,9 @@
 """Compile numeric loops with numba, once for each machine instead of once for each call."""
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from functools import cached_property, update_wrapper
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
@@ -13,9 +15,39 @@ def compiled(loop: Loop) -> Loop:
     in the user's cache folder; where none can be written it is compiled in every process. No fast-math: floating-point
     sums keep their order, so that results have the same bits however the work is divided.
     """
-    from numba import njit
+    return cast(Loop, _Compiled(loop))
 
-    try:
-        return cast(Loop, njit(cache=True, nogil=True)(loop))
-    except RuntimeError:
-        return cast(Loop, njit(nogil=True)(loop))
+
+class _Compiled:
+    """Compiles when first called: importing numba takes a third of a second, which not every command needs."""
+
+    def __init__(self, loop: Callable[..., object]) -> None:
+        self._loop = loop
+        update_wrapper(self, loop)
+
+    def __call__(self, *args: object) -> object:
+        return self.machine_code(*args)
+
+    @cached_property
+    def machine_code(self) -> Callable[..., object]:
+        """The function as numba makes it, which other compiled loops may call."""
+        from numba import njit
+
+        loop = self._with_compiled_callees()
+        try:
+            return cast(Callable[..., object], njit(cache=True, nogil=True)(loop))
+        except RuntimeError:
+            return cast(Callable[..., object], njit(nogil=True)(loop))
+
+    def _with_compiled_callees(self) -> Callable[..., object]:
+        loop = cast(FunctionType, self._loop)
+        called: dict[str, Any] = {
+            name: loop.__globals__[name].machine_code
+            for name in loop.__code__.co_names
+            if isinstance(loop.__globals__.get(name), _Compiled)
+        }
+        if not called:
+            return loop
+        copy = FunctionType(loop.__code__, {**loop.__globals__, **called}, loop.__name__, loop.__defaults__)
+        copy.__module__, copy.__qualname__ = loop.__module__, loop.__qualname__
+        return copy
