@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from gcbs_cli import __version__
+from gcbs_cli.cli.apply import apply
 from gcbs_cli.cli.check import check
 from gcbs_cli.cli.mine import mine
 from gcbs_cli.cli.plan import plan
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(report)
 app.command()(check)
+app.command()(apply)
 app.command()(mine)
 
 

@@ -1,0 +1,129 @@
+"""Which files hold the data, in which order, and where the reordered ones go."""
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gcbs_cli.embeddings.files import FileStamp, shown, stamp_file
+from gcbs_cli.embeddings.shards import list_directory, list_pattern
+from gcbs_cli.errors import BadInput
+from gcbs_cli.plan_file.atomic import atomic_file, check_writable, write_error
+
+KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
+_TEMPORARY = ".gcbs-tmp"
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """Files of one kind, in the order in which their rows count; `single`: one file was named."""
+
+    kind: str
+    suffix: str
+    stamps: tuple[FileStamp, ...]
+    single: bool
+
+    @property
+    def bytes(self) -> int:
+        """All sizes together."""
+        return sum(stamp.size for stamp in self.stamps)
+
+
+def find_files(data: str) -> DataFiles:
+    """The files of a path, a folder or a glob pattern, in natural order (part-2 before part-10).
+
+    Raises BadInput: nothing there, an unknown or mixed kind, an empty file.
+    """
+    single = os.path.isfile(data)
+    if single:
+        paths = [data]
+    elif os.path.isdir(data):
+        paths = [path for path in list_directory(data) if os.path.isfile(path)]
+    elif os.path.lexists(data):
+        raise BadInput(f"{shown(data)}: is not a regular file; name a file, a folder or a glob of shards")
+    elif any(sign in data for sign in "*?["):
+        paths = list_pattern(data)
+    else:
+        raise BadInput(f"{shown(data)}: no such file or folder")
+    suffixes = {Path(path).suffix.lower() for path in paths}
+    kinds = {KINDS.get(suffix) for suffix in suffixes}
+    if not paths or None in kinds or len(kinds) > 1:
+        found = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes)) or "no files"
+        raise BadInput(f"{shown(data)}: found {found}; expected files of one kind: {', '.join(KINDS)}")
+    names = [os.path.basename(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise BadInput(f"{shown(data)}: two files have the same name; they would overwrite each other in one folder")
+    for path in paths:
+        if os.path.getsize(path) == 0:
+            raise BadInput(f"{shown(path)}: is empty")
+    kind = next(iter(kinds))
+    assert kind is not None
+    return DataFiles(kind, Path(paths[0]).suffix, tuple(map(stamp_file, paths)), single)
+
+
+def output_path(files: DataFiles, output: str, force: bool) -> Path:
+    """Where the result goes: a file with the input's suffix, or a new folder for shards.
+
+    Raises BadInput when it cannot be written there, exists, or would overwrite the data.
+    """
+    path = Path(output)
+    if not files.single:
+        if os.path.lexists(path):
+            raise BadInput(f"{output}: exists; shards are written to a new folder, name another or remove it")
+        check_writable(path, force)
+        return path
+    if path.suffix.lower() != files.suffix.lower():
+        if path.suffix.lower() in KINDS:
+            raise BadInput(f"{output}: the data is {files.suffix}; apply reorders and converts nothing")
+        path = path.with_name(path.name + files.suffix)
+    if path.exists() and os.path.samefile(path, files.stamps[0].path):
+        raise BadInput(f"{path}: is the data itself; write to another file")
+    check_writable(path, force)
+    return path
+
+
+@contextmanager
+def atomic_targets(files: DataFiles, path: Path) -> Iterator[list[Path]]:
+    """One path to write for each input file; all appear together when the block ends without an exception.
+
+    A single file is written through `target_file`; a folder is filled under another name and renamed.
+    """
+    if files.single:
+        yield [path]
+        return
+    _clear_abandoned(path)
+    temporary = path.parent / f".{path.name[:180]}.{secrets.token_hex(8)}{_TEMPORARY}"
+    try:
+        temporary.mkdir()
+        lock = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with suppress(OSError):  # file systems without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield [temporary / os.path.basename(stamp.path) for stamp in files.stamps]
+            os.fsync(lock)
+            os.rename(temporary, path)
+        finally:
+            os.close(lock)
+    except OSError as error:
+        raise write_error(path, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+target_file = atomic_file
+
+
+def _clear_abandoned(path: Path) -> None:
+    """Remove the folders that killed runs left for this target; those of runs still writing are locked."""
+    for old in path.parent.glob(f".{path.name[:180]}.*{_TEMPORARY}"):
+        with suppress(OSError):
+            descriptor = os.open(old, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(old, ignore_errors=True)
+            finally:
+                os.close(descriptor)

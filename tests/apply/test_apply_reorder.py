@@ -1,0 +1,291 @@
+"""`gcbs apply` against plain Python: rows byte for byte, in plan order, for every format, alone and in shards."""
+
+import csv
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gcbs_cli.apply import buckets
+from gcbs_cli.apply.files import find_files
+from gcbs_cli.apply.reorder import reorder
+from gcbs_cli.errors import BadInput
+from gcbs_cli.plan_file.permutation import write_permutation
+
+ROWS = 500
+TINY, AMPLE = 1 << 12, 1 << 28
+Perm = NDArray[np.int64]
+
+
+def order(rows: int = ROWS) -> Perm:
+    return np.random.default_rng(rows).permutation(rows)
+
+
+def make_jsonl() -> tuple[bytes, list[bytes]]:
+    lines = [json.dumps({"row": i, "text": "é\u2028" * (i % 7)}, ensure_ascii=False).encode() for i in range(ROWS)]
+    return b"", [line + b"\n" for line in lines]
+
+
+def make_csv() -> tuple[bytes, list[bytes]]:
+    text = io.StringIO(newline="")
+    writer, ends = csv.writer(text), []
+    for i in range(ROWS):
+        writer.writerow([i, f'a "quoted"\nline {i}' * (i % 3), "x,y"])
+        ends.append(text.tell())
+    whole = text.getvalue()
+    return b"id,text,other\r\n", [whole[a:b].encode() for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def make_npy() -> tuple[bytes, list[bytes]]:
+    array = np.random.default_rng(0).standard_normal((ROWS, 3, 5)).astype(">f4")
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()[: -array.nbytes], [row.tobytes() for row in array]
+
+
+BYTE_KINDS = {"jsonl": make_jsonl, "csv": make_csv, "npy": make_npy}
+
+
+def run(perm: Perm, data: Path, output: Path, memory: int = AMPLE) -> int:
+    return reorder(perm, find_files(str(data)), output, memory=memory).buckets
+
+
+@pytest.mark.parametrize("memory", [AMPLE, TINY], ids=["in-memory", "many-buckets"])
+@pytest.mark.parametrize("kind", BYTE_KINDS)
+def test_rows_byte_for_byte(kind: str, memory: int, tmp_path: Path) -> None:
+    prefix, rows = BYTE_KINDS[kind]()
+    (tmp_path / f"data.{kind}").write_bytes(prefix + b"".join(rows))
+    used = run(order(), tmp_path / f"data.{kind}", tmp_path / f"out.{kind}", memory)
+    assert (used > 1) is (memory == TINY)
+    assert (tmp_path / f"out.{kind}").read_bytes() == prefix + b"".join(rows[i] for i in order())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"data.{kind}", f"out.{kind}"]
+
+
+@pytest.mark.parametrize("memory", [AMPLE, TINY], ids=["in-memory", "many-buckets"])
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_shards_keep_names_and_sizes(kind: str, memory: int, tmp_path: Path) -> None:
+    prefix, rows = BYTE_KINDS[kind]()
+    cuts = [0, 100, 100, 350, ROWS] if kind == "csv" else [0, 100, 350, ROWS]
+    (tmp_path / "data").mkdir()
+    names = [f"part-{number}.{kind}" for number in range(8, 8 + len(cuts) - 1)]  # part-9 before part-10
+    for name, start, stop in zip(names, cuts, cuts[1:], strict=False):
+        (tmp_path / "data" / name).write_bytes(prefix + b"".join(rows[start:stop]))
+    run(order(), tmp_path / "data", tmp_path / "out", memory)
+    planned = [rows[i] for i in order()]
+    for name, start, stop in zip(names, cuts, cuts[1:], strict=False):
+        assert (tmp_path / "out" / name).read_bytes() == prefix + b"".join(planned[start:stop])
+
+
+def test_npy_shards(tmp_path: Path) -> None:
+    array = np.arange(60).reshape(30, 2)
+    (tmp_path / "data").mkdir()
+    np.save(tmp_path / "data" / "a.npy", array[:10])
+    np.save(tmp_path / "data" / "b.npy", array[10:])
+    run(order(30), tmp_path / "data", tmp_path / "out", 64)
+    both = np.concatenate([np.load(tmp_path / "out" / name) for name in ("a.npy", "b.npy")])
+    np.testing.assert_array_equal(both, array[order(30)])
+
+
+@pytest.mark.parametrize("memory", [AMPLE, TINY], ids=["one-bucket", "many-buckets"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_parquet(shards: int, memory: int, tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "id": pa.array(range(ROWS), pa.int32()),
+            "text": [None if i % 11 == 0 else "word " * (i % 9) for i in range(ROWS)],
+            "kind": pa.array([f"k{i % 5}" for i in range(ROWS)]).dictionary_encode(),
+            "vector": pa.array([[float(i), i / 2] for i in range(ROWS)], pa.list_(pa.float32(), 2)),
+            "nested": [{"a": i, "b": [i] * (i % 3)} for i in range(ROWS)],
+        },
+        metadata={"made": "by a test"},
+    )
+    (tmp_path / "data").mkdir()
+    each = -(-ROWS // shards)
+    for number in range(shards):
+        path = tmp_path / "data" / f"{number}.parquet"
+        pq.write_table(table.slice(number * each, each), path, row_group_size=64, compression="zstd")
+    data, out = (tmp_path / "data", tmp_path / "out") if shards > 1 else (path, tmp_path / "out.parquet")
+    used = run(order(), data, out, memory)
+    assert (used > 1) is (memory == TINY)
+    written = sorted(out.iterdir()) if shards > 1 else [out]
+    found = pa.concat_tables([pq.read_table(path) for path in written])
+    assert found.to_pylist() == table.take(pa.array(order())).to_pylist()
+    assert found.schema.equals(pq.read_schema(tmp_path / "data" / "0.parquet"), check_metadata=True)
+    first = pq.read_metadata(written[0]).row_group(0)
+    assert (first.num_rows, first.column(0).compression) == (64, "ZSTD")
+
+
+def test_rows_of_very_different_length_stay_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "MOST_BUCKETS", 3)  # buckets then pass the limit and are gathered in windows
+    rows = [b"%d:" % i + b"z" * (5000 if i % 50 == 0 else 3) + b"\n" for i in range(ROWS)]
+    (tmp_path / "data.jsonl").write_bytes(b"".join(rows))
+    run(order(), tmp_path / "data.jsonl", tmp_path / "out.jsonl", TINY)
+    assert (tmp_path / "out.jsonl").read_bytes() == b"".join(rows[i] for i in order())
+
+
+@given(
+    st.lists(st.lists(st.text("ab,\"\n\r '", max_size=6), min_size=2, max_size=2), min_size=1, max_size=12),
+    st.sampled_from(["\r\n", "\n"]),
+)
+@settings(max_examples=60)
+def test_any_csv_by_the_standard(tmp_path_factory: pytest.TempPathFactory, records: list[list[str]], end: str) -> None:
+    folder = tmp_path_factory.mktemp("csv")
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([["p", "q"], *records])
+    (folder / "d.csv").write_text(text.getvalue(), newline="")
+    perm = order(len(records))
+    run(perm, folder / "d.csv", folder / "o.csv", 64)
+    with (folder / "o.csv").open(newline="") as file:
+        assert list(csv.reader(file)) == [["p", "q"], *[records[i] for i in perm]]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (b"a\nb\nc", b"c\na\nb\n"),
+        (b"a\r\nb\r\nc\r\n", b"c\r\na\r\nb\r\n"),
+        (b"\xef\xbb\xbfa\nb\nc\n\n\n", b"\xef\xbb\xbfc\na\nb\n"),
+    ],
+    ids=["no-last-line-end", "windows", "mark-and-empty-end"],
+)
+def test_line_ends(given: bytes, expected: bytes, tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_bytes(given)
+    run(np.array([2, 0, 1]), tmp_path / "d.jsonl", tmp_path / "o.jsonl")
+    assert (tmp_path / "o.jsonl").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("d.jsonl", b"a\nb\n", "2 rows, the plan 3"),
+        ("d.jsonl", b"a\nb\nc\nd\n", "more rows than the plan"),
+        ("d.jsonl", b"a\n\nb\nc\n", "empty line where row 1"),
+        ("d.csv", b'h\na\n"b\nc\n', "ends inside quotes"),
+        ("d.npy", b"nonsense", "no .npy file"),
+        ("d.parquet", b"nonsense", "no Parquet file"),
+        ("d.jsonl", b"", "is empty"),
+        ("d.txt", b"a\n", "expected files of one kind"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_written(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=said):
+        run(np.array([2, 0, 1]), tmp_path / name, tmp_path / f"out{Path(name).suffix}")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.jsonl").write_bytes(b"a\n")
+    (tmp_path / "data" / "b.jsonl").write_bytes(b"b\n")
+    with pytest.raises(BadInput):
+        run(order(3), tmp_path / "data", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def gcbs(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gcbs_cli", "apply", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+
+
+def test_command_reads_a_plan_from_stdin(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_bytes(b"a\nb\nc\n")
+    done = gcbs("-", tmp_path / "d.jsonl", "-o", tmp_path / "out", "--json", input="2\n0\n1\n")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["output"].endswith("out.jsonl")
+    assert (tmp_path / "out.jsonl").read_text() == "c\na\nb\n"
+    again = gcbs("-", tmp_path / "d.jsonl", "-o", tmp_path / "out", input="2\n0\n1\n")
+    assert again.returncode == 2
+    assert "exists" in again.stderr
+    assert gcbs("-", tmp_path / "d.jsonl", "-o", tmp_path / "d.jsonl", "-f", input="0\n").returncode == 2
+
+
+LINE = 2048
+ONE_HEAP = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Arrow's own pools reserve a gigabyte of addresses that they do not use, and each thread a stack."""
+LARGE_ROWS = 150_000  # 300 MB
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_data_larger_than_memory(kind: str, tmp_path: Path) -> None:
+    """300 MB under a limit: the process may hold 64 MB of rows above what Python and its libraries take."""
+    path, out = tmp_path / f"d.{kind}", tmp_path / f"o.{kind}"
+    _write_large(path)
+    perm = order(LARGE_ROWS)
+    write_permutation(tmp_path / "perm.npy", perm, 64)
+    done = gcbs(
+        tmp_path / "perm.npy",
+        path,
+        "-o",
+        out,
+        "--max-memory",
+        "64M",
+        "-q",
+        preexec_fn=_limit_memory(1 << 28),
+        env={**os.environ, **ONE_HEAP},
+    )
+    assert done.returncode == 0, done.stderr
+    ids = _ids(out)
+    np.testing.assert_array_equal(ids, perm)
+
+
+def _write_large(path: Path) -> None:
+    if path.suffix == ".jsonl":
+        with path.open("wb") as file:
+            for row in range(LARGE_ROWS):
+                file.write(b"%012d" % row + b"x" * (LINE - 13) + b"\n")
+        return
+    schema = pa.schema({"id": pa.int64(), "text": pa.binary(LINE)})
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
+        for start in range(0, LARGE_ROWS, 5000):
+            ids = np.arange(start, start + 5000)
+            text = pa.FixedSizeBinaryArray.from_buffers(
+                schema.field(1).type, 5000, [None, pa.py_buffer(bytes(5000 * LINE))]
+            )
+            writer.write_table(pa.table([ids, text], schema=schema))
+
+
+def _ids(path: Path) -> Perm:
+    if path.suffix == ".parquet":
+        return pq.read_table(path, columns=["id"]).column(0).to_numpy()
+    with path.open("rb") as file:
+        return np.array([int(line[:12]) for line in file])
+
+
+def _limit_memory(allowed: int) -> Callable[[], None]:
+    """A limit on private memory (heap, mappings, stacks), far below the size of the data."""
+    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+
+
+def test_killed_while_writing_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "d.jsonl"
+    _write_large(path)
+    write_permutation(tmp_path / "perm.npy", order(LARGE_ROWS), 64)
+    (tmp_path / "data").mkdir()
+    os.link(path, tmp_path / "data" / "a.jsonl")
+    words = [str(tmp_path / "perm.npy"), str(tmp_path / "data"), "-o", str(tmp_path / "out"), "--max-memory", "64M"]
+    process = subprocess.Popen([sys.executable, "-m", "gcbs_cli", "apply", *words], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".out.*")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "out").exists()
+    assert gcbs(*words).returncode == 0
+    assert not list(tmp_path.glob(".out.*"))  # what the killed run left is gone
+    np.testing.assert_array_equal(_ids(tmp_path / "out" / "a.jsonl"), order(LARGE_ROWS))
