@@ -86,6 +86,7 @@ def report_all(
     trials: int = 20,
     seed: int = 0,
     fn_margin: float = 0.95,
+    verify: bool = False,
     drop_last: bool = False,
     device: str = "auto",
     normalize: bool = True,
@@ -108,6 +109,7 @@ def report_all(
         trials=trials,
         seed=seed,
         fn_margin=fn_margin,
+        verify=verify,
         drop_last=drop_last,
         device=device,
     )

@@ -96,6 +96,13 @@ def report(
             help="Suspect a false negative at this share of a positive's similarity.",
         ),
     ] = 0.95,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Compute the plan's gap once more, whole, in float64 (at most 20,000 rows); exit code 1 if it differs.",
+        ),
+    ] = False,
     x_column: options.XColumn = None,
     y_column: options.YColumn = None,
     dtype: options.Dtype = None,
@@ -162,6 +169,7 @@ def report(
         losses=kinds,
         trials=trials,
         fn_margin=fn_margin,
+        verify=verify,
         quantile_method=quantile_method.value,
         seed=seed,
         device=device,

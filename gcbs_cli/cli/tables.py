@@ -172,6 +172,9 @@ def _other_lines(report: "GapReport") -> list[tuple[str, str, str]]:
     if report.mutual_information_bound is not None:
         text = "nats of mutual information, at least (log k − L_train)"
         lines.append(("information", f"{report.mutual_information_bound:.3f}", text))
+    if report.cross_check is not None:
+        text = f"from the gap of {report.cross_check.rows:,} rows computed once more in float64"
+        lines.append(("difference", f"{report.cross_check.difference:.1e}", text))
     return lines
 
 

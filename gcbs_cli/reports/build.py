@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
 from gcbs_cli.planning import Threshold, find_threshold
 from gcbs_cli.progress import Stopwatch, Watcher
+from gcbs_cli.reports.cross_check import (
+    MOST_ROWS_IN_FULL,
+    entries_above_in_double,
+    row_gaps_in_double,
+    sampled_rows,
+    tolerance,
+)
 from gcbs_cli.reports.details import ReportDetails, mean_by_batch, order_details, suspect_examples
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import (
@@ -24,11 +31,13 @@ from gcbs_cli.reports.losses import (
     loss_values,
     merge_sides,
     oracle_gap,
+    row_gaps,
     row_losses,
 )
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.reports.schema import (
     Bounds,
+    CrossCheck,
     EdgeShare,
     FalseNegatives,
     GapFigures,
@@ -58,7 +67,10 @@ _TRIALS_STREAM = 0x7121A1
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What a report covers. `fn_margin`: suspected false negatives reach this share of a positive's similarity."""
+    """What a report covers. `fn_margin`: suspected false negatives reach this share of a positive's similarity.
+
+    `verify`: the plan's gap and the entries above the threshold are computed once more, whole, in float64.
+    """
 
     batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,)
     temperatures: Sequence[float] = (DEFAULT_TEMPERATURE,)
@@ -70,6 +82,7 @@ class ReportSettings:
     drop_last: bool = False
     device: str = "auto"
     tile_rows: int | None = None
+    verify: bool = False
 
     def check(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
@@ -85,6 +98,11 @@ class ReportSettings:
             raise BadInput(f"--fn-margin {self.fn_margin}: expected a share of the positive's similarity, such as 0.95")
         if self.seed < 0:
             raise BadInput(f"--seed {self.seed}: expected 0 or more")
+        if self.verify and rows > MOST_ROWS_IN_FULL:
+            raise BadInput(
+                f"--verify: found {rows:,} rows, expected at most {MOST_ROWS_IN_FULL:,}, for it computes all pairs in "
+                "float64; without it the report checks a sample of the rows"
+            )
         self.graph.requested_quantile(rows)
 
 
@@ -106,6 +124,7 @@ class _Measured:
     keys: list[AllKeys]
     random: list[_OrderFigures]
     plan: _OrderFigures | None
+    checks: list[CrossCheck] | None
 
 
 @dataclass
@@ -120,6 +139,7 @@ class _Basis:
     diagonal: NDArray[np.float64]
     same_side: tuple[SideSums, SideSums] | None
     achieved_quantile: float
+    product_error: float
     clock: Stopwatch
     alignment: float = 0.0
     uniformity: tuple[float, float] = (0.0, 0.0)
@@ -154,6 +174,8 @@ def _all_reports(
     pair: UnitPair, perm: NDArray[np.int64] | None, settings: ReportSettings, watcher: Watcher | None
 ) -> tuple[list[GapReport], _Basis, _Measured]:
     settings.check(pair.rows)
+    if settings.verify and perm is None:
+        raise BadInput("--verify: it is a plan's gap that is computed once more; name the plan with -p")
     basis = _prepare(pair, settings, watcher or Watcher())
     reports: list[GapReport] = []
     first = None
@@ -163,6 +185,8 @@ def _all_reports(
             first = first or measured
             reports += _reports_of(basis, measured)
     assert first is not None
+    if settings.verify:
+        _refuse_differences(basis, reports)
     return reports, basis, first
 
 
@@ -202,7 +226,9 @@ def _prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> _Bas
         edges = sums.exceedances.above()
         graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
         achieved = 1.0 - len(edges.rows) / pair.rows**2
-    basis = _Basis(pair, settings, threshold, sums, graph, rule.diagonal, same_side, achieved, clock)
+    basis = _Basis(
+        pair, settings, threshold, sums, graph, rule.diagonal, same_side, achieved, backend.error(pair.dim), clock
+    )
     with clock.step("representation"):
         basis.alignment = alignment(pair)
         basis.uniformity = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
@@ -279,19 +305,58 @@ def _measure(basis: _Basis, perm: NDArray[np.int64] | None, loss: Loss, batch_si
     keys = _all_keys(basis, loss)
     with basis.clock.step("random batches"):
         random = _random_trials(basis, keys, loss, batch_size)
-    plan = None
+    plan, checks = None, None
     if perm is not None:
         with basis.clock.step("planned batches"):
             plan = _order_figures(basis, keys, loss, batch_size, perm)
-    return _Measured(loss, batch_size, keys, random, plan)
+        with basis.clock.step("cross-check"):
+            checks = _cross_checks(basis, perm, keys, loss, batch_size)
+    return _Measured(loss, batch_size, keys, random, plan, checks)
+
+
+def _cross_checks(
+    basis: _Basis, perm: NDArray[np.int64], keys: list[AllKeys], loss: Loss, batch_size: int
+) -> list[CrossCheck]:
+    """For each temperature, the plan's gap on some rows, or on all, against float64."""
+    settings = basis.settings
+    kept = _kept(basis, perm, batch_size)
+    rows = kept if settings.verify else sampled_rows(kept, settings.seed)
+    exact = row_gaps_in_double(basis.pair, perm, batch_size, loss, settings.temperatures, rows).gaps.mean(axis=1)
+    sums = _sums_of(basis, loss, batch_size, perm)
+    found = [row_gaps(loss, keys[n], sums, n, t, rows).mean() for n, t in enumerate(settings.temperatures)]
+    return [
+        CrossCheck(
+            rows=len(rows),
+            gap=float(exact[n]),
+            difference=abs(float(found[n] - exact[n])),
+            tolerance=tolerance(basis.product_error, temperature),
+        )
+        for n, temperature in enumerate(settings.temperatures)
+    ]
+
+
+def _refuse_differences(basis: _Basis, reports: list[GapReport]) -> None:
+    """Raise GcbsError where the float64 computation of the whole does not confirm the report."""
+    certain, unsure = entries_above_in_double(basis.pair, basis.threshold.value)
+    found = len(basis.sums.exceedances.above().rows)
+    if not certain <= found <= certain + unsure:
+        raise GcbsError(
+            f"--verify: {found:,} entries above the threshold, but in float64 {certain:,} to {certain + unsure:,}; "
+            "do not use this report, and tell the authors of gcbs"
+        )
+    for report in reports:
+        check = report.cross_check
+        if check is not None and not check.difference <= check.tolerance:
+            raise GcbsError(
+                f"--verify: the gap ({report.loss_kind}, batch size {report.batch_size}, temperature "
+                f"{report.temperature:g}) differs from float64's {check.gap:.6f} by {check.difference:.2g} nats, more "
+                f"than rounding explains ({check.tolerance:.2g}); do not use this report, and tell the authors of gcbs"
+            )
 
 
 def _reports_of(basis: _Basis, measured: _Measured) -> list[GapReport]:
     identity = measure_order(basis.graph, np.arange(basis.pair.rows), measured.batch_size)
-    return [
-        _combine(basis, keys, measured.loss, measured.batch_size, number, measured.random, measured.plan, identity)
-        for number, keys in enumerate(measured.keys)
-    ]
+    return [_combine(basis, measured, keys, number, identity) for number, keys in enumerate(measured.keys)]
 
 
 def _random_trials(basis: _Basis, keys: list[AllKeys], loss: Loss, batch_size: int) -> list[_OrderFigures]:
@@ -317,13 +382,18 @@ def _sums_of(basis: _Basis, loss: Loss, batch_size: int, perm: NDArray[np.int64]
     )
 
 
+def _kept(basis: _Basis, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
+    """The rows that are counted: all, or those of full batches."""
+    rows = basis.pair.rows
+    return perm[: rows - rows % batch_size] if basis.settings.drop_last else perm
+
+
 def _order_figures(
     basis: _Basis, keys: list[AllKeys], loss: Loss, batch_size: int, perm: NDArray[np.int64]
 ) -> _OrderFigures:
     temperatures = basis.settings.temperatures
     sums = _sums_of(basis, loss, batch_size, perm)
-    rows = basis.pair.rows
-    kept = perm[: rows - rows % batch_size] if basis.settings.drop_last else perm
+    kept = _kept(basis, perm, batch_size)
     return _OrderFigures(
         [loss_values(loss, keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)],
         measure_order(basis.graph, perm, batch_size),
@@ -341,16 +411,8 @@ def _reduction(plan: float | None, random: float, temperature: float) -> float |
     return None if share is None else 1.0 - share
 
 
-def _combine(
-    basis: _Basis,
-    keys: AllKeys,
-    loss: Loss,
-    batch_size: int,
-    number: int,
-    trials: list[_OrderFigures],
-    plan: _OrderFigures | None,
-    identity: OrderMeasures,
-) -> GapReport:
+def _combine(basis: _Basis, measured: _Measured, keys: AllKeys, number: int, identity: OrderMeasures) -> GapReport:
+    loss, batch_size, trials, plan = measured.loss, measured.batch_size, measured.random, measured.plan
     temperature = basis.settings.temperatures[number]
     planned = plan.values[number] if plan else None
     everything = float((keys.log_sums - basis.diagonal / temperature).mean())
@@ -381,6 +443,7 @@ def _combine(
         alignment=basis.alignment,
         uniformity=Uniformity(x=basis.uniformity[0], y=basis.uniformity[1]),
         mutual_information_bound=log(batch_size) - planned.train_loss if planned else None,
+        cross_check=measured.checks[number] if measured.checks else None,
         timings=dict(basis.clock.seconds),
     )
 

@@ -156,6 +156,15 @@ def row_losses(
     return losses
 
 
+def row_gaps(
+    loss: Loss, all_keys: AllKeys, in_batch: BatchSums, number: int, temperature: float, kept: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The gap of each row of `kept` in nats, the mean over directions; arguments as in `loss_values`."""
+    everything = all_keys.log_sums[:, kept].mean(axis=0) - all_keys.diagonal[kept] / temperature
+    gaps: NDArray[np.float64] = everything - row_losses(loss, all_keys, in_batch, number, temperature, kept)
+    return gaps
+
+
 def _between(
     positive: NDArray[np.float64], batch: NDArray[np.float64], total: NDArray[np.float64], whole: NDArray[np.bool_]
 ) -> NDArray[np.float64]:

@@ -101,6 +101,19 @@ class Uniformity(_Part):
     y: float
 
 
+class CrossCheck(_Part):
+    """The plan's gap on some rows (all with --verify), once more in float64, in nats.
+
+    `gap`: its mean over these rows; `difference`: how far the report's own mean is from it; `tolerance`: how far
+    rounding can take them apart at this temperature.
+    """
+
+    rows: int
+    gap: float
+    difference: float
+    tolerance: float
+
+
 class GapReport(_Part):
     """One report: a loss, a temperature, a batch size."""
 
@@ -121,6 +134,7 @@ class GapReport(_Part):
     alignment: float
     uniformity: Uniformity
     mutual_information_bound: float | None
+    cross_check: CrossCheck | None = None
     timings: dict[str, float]
 
 
