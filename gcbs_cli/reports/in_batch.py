@@ -72,7 +72,7 @@ def batch_sums(
         np.empty(count, np.int64),
     )
     place = positions(perm)
-    masks = _Masks(suspects, place)
+    masks = _Masks(suspects, place, batch_size, queue_batches)
     planned = UnitPair(pair.x[perm], pair.y[perm])
     if keys in (KeySet.QUEUE, KeySet.BATCH_AND_QUEUE):
         tables = _queue_tables(planned, batch_size, masks, queue_batches, own_batch=keys is KeySet.BATCH_AND_QUEUE)
@@ -104,10 +104,14 @@ def log_sum_exp(values: NDArray[np.float32], temperature: float) -> NDArray[np.f
 
 
 class _Masks:
-    """Suspected pairs by their places in the plan."""
+    """Suspected pairs by their places in the plan, those that can meet: at most `queue_batches` batches apart."""
 
-    def __init__(self, suspects: SuspectPairs, place: NDArray[np.int64]) -> None:
-        rows, cols = suspects.both_ways()
+    def __init__(self, suspects: SuspectPairs, place: NDArray[np.int64], batch_size: int, queue_batches: int) -> None:
+        batch = place // batch_size
+        apart = np.abs(batch[suspects.lower] - batch[suspects.higher])
+        # Of many suspected pairs few meet in a plan, and only these have to be sorted.
+        meet = apart <= queue_batches
+        rows, cols = SuspectPairs(suspects.lower[meet], suspects.higher[meet]).both_ways()
         row_places, col_places = place[rows], place[cols]
         order = np.argsort(row_places)
         self._rows, self._cols = row_places[order], col_places[order]
