@@ -10,6 +10,7 @@ import typer
 from gcbs_cli import __version__
 from gcbs_cli.cli.apply import apply
 from gcbs_cli.cli.check import check
+from gcbs_cli.cli.history import history
 from gcbs_cli.cli.mine import mine
 from gcbs_cli.cli.plan import plan
 from gcbs_cli.cli.report import report
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(report)
 app.command()(check)
+app.command()(history)
 app.command()(apply)
 app.command()(mine)
 
