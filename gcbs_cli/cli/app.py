@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -55,6 +56,9 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows ASCII alone shows ? where there was an arrow
     try:
         app()
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import typer
 
+from gcbs_cli.cli.output import say
 from gcbs_cli.errors import GcbsError
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -38,5 +39,5 @@ def at_the_edge(command: Command) -> Command:
 
 
 def _stop(message: str, code: int) -> None:
-    print(f"gcbs: {message}", file=sys.stderr)
+    say(f"gcbs: {message}")
     raise typer.Exit(code) from None

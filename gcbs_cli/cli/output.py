@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
+NO_TERMINAL_WIDTH = 80
+
+
 class Mode(StrEnum):
     """Who reads the output: a person, a program, or nobody."""
 
@@ -46,20 +49,20 @@ class Output:
     def note(self, text: str) -> None:
         """Say something that helps but need not be known."""
         if self.mode is Mode.HUMAN:
-            _say(text)
+            say(text)
 
     def warning(self, text: str) -> None:
         """Say what may spoil the user's run; said in every mode."""
-        _say(f"warning: {text}")
+        say(f"warning: {text}")
 
     def error(self, text: str) -> None:
         """Say what is wrong; said in every mode."""
-        _say(f"error: {text}")
+        say(f"error: {text}")
 
     def hint(self, text: str) -> None:
         """Suggest a next step."""
         if self.mode is Mode.HUMAN:
-            _say(f"hint: {text}")
+            say(f"hint: {text}")
 
 
 def choose_mode(*, as_json: bool, quiet: bool) -> Mode:
@@ -72,9 +75,16 @@ def console(*, stderr: bool) -> "Console":
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else 80
+    width = None if stream.isatty() or "COLUMNS" in os.environ else NO_TERMINAL_WIDTH
     return Console(stderr=stderr, width=width, markup=False, highlight=False, soft_wrap=False)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """One line on stderr; a terminal gets it wrapped between words, with nothing cut."""
+    if sys.stderr.isatty():
+        from shutil import get_terminal_size
+        from textwrap import fill
+
+        width = get_terminal_size((NO_TERMINAL_WIDTH, 24)).columns
+        text = fill(text, width, break_long_words=False, break_on_hyphens=False)
     print(text, file=sys.stderr, flush=True)

@@ -19,10 +19,18 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample_data"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 AXE = Path(os.environ.get("GCBS_AXE", ROOT / "node_modules" / "axe-core" / "axe.min.js"))
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --enable-logging=stderr --virtual-time-budget=20000"
-).split()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--enable-logging=stderr",
+    "--virtual-time-budget=20000",
+]
 MARK = "axe-found:"
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None or not AXE.is_file(), reason="needs chromium and axe-core (npm)")
