@@ -1,0 +1,77 @@
+"""What the training benchmarks share: the loss, the rank of the right answer, batches, and the machine's name."""
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+QUERIES_AT_ONCE = 1024
+
+
+def choose_device() -> torch.device:
+    """A GPU when there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def symmetric_loss(x: Tensor, y: Tensor, temperature: float, ignored: Tensor | None = None) -> Tensor:
+    """Mean of both directions of the in-batch loss over unit rows, in nats.
+
+    x: (k, d) queries; y: (k + h, d) their answers, then h more negatives that only x→y sees. ignored: (k, k) bool,
+    pairs that count neither way; the diagonal is never ignored.
+    """
+    count = len(x)
+    logits = x @ y.T / temperature
+    if ignored is not None:
+        apart = ignored & ~torch.eye(count, dtype=torch.bool, device=x.device)
+        masked = logits[:, :count].masked_fill(apart | apart.T, -torch.inf)
+        logits = torch.cat([masked, logits[:, count:]], dim=1)
+    right = torch.arange(count, device=x.device)
+    return 0.5 * (cross_entropy(logits, right) + cross_entropy(logits[:, :count].T, right))
+
+
+def suspected_in_batch(x: Tensor, y: Tensor, margin: float, threshold: float) -> Tensor:
+    """(k, k) bool: s_ij reaches the threshold, and this share of s_ii or of s_jj (suspected false negatives)."""
+    similarities = x @ y.T
+    positive = similarities.diagonal()
+    limit = margin * torch.minimum(positive[:, None], positive[None, :])
+    return (similarities >= limit) & (similarities >= threshold)
+
+
+def reciprocal_rank(queries: Tensor, candidates: Tensor, answers: Tensor) -> float:
+    """Mean reciprocal rank of each query's answer among all candidates, 0 to 1.
+
+    queries: (q, d), candidates: (c, d), answers: (q,) index of the right candidate. Equal scores share the mean rank.
+    """
+    found = []
+    for start in range(0, len(queries), QUERIES_AT_ONCE):
+        scores = queries[start : start + QUERIES_AT_ONCE] @ candidates.T
+        right = scores.gather(1, answers[start : start + QUERIES_AT_ONCE, None])
+        above, equal = (scores > right).sum(dim=1), (scores == right).sum(dim=1) - 1
+        found.append(1.0 / (1.0 + above + 0.5 * equal))
+    return float(torch.cat(found).mean())
+
+
+def planned_batches(
+    perm: NDArray[np.int64], batch_size: int, generator: np.random.Generator | None
+) -> Iterator[NDArray[np.int64]]:
+    """The batches of a permutation, in random order where a generator is given."""
+    starts = np.arange(0, len(perm), batch_size)
+    for start in starts if generator is None else generator.permutation(starts):
+        yield perm[start : start + batch_size]
+
+
+def processor_name() -> str:
+    """The processor as its maker calls it, and how many cores this process may use."""
+    import os
+
+    name = platform.processor() or platform.machine()
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        lines = (line.partition(":") for line in described.read_text().splitlines())
+        name = next((value.strip() for key, _, value in lines if key.strip() == "model name"), name)
+    return f"{name}, {len(os.sched_getaffinity(0))} cores"

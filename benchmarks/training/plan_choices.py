@@ -1,0 +1,95 @@
+"""Ways to make a training epoch's batches, by name: settings of `gcbs_cli.plan` and what the trainer does beside it."""
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gcbs_cli
+
+PLANNED_APART = {"fn_margin": 0.95, "fn_weight": 1.0}
+METIS_TOP16: dict[str, Any] = {"method": "metis", "graph": "top-m", "top": 16}
+
+
+@dataclass(frozen=True)
+class PlanChoice:
+    """One way to plan.
+
+    `settings`: keywords of `gcbs_cli.plan`; `mask_margin`: the loss leaves out pairs suspected by this margin;
+    `in_plan_order`: batches are trained on in the plan's order (a curriculum), else in random order; `mined`: each row
+    also brings its hardest negative (Hard Negative 1).
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    mask_margin: float | None = None
+    in_plan_order: bool = False
+    mined: bool = False
+
+
+CHOICES = {
+    "random": PlanChoice({"method": "random"}),
+    "rcm": PlanChoice({"method": "rcm"}),
+    "cm": PlanChoice({"method": "cm"}),
+    "rcm+refine": PlanChoice({"method": "rcm", "graph": "top-m", "top": 16, "refine": True}),
+    "metis": PlanChoice(METIS_TOP16),
+    "metis+refine": PlanChoice({**METIS_TOP16, "refine": True}),
+    "rcm+refine+apart": PlanChoice({"method": "rcm", "graph": "top-m", "top": 16, "refine": True, **PLANNED_APART}),
+    "metis+refine+apart": PlanChoice({**METIS_TOP16, "refine": True, **PLANNED_APART}),
+    "hard-negative": PlanChoice({"method": "random"}, mined=True),
+}
+
+
+def read_choice(text: str) -> tuple[str, PlanChoice]:
+    """A name from CHOICES, or NAME={...} with keywords of `gcbs_cli.plan` and of PlanChoice as JSON."""
+    name, given, settings = text.partition("=")
+    if not given:
+        if name not in CHOICES:
+            raise ValueError(f"{name}: expected one of {', '.join(CHOICES)}, or NAME={{...}}")
+        return name, CHOICES[name]
+    wanted = json.loads(settings)
+    choice = PlanChoice(
+        mask_margin=wanted.pop("mask_margin", None),
+        in_plan_order=wanted.pop("in_plan_order", False),
+        mined=wanted.pop("mined", False),
+    )
+    return name, replace(choice, settings=wanted)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An epoch's permutation (N,), the seconds that planning took, and t of suspected pairs where it was estimated."""
+
+    perm: NDArray[np.int64]
+    seconds: float
+    threshold: float | None
+
+
+def plan_epoch(
+    choice: PlanChoice,
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    *,
+    batch_size: int,
+    temperature: float,
+    seed: int,
+) -> Planned:
+    """Plan from the model's current outputs; the choice's own temperature comes first."""
+    settings = {"temperature": temperature, **choice.settings}
+    began = time.perf_counter()
+    result = gcbs_cli.plan(x, y, batch_size=batch_size, seed=seed, **settings)
+    seconds = time.perf_counter() - began
+    return Planned(result.perm, seconds, result.threshold.value if result.threshold else None)
+
+
+def hardest_negatives(x: NDArray[np.float32], y: NDArray[np.float32], rows_at_once: int = 2048) -> NDArray[np.int64]:
+    """(N,) for each row of x its most similar row of y other than its own answer (GCBS's Hard Negative (1))."""
+    found = np.empty(len(x), np.int64)
+    for start in range(0, len(x), rows_at_once):
+        scores = x[start : start + rows_at_once] @ y.T
+        own = np.arange(len(scores))
+        scores[own, start + own] = -np.inf
+        found[start : start + rows_at_once] = scores.argmax(axis=1)
+    return found
