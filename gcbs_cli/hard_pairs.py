@@ -11,7 +11,7 @@ from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, pairs_of
-from gcbs_cli.similarity.tiles import Progress
+from gcbs_cli.similarity.tiles import BlockStore, Progress
 from gcbs_cli.similarity.top_candidates import Candidates, TopLists, find_candidates, hardest_of
 
 
@@ -34,10 +34,12 @@ def find_hard_pairs(
     *,
     tile_rows: int | None = None,
     progress: Progress | None = None,
+    store: BlockStore | None = None,
 ) -> HardPairs:
     """One pass over X Yᵀ; the same result on every device and block size.
 
-    `threshold`: t, needed for a quantile graph and for suspected pairs.
+    `threshold`: t, needed for a quantile graph and for suspected pairs; `store`: where finished tiles outlive this
+    process.
     """
     false = settings.false_negatives
     from_threshold = settings.graph.uses_threshold or false.needs_threshold
@@ -49,6 +51,7 @@ def find_hard_pairs(
         seed=settings.seed,
         tile_rows=tile_rows,
         progress=progress,
+        store=store,
     )
     suspects = _suspects(pair, settings, found, backend)
     graph = _graph(pair.rows, settings.graph, found)

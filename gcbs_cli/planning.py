@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.errors import BadInput
 from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.graph.weighted import weigh
@@ -24,6 +25,8 @@ from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, tile_rows_for
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
+CHECKPOINT_BYTES_PER_ENTRY = 16
+"""Row, column (int32) and value (float64) of an entry in a block of --work-dir."""
 LISTED_PER_PLACE = 5
 """Entries that the pass holds for each place of the hardest lists of rows and columns: candidates beyond them."""
 TRIAL_ROWS = 512
@@ -82,6 +85,21 @@ def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Bac
     method = QuantileMethod(graph.method)
     estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
     return Threshold(estimate.threshold, estimate)
+
+
+def _threshold(
+    pair: UnitPair, settings: PlanSettings, backend: Backend, watcher: Watcher, checkpoints: Checkpoints | None
+) -> Threshold:
+    """t, from the checkpoints where they have it: the exact quantile is a pass of its own."""
+
+    def find() -> dict[str, Any]:
+        return asdict(find_threshold(pair, settings.graph, settings.seed, backend, watcher))
+
+    found = find() if checkpoints is None else checkpoints.value("threshold", find)
+    estimate = found["estimate"]
+    if estimate is not None:
+        estimate = QuantileEstimate(**estimate | {"method": QuantileMethod(estimate["method"])})
+    return Threshold(found["value"], estimate)
 
 
 def forecast(pair: UnitPair, threshold: Threshold, settings: PlanSettings, backend: Backend) -> Forecast:
@@ -144,11 +162,12 @@ def make_plan(
     *,
     groups: NDArray[np.int64] | None = None,
     method_inputs: Mapping[str, Any] | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> PlanResult:
     """Threshold, one pass to the edges, CSR, order, measures. The same permutation on every device and block size.
 
     `groups`: (N,) rows with the same id >= 0 never share a batch; `method_inputs`: data that the method alone
-    understands, such as texts, beside `settings.method_options`.
+    understands, such as texts, beside `settings.method_options`; `checkpoints`: where the pass keeps what it has found.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
     watcher = watcher or Watcher()
@@ -159,10 +178,12 @@ def make_plan(
     threshold, hard, weighted = None, None, None
     if planner.needs_graph or settings.refine:
         with clock.step("quantile"):
-            threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+            threshold = _threshold(pair, settings, backend, watcher, checkpoints)
             expected = forecast(pair, threshold, settings, backend)
         watcher.note(describe(expected))
         check_forecast(pair, expected, settings)
+        if checkpoints is not None:
+            checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
         with clock.step("edges"):
             hard = find_hard_pairs(
                 pair,
@@ -171,6 +192,7 @@ def make_plan(
                 backend,
                 tile_rows=tile_rows(settings, backend),
                 progress=watcher.progress,
+                store=checkpoints,
             )
         if planner.needs_weights or settings.refine:
             with clock.step("weights"):

@@ -2,15 +2,18 @@
 
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 from gcbs_cli import __version__
+from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.tables import forecast_table, plan_table
+from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings import UnitRows
 from gcbs_cli.errors import BadInput
@@ -38,6 +41,8 @@ class PlanCommand:
     mode: Mode
     force: bool
     began: float
+    work_dir: Path | None = None
+    text: TextOptions = TextOptions()
 
     def run(self) -> None:
         """Check, read, plan, save, show. Raises GcbsError before anything is written where something does not fit."""
@@ -48,17 +53,32 @@ class PlanCommand:
         if self.report_path is not None:
             check_writable(self.report_path, self.force)
         planner_named(self.settings.method)
+        self.text.check(self.settings.method)
         pair, reading = self._read(out)
-        with watcher_for(out) as watcher:
-            result = make_plan(pair.unit, self.settings, watcher)
+        inputs = self.text.read(pair.x.rows)
+        with ExitStack() as stack:
+            watcher = stack.enter_context(watcher_for(out))
+            checkpoints = self._checkpoints(pair, watcher)
+            if checkpoints is not None:
+                stack.enter_context(checkpoints)
+            result = make_plan(pair.unit, self.settings, watcher, method_inputs=inputs, checkpoints=checkpoints)
             report = self._report(pair, result, watcher)
-        pair.check_unchanged()
-        entry = self._entry(pair, result, reading)
-        save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
+            pair.check_unchanged()
+            entry = self._entry(pair, result, reading)
+            save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
+            if checkpoints is not None:
+                checkpoints.clear()
         if self.report_path is not None and report is not None:
             write_atomically(self.report_path, lambda file: file.write(report.encode()))
         out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
         out.result({"output": self.output, **entry.model_dump(mode="json"), **self._full_batches(entry)})
+
+    def _checkpoints(self, pair: ReadPair, watcher: Watcher) -> Checkpoints | None:
+        """The folder of --work-dir, locked; None where none was named."""
+        if self.work_dir is None:
+            return None
+        key = run_key(pair.x.fingerprint, pair.y.fingerprint, self.settings, normalize=self.inputs.normalize)
+        return Checkpoints(self.work_dir, key, watcher)
 
     def estimate(self) -> None:
         """The forecast alone, from the sample: nothing is written."""
@@ -128,7 +148,12 @@ class PlanCommand:
             profile=_by_order(figures, "profile"),
             in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
             method=settings.method,
-            method_settings={"max_edges": settings.max_edges, "chunk_rows": settings.tile_rows},
+            method_settings={
+                "max_edges": settings.max_edges,
+                "chunk_rows": settings.tile_rows,
+                **settings.method_options,
+                **self.text.as_record(),
+            },
             device=result.device,
             timings={"read": reading, **result.seconds},
             permutation_hash=permutation_hash(result.perm),

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Backend, Entries, below
 from gcbs_cli.similarity.canonical_values import UnitPair, settle
-from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, cut, run_tiles
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,11 @@ def find_exceedances(
     *,
     tile_rows: int | None = None,
     progress: Progress | None = None,
+    store: BlockStore | None = None,
 ) -> Exceedances:
     """Every entry s_ij >= threshold of X Yᵀ, the same whatever the device and the size of the tiles.
 
-    Memory: 16 bytes an entry found, and the scratch of the tiles.
+    `store`: where finished tiles outlive this process. Memory: 16 bytes an entry found, and the scratch of the tiles.
     """
     find, error = backend.finder(pair.x, pair.y, threshold), backend.error(pair.dim)
 
@@ -69,4 +70,16 @@ def find_exceedances(
         return _settled(find(tile), tile, pair, threshold, error)
 
     tiles = cut(pair.rows, pair.rows, tile_rows)
-    return join([found for _, found in run_tiles(backend, tiles, work, progress)], threshold)
+    kept = None if store is None else kept_exceedances(store, f"edges {threshold.hex()} {backend.name}", threshold)
+    return join([found for _, found in run_tiles(backend, tiles, work, progress, kept)], threshold)
+
+
+def kept_exceedances(store: BlockStore, pass_name: str, threshold: float) -> Kept[Exceedances]:
+    """How a pass to the entries above a threshold keeps its results."""
+    return Kept(
+        store,
+        pass_name,
+        3,
+        lambda found: (found.rows, found.cols, found.values),
+        lambda arrays: Exceedances(threshold, *arrays),
+    )

@@ -1,6 +1,8 @@
 """The hardest negatives of each row with their indices: the same lists on every device and with every tile size."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,7 @@ from gcbs_cli.similarity.canonical_values import UnitPair, settle
 from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, find_exceedances, join
 from gcbs_cli.similarity.hardest import likely_thresholds
 from gcbs_cli.similarity.pair_values import pair_values
-from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, cut, run_tiles
 
 ROWS_AT_ONCE = 4096
 FULL_ROWS_AT_ONCE = 256
@@ -45,18 +47,19 @@ def find_candidates(
     seed: int = 0,
     tile_rows: int | None = None,
     progress: Progress | None = None,
+    store: BlockStore | None = None,
 ) -> Candidates:
     """One pass over X Yᵀ to the entries at or above a threshold and the `top` hardest of each row and column.
 
-    A threshold of None or a `top` of 0 leaves that part out. Memory: 16 bytes an entry above the threshold, about
-    40 bytes · top a row and direction, and the scratch of the tiles.
+    A threshold of None or a `top` of 0 leaves that part out. `store`: where finished tiles outlive this process.
+    Memory: 16 bytes an entry above the threshold, about 40 bytes · top a row and direction, and the tiles' scratch.
     """
     top = min(top, pair.rows - 1)
     if top == 0:
         # Nothing else needs the products, so the backend may find the entries without keeping any.
         above = None
         if threshold is not None:
-            above = find_exceedances(pair, threshold, backend, tile_rows=tile_rows, progress=progress)
+            above = find_exceedances(pair, threshold, backend, tile_rows=tile_rows, progress=progress, store=store)
         return Candidates(above, None, None)
     x, y = backend.load(pair.x), backend.load(pair.y)
     collectors = [TopCollector(pair, side, top, backend, seed) for side in range(2)]
@@ -67,7 +70,8 @@ def find_candidates(
         found = None if threshold is None else exceedances_of_tile(backend, product, tile, pair, threshold)
         return found, [collector.of_tile(product, tile) for collector in collectors]
 
-    for _, (found, hard) in run_tiles(backend, cut(pair.rows, pair.rows, tile_rows), work, progress):
+    kept = None if store is None else _kept(store, threshold, top, seed, backend.name)
+    for _, (found, hard) in run_tiles(backend, cut(pair.rows, pair.rows, tile_rows), work, progress, kept):
         if found is not None:
             parts.append(found)
         for collector, entries in zip(collectors, hard, strict=True):
@@ -81,6 +85,25 @@ class _Found:
     queries: NDArray[np.int32]
     keys: NDArray[np.int32]
     values: NDArray[np.float32]
+
+
+def _kept(
+    store: BlockStore, threshold: float | None, top: int, seed: int, device: str
+) -> Kept[tuple[Exceedances | None, list[_Found]]]:
+    """How the pass keeps its results: three arrays for the entries above t, if wanted, and three for each side."""
+    above = 0 if threshold is None else 3
+
+    def pack(result: tuple[Exceedances | None, list[_Found]]) -> list[NDArray[Any]]:
+        found, hard = result
+        arrays: list[NDArray[Any]] = [] if found is None else [found.rows, found.cols, found.values]
+        return arrays + [array for side in hard for array in (side.queries, side.keys, side.values)]
+
+    def unpack(arrays: Sequence[NDArray[Any]]) -> tuple[Exceedances | None, list[_Found]]:
+        found = None if threshold is None else Exceedances(threshold, *arrays[:above])
+        return found, [_Found(*arrays[start : start + 3]) for start in range(above, len(arrays), 3)]
+
+    name = f"candidates {None if threshold is None else threshold.hex()} {top} {seed} {device}"
+    return Kept(store, name, above + 6, pack, unpack)
 
 
 class _Chooser:
