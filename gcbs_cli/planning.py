@@ -208,6 +208,7 @@ def make_plan(
         suspects=hard.suspects if hard else None,
         labels=None if groups is None else groups[None, :],
         options={**settings.method_options, **(method_inputs or {})},
+        backend=backend,
     )
     with clock.step("order"):
         perm = planner.plan(given)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gcbs_cli.cli import options
+from gcbs_cli.cli import bsc_options, options
 from gcbs_cli.cli.edge import at_the_edge
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
 
@@ -30,7 +30,12 @@ def plan(
         int, typer.Option("--batch-size", "-k", help="Pairs that see each other in one loss.")
     ] = DEFAULT_BATCH_SIZE,
     method: Annotated[
-        str, typer.Option("--method", help="rcm: reverse Cuthill–McKee; cm: the same unreversed; random.")
+        str,
+        typer.Option(
+            "--method",
+            help="rcm: reverse Cuthill–McKee; cm: the same unreversed; knn-groups, words, clusters, neighbours: "
+            "the shufflings of batch-softmax contrast (BSC); random.",
+        ),
     ] = "rcm",
     temperature: Annotated[
         float, typer.Option("--temperature", "-t", help="Temperature of the loss, kept for the report.")
@@ -50,6 +55,14 @@ def plan(
             rich_help_panel=RANKS_PANEL,
         ),
     ] = False,
+    bsc_group_size: bsc_options.BscGroupSize = None,
+    bsc_neighbours: bsc_options.BscNeighbours = None,
+    bsc_by: bsc_options.BscBy = None,
+    bsc_skip_identical: bsc_options.BscSkipIdentical = False,
+    bsc_clusters: bsc_options.BscClusters = None,
+    bsc_words: bsc_options.BscWords = None,
+    text: bsc_options.Text = None,
+    text_column: bsc_options.TextColumn = None,
     x_column: options.XColumn = None,
     y_column: options.YColumn = None,
     dtype: options.Dtype = None,
@@ -113,9 +126,19 @@ def plan(
     from gcbs_cli.cli.inputs import InputOptions
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.planning import PlanCommand
+    from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.memory import parse_size
+    from gcbs_cli.planners.bsc_settings import bsc_options as bsc_options_of
     from gcbs_cli.settings import GraphSettings, PlanSettings
 
+    bsc = {
+        "group_size": bsc_group_size,
+        "neighbours": bsc_neighbours,
+        "by": bsc_by.value if bsc_by else None,
+        "skip_identical": bsc_skip_identical,
+        "clusters": bsc_clusters,
+        "words": bsc_words,
+    }
     settings = PlanSettings(
         batch_size=batch_size,
         graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top),
@@ -129,6 +152,7 @@ def plan(
         max_edges=max_edges,
         world_size=world_size,
         gather=gather,
+        method_options=bsc_options_of(method, bsc),
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
     command = PlanCommand(
@@ -140,5 +164,6 @@ def plan(
         force=force,
         work_dir=Path(work_dir) if work_dir else None,
         began=time.perf_counter(),
+        text=TextOptions(text, text_column),
     )
     command.estimate() if dry_run else command.run()

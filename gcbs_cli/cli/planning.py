@@ -3,7 +3,7 @@
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +13,7 @@ from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.tables import forecast_table, plan_table
+from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings import UnitRows
 from gcbs_cli.errors import BadInput
@@ -41,6 +42,7 @@ class PlanCommand:
     force: bool
     began: float
     work_dir: Path | None = None
+    text: TextOptions = field(default_factory=TextOptions)
 
     def run(self) -> None:
         """Check, read, plan, save, show. Raises GcbsError before anything is written where something does not fit."""
@@ -51,13 +53,15 @@ class PlanCommand:
         if self.report_path is not None:
             check_writable(self.report_path, self.force)
         planner_named(self.settings.method)
+        self.text.check(self.settings.method)
         pair, reading = self._read(out)
+        inputs = self.text.read(pair.x.rows)
         with ExitStack() as stack:
             watcher = stack.enter_context(watcher_for(out))
             checkpoints = self._checkpoints(pair, watcher)
             if checkpoints is not None:
                 stack.enter_context(checkpoints)
-            result = make_plan(pair.unit, self.settings, watcher, checkpoints=checkpoints)
+            result = make_plan(pair.unit, self.settings, watcher, method_inputs=inputs, checkpoints=checkpoints)
             report = self._report(pair, result, watcher)
             pair.check_unchanged()
             entry = self._entry(pair, result, reading)
@@ -144,7 +148,12 @@ class PlanCommand:
             profile=_by_order(figures, "profile"),
             in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
             method=settings.method,
-            method_settings={"max_edges": settings.max_edges, "chunk_rows": settings.tile_rows},
+            method_settings={
+                "max_edges": settings.max_edges,
+                "chunk_rows": settings.tile_rows,
+                **settings.method_options,
+                **self.text.as_record(),
+            },
             device=result.device,
             timings={"read": reading, **result.seconds},
             permutation_hash=permutation_hash(result.perm),

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from gcbs_cli.errors import BadInput
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.weighted import WeightedGraph
+from gcbs_cli.planners import bsc
 from gcbs_cli.planners.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.planners.random_order import plan_random
 from gcbs_cli.settings import DEFAULT_TEMPERATURE
+from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.suspects import SuspectPairs
 
@@ -25,7 +27,8 @@ class PlannerInput:
     decides its draws; `pair`: the unit rows; `graph`: hard negatives without suspected pairs; `weighted`: the same with
     similarities, in which rows without a neighbour have their hardest candidates instead; `suspects`: pairs better kept
     apart; `labels`: (G, N) int64, rows with the same label >= 0 on one line never share a batch (planning repairs what
-    a method leaves, so a method may ignore it); `options`: what this method alone understands, by name.
+    a method leaves, so a method may ignore it); `options`: what this method alone understands, by name; `backend`:
+    where it makes its products, the CPU where None.
     """
 
     rows: int
@@ -38,6 +41,7 @@ class PlannerInput:
     suspects: SuspectPairs | None = None
     labels: NDArray[np.int64] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    backend: Backend | None = None
 
     @property
     def edges(self) -> Adjacency:
@@ -82,6 +86,10 @@ PLANNERS: dict[str, Planner] = {
     "random": Planner(
         lambda given: plan_random(given.rows, given.seed), False, "a seeded random order, to compare with"
     ),
+    "knn-groups": Planner(bsc.knn_groups, False, "groups of a row and its nearest free neighbours (BSC, algorithm 1)"),
+    "words": Planner(bsc.words, False, "groups of rows with the same random words of --text (BSC, algorithm 2)"),
+    "clusters": Planner(bsc.clusters, False, "groups of rows of the same k-means cluster (BSC)"),
+    "neighbours": Planner(bsc.neighbours, False, "groups of rows with the same random neighbour (BSC)"),
 }
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit_data import make_pair
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
@@ -22,7 +23,14 @@ def check(name: str, given_input: PlannerInput) -> np.ndarray:
 
 def build_input(rows, edges, batch_size, seed, graph_seed=0):
     ends = np.random.default_rng([graph_seed, rows]).integers(rows, size=(2, edges)).astype(np.int32)
-    return PlannerInput(rows, adjacency_from_pairs(rows, *ends), batch_size, seed)
+    return input_of(rows, adjacency_from_pairs(rows, *ends), batch_size, seed)
+
+
+def input_of(rows, graph, batch_size, seed):
+    """What every method may be given: embeddings, and texts of a few words."""
+    generator = np.random.default_rng([rows, 1])
+    texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
+    return PlannerInput(rows, graph, batch_size, seed, pair=make_pair("related", rows), options={"texts": texts})
 
 
 @pytest.mark.parametrize("name", PLANNERS)
@@ -45,7 +53,7 @@ def test_every_method_on_the_corners(name, rows, edges, batch_size):
 
 @pytest.mark.parametrize("name", [name for name, planner in PLANNERS.items() if not planner.needs_graph])
 def test_methods_without_a_graph_need_none(name):
-    check(name, PlannerInput(100, None, 10, 0))
+    check(name, input_of(100, None, 10, 0))
 
 
 @pytest.mark.parametrize("name", [name for name, planner in PLANNERS.items() if planner.needs_graph])

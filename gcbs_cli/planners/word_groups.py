@@ -1,0 +1,68 @@
+"""Put rows with the same word together, in small groups in random order.
+
+Chernyavskiy et al., Batch-Softmax Contrastive Loss for Pairwise Sentence Scoring Tasks (NAACL 2022), algorithm 2. A
+row's word is a random shingle of its text, its cluster, or one of its neighbours.
+"""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORD = re.compile(r"\w+")
+_STOP_WORDS = (
+    "a about above after again against all also am an and any are as at be because been before being below between "
+    "both but by can could did do does doing down during each few for from further had has have having he her here "
+    "hers herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off "
+    "on once only or other our ours ourselves out over own same she should so some such than that the their theirs "
+    "them themselves then there these they this those through to too under until up very was we were what when where "
+    "which while who whom why will with would you your yours yourself yourselves"
+)
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""English function words, as in the usual lists."""
+
+
+def group_by_word(words: NDArray[np.int64], group_size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """(N,) an order: rows with the same word in groups of at most `group_size`, the groups in random order.
+
+    `words`: (N,) a number for each row. Which of a frequent word's rows share a group is random too.
+    """
+    rows = generator.permutation(len(words))
+    by_word = rows[np.argsort(words[rows], kind="stable")]
+    ordered = words[by_word]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    place = np.arange(len(words)) - np.repeat(begins, np.diff(np.r_[begins, len(words)]))
+    starts = np.flatnonzero(place % group_size == 0)
+    groups = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(words)]))
+    new_place = generator.permutation(len(starts))[groups]
+    return by_word[np.argsort(new_place, kind="stable")].astype(np.int64)
+
+
+def text_words(text: str) -> list[str]:
+    """The words of a text in lower case, without stop words."""
+    return [word for word in WORD.findall(text.lower()) if word not in STOP_WORDS]
+
+
+def text_shingles(texts: Sequence[str], length: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """(N,) a number for a random shingle of each text: `length` words in a row, all where there are fewer.
+
+    Numbers are in the order of the shingles; a text without words has the least.
+    """
+    draws = generator.random(len(texts))
+    shingles = []
+    for text, draw in zip(texts, draws.tolist(), strict=True):
+        words = text_words(text)
+        first = int(draw * max(1, len(words) - length + 1))
+        shingles.append(" ".join(words[first : first + length]))
+    return np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def neighbour_shingles(neighbours: NDArray[np.int32], length: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """(N,) a number for a random shingle of each row's list: `length` ids in a row of itself and its neighbours."""
+    count, width = neighbours.shape
+    lists = np.concatenate([np.arange(count, dtype=np.int32)[:, None], neighbours], axis=1)
+    length = min(length, width + 1)
+    first = generator.integers(width + 2 - length, size=count)
+    shingles = np.take_along_axis(lists, first[:, None] + np.arange(length), axis=1)
+    return np.unique(shingles, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
