@@ -1,0 +1,95 @@
+"""Cuthill–McKee one level of the search at a time, with sorts, on any torch device: `plan_cm`'s permutation.
+
+A node's key is (position of its earliest-placed neighbour, its degree, its index). A level's nodes depend on the levels
+before alone, so that sorting them by that key gives the order of the sequential search. All components are searched at
+once, and a stable sort by component puts them one after the other, as in `plan_cm`. Their starts come from FastSV
+(Zhang, Azad, Buluç, Parallel algorithms for finding connected components using linear algebra, 2020) on nodes numbered
+by (degree, index): the least number of a component is its start.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gcbs_cli.graph.device_graph import DeviceGraph
+
+ENTRIES_AT_ONCE = 1 << 26
+
+
+def plan_rcm_on_device(graph: DeviceGraph) -> NDArray[np.int64]:
+    """(N,) reverse Cuthill–McKee order."""
+    return np.ascontiguousarray(plan_cm_on_device(graph)[::-1])
+
+
+def plan_cm_on_device(graph: DeviceGraph, entries_at_once: int = ENTRIES_AT_ONCE) -> NDArray[np.int64]:
+    """(N,) Cuthill–McKee order, the same as `plan_cm` gives; only the permutation goes to the host."""
+    by_degree = torch.argsort(graph.counts, stable=True)
+    rank = torch.empty_like(by_degree)
+    rank[by_degree] = torch.arange(graph.nodes, device=rank.device)
+    component = _components(graph, rank, entries_at_once)
+    visited = _search(graph, rank, by_degree[torch.unique(component)], entries_at_once)
+    order = visited[torch.argsort(component[visited], stable=True)]
+    found: NDArray[np.int64] = order.cpu().numpy()
+    return found
+
+
+def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) -> torch.Tensor:
+    """(N,) for each node the least rank in its component."""
+    label = torch.arange(graph.nodes, device=rank.device)  # by rank
+    while True:
+        root = label[label]
+        least = root.clone()
+        for block in graph.blocks(entries_at_once):
+            least.scatter_reduce_(0, rank[block.rows], root[rank[block.neighbours]], "amin")
+        hooked = label.scatter_reduce(0, label, least, "amin")
+        hooked = torch.minimum(torch.minimum(hooked, least), root)
+        if torch.equal(hooked, label):
+            return label[rank]
+        label = hooked
+
+
+def _search(graph: DeviceGraph, rank: torch.Tensor, starts: torch.Tensor, entries_at_once: int) -> torch.Tensor:
+    """(N,) nodes in breadth-first order from all starts at once, by (parent's position, degree, index) in a level."""
+    nodes, device = graph.nodes, rank.device
+    parent = torch.full((nodes,), nodes, dtype=torch.int64, device=device)
+    parent[starts] = -1
+    visited = torch.empty(nodes, dtype=torch.int64, device=device)
+    level, done = starts, 0
+    while len(level):
+        visited[done : done + len(level)] = level
+        level, done = _next_level(graph, rank, parent, level, done, entries_at_once), done + len(level)
+    return visited
+
+
+def _next_level(
+    graph: DeviceGraph, rank: torch.Tensor, parent: torch.Tensor, level: torch.Tensor, first: int, entries_at_once: int
+) -> torch.Tensor:
+    """The nodes that this level finds, in order; `first`: position of the level's first node."""
+    counts = graph.indptr[level + 1] - graph.indptr[level]
+    ends = torch.cumsum(counts, 0)
+    found, start, total = [], 0, int(ends[-1])
+    while start < len(level):
+        before = int(ends[start - 1]) if start else 0
+        stop = len(level)
+        if total - before > entries_at_once:
+            stop = max(start + 1, int(torch.searchsorted(ends, before + entries_at_once, right=True)))
+        # Earlier parts hold earlier parents, so what they claimed stays theirs.
+        found.append(_claim(graph, rank, parent, level[start:stop], counts[start:stop], first + start))
+        start = stop
+    return torch.cat(found)
+
+
+def _claim(
+    graph: DeviceGraph, rank: torch.Tensor, parent: torch.Tensor, nodes: torch.Tensor, counts: torch.Tensor, first: int
+) -> torch.Tensor:
+    device = nodes.device
+    place = torch.repeat_interleave(torch.arange(len(nodes), device=device), counts)
+    offset = torch.arange(len(place), device=device) - (torch.cumsum(counts, 0) - counts)[place]
+    neighbour = graph.indices[graph.indptr[nodes][place] + offset].long()
+    position = place + first
+    new = parent[neighbour] > position
+    neighbour, position = neighbour[new], position[new]
+    parent.scatter_reduce_(0, neighbour, position, "amin")
+    earliest = parent[neighbour] == position
+    neighbour, position = neighbour[earliest], position[earliest]
+    return neighbour[torch.argsort(position * graph.nodes + rank[neighbour])]

@@ -1,0 +1,32 @@
+"""Work through a range in blocks that become smaller when a device's memory does not hold them."""
+
+from collections.abc import Callable
+
+import torch
+
+from gcbs_cli.errors import GcbsError
+
+
+def in_fitting_blocks(count: int, size: int, work: Callable[[int, int], None], *, least: int, what: str) -> int:
+    """Call work(start, stop) for consecutive blocks of range(count); returns the size of block that was used last.
+
+    Where a block runs out of the device's memory, `work` must have changed nothing; the block is halved and the work
+    goes on from there. Raises GcbsError that names `what` did not fit when blocks of `least` do not fit either.
+    """
+    start = 0
+    while start < count:
+        stop = min(start + size, count)
+        try:
+            work(start, stop)
+        except torch.OutOfMemoryError as error:
+            if size <= least:
+                raise GcbsError(
+                    f"out of the device's memory: {what} does not fit, even in blocks of {size:,}; "
+                    "use a higher --quantile, fewer rows or --device cpu"
+                ) from error
+            size = max(least, size // 2)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        else:
+            start = stop
+    return size
