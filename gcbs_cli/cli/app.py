@@ -11,6 +11,7 @@ import typer
 from gcbs_cli import __version__
 from gcbs_cli.cli.apply import apply
 from gcbs_cli.cli.check import check
+from gcbs_cli.cli.doctor import doctor
 from gcbs_cli.cli.history import history
 from gcbs_cli.cli.mine import mine
 from gcbs_cli.cli.plan import plan
@@ -29,6 +30,7 @@ app.command()(plan)
 app.command()(report)
 app.command()(check)
 app.command()(history)
+app.command()(doctor)
 app.command()(apply)
 app.command()(mine)
 

@@ -28,7 +28,7 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Renderab
         lines += _graph_lines(entry, entry.quantile, entry.graph)
     steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
-    return _two_columns(lines)
+    return two_columns(lines)
 
 
 def _ranks(entry: "ManifestEntry", world_size: int) -> str:
@@ -86,10 +86,11 @@ def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", devi
         ("pass", f"about {expected.seconds:.1f} s on {device}"),
         ("written", "nothing (dry run)"),
     ]
-    return _two_columns(lines)
+    return two_columns(lines)
 
 
-def _two_columns(lines: Sequence[tuple[str, str]]) -> "Table":
+def two_columns(lines: Sequence[tuple[str, str]]) -> "Table":
+    """Names and values."""
     from rich.table import Table
 
     table = Table(show_header=False, box=None, pad_edge=False)

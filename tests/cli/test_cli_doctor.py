@@ -1,0 +1,51 @@
+"""`gcbs doctor`: what it finds is what is there, and its forecast is near what a plan takes."""
+
+import json
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Gcbs
+
+
+def test_it_finds_what_is_there(gcbs: Gcbs) -> None:
+    found = json.loads(gcbs("doctor", "--seconds", "0.1", "--json").stdout)
+    assert found["libraries"]["torch"] == version("torch")
+    cpu = found["devices"][0]
+    assert cpu["name"] == "cpu"
+    assert cpu["fp32_gflops"] > 0.1
+    assert cpu["free_memory"] > 2**20
+    for package in found["optional"]:
+        module = {"faiss-cpu": "faiss", "sentence-transformers": "sentence_transformers"}.get(package["name"])
+        assert (package["version"] is not None) == (find_spec(module or package["name"]) is not None)
+    assert found["forecast"] is None
+
+
+def test_forecast_is_of_the_order_of_a_plan(gcbs: Gcbs, folder: Path) -> None:
+    rows, dim = 6000, 64
+    generator = np.random.default_rng(0)
+    for side in "xy":
+        np.save(f"big-{side}.npy", generator.standard_normal((rows, dim), dtype=np.float32))
+    words = ["--rows", rows, "--dim", dim, "--seconds", "0.3", "--device", "cpu", "--json"]
+    forecast = json.loads(gcbs("doctor", *words).stdout)["forecast"]
+    assert gcbs("plan", "big-x.npy", "big-y.npy", "-o", "p.npy", "-q", "--device", "cpu").exit_code == 0
+    entry = json.loads(Path("p.npy.manifest.json").read_text())["entries"][0]
+    assert forecast["entries"] == pytest.approx(entry["graph"]["edges"], rel=0.1)  # sides unlike: each edge once
+    assert 0.02 < forecast["pass_seconds"] / entry["timings"]["edges"] < 50  # a busy machine, not a wrong unit
+    assert forecast["fits"] is True
+    assert forecast["memory"] > 2 * rows * dim * 4
+
+
+def test_a_plan_too_large_is_said_to_be(gcbs: Gcbs) -> None:
+    result = gcbs("doctor", "--rows", 50_000_000, "--dim", 1024, "--seconds", "0.05", "--device", "cpu")
+    assert "more than is free" in " ".join(result.stdout.split())
+
+
+@pytest.mark.parametrize("words", [["--rows", "1"], ["--rows", "9", "--dim", "0"], ["--rows", "9", "--quantile", "1"]])
+def test_sizes_that_make_no_sense(gcbs: Gcbs, words: list[str]) -> None:
+    result = gcbs("doctor", *words, "--seconds", "0.01")
+    assert result.exit_code == 2
+    assert words[-2] in result.stderr
