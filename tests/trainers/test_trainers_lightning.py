@@ -1,0 +1,35 @@
+"""Lightning on one device, and by its own DDP launcher on two and four."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Launch
+from numpy.typing import NDArray
+from test_trainers_transformers import check_replanned
+from toy_pairs import check_epoch, load_records, losses_seen
+
+from gcbs_cli.trainers import PlannedBatchSampler
+
+pytest.importorskip("lightning")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_lightning(ranks: int, launch: Launch, plan_path: Path, perm: NDArray) -> None:  # type: ignore[type-arg]
+    folder = launch("lit.py", ranks, plan_path)
+    for mode in ["whole", "gather"] if ranks > 1 else ["whole"]:
+        gather = mode == "gather"
+        records = load_records(folder, mode, ranks)
+        sampler = PlannedBatchSampler(perm, 8, shuffle_batches=True, rank=0, world_size=ranks, gather=gather)
+        for epoch in (0, 1):
+            sampler.set_epoch(epoch)
+            seen = losses_seen([record[str(epoch)] for record in records], gather=gather)
+            check_epoch(seen, perm, set(sampler.left_out().tolist()))
+            assert seen[0] == sampler.step_rows(0)[0].tolist()
+    whole, resumed = load_records(folder, "whole", ranks), load_records(folder, "resumed", ranks)
+    for before, after in zip(whole, resumed, strict=True):
+        assert [rows for rows, _ in after.get("1", [])] == [rows for rows, _ in before["1"]][2:]
+        np.testing.assert_allclose(
+            [loss for _, loss in after.get("1", [])], [loss for _, loss in before["1"]][2:], atol=1e-4
+        )
+    check_replanned(load_records(folder, "replanned", ranks))

@@ -1,0 +1,105 @@
+"""transformers' Trainer on planned batches, alone or under torchrun, in each way in which accelerate deals them out."""
+
+import os
+import sys
+import warnings
+
+import torch
+from datasets import Dataset
+from toy_pairs import BATCH, TEMPERATURE, Record, Towers, contrast, gathered, make_sides
+from transformers import Trainer, TrainingArguments
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.trainers import EpochPlanner, LossCheck
+from gcbs_cli.trainers.transformers import PlannedCallback, PlannedTrainerMixin
+
+RANK, RANKS = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+SECOND_EPOCH = {1: 9, 2: 4, 4: 2}[RANKS]  # steps of the first, without gathering
+
+
+class Watched(PlannedTrainerMixin, Trainer):
+    """Contrasts the towers' embeddings, and notes which rows reach the loss."""
+
+    record: Record
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        x, y = model(inputs["x"], inputs["y"])
+        loss = contrast(gathered(x), gathered(y)) if self.gather else contrast(x, y)
+        self.record.add(int(self.state.epoch or 0), inputs["row"].tolist(), float(loss.detach()))
+        return (loss, (x, y)) if return_outputs else loss
+
+
+def collate(rows):
+    return {name: torch.tensor([row[name] for row in rows]) for name in rows[0]}
+
+
+def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=False, **dealing):
+    x, y = make_sides()
+    dataset = Dataset.from_dict({"x": x.tolist(), "y": y.tolist(), "row": range(len(x))})
+    model = Towers()
+    arguments = TrainingArguments(
+        output_dir=os.path.join(folder, name),
+        num_train_epochs=2,
+        per_device_train_batch_size=size,
+        accelerator_config=dealing,
+        learning_rate=1e-2,
+        logging_steps=1,
+        save_strategy="steps" if resume is None and name == "whole" else "no",
+        save_steps=SECOND_EPOCH + 1,
+        remove_unused_columns=False,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+    )
+    trainer = Watched(model=model, args=arguments, train_dataset=dataset, data_collator=collate)
+    trainer.plan, trainer.gather, trainer.record = plan, gather, Record()
+
+    def embed(rows):
+        with torch.no_grad():
+            return model(torch.from_numpy(x[rows]), torch.from_numpy(y[rows]))
+
+    logs = []
+    everything = slice(None)
+    check = LossCheck(trainer, embed, temperature=TEMPERATURE, steps=3)
+    planner = EpochPlanner(
+        trainer,
+        lambda: embed(everything),
+        temperature=TEMPERATURE,
+        trials=2,
+        log=logs.append,
+        plan_settings={"per_row": 4},
+    )
+    trainer.add_callback(PlannedCallback(trainer, check=check, planner=planner if replan else None))
+    trainer.train(resume_from_checkpoint=resume)
+    if resume is None and RANK == 0:
+        assert [found.agrees for found in check.comparisons] == [True] * 3, check.comparisons
+    if replan:
+        assert [figures.epoch for figures in planner.history] == [0, 1]
+        assert {"gcbs/L_global", "gcbs/L_train", "gcbs/gap", "gcbs/reduction"} == set(logs[0])
+        trainer.record.steps["plans"] = [[trainer.sampler.plan.perm.tolist(), 0.0]]
+    trainer.record.save(folder, name if resume is None else name + "-resumed", RANK)
+
+
+def must_refuse(said, *args, **kwargs):
+    try:
+        train(*args, **kwargs)
+    except BadInput as error:
+        assert said in str(error), error  # noqa: PT017
+    else:
+        raise AssertionError(f"not refused: {said}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.filterwarnings("error", message="step .*the trainer's loss")
+    plan, folder = sys.argv[1:]
+    train("whole", plan, folder)
+    train("whole", plan, folder, resume=os.path.join(folder, "whole", f"checkpoint-{SECOND_EPOCH + 1}"))
+    train("replanned", plan, folder, replan=True)
+    if RANKS > 1:
+        train("gather", plan, folder, gather=True, size=BATCH // RANKS)
+        train("uneven", plan, folder, even_batches=False)
+        train("split", plan, folder, gather=True, split_batches=True)
+        train("dispatch", plan, folder, dispatch_batches=True)
+        must_refuse("part each planned batch", "wrong", plan, folder, split_batches=True)
+    must_refuse("use 8", "wrong", plan, folder, size=16)
