@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROWS, DIM = 400, 8
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Pairs that are the same vector seen through two linear maps: heads can learn to undo them."""
+    draws = np.random.default_rng(0)
+    hidden = draws.normal(size=(ROWS, DIM))
+    for name in "xy":
+        np.save(tmp_path / f"{name}.npy", hidden @ (np.eye(DIM) + 0.4 * draws.normal(size=(DIM, DIM))))
+    return tmp_path
+
+
+def _run(data: Path, *more: str) -> None:
+    import adapters
+
+    sizes = ["--train-rows", "200", "--queries", "50", "--epochs", "4", "--learning-rate", "0.01"]
+    adapters.main(["run", str(data), "--out", str(data / "out.jsonl"), *sizes, *more])
+
+
+def test_heads_start_as_the_identity_and_learn(data, capsys):
+    import adapters
+    from contrastive import reciprocal_rank
+    from pair_data import load_embeddings, places_in, split_rows
+    from run_records import read_records
+    from torch import from_numpy
+
+    _run(data, "--methods", "random", "rcm", "--seeds", "0", "1", "--test")
+    records = read_records(data / "out.jsonl")
+    assert [(record["name"], record["seed"]) for record in records] == [
+        ("random", 0),
+        ("rcm", 0),
+        ("random", 1),
+        ("rcm", 1),
+    ]
+    x, y = load_embeddings(data)
+    split = split_rows(ROWS, 200, 50, seed=0)
+    answers = from_numpy(places_in(split.test, split.candidates))
+    untrained = 100 * reciprocal_rank(from_numpy(x[split.test]), from_numpy(y[split.candidates]), answers)
+    for record in records:
+        assert len(record["epochs"]) == 5
+        assert record["epochs"][-1]["validation"] > record["epochs"][0]["validation"] + 10
+    assert records[0]["epochs"][0]["test"] == pytest.approx(untrained, abs=1e-3)
+    assert records[0]["epochs"][0] == records[1]["epochs"][0]
+    assert records[1]["epochs"][1]["report"]["reduction"] > records[0]["epochs"][1]["report"]["reduction"]
+    capsys.readouterr()
+    adapters.main(["table", str(data / "out.jsonl")])
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in shown[2:]] == ["| random", "| rcm"]
+
+
+def test_the_test_queries_stay_unused_unless_asked_for_and_no_run_is_done_twice(data):
+    from run_records import read_records
+
+    for _ in range(2):
+        _run(data, "--methods", "random", "--seeds", "0", "--report-seeds")
+    records = read_records(data / "out.jsonl")
+    assert len(records) == 1
+    assert all("test" not in epoch for epoch in records[0]["epochs"])
+
+
+def test_the_same_seed_gives_the_same_run(data):
+    import adapters
+
+    x, y = adapters.load_embeddings(data)
+    training = adapters.Training(train_rows=200, queries=50, epochs=2)
+    choice = adapters.CHOICES["rcm"]
+    first, again, other = (adapters.train_once(x, y, choice, training, seed) for seed in (3, 3, 4))
+    figures = [[epoch["validation"] for epoch in record["epochs"]] for record in (first, again, other)]
+    assert figures[0] == figures[1] != figures[2]

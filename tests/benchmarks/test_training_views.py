@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
+
+
+def test_views_train_and_the_table_pairs_the_seeds(tmp_path, capsys):
+    import views
+    from run_records import read_records
+
+    out = tmp_path / "views.jsonl"
+    views.main(["run", "--out", str(out), "--methods", "random", "rcm", "--seeds", "0", "--epochs", "1"])
+    records = read_records(out)
+    assert records[0]["accuracy"][0] == records[1]["accuracy"][0]
+    # one digit is about a tenth of the images, and planning pulls alike images together
+    assert records[0]["same_label"] == pytest.approx(0.1, abs=0.01)
+    assert records[1]["same_label"] > records[0]["same_label"]
+    capsys.readouterr()
+    views.main(["table", str(out)])
+    assert [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()[2:]] == ["| random", "| rcm"]
+
+
+def test_views_differ_and_stay_near_their_image():
+    import views
+
+    images, _ = views.load_images()
+    draws = torch.Generator().manual_seed(0)
+    first, second = (views.draw_views(images[:50], draws) for _ in range(2))
+    assert not torch.equal(first, second)
+    flat = [np.asarray(part).reshape(50, -1) for part in (images[:50], first)]
+    distances = ((flat[1][:, None] - flat[0][None]) ** 2).sum(axis=2)
+    nearer = distances.diagonal()[:, None] < distances
+    assert nearer.mean() > 0.8
+
+
+def test_no_change_asked_for_gives_the_image_itself():
+    import views
+
+    images, _ = views.load_images()
+    still = views.Augmentation(rotation=0, scale=0, shift=0, noise=0)
+    view = views.draw_views(images[:5], torch.Generator().manual_seed(0), still)
+    assert torch.allclose(view, images[:5], atol=1e-5)
+
+
+def test_neighbours_vote():
+    import views
+
+    train, labels = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), torch.tensor([4, 4, 7])
+    test, truth = torch.tensor([[1.0, 0.1], [0.0, 2.0]]), torch.tensor([4, 7])
+    assert views.neighbour_accuracy(train, labels, test, truth, 1) == 100.0
+    assert views.neighbour_accuracy(train, labels, test, truth, 3) == 50.0
