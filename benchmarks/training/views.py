@@ -107,7 +107,7 @@ def views_loss(x: Tensor, y: Tensor, temperature: float) -> Tensor:
 
 
 def neighbour_accuracy(train: Tensor, labels: Tensor, test: Tensor, truth: Tensor, neighbours: int) -> float:
-    """Share of test images whose nearest training images by cosine vote for the right digit, in percent."""
+    """Share of test images whose nearest training images vote for the right digit, weighed by cosine; percent."""
     scores = normalize(test, dim=1) @ normalize(train, dim=1).T
     nearest = scores.topk(neighbours, dim=1)
     votes = torch.zeros((len(test), CLASSES), device=test.device)

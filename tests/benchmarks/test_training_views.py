@@ -43,10 +43,11 @@ def test_no_change_asked_for_gives_the_image_itself():
     assert torch.allclose(view, images[:5], atol=1e-5)
 
 
-def test_neighbours_vote():
+def test_neighbours_vote_by_their_similarity():
     import views
 
     train, labels = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), torch.tensor([4, 4, 7])
-    test, truth = torch.tensor([[1.0, 0.1], [0.0, 2.0]]), torch.tensor([4, 7])
+    test, truth = torch.tensor([[1.0, 0.1], [0.6, 0.8]]), torch.tensor([4, 7])
     assert views.neighbour_accuracy(train, labels, test, truth, 1) == 100.0
+    # 0.8 for the one of class 7, 0.6 + 0.68 for the two of class 4
     assert views.neighbour_accuracy(train, labels, test, truth, 3) == 50.0
