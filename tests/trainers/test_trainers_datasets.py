@@ -1,0 +1,62 @@
+"""Hugging Face datasets and webdataset: readers from front to back get the planned batches."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Launch
+from numpy.typing import NDArray
+from toy_pairs import BATCH, ROWS, planned_batches
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.trainers import select_planned
+
+Perm = NDArray[np.int64]
+
+
+@pytest.mark.parametrize("flatten", [False, True])
+def test_datasets_select(flatten: bool, plan_path: Path, perm: Perm) -> None:
+    datasets = pytest.importorskip("datasets")
+    dataset = datasets.Dataset.from_dict({"row": range(ROWS)})
+    chosen = select_planned(dataset, plan_path, flatten=flatten)
+    assert [batch["row"] for batch in chosen.iter(BATCH)] == planned_batches(perm)
+    assert (chosen._indices is None) is flatten  # flattened: no look-up for each row
+
+
+def test_datasets_of_another_length_is_refused(plan_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    with pytest.raises(BadInput, match="71"):
+        select_planned(datasets.Dataset.from_dict({"row": range(ROWS + 1)}), plan_path)
+
+
+def applied(folder: Path, plan_path: Path) -> Path:
+    """JSONL in plan order, by `gcbs apply`."""
+    (folder / "data.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(ROWS)))
+    command = [sys.executable, "-m", "gcbs_cli", "apply", str(plan_path), str(folder / "data.jsonl"), "-q"]
+    subprocess.run([*command, "-o", str(folder / "reordered.jsonl")], check=True, timeout=120)
+    return folder / "reordered.jsonl"
+
+
+def test_datasets_streaming_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm) -> None:
+    datasets = pytest.importorskip("datasets")
+    path = str(applied(tmp_path, plan_path))
+    stream = datasets.load_dataset("json", data_files=path, split="train", streaming=True)
+    assert [batch["row"] for batch in stream.iter(BATCH)] == planned_batches(perm)
+
+
+def test_webdataset_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm, launch: Launch) -> None:
+    """A shard holds whole batches, so that with one shard a worker each batch is a planned one."""
+    pytest.importorskip("webdataset")
+    folder = launch("web.py", applied(tmp_path, plan_path))
+    assert json.loads((folder / "batches.json").read_text()) == planned_batches(perm)
+
+
+def test_applied_array_is_the_plan_in_order(tmp_path: Path, plan_path: Path, perm: Perm) -> None:
+    np.save(tmp_path / "x.npy", np.arange(ROWS))
+    command = [sys.executable, "-m", "gcbs_cli", "apply", str(plan_path), str(tmp_path / "x.npy"), "-q"]
+    subprocess.run([*command, "-o", str(tmp_path / "ordered.npy")], check=True, timeout=120)
+    np.testing.assert_array_equal(np.load(io.BytesIO((tmp_path / "ordered.npy").read_bytes())), perm)
