@@ -11,6 +11,8 @@ import typer
 from gcbs_cli import __version__
 from gcbs_cli.cli.apply import apply
 from gcbs_cli.cli.check import check
+from gcbs_cli.cli.config import config
+from gcbs_cli.cli.configured import ConfiguredGroup, take_defaults
 from gcbs_cli.cli.doctor import doctor
 from gcbs_cli.cli.history import history
 from gcbs_cli.cli.mine import mine
@@ -19,6 +21,7 @@ from gcbs_cli.cli.report import report
 
 app = typer.Typer(
     name="gcbs",
+    cls=ConfiguredGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -31,6 +34,7 @@ app.command()(report)
 app.command()(check)
 app.command()(history)
 app.command()(doctor)
+app.command()(config)
 app.command()(apply)
 app.command()(mine)
 
@@ -43,11 +47,22 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            "--config",
+            envvar="GCBS_CONFIG",
+            metavar="FILE",
+            help="TOML file with defaults of options. [default: [tool.gcbs] of the nearest pyproject.toml]",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    pass
+    take_defaults(ctx, config)
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
