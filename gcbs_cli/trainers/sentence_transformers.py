@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from sentence_transformers.base.sampler import DefaultBatchSampler
+
+try:
+    from sentence_transformers.base.sampler import DefaultBatchSampler
+except ModuleNotFoundError:  # before version 6
+    from sentence_transformers.sampler import DefaultBatchSampler  # type: ignore[no-redef]
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanSource
