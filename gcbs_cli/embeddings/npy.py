@@ -41,8 +41,7 @@ def open_npy(path: str, dtype: str | None = None) -> RawMatrixSource:
     """
     stamp = stamp_file(path)
     with open_unchanged(stamp) as descriptor:
-        start = read_bytes(descriptor, min(stamp.size, _HEADER_BYTES), 0, stamp)
-    shape, fortran_order, stored, offset = _parse_header(stamp, start)
+        shape, fortran_order, stored, offset = parse_header(stamp, descriptor)
     element = _element_type(stamp.shown, stored, dtype)
     check_matrix(stamp.shown, shape)
     rows, dim = shape
@@ -57,9 +56,9 @@ def open_npy(path: str, dtype: str | None = None) -> RawMatrixSource:
     return RawMatrixSource(stamp, rows, dim, element, stored, offset, fortran_order)
 
 
-def _parse_header(stamp: FileStamp, start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, Fortran order, dtype and offset of the data from the first bytes of the file."""
-    stream = io.BytesIO(start)
+def parse_header(stamp: FileStamp, descriptor: int) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, Fortran order, dtype and offset of the data of an open file. Raises BadInput for a damaged one."""
+    stream = io.BytesIO(read_bytes(descriptor, min(stamp.size, _HEADER_BYTES), 0, stamp))
     try:
         version = npy_format.read_magic(stream)
         with warnings.catch_warnings():

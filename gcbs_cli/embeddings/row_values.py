@@ -9,11 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings.files import one_line, shown
+from gcbs_cli.embeddings.files import one_line, open_unchanged, read_into, shown, stamp_file
+from gcbs_cli.embeddings.npy import parse_header
+from gcbs_cli.embeddings.parquet import open_table
 from gcbs_cli.errors import BadInput
 
 _TRUE: Final = {"1", "true", "yes", "positive", "1.0"}
 _FALSE: Final = {"0", "false", "no", "negative", "0.0", "-1"}
+_ROWS_AT_ONCE: Final = 8192
 _NAMED_COLUMNS: Final = 10
 """How many of a file's columns a message names."""
 
@@ -55,7 +58,7 @@ def _read(path: str, option: str, column: str | None) -> list[Any]:
         raise
     except OSError as error:
         raise BadInput(f"{option} {shown(path)}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, ArithmeticError, EOFError) as error:
+    except (ValueError, ArithmeticError, EOFError, RecursionError, csv.Error) as error:
         raise BadInput(f"{option} {shown(path)}: no {suffix} file, or damaged: {one_line(error)}") from error
 
 
@@ -74,17 +77,23 @@ def _read_text(path: str, option: str, column: str | None) -> list[Any]:
 
 
 def _read_npy(path: str, option: str, column: str | None) -> list[Any]:
-    values = np.load(path, allow_pickle=False)
-    if values.ndim != 1:
-        raise BadInput(f"{option} {shown(path)}: expected a 1-D array, got shape {values.shape}")
+    stamp = stamp_file(path)
+    with open_unchanged(stamp) as descriptor:
+        shape, _, stored, offset = parse_header(stamp, descriptor)
+        if len(shape) != 1 or stored.hasobject or stored.itemsize == 0:
+            raise BadInput(f"{option} {shown(path)}: expected a 1-D array of texts or numbers; write it again")
+        if shape[0] * stored.itemsize != stamp.size - offset:
+            raise BadInput(f"{option} {shown(path)}: has other bytes than its header claims; write it again")
+        values = np.empty(shape, stored)
+        read_into(descriptor, values, offset, stamp)
     return list(values.tolist())
 
 
 def _read_parquet(path: str, option: str, column: str | None) -> list[Any]:
-    import pyarrow.parquet as pq
-
-    name = _choose(pq.read_schema(path).names, path, option, column)
-    return list(pq.read_table(path, columns=[name]).column(name).to_pylist())
+    with open_table(stamp_file(path)) as file:
+        name = _choose(file.schema_arrow.names, path, option, column)
+        batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name])
+        return [value for batch in batches for value in batch.column(0).to_pylist()]
 
 
 def _read_jsonl(path: str, option: str, column: str | None) -> list[Any]:

@@ -8,6 +8,7 @@ import pydantic_core
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
+from gcbs_cli.embeddings.files import one_line
 from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.atomic import write_atomically
 from gcbs_cli.plan_file.permutation import permutation_hash
@@ -139,7 +140,7 @@ def parse_manifest(data: bytes, source: str) -> Manifest:
     try:
         content = pydantic_core.from_json(data)
     except ValueError as error:
-        raise BadInput(f"{source}: is no JSON, or damaged: {error}") from error
+        raise BadInput(f"{source}: is no JSON, or damaged: {one_line(error)}") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise BadInput(f'{source}: is no gcbs manifest: "schema" is not {SCHEMA!r}')
     _check_version(content.get("schema_version"), source)

@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.embeddings.files import one_line, shown
 from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.messages import wrong_length
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_NAMED_COLUMNS = 10
+"""How many of a file's columns a message names."""
 
 
 def write(file: BinaryIO, perm: NDArray[np.int64], batch_size: int) -> None:
@@ -36,8 +41,7 @@ def read(file: BinaryIO, source: str, rows: int | None) -> NDArray[np.int64]:
     except BadInput:
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadInput(f"{source}: not a Parquet file, or damaged: {reason}") from error
+        raise BadInput(f"{source}: not a Parquet file, or damaged: {one_line(error)}") from error
     if column.null_count:
         raise BadInput(f"{source}: column index has {column.null_count} nulls; a plan holds each row once")
     return np.array(column.to_numpy(), dtype=np.int64)
@@ -48,7 +52,7 @@ def _check_schema(schema: "pa.Schema", source: str) -> None:
 
     places = schema.get_all_field_indices("index")
     if len(places) != 1:
-        names = ", ".join(schema.names) or "none"
+        names = ", ".join(shown(name[:40]) for name in schema.names[:_NAMED_COLUMNS]) or "none"
         raise BadInput(f"{source}: expected one column named index, found the columns {names}")
     if schema.field(places[0]).type != pa.int64():
         raise BadInput(f"{source}: expected column index of int64, got {schema.field(places[0]).type}")
