@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gcbs_cli.cli import options
+from gcbs_cli.cli import loss_options, options
 from gcbs_cli.cli.edge import at_the_edge
 
 LOSS_PANEL = "Which loss"
@@ -18,6 +18,8 @@ class LossChoice(StrEnum):
     INFONCE = "infonce"
     SYMMETRIC = "symmetric"
     SIMCLR = "simclr"
+    BSC = "bsc"
+    TRIPLET = "triplet"
 
 
 class QueueModeChoice(StrEnum):
@@ -61,8 +63,9 @@ def report(
         list[LossChoice] | None,
         typer.Option(
             "--loss",
-            help="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent. May be given several times. "
-            "[default: symmetric]",
+            help="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, several positives a row; "
+            "triplet: hardest negative. May be given several times. "
+            "[default: symmetric; bsc with --positives or --labels]",
             rich_help_panel=LOSS_PANEL,
             show_default=False,
         ),
@@ -79,6 +82,12 @@ def report(
             rich_help_panel=LOSS_PANEL,
         ),
     ] = QueueModeChoice.XBM,
+    loss_margin: loss_options.LossMargin = 0.2,
+    positives: loss_options.PositivesFile = None,
+    positives_column: loss_options.PositivesColumn = None,
+    labels: loss_options.LabelsFile = None,
+    labels_column: loss_options.LabelsColumn = None,
+    normalization: loss_options.Normalization = loss_options.NormalizationChoice.ROW,
     drop_last: Annotated[
         bool | None,
         typer.Option(
@@ -158,7 +167,9 @@ def report(
     from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
     from gcbs_cli.settings import GraphSettings
 
-    kinds = [Loss(LossKind(kind.value), queue, QueueMode(queue_mode.value)) for kind in loss or [LossChoice.SYMMETRIC]]
+    files = loss_options.LabelFiles(positives, positives_column, labels, labels_column)
+    asked_losses = loss or [LossChoice.BSC if files.given else LossChoice.SYMMETRIC]
+    kinds = [Loss(LossKind(kind.value), queue, QueueMode(queue_mode.value), loss_margin) for kind in asked_losses]
     graph = GraphSettings(quantile, per_row, threshold, quantile_method.value)
     command = ReportCommand(
         inputs=InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize),
@@ -177,6 +188,8 @@ def report(
         output=Path(output) if output else None,
         html=Path(html) if html else None,
         id_column=id_column,
+        label_files=files,
+        normalization=normalization.value,
         mode=choose_mode(as_json=as_json, quiet=quiet),
         force=force,
     )

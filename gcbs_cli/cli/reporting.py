@@ -1,25 +1,29 @@
 """What `gcbs report` does once its options are parsed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
+from gcbs_cli.cli.loss_options import LabelFiles
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.report_page import PageSource, asked_only, make_page, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
+from gcbs_cli.embeddings.scaling import scale_side
+from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.progress import Watcher
 from gcbs_cli.reports.build import ReportSettings, make_detailed_reports, make_reports
-from gcbs_cli.reports.losses import Loss
+from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.schema import GapReport, GapReports
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
+from gcbs_cli.similarity.canonical_values import UnitPair
 
 MANY_SUSPECTS_SHARE = 0.1
 MANY_SUSPECTS_TIMES_RANDOM = 5
@@ -56,6 +60,8 @@ class ReportCommand:
     id_column: str | None
     mode: Mode
     force: bool
+    label_files: LabelFiles = field(default_factory=LabelFiles)
+    normalization: str = "row"
 
     def run(self) -> None:
         """Check, read, report, write, show; warn where plan and data do not belong together."""
@@ -63,19 +69,22 @@ class ReportCommand:
         for path in (self.output, self.html):
             if path is not None:
                 check_writable(path, self.force)
+        self._check_losses()
         sources = self.inputs.open()
         perm = None if self.perm is None else read_permutation(self.perm, sources[0].rows)
         entry = self._entry(perm)
-        settings = self._settings(entry)
+        settings = self._settings(entry, same_data=self.normalization == "row")
         settings.check(sources[0].rows)
+        labels = self.label_files.read(sources[0].rows)
         pair = read_pair(sources, self.inputs, out)
         if entry is not None and not belongs(entry, pair):
             out.warning(f"{self.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
             settings = self._settings(entry, same_data=False)
+        settings = replace(settings, labels=labels)
         self._warn_of_batch_size(out, entry, settings)
         with watcher_for(out) as watcher:
             if self.html is None:
-                reports = make_reports(pair.unit, perm, settings, watcher)
+                reports = make_reports(self._scaled(pair.unit), perm, settings, watcher)
             else:
                 source = PageSource(sources, pair, self.perm, perm, entry, settings, self.id_column)
                 reports = self._write_page(source, watcher)
@@ -83,6 +92,16 @@ class ReportCommand:
         self._deliver(out, reports)
         warn_of_suspects(out, reports)
         warn_of_differences(out, reports)
+
+    def _check_losses(self) -> None:
+        kinds = {loss.kind for loss in self.losses}
+        if self.label_files.given and LossKind.BSC not in kinds:
+            raise BadInput("--positives and --labels go with --loss bsc")
+        if self.html is not None and (self.normalization != "row" or any(loss.has_own_terms for loss in self.losses)):
+            raise BadInput("--html: goes with --loss infonce, symmetric and simclr, and with --normalization row")
+
+    def _scaled(self, pair: UnitPair) -> UnitPair:
+        return UnitPair(scale_side(pair.x, self.normalization, "X"), scale_side(pair.y, self.normalization, "Y"))
 
     def _write_page(self, source: PageSource, watcher: Watcher) -> list[GapReport]:
         """Write the page, whole or not at all; returns the reports that were asked for."""

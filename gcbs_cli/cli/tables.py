@@ -26,9 +26,22 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Renderab
     lines.append(("method", entry.method))
     if entry.quantile is not None and entry.graph is not None:
         lines += _graph_lines(entry, entry.quantile, entry.graph)
+    lines += _quality_lines(entry)
     steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
     return two_columns(lines)
+
+
+def _quality_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
+    """What the refinement did and how many suspected pairs are left, where they were asked for."""
+    lines, record = [], entry.method_settings
+    if "refinement" in record:
+        done = record["refinement"]
+        ended = "; stopped by --time-limit" if done["timed_out"] else ""
+        lines.append(("refinement", f"{done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"))
+    if "false_negatives" in record:
+        lines.append(("suspected pairs", f"{record['false_negatives']['suspected_inside']:,} inside batches"))
+    return lines
 
 
 def _ranks(entry: "ManifestEntry", world_size: int) -> str:
@@ -118,7 +131,7 @@ def _report_table(report: "GapReport") -> "RenderableType":
         table.add_row(*line)
     settings = (
         f"{report.n:,} pairs × {report.dim}, loss {report.loss_kind}, batch size {report.batch_size}, "
-        f"temperature {report.temperature:g}; losses in nats"
+        f"temperature {report.temperature:g}; losses in {report.unit}"
     )
     return Group(headline(report), "", table, "", settings)
 

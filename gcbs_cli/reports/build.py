@@ -14,6 +14,7 @@ from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
 from gcbs_cli.planning import Threshold, find_threshold
 from gcbs_cli.progress import Stopwatch, Watcher
+from gcbs_cli.reports.bsc import RowLabels, bsc_terms
 from gcbs_cli.reports.cross_check import (
     MOST_ROWS_IN_FULL,
     entries_above_in_double,
@@ -35,6 +36,7 @@ from gcbs_cli.reports.losses import (
     row_losses,
 )
 from gcbs_cli.reports.representation import alignment, uniformity
+from gcbs_cli.reports.row_terms import RowTerms
 from gcbs_cli.reports.schema import (
     Bounds,
     CrossCheck,
@@ -49,6 +51,7 @@ from gcbs_cli.reports.schema import (
     PositiveProbability,
     Uniformity,
 )
+from gcbs_cli.reports.triplet import TripletTerms
 from gcbs_cli.settings import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_TEMPERATURE,
@@ -60,6 +63,7 @@ from gcbs_cli.similarity.backend import FLOAT32_UNIT_ROUNDOFF, Backend, availabl
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule
+from gcbs_cli.similarity.unsuspected import largest_unsuspected
 
 _TRIALS_STREAM = 0x7121A1
 """Sets the draws of the random trials apart from others of the same seed."""
@@ -70,6 +74,7 @@ class ReportSettings:
     """What a report covers. `fn_margin`: suspected false negatives reach this share of a positive's similarity.
 
     `verify`: the plan's gap and the entries above the threshold are computed once more, whole, in float64.
+    `labels`: the positives of the loss `bsc`.
     """
 
     batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,)
@@ -83,6 +88,7 @@ class ReportSettings:
     device: str = "auto"
     tile_rows: int | None = None
     verify: bool = False
+    labels: RowLabels = field(default_factory=RowLabels)
 
     def check(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
@@ -103,6 +109,8 @@ class ReportSettings:
                 f"--verify: found {rows:,} rows, expected at most {MOST_ROWS_IN_FULL:,}, for it computes all pairs in "
                 "float64; without it the report checks a sample of the rows"
             )
+        if self.verify and any(loss.has_own_terms for loss in self.losses):
+            raise BadInput("--verify: goes with --loss infonce, symmetric and simclr, which a float64 loop confirms")
         self.graph.requested_quantile(rows)
 
 
@@ -141,6 +149,7 @@ class _Basis:
     achieved_quantile: float
     product_error: float
     clock: Stopwatch
+    terms: dict[Loss, RowTerms]
     alignment: float = 0.0
     uniformity: tuple[float, float] = (0.0, 0.0)
 
@@ -226,13 +235,49 @@ def _prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> _Bas
         edges = sums.exceedances.above()
         graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
         achieved = 1.0 - len(edges.rows) / pair.rows**2
+    terms = {
+        loss: _own_terms(pair, settings, loss, sums, rule.diagonal, backend, watcher)
+        for loss in settings.losses
+        if loss.has_own_terms
+    }
     basis = _Basis(
-        pair, settings, threshold, sums, graph, rule.diagonal, same_side, achieved, backend.error(pair.dim), clock
+        pair,
+        settings,
+        threshold,
+        sums,
+        graph,
+        rule.diagonal,
+        same_side,
+        achieved,
+        backend.error(pair.dim),
+        clock,
+        terms,
     )
     with clock.step("representation"):
         basis.alignment = alignment(pair)
         basis.uniformity = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
     return basis
+
+
+def _own_terms(
+    pair: UnitPair,
+    settings: ReportSettings,
+    loss: Loss,
+    sums: GlobalSums,
+    diagonal: NDArray[np.float64],
+    backend: Backend,
+    watcher: Watcher,
+) -> RowTerms:
+    if loss.kind is LossKind.BSC:
+        return bsc_terms(pair, settings.labels)
+    masked = [
+        largest_unsuspected(
+            queries, keys, sums.suspects, backend, tile_rows=settings.tile_rows, progress=watcher.progress
+        )
+        for queries, keys in ((pair.x, pair.y), (pair.y, pair.x))
+    ]
+    hardest = np.stack([sums.x.hardest[:, 0], sums.y.hardest[:, 0]])
+    return TripletTerms(pair, sums.suspects, loss.margin, diagonal, hardest, np.stack(masked))
 
 
 def _hardest_wanted(pair: UnitPair, settings: ReportSettings) -> int:
@@ -310,7 +355,7 @@ def _measure(basis: _Basis, perm: NDArray[np.int64] | None, loss: Loss, batch_si
         with basis.clock.step("planned batches"):
             plan = _order_figures(basis, keys, loss, batch_size, perm)
         with basis.clock.step("cross-check"):
-            checks = _cross_checks(basis, perm, keys, loss, batch_size)
+            checks = None if loss.has_own_terms else _cross_checks(basis, perm, keys, loss, batch_size)
     return _Measured(loss, batch_size, keys, random, plan, checks)
 
 
@@ -394,8 +439,13 @@ def _order_figures(
     temperatures = basis.settings.temperatures
     sums = _sums_of(basis, loss, batch_size, perm)
     kept = _kept(basis, perm, batch_size)
+    if loss in basis.terms:
+        own = basis.terms[loss].of_order(perm, batch_size)
+        values = [own.values(keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)]
+    else:
+        values = [loss_values(loss, keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)]
     return _OrderFigures(
-        [loss_values(loss, keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)],
+        values,
         measure_order(basis.graph, perm, batch_size),
         basis.sums.suspects.in_batches(positions(perm) // batch_size),
     )
@@ -415,7 +465,10 @@ def _combine(basis: _Basis, measured: _Measured, keys: AllKeys, number: int, ide
     loss, batch_size, trials, plan = measured.loss, measured.batch_size, measured.random, measured.plan
     temperature = basis.settings.temperatures[number]
     planned = plan.values[number] if plan else None
-    everything = float((keys.log_sums - basis.diagonal / temperature).mean())
+    own = basis.terms.get(loss)
+    everything = (
+        own.everything(keys, temperature) if own else float((keys.log_sums - basis.diagonal / temperature).mean())
+    )
     probability = float(np.exp(basis.diagonal / temperature - keys.log_sums).mean())
     return GapReport(
         n=basis.pair.rows,
@@ -442,7 +495,9 @@ def _combine(basis: _Basis, measured: _Measured, keys: AllKeys, number: int, ide
         **_graph_figures(basis, trials, plan, identity),
         alignment=basis.alignment,
         uniformity=Uniformity(x=basis.uniformity[0], y=basis.uniformity[1]),
-        mutual_information_bound=log(batch_size) - planned.train_loss if planned else None,
+        mutual_information_bound=log(batch_size) - planned.train_loss
+        if planned and (own is None or own.in_nats)
+        else None,
         cross_check=measured.checks[number] if measured.checks else None,
         timings=dict(basis.clock.seconds),
     )
@@ -465,7 +520,9 @@ def _gap_figures(
     gaps = [trial.values[number].gap for trial in trials]
     random = float(np.mean(gaps))
     masked_random = float(np.mean([trial.values[number].masked_gap for trial in trials]))
-    oracle = oracle_gap(keys, loss.oracle_negatives(basis.pair.rows, batch_size), temperature)
+    own, negatives = basis.terms.get(loss), loss.oracle_negatives(basis.pair.rows, batch_size)
+    oracle = own.oracle(keys, negatives, temperature) if own else oracle_gap(keys, negatives, temperature)
+    comparable = own is None or own.comparable
     gap = planned.gap if planned else None
     masked = planned.masked_gap if planned else None
     return GapFigures(
@@ -474,7 +531,7 @@ def _gap_figures(
         random_std=_deviation(gaps),
         oracle=oracle,
         reduction=_reduction(gap, random, temperature),
-        closed_share=None if gap is None else _ratio(random - gap, random - oracle, temperature),
+        closed_share=None if gap is None or not comparable else _ratio(random - gap, random - oracle, temperature),
         masked=MaskedGap(
             plan=masked, random_mean=masked_random, reduction=_reduction(masked, masked_random, temperature)
         ),

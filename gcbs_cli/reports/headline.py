@@ -13,15 +13,16 @@ def headline(report: "GapReport") -> str:
         possible = (
             "" if gap.random_mean < 1e-9 else f", of which no order can close more than {_oracle_share(report):.0%}"
         )
-        return f"Random batches of {report.batch_size} leave a gap of {gap.random_mean:.3f} nats{possible}."
+        return f"Random batches of {report.batch_size} leave a gap of {gap.random_mean:.3f} {report.unit}{possible}."
     if gap.reduction is None:
         return f"One batch of {report.batch_size} holds all rows: there is no gap to close."
     if abs(gap.plan - gap.random_mean) <= 3 * gap.random_std:
         return "This plan does no better than random batches: the difference is within their spread."
     verb = "closes" if gap.reduction > 0 else "WIDENS the gap by"
+    change = f"{gap.random_mean:.3f} → {gap.plan:.3f} {report.unit}"
     return (
         f"This plan {verb} {abs(gap.reduction):.1%} of the gap that random batches of {report.batch_size} leave "
-        f"({gap.random_mean:.3f} → {gap.plan:.3f} nats); no order can close more than {_oracle_share(report):.0%}."
+        f"({change}); no order can close more than {_oracle_share(report):.0%}."
     )
 
 

@@ -83,6 +83,24 @@ def batch_sums(
     return sums
 
 
+def hardest_in_batches(
+    pair: UnitPair, perm: NDArray[np.int64], batch_size: int, suspects: SuspectPairs
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """(2, N) each row's largest similarity to a negative of its batch, and the same without suspected pairs.
+
+    By side and input row; −inf for a row without any.
+    """
+    found = np.full((2, 2, pair.rows), -np.inf, np.float32)
+    planned = UnitPair(pair.x[perm], pair.y[perm])
+    for table in _batch_tables(planned, batch_size, _Masks(suspects, positions(perm), batch_size, 0), views=False):
+        own = np.arange(table.values.shape[-1])
+        for number, values in enumerate((table.values, table.masked)):
+            negatives = values.copy()
+            negatives[:, own, own] = -np.inf
+            found[number, table.side, perm[table.rows]] = negatives.max(axis=-1).reshape(-1)
+    return found[0], found[1]
+
+
 def _fill(sums: BatchSums, table: _Table, perm: NDArray[np.int64], temperatures: Sequence[float]) -> None:
     rows, side = perm[table.rows], table.side
     finite = np.isfinite(table.values)

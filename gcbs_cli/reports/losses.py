@@ -11,13 +11,20 @@ from gcbs_cli.errors import BadInput
 from gcbs_cli.reports.in_batch import BatchSums, KeySet
 from gcbs_cli.similarity.global_sums import SideSums
 
+DEFAULT_LOSS_MARGIN = 0.2
+"""Of the triplet loss, in units of similarity."""
+
 
 class LossKind(StrEnum):
-    """`infonce`: x→y; `symmetric`: mean of x→y and y→x (CLIP, BSC); `simclr`: NT-Xent over the 2N views."""
+    """`infonce`: x→y; `symmetric`: mean of x→y and y→x (CLIP); `simclr`: NT-Xent over the 2N views; `bsc`: symmetric
+    with several positives a row; `triplet`: with the hardest negative.
+    """
 
     INFONCE = "infonce"
     SYMMETRIC = "symmetric"
     SIMCLR = "simclr"
+    BSC = "bsc"
+    TRIPLET = "triplet"
 
 
 class QueueMode(StrEnum):
@@ -34,17 +41,25 @@ class Loss:
     kind: LossKind
     queue_batches: int = 0
     queue_mode: QueueMode = QueueMode.XBM
+    margin: float = DEFAULT_LOSS_MARGIN
 
     def __post_init__(self) -> None:
         if self.queue_batches < 0:
             raise BadInput(f"--queue {self.queue_batches}: expected a number of batches, 0 for none")
-        if self.queue_batches and self.kind is LossKind.SIMCLR:
-            raise BadInput("--queue: a memory queue goes with --loss infonce or symmetric, not with simclr")
+        if self.queue_batches and self.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC):
+            raise BadInput(f"--queue: a memory queue goes with --loss infonce or symmetric, not with {self.kind}")
+        if not 0.0 <= self.margin <= 2.0:
+            raise BadInput(f"--loss-margin {self.margin}: expected a difference of similarities, such as 0.2")
 
     @property
     def name(self) -> str:
         """`loss_kind` in the report."""
         return self.queue_mode.value if self.queue_batches else self.kind.value
+
+    @property
+    def has_own_terms(self) -> bool:
+        """Whether it is more than a mean of log sums against one positive."""
+        return self.kind in (LossKind.BSC, LossKind.TRIPLET)
 
     @property
     def keys(self) -> KeySet:
@@ -76,14 +91,17 @@ class Loss:
 
 @dataclass(frozen=True)
 class LossValues:
-    """Means over rows and directions, in nats: losses, their gap, the gap without suspected pairs, and both bounds."""
+    """Means over rows and directions, in nats: losses, their gap, the gap without suspected pairs, and both bounds.
+
+    A loss with terms of its own has no bounds, and the triplet loss is in units of similarity.
+    """
 
     global_loss: float
     train_loss: float
     gap: float
     masked_gap: float
-    translation_bound: float
-    logsumexp_bound: float
+    translation_bound: float | None
+    logsumexp_bound: float | None
     positive_probability: float
 
 
@@ -128,8 +146,8 @@ def loss_values(
     positive = all_keys.diagonal[kept] / temperature
     keys, seen = loss.keys_in_all(len(all_keys.diagonal)), in_batch.seen[kept]
     total, masked_total = all_keys.log_sums[:, kept], all_keys.masked_log_sums[:, kept]
-    batch = _between(positive, in_batch.log_sums[sides, number][:, kept], total, seen == keys)
-    masked = _between(positive, in_batch.masked_log_sums[sides, number][:, kept], masked_total, seen == keys)
+    batch = between(positive, in_batch.log_sums[sides, number][:, kept], total, seen == keys)
+    masked = between(positive, in_batch.masked_log_sums[sides, number][:, kept], masked_total, seen == keys)
     largest = all_keys.largest[:, kept]
     # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
     reach = np.maximum(largest - in_batch.least[sides][:, kept], 0.0) / temperature + np.log(keys / seen)
@@ -152,7 +170,7 @@ def row_losses(
     positive = all_keys.diagonal[kept] / temperature
     whole = in_batch.seen[kept] == loss.keys_in_all(len(all_keys.diagonal))
     sums = in_batch.log_sums[list(loss.sides), number][:, kept]
-    losses: NDArray[np.float64] = (_between(positive, sums, all_keys.log_sums[:, kept], whole) - positive).mean(axis=0)
+    losses: NDArray[np.float64] = (between(positive, sums, all_keys.log_sums[:, kept], whole) - positive).mean(axis=0)
     return losses
 
 
@@ -165,7 +183,7 @@ def row_gaps(
     return gaps
 
 
-def _between(
+def between(
     positive: NDArray[np.float64], batch: NDArray[np.float64], total: NDArray[np.float64], whole: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """A batch's sums, kept between the positive alone and all keys, and equal to these where the batch is `whole`.

@@ -1,6 +1,7 @@
 """The report as others read it: `gcbs report --json`, one object for each loss, temperature and batch size.
 
-Losses, gaps and bounds are in nats. What needs a plan is null without one; a ratio 0/0 is null.
+Losses, gaps and bounds are in nats, those of the triplet loss in similarity, which has no bounds. What needs a plan
+is null without one; a ratio 0/0 is null.
 """
 
 from pydantic import BaseModel, ConfigDict
@@ -136,6 +137,11 @@ class GapReport(_Part):
     mutual_information_bound: float | None
     cross_check: CrossCheck | None = None
     timings: dict[str, float]
+
+    @property
+    def unit(self) -> str:
+        """What losses and gaps are measured in."""
+        return "similarity" if self.loss_kind == "triplet" else "nats"
 
 
 class GapReports(_Part):

@@ -128,7 +128,7 @@ def _assemble(
     suspects = pairs_of(rows, cols, pair.rows)
     other_rows, other_cols = _partners(rows, cols, suspects, pair.rows)
     other_values = canonical_values(pair, other_rows, other_cols)
-    lookup = _SuspectLookup(suspects, pair.rows)
+    lookup = SuspectLookup(suspects, pair.rows)
     views = (pair.x, pair.y, rows, other_rows), (pair.y, pair.x, cols, other_cols)
     sides = []
     for side, (queries, keys, own, partner) in enumerate(views):
@@ -177,7 +177,7 @@ def _sums_in_full(
     queries: NDArray[np.float32],
     keys: NDArray[np.float32],
     rows: NDArray[np.int64],
-    lookup: "_SuspectLookup",
+    lookup: "SuspectLookup",
     inverse_temperatures: Sequence[float],
 ) -> NDArray[np.float64]:
     """(T, n) log-sum-exp of these rows over the keys that are not suspected, from their products alone."""
@@ -207,12 +207,12 @@ def self_sums(
     count = len(side)
     loaded = backend.load(side)
     limits = likely_thresholds(side, side, hardest, backend, seed)[:, None]
-    lookup = _SuspectLookup(suspects, count)
+    lookup = SuspectLookup(suspects, count)
 
     def work(tile: Tile) -> tuple[list[NDArray[np.float64]], Entries, Entries]:
         product = backend.product(loaded, loaded, tile.rows, tile.cols)
         hard = _others(backend.above(product, limits[tile.rows]), tile)
-        masked = _remove_own(backend, product, tile, lookup)
+        masked = remove_own(backend, product, tile, lookup)
         sums = [backend.log_sums(product, 1.0 / temperature, columns=False)[0] for temperature in temperatures]
         return sums, hard, masked
 
@@ -230,7 +230,7 @@ def self_sums(
     return SideSums(plain, unmasked, collector.finish())
 
 
-class _SuspectLookup:
+class SuspectLookup:
     """Suspected pairs as a CSR, to find those of a tile."""
 
     def __init__(self, suspects: SuspectPairs, count: int) -> None:
@@ -254,7 +254,7 @@ class _SuspectLookup:
         return rows[inside] - tile.rows.start, cols[inside] - tile.cols.start
 
 
-def _remove_own(backend: Backend, product: Array, tile: Tile, lookup: _SuspectLookup) -> Entries:
+def remove_own(backend: Backend, product: Array, tile: Tile, lookup: SuspectLookup) -> Entries:
     """Take the diagonal and the suspected entries out of the tile; returns the latter with their row in the matrix."""
     rows, cols = lookup.of(tile)
     values = backend.take(product, rows, cols)

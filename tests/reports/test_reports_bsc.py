@@ -1,0 +1,127 @@
+"""The batch-softmax loss with several positives and labelled negatives, against loops in float64."""
+
+import math
+
+import numpy as np
+import pytest
+from unit_data import exact_matrix, make_pair
+
+from gcbs_cli.embeddings.scaling import scale_side
+from gcbs_cli.errors import BadInput
+from gcbs_cli.reports.bsc import RowLabels, bsc_terms
+from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.losses import Loss, LossKind
+from gcbs_cli.settings import GraphSettings
+
+ROWS, SIZE, TAU = 70, 8, 0.1
+
+
+def row_loss(similarity, i, keys, ids, asks):
+    """The loss of one query: the mean over its positives among the keys, outside the logarithm."""
+    total = math.log(math.fsum(math.exp(similarity[i, j] / TAU) for j in keys))
+    positives = [j for j in keys if ids[j] == ids[i] and asks[j]]
+    return math.fsum(total - similarity[i, p] / TAU for p in positives) / len(positives)
+
+
+def brute(similarity, perm, ids, asks):
+    """L_global and L_train, both directions."""
+    whole, train = [], []
+    batch = np.empty(ROWS, int)
+    batch[perm] = np.arange(ROWS) // SIZE
+    for side in (similarity, similarity.T):
+        for i in np.flatnonzero(asks):
+            whole.append(row_loss(side, i, range(ROWS), ids, asks))
+            train.append(row_loss(side, i, np.flatnonzero(batch == batch[i]), ids, asks))
+    return np.mean(whole), np.mean(train)
+
+
+def report_of(pair, perm, labels, kind=LossKind.BSC):
+    settings = ReportSettings(
+        batch_sizes=[SIZE],
+        temperatures=[TAU],
+        losses=[Loss(kind)],
+        graph=GraphSettings(quantile=0.95),
+        trials=2,
+        labels=labels,
+    )
+    return make_reports(pair, perm, settings)[0]
+
+
+LABELS = {
+    "ids": (True, False),
+    "labels": (False, True),
+    "both": (True, True),
+}
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates"])
+@pytest.mark.parametrize(("with_ids", "with_labels"), LABELS.values(), ids=LABELS)
+def test_losses_are_those_of_loops(kind, with_ids, with_labels, chosen_backend):
+    pair, similarity = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
+    rng = np.random.default_rng(8)
+    ids = rng.integers(25, size=ROWS) if with_ids else np.arange(ROWS)
+    asks = rng.random(ROWS) < 0.7 if with_labels else np.ones(ROWS, bool)
+    perm = rng.permutation(ROWS)
+    found = report_of(pair, perm, RowLabels(ids, asks if with_labels else None))
+    whole, train = brute(similarity, perm, ids, asks)
+    assert found.loss_kind == "bsc"
+    assert found.loss.global_ == pytest.approx(whole, abs=1e-5)
+    assert found.loss.plan == pytest.approx(train, abs=1e-5)
+    assert found.gap.plan == pytest.approx(whole - train, abs=1e-5)
+    assert found.bounds.translation is None
+    assert (found.gap.closed_share is None) == with_ids
+    assert report_of(pair, None, RowLabels(ids, asks)).loss.global_ == pytest.approx(whole, abs=1e-5)
+
+
+def test_random_batches_are_measured_in_the_same_way(chosen_backend):
+    pair, similarity = make_pair("related", ROWS), exact_matrix("related", ROWS)
+    ids, asks = np.arange(ROWS) // 3, np.arange(ROWS) % 5 != 0
+    found = report_of(pair, None, RowLabels(ids, asks))
+    orders = [np.random.default_rng([0, 0x7121A1, trial]).permutation(ROWS) for trial in range(2)]
+    expected = np.mean([brute(similarity, order, ids, asks)[1] for order in orders])
+    assert found.loss.random_mean == pytest.approx(expected, abs=1e-5)
+
+
+def test_without_ids_and_labels_it_is_the_symmetric_loss():
+    pair = make_pair("related", ROWS)  # no two rows are equal
+    perm = np.random.default_rng(0).permutation(ROWS)
+    ours, theirs = (report_of(pair, perm, RowLabels(), kind) for kind in (LossKind.BSC, LossKind.SYMMETRIC))
+    for part in ("loss", "gap", "positive_probability"):
+        for (name, value), other in zip(getattr(ours, part), dict(getattr(theirs, part)).values(), strict=True):
+            if isinstance(value, float):
+                assert value == pytest.approx(other, abs=1e-9), name
+    assert ours.gap.masked.plan == pytest.approx(theirs.gap.masked.plan, abs=1e-9)
+
+
+def test_equal_rows_of_x_are_positives_by_default():
+    pair = make_pair("duplicates", ROWS)
+    ids = np.unique(pair.x, axis=0, return_inverse=True)[1].reshape(-1)
+    perm = np.random.default_rng(0).permutation(ROWS)
+    ours, theirs = report_of(pair, perm, RowLabels()), report_of(pair, perm, RowLabels(ids))
+    assert ours.loss == theirs.loss
+
+
+def test_no_positive_at_all_is_refused():
+    with pytest.raises(BadInput, match="every row has label 0"):
+        bsc_terms(make_pair("related", ROWS), RowLabels(None, np.zeros(ROWS, bool)))
+
+
+@pytest.mark.parametrize("kind", ["coordinate", "minmax"])
+def test_scaled_sides_are_those_of_float64(kind):
+    side = make_pair("hubs", 90).x
+    wide = side.astype(np.float64)
+    if kind == "coordinate":
+        wide = wide / np.linalg.norm(wide, axis=0)
+    else:
+        wide = (wide - wide.min(0)) / (wide.max(0) - wide.min(0))
+    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
+    assert np.abs(scale_side(side, kind, "X") - wide).max() < 1e-6
+    assert scale_side(side, "row", "X") is side
+
+
+def test_scaling_says_what_it_cannot_do():
+    side = make_pair("one-dimension", 20).x
+    with pytest.raises(BadInput, match=r"--normalization minmax: row \d+ of X becomes zeros"):
+        scale_side(side, "minmax", "X")
+    with pytest.raises(BadInput, match="--normalization best"):
+        scale_side(side, "best", "X")

@@ -1,0 +1,88 @@
+"""The hardest-triplet loss against loops in float64."""
+
+import numpy as np
+import pytest
+import reference
+from unit_data import exact_matrix, make_pair
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.losses import Loss, LossKind
+from gcbs_cli.settings import GraphSettings
+
+ROWS = 67
+
+
+def brute(similarity, perm, size, margin, hidden=()):
+    """L_global and L_train; `hidden`: pairs left out, either way round."""
+    batch = np.empty(ROWS, int)
+    batch[perm] = np.arange(ROWS) // size
+    losses = []
+    for side in (similarity, similarity.T):
+        for i in range(ROWS):
+            others = [j for j in range(ROWS) if j != i and (min(i, j), max(i, j)) not in hidden]
+            for keys in (others, [j for j in others if batch[j] == batch[i]]):
+                hardest = max((side[i, j] for j in keys), default=-np.inf)
+                losses.append(max(0.0, margin + hardest - side[i, i]))
+    return np.mean(losses[::2]), np.mean(losses[1::2])
+
+
+def report_of(pair, perm, size, margin, **settings):
+    return make_reports(
+        pair,
+        perm,
+        ReportSettings(
+            batch_sizes=[size],
+            losses=[Loss(LossKind.TRIPLET, margin=margin)],
+            graph=GraphSettings(quantile=0.95),
+            trials=2,
+            **settings,
+        ),
+    )[0]
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates", "hubs", "at-threshold"])
+@pytest.mark.parametrize(("size", "margin"), [(8, 0.2), (11, 0.0), (67, 1.0)])
+def test_losses_are_those_of_loops(kind, size, margin, chosen_backend):
+    pair, similarity = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
+    perm = np.random.default_rng(1).permutation(ROWS)
+    found = report_of(pair, perm, size, margin)
+    whole, train = brute(similarity, perm, size, margin)
+    assert found.loss_kind == "triplet"
+    assert found.loss.global_ == pytest.approx(whole, abs=1e-6)
+    assert found.loss.plan == pytest.approx(train, abs=1e-6)
+    assert found.gap.plan == pytest.approx(whole - train, abs=1e-6)
+    assert found.gap.oracle == 0.0
+    assert (found.bounds.translation, found.bounds.logsumexp, found.mutual_information_bound) == (None, None, None)
+    hidden = reference.suspected_pairs(similarity, found.graph.threshold, 0.95)
+    whole, train = brute(similarity, perm, size, margin, hidden)
+    assert found.gap.masked.plan == pytest.approx(whole - train, abs=1e-6)
+    assert found.false_negatives.suspected_pairs is not None
+
+
+def test_random_batches_and_no_plan(chosen_backend):
+    pair, similarity = make_pair("related", ROWS), exact_matrix("related", ROWS)
+    found = report_of(pair, None, 8, 0.2)
+    orders = [np.random.default_rng([0, 0x7121A1, trial]).permutation(ROWS) for trial in range(2)]
+    trials = [brute(similarity, order, 8, 0.2) for order in orders]
+    assert found.loss.random_mean == pytest.approx(np.mean([train for _, train in trials]), abs=1e-6)
+    assert found.loss.global_ == pytest.approx(trials[0][0], abs=1e-6)
+    assert found.loss.plan is None
+
+
+def test_a_last_batch_of_one_has_no_negatives_and_can_be_dropped():
+    pair, similarity = make_pair("related", ROWS), exact_matrix("related", ROWS)
+    perm = np.random.default_rng(3).permutation(ROWS)
+    train = brute(similarity, perm, 11, 0.2)[1]
+    assert report_of(pair, perm, 11, 0.2).loss.plan == pytest.approx(train, abs=1e-6)
+    dropped = report_of(pair, perm, 11, 0.2, drop_last=True)
+    assert dropped.loss.plan == pytest.approx(train * ROWS / (ROWS - 1), abs=1e-6)
+
+
+def test_bad_settings_are_refused():
+    with pytest.raises(BadInput, match="--loss-margin -1"):
+        Loss(LossKind.TRIPLET, margin=-1)
+    with pytest.raises(BadInput, match="--queue"):
+        Loss(LossKind.TRIPLET, 2)
+    with pytest.raises(BadInput, match="--verify"):
+        report_of(make_pair("related", ROWS), np.arange(ROWS), 8, 0.2, verify=True)
