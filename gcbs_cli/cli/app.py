@@ -14,6 +14,7 @@ from gcbs_cli.cli.check import check
 from gcbs_cli.cli.config import config
 from gcbs_cli.cli.configured import ConfiguredGroup, take_defaults
 from gcbs_cli.cli.doctor import doctor
+from gcbs_cli.cli.embed import embed
 from gcbs_cli.cli.history import history
 from gcbs_cli.cli.mine import mine
 from gcbs_cli.cli.plan import plan
@@ -33,6 +34,7 @@ app.command()(plan)
 app.command()(report)
 app.command()(check)
 app.command()(history)
+app.command()(embed)
 app.command()(doctor)
 app.command()(config)
 app.command()(apply)

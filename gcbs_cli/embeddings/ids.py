@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
-from gcbs_cli.embeddings.files import shown, stamp_file
+from gcbs_cli.embeddings.files import shown
 from gcbs_cli.embeddings.parquet import TABLE_SUFFIXES, open_table
 from gcbs_cli.embeddings.source import EmbeddingSource
 from gcbs_cli.errors import BadInput
@@ -26,10 +26,10 @@ def read_ids(source: EmbeddingSource, rows: Iterable[int], column: str | None = 
     wanted = sorted(set(rows))
     names: dict[int, str] = {}
     start = 0
-    for path in source.paths if source.column is not None else ():
-        if not path.lower().endswith(TABLE_SUFFIXES):
+    for stamp in source.stamps if source.column is not None else ():
+        if not stamp.path.lower().endswith(TABLE_SUFFIXES):
             break
-        with open_table(stamp_file(path)) as file:
+        with open_table(stamp) as file:
             if (column or USUAL_COLUMN) not in file.schema_arrow.names:
                 break
             for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[column or USUAL_COLUMN]):

@@ -6,17 +6,19 @@ from typing import Final
 
 from gcbs_cli.embeddings.columns import ColumnChoice
 from gcbs_cli.embeddings.files import shown, stamp_file
+from gcbs_cli.embeddings.folders import list_folder
 from gcbs_cli.embeddings.npy import open_npy
-from gcbs_cli.embeddings.parquet import open_parquet
+from gcbs_cli.embeddings.parquet import TABLE_SUFFIXES, open_parquet
+from gcbs_cli.embeddings.remote import is_remote, open_remote
 from gcbs_cli.embeddings.safetensors import open_safetensors
-from gcbs_cli.embeddings.shards import list_directory, list_pattern, open_shards
+from gcbs_cli.embeddings.shards import list_pattern, open_shards
 from gcbs_cli.embeddings.source import EmbeddingSource, check_pair
 from gcbs_cli.errors import BadInput
 
-SUFFIXES: Final = (".npy", ".parquet", ".safetensors")
+SUFFIXES: Final = (".npy", ".parquet", ".safetensors", ".arrow", ".feather")
 """The formats that are read."""
 
-_EXPECTED: Final = "expected .npy, .parquet or .safetensors"
+_EXPECTED: Final = "expected .npy, .parquet, .safetensors, .arrow or .feather"
 
 
 def open_pair(
@@ -40,9 +42,11 @@ def open_pair(
 
 
 def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> EmbeddingSource:
-    """Open one side from a file, or from all files of a directory or glob pattern."""
+    """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address."""
+    if is_remote(path):
+        return open_remote(path, lambda copy: open_side(copy, choice, dtype))
     if os.path.isdir(path):
-        files = list_directory(path)
+        files = list_folder(path)
     elif glob.has_magic(path) and not os.path.lexists(path):
         files = list_pattern(path)
     else:
@@ -54,7 +58,7 @@ def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> Embe
 def open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
     """Open one side from one file, in the format that its suffix names."""
     suffix = _suffix(path)
-    if suffix == ".parquet":
+    if suffix in TABLE_SUFFIXES:
         return open_parquet(path, choice)
     if suffix == ".safetensors":
         return open_safetensors(path, choice)

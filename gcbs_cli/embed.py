@@ -1,0 +1,118 @@
+"""Embed the texts of pairs with a sentence-transformers model from a local path: the first plan needs no code."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.embeddings.files import one_line, shown
+from gcbs_cli.errors import BadInput, GcbsError
+
+TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
+_NAMED_COLUMNS: Final = 10
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """Both texts of every pair, and the `id` column (pyarrow) where the file has one."""
+
+    x: list[str]
+    y: list[str]
+    ids: Any | None
+
+
+def read_texts(path: str, x_text: str, y_text: str) -> TextPairs:
+    """Read two text columns of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty or missing texts."""
+    table = _read_table(path)
+    sides = [_texts(path, table, name, option) for name, option in ((x_text, "--x-text"), (y_text, "--y-text"))]
+    if len(sides[0]) < 2:
+        raise BadInput(f"{shown(path)}: found {len(sides[0])} rows, expected at least 2")
+    return TextPairs(sides[0], sides[1], table.column("id") if "id" in table.column_names else None)
+
+
+def _read_table(path: str) -> Any:
+    import pyarrow as pa
+
+    suffix = Path(path).suffix.lower()
+    if suffix not in TEXT_SUFFIXES:
+        raise BadInput(f"{shown(path)}: expected {', '.join(TEXT_SUFFIXES)}; convert it")
+    try:
+        if suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            with pa.OSFile(path, "rb") as stream:
+                return pq.read_table(stream)
+        if suffix == ".csv":
+            import pyarrow.csv
+
+            return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
+        import pyarrow.json
+
+        return pyarrow.json.read_json(path)
+    except FileNotFoundError:
+        raise BadInput(f"{shown(path)}: found no such file, expected pairs of texts; check the path") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise BadInput(
+            f"{shown(path)}: found that it cannot be read ({one_line(error)}), expected pairs of texts"
+        ) from None
+
+
+def _texts(path: str, table: Any, name: str, option: str) -> list[str]:
+    if name not in table.column_names:
+        found = ", ".join(shown(column) for column in table.column_names[:_NAMED_COLUMNS])
+        raise BadInput(
+            f"{shown(path)}: found the columns {found}, expected {shown(name)}; name the right one with {option}"
+        )
+    values: list[Any] = table.column(name).to_pylist()
+    wrong = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
+    if wrong:
+        raise BadInput(
+            f"{shown(path)}:{shown(name)}: found {len(wrong)} rows without a text (the first is row {wrong[0]}), "
+            "expected a text in each; drop these pairs"
+        )
+    return values
+
+
+def load_model(path: str, device: str) -> Any:
+    """A SentenceTransformer from a folder; nothing is downloaded. Raises BadInput."""
+    if not os.path.isdir(path):
+        raise BadInput(f"--model {shown(path)}: found no such folder, expected a saved sentence-transformers model")
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise BadInput("gcbs embed needs sentence-transformers; pip install 'gcbs[st]'") from None
+    try:
+        return SentenceTransformer(path, device=None if device == "auto" else device, local_files_only=True)
+    except Exception as error:  # the library raises what its parts raise
+        raise BadInput(f"--model {shown(path)}: found that it cannot be loaded ({one_line(error)})") from None
+
+
+def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> NDArray[np.float32]:
+    """(N, d) float32 unit rows. Raises GcbsError when the model fails."""
+    try:
+        found = model.encode(
+            [prompt + text for text in texts],
+            batch_size=batch_size,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=progress,
+        )
+    except RuntimeError as error:
+        raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --batch-size") from None
+    return np.ascontiguousarray(found, dtype=np.float32)
+
+
+def as_table(x: NDArray[np.float32], y: NDArray[np.float32], ids: Any | None) -> Any:
+    """A pyarrow table with the columns id (where there is one), x and y."""
+    import pyarrow as pa
+
+    columns = {"id": ids} if ids is not None else {}
+    columns |= {
+        name: pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
+        for name, side in (("x", x), ("y", y))
+    }
+    return pa.table(columns)

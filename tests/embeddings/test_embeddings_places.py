@@ -1,0 +1,181 @@
+"""Embeddings in Arrow files, saved datasets, partitioned folders and at remote addresses: always the same rows."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gcbs_cli.embeddings import open_pair, read_unit_rows
+from gcbs_cli.embeddings.ids import read_ids
+from gcbs_cli.errors import BadInput
+
+SAMPLE = Path(__file__).parents[2] / "sample_data"
+ROWS = 230
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return pq.read_table(SAMPLE / "pairs.parquet").slice(0, ROWS)
+
+
+@pytest.fixture
+def wanted(tmp_path: Path, table: pa.Table) -> list[str]:
+    pq.write_table(table, tmp_path / "wanted.parquet")
+    return fingerprints(str(tmp_path / "wanted.parquet"))
+
+
+def fingerprints(x: str, y: str | None = None) -> list[str]:
+    return [read_unit_rows(source).fingerprint for source in open_pair(x, y)]
+
+
+@pytest.fixture(params=["file", "stream", "compressed"])
+def arrow(request: pytest.FixtureRequest, tmp_path: Path, table: pa.Table) -> Path:
+    path = tmp_path / "pairs.arrow"
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if request.param == "compressed" else None)
+    new = pa.ipc.new_stream if request.param == "stream" else pa.ipc.new_file
+    with new(str(path), table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=37)
+    return path
+
+
+def test_arrow_files_and_streams(arrow: Path, wanted: list[str]) -> None:
+    assert fingerprints(str(arrow)) == wanted
+
+
+def test_names_of_rows_in_arrow_and_shards(arrow: Path, table: pa.Table, tmp_path: Path) -> None:
+    ids = table["id"].to_pylist()
+    x, _ = open_pair(str(arrow), None)
+    assert read_ids(x, [0, 36, 37, ROWS - 1, 5]) == {row: ids[row] for row in (0, 5, 36, 37, ROWS - 1)}
+    (tmp_path / "shards").mkdir()
+    for number, start in enumerate((0, 100, 200)):
+        pq.write_table(table.slice(start, 100), tmp_path / "shards" / f"part-{number}.parquet")
+    x, _ = open_pair(str(tmp_path / "shards"), None)
+    assert read_ids(x, [99, 100, 229]) == {row: ids[row] for row in (99, 100, 229)}
+    assert read_ids(x, [1], column="id") == {1: ids[1]}
+    with pytest.raises(BadInput, match="--id-column"):
+        read_ids(x, [1], column="name")
+
+
+def test_files_without_names_have_none() -> None:
+    x, _ = open_pair(str(SAMPLE / "x.npy"), str(SAMPLE / "y.npy"))
+    assert read_ids(x, [1]) == {}
+
+
+def test_a_cut_arrow_file_is_said_to_be_damaged(arrow: Path) -> None:
+    arrow.write_bytes(arrow.read_bytes()[: arrow.stat().st_size // 2])
+    with pytest.raises(BadInput, match=r"pairs\.arrow: found .*"):
+        fingerprints(str(arrow))
+
+
+def _save_dataset(folder: Path, table: pa.Table) -> None:
+    """As `datasets.Dataset.save_to_disk` writes: streams, named by the state in an order that is not the alphabet's."""
+    folder.mkdir()
+    names = ["data-b.arrow", "data-a.arrow"]
+    for name, part in zip(names, (table.slice(0, 150), table.slice(150)), strict=True):
+        with pa.ipc.new_stream(str(folder / name), table.schema) as writer:
+            writer.write_table(part)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    (folder / "dataset_info.json").write_text("{}")
+
+
+def test_a_saved_dataset(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+    _save_dataset(tmp_path / "saved", table)
+    assert fingerprints(str(tmp_path / "saved")) == wanted
+
+
+def test_a_dataset_saved_by_datasets_itself(tmp_path: Path, table: pa.Table) -> None:
+    datasets = pytest.importorskip("datasets")
+    columns = {name: table[name].to_pylist() for name in ("id", "x", "y")}
+    features = datasets.Features(
+        {"id": datasets.Value("string"), **{s: datasets.Sequence(datasets.Value("float32")) for s in "xy"}}
+    )
+    datasets.Dataset.from_dict(columns, features=features).save_to_disk(str(tmp_path / "saved"))
+    x, _ = (read_unit_rows(source).values for source in open_pair(str(tmp_path / "saved"), None))
+    expected = np.load(SAMPLE / "x.npy")[:ROWS].astype(np.float32)
+    assert np.abs(x - expected / np.linalg.norm(expected, axis=1, keepdims=True)).max() < 1e-6
+
+
+def test_a_dataset_of_splits_names_one(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+    (tmp_path / "all").mkdir()
+    _save_dataset(tmp_path / "all" / "train", table)
+    (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(BadInput, match="give .*all/train"):
+        open_pair(str(tmp_path / "all"), None)
+    assert fingerprints(str(tmp_path / "all" / "train")) == wanted
+
+
+def test_a_partitioned_folder_in_natural_order(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+    for number, (start, count) in {2: (0, 100), 10: (100, 130)}.items():
+        part = tmp_path / "set" / f"day={number}"
+        part.mkdir(parents=True)
+        pq.write_table(table.slice(start, count), part / "part-0.parquet")
+        (part / "_SUCCESS").touch()
+        (part / ".part-0.parquet.crc").touch()
+    assert fingerprints(str(tmp_path / "set")) == wanted
+    (tmp_path / "set" / "day=2" / "readme.md").touch()
+    with pytest.raises(BadInput, match=r"day=2/readme\.md"):
+        open_pair(str(tmp_path / "set"), None)
+
+
+@pytest.fixture
+def memory(table: pa.Table, tmp_path: Path) -> Iterator[str]:
+    """An address whose folder holds the pairs in several forms."""
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    pq.write_table(table, tmp_path / "pairs.parquet")
+    files.put(str(tmp_path / "pairs.parquet"), "/bucket/pairs.parquet")
+    for number, start in ((2, 0), (10, 100)):
+        part = table.slice(start, 100 if start == 0 else ROWS)
+        for side in "xy":
+            values = np.array(part[side].to_pylist(), np.float16)
+            np.save(tmp_path / "part.npy", values)
+            files.put(str(tmp_path / "part.npy"), f"/bucket/{side}/part-{number}.npy")
+    yield "memory://bucket"
+    files.rm("/bucket", recursive=True)
+
+
+def test_remote_file_folder_and_pattern(memory: str, wanted: list[str]) -> None:
+    assert fingerprints(f"{memory}/pairs.parquet") == wanted
+    assert fingerprints(f"{memory}/x", f"{memory}/y") == wanted
+    assert fingerprints(f"{memory}/x/part-*.npy", f"{memory}/y/part-*.npy") == wanted
+
+
+def test_remote_names_are_addresses(memory: str) -> None:
+    x, _ = open_pair(f"{memory}/pairs.parquet", None)
+    assert x.name == f"{memory}/pairs.parquet:x"
+    assert x.paths == (f"{memory}/pairs.parquet",)
+    assert len(read_ids(x, [0, 3])) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("memory://bucket/none.npy", "found no such file"),
+        ("memory://bucket/x/none-*.npy", "found no file that matches"),
+        ("noproto://bucket/x.npy", "cannot be fetched"),
+    ],
+)
+def test_what_is_not_there(memory: str, url: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as caught:
+        open_pair(url, url)
+    assert "gcbs-" not in str(caught.value)
+
+
+def test_damage_is_told_by_the_address(memory: str) -> None:
+    import fsspec
+
+    fsspec.filesystem("memory").pipe_file("/bucket/bad.npy", b"\x93NUMPY nothing")
+    with pytest.raises(BadInput, match=r"memory://bucket/bad\.npy: found no valid") as caught:
+        open_pair(f"{memory}/bad.npy", f"{memory}/bad.npy")
+    assert "/tmp" not in str(caught.value)
+
+
+def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(BadInput, match=r"gcbs\[remote\]"):
+        open_pair("memory://elsewhere/x.npy", "memory://elsewhere/y.npy")
