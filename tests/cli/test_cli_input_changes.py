@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.conftest import Gcbs
 
 from gcbs_cli.cli import planning, reporting
+from tests.cli.conftest import Gcbs
 
 
 def _grow() -> None:

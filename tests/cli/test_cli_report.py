@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cli.conftest import Gcbs
 
 from gcbs_cli import plan, report
+from tests.cli.conftest import Gcbs
 
 
 def _brute_loss(order: np.ndarray, k: int, tau: float) -> tuple[float, float]:
