@@ -10,14 +10,18 @@ from numpy.typing import NDArray
 
 from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.errors import BadInput
-from gcbs_cli.graph.measures import OrderMeasures, measure_order
+from gcbs_cli.finishing import finish
+from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.hard_pairs import HardPairs, find_hard_pairs, lists_wanted, with_every_row
 from gcbs_cli.memory import SHARE_TO_USE, available_memory, show_size
-from gcbs_cli.planners import PlannerInput, planner_named
+from gcbs_cli.planners import Planner, PlannerInput, planner_named
+from gcbs_cli.planners.keeping_apart import check_possible, labels_of
 from gcbs_cli.planners.random_order import plan_random
+from gcbs_cli.planners.refinement import Refinement
 from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.settings import GraphSettings, PlanSettings
+from gcbs_cli.similarity.affinity import draw_affinity_sample
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod, draw_sample, estimate_quantile
@@ -66,7 +70,9 @@ class GraphFigures:
 
 @dataclass(frozen=True)
 class PlanResult:
-    """A permutation (N,) int64 and how it came about. `seconds`: time by step."""
+    """A permutation (N,) int64 and how it came about. `seconds`: time by step; `refinement`: what swaps did, where they
+    were asked for; `suspected_inside`: suspected pairs left inside batches, where they were looked for.
+    """
 
     perm: NDArray[np.int64]
     settings: PlanSettings
@@ -74,6 +80,8 @@ class PlanResult:
     threshold: Threshold | None
     figures: GraphFigures | None
     seconds: dict[str, float] = field(default_factory=dict)
+    refinement: Refinement | None = None
+    suspected_inside: int | None = None
 
 
 def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Backend, watcher: Watcher) -> Threshold:
@@ -82,6 +90,9 @@ def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Bac
     if quantile is None:
         assert graph.threshold is not None
         return Threshold(graph.threshold, None)
+    if graph.pairs == "all":
+        estimate = draw_affinity_sample(pair, quantile, seed).estimate(quantile, QuantileMethod.SAMPLE)
+        return Threshold(estimate.threshold, estimate)
     method = QuantileMethod(graph.method)
     estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
     return Threshold(estimate.threshold, estimate)
@@ -107,7 +118,8 @@ def forecast(pair: UnitPair, threshold: Threshold, settings: PlanSettings, backe
     quantile = settings.graph.requested_quantile(pair.rows)
     share = 1.0 - quantile if quantile is not None else None
     if share is None:
-        share = draw_sample(pair, 0.999, settings.seed).share_above(threshold.value)
+        draw = draw_affinity_sample if settings.graph.pairs == "all" else draw_sample
+        share = draw(pair, 0.999, settings.seed).share_above(threshold.value)
     from_threshold = settings.graph.uses_threshold or settings.false_negatives.needs_threshold
     entries = round(share * pair.rows**2) if from_threshold else 0
     entries += LISTED_PER_PLACE * lists_wanted(settings) * pair.rows
@@ -175,8 +187,13 @@ def make_plan(
     planner = planner_named(settings.method)
     clock = Stopwatch(watcher)
     backend = choose_backend(settings.device)
+    labels = _check_labels(pair, settings, groups)
+    note = _suspects_note(planner, settings)
+    if note is not None:
+        watcher.note(note)
     threshold, hard, weighted = None, None, None
     if planner.needs_graph or settings.refine:
+        planner.check()
         with clock.step("quantile"):
             threshold = _threshold(pair, settings, backend, watcher, checkpoints)
             expected = forecast(pair, threshold, settings, backend)
@@ -206,17 +223,57 @@ def make_plan(
         pair=pair,
         weighted=weighted,
         suspects=hard.suspects if hard else None,
-        labels=None if groups is None else groups[None, :],
+        labels=labels,
         options={**settings.method_options, **(method_inputs or {})},
         backend=backend,
     )
     with clock.step("order"):
-        perm = planner.plan(given)
+        # Groups of one row are mixed at random in any case.
+        perm = planner.plan(given) if given.batch_size > 1 else plan_random(given.rows, given.seed)
+    perm, refinement = finish(perm, given, pair, settings, clock)
     figures = None
     if hard is not None:
         with clock.step("measures"):
             figures = _figures(hard, perm, settings)
-    return PlanResult(perm, settings, backend.name, threshold, figures, clock.seconds)
+    return PlanResult(
+        perm,
+        settings,
+        backend.name,
+        threshold,
+        figures,
+        clock.seconds,
+        refinement,
+        _suspected_inside(hard, perm, settings.batch_size),
+    )
+
+
+def _suspected_inside(hard: HardPairs | None, perm: NDArray[np.int64], batch_size: int) -> int | None:
+    if hard is None or hard.suspects is None:
+        return None
+    return len(hard.suspects.in_batches(positions(perm) // batch_size))
+
+
+def _check_labels(pair: UnitPair, settings: PlanSettings, groups: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Which rows must be apart; raises BadInput where that cannot be."""
+    if groups is not None and groups.shape != (pair.rows,):
+        raise BadInput(f"groups: expected one id for each of the {pair.rows:,} rows, got shape {groups.shape}")
+    labels = labels_of(pair, groups, no_duplicates=settings.no_duplicates)
+    check_possible(labels, pair.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
+    return labels
+
+
+def _suspects_note(planner: Planner, settings: PlanSettings) -> str | None:
+    """What a method does not do about suspected pairs."""
+    if not settings.false_negatives.active or settings.refine or planner.penalises_suspects:
+        return None
+    if not planner.needs_graph:
+        return (
+            f"--fn-margin, --fn-absolute, --fn-top: {settings.method} uses no graph; add --refine to keep pairs apart"
+        )
+    return (
+        f"{settings.method} leaves the edges of suspected pairs out and cannot keep the pairs themselves apart; "
+        "add --refine for that"
+    )
 
 
 def tile_rows(settings: PlanSettings, backend: Backend) -> int | None:

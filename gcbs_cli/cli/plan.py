@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gcbs_cli.cli import bsc_options, options
+from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
 
@@ -33,12 +33,12 @@ def plan(
         str,
         typer.Option(
             "--method",
-            help="rcm: reverse Cuthill–McKee; cm: the same unreversed; knn-groups, words, clusters, neighbours: "
-            "the shufflings of batch-softmax contrast (BSC); random.",
+            help="rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, "
+            "clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",
         ),
     ] = "rcm",
     temperature: Annotated[
-        float, typer.Option("--temperature", "-t", help="Temperature of the loss, kept for the report.")
+        float, typer.Option("--temperature", "-t", help="Temperature of the loss.")
     ] = DEFAULT_TEMPERATURE,
     drop_last: Annotated[
         bool, typer.Option("--drop-last", help="The trainer drops the short last batch; changes only what is reported.")
@@ -55,6 +55,18 @@ def plan(
             rich_help_panel=RANKS_PANEL,
         ),
     ] = False,
+    refine: plan_options.Refine = False,
+    time_limit: plan_options.TimeLimit = None,
+    fn_margin: plan_options.FnMargin = None,
+    fn_absolute: plan_options.FnAbsolute = None,
+    fn_top: plan_options.FnTop = 0,
+    fn_weight: plan_options.FnWeight = 1.0,
+    groups: plan_options.Groups = None,
+    groups_column: plan_options.GroupsColumn = None,
+    no_duplicates: plan_options.NoDuplicates = False,
+    group_size: plan_options.GroupSize = None,
+    shuffle_batches: plan_options.ShuffleBatches = False,
+    curriculum: plan_options.Curriculum = None,
     bsc_group_size: bsc_options.BscGroupSize = None,
     bsc_neighbours: bsc_options.BscNeighbours = None,
     bsc_by: bsc_options.BscBy = None,
@@ -68,7 +80,9 @@ def plan(
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
     graph: options.Graph = options.GraphChoice.QUANTILE,
+    pairs: options.Pairs = options.PairsChoice.XY,
     top: options.Top = DEFAULT_TOP,
+    rank_window: plan_options.RankWindow = None,
     quantile: options.Quantile = None,
     per_row: options.PerRow = None,
     threshold: options.Threshold = None,
@@ -121,6 +135,8 @@ def plan(
 
       gcbs plan x.npy y.npy -o perm.npy --batch-size 64
 
+      gcbs plan x.npy y.npy --graph top-m --refine --fn-margin 0.95
+
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
     from gcbs_cli.cli.inputs import InputOptions
@@ -129,8 +145,9 @@ def plan(
     from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.memory import parse_size
     from gcbs_cli.planners.bsc_settings import bsc_options as bsc_options_of
-    from gcbs_cli.settings import GraphSettings, PlanSettings
+    from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
 
+    window = plan_options.parse_rank_window(rank_window)
     bsc = {
         "group_size": bsc_group_size,
         "neighbours": bsc_neighbours,
@@ -141,7 +158,7 @@ def plan(
     }
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top, window, pairs.value),
         method=method,
         temperature=temperature,
         seed=seed,
@@ -152,6 +169,11 @@ def plan(
         max_edges=max_edges,
         world_size=world_size,
         gather=gather,
+        refine=refine,
+        refine_seconds=time_limit,
+        false_negatives=FalseNegativeSettings(fn_margin, fn_absolute, fn_top, fn_weight),
+        no_duplicates=no_duplicates,
+        batch_order=BatchOrderSettings(group_size, shuffle_batches, curriculum.value if curriculum else None),
         method_options=bsc_options_of(method, bsc),
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
@@ -165,5 +187,6 @@ def plan(
         work_dir=Path(work_dir) if work_dir else None,
         began=time.perf_counter(),
         text=TextOptions(text, text_column),
+        groups=(groups, groups_column),
     )
     command.estimate() if dry_run else command.run()

@@ -3,15 +3,17 @@
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from gcbs_cli import __version__
 from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.output import Mode, Output
+from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
@@ -24,7 +26,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.planners import planner_named
 from gcbs_cli.planning import GraphFigures, PlanResult, describe, find_threshold, forecast, make_plan
 from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import GraphSettings, PlanSettings
+from gcbs_cli.settings import BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import choose_backend
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
@@ -43,6 +45,7 @@ class PlanCommand:
     began: float
     work_dir: Path | None = None
     text: TextOptions = field(default_factory=TextOptions)
+    groups: tuple[str | None, str | None] = (None, None)
 
     def run(self) -> None:
         """Check, read, plan, save, show. Raises GcbsError before anything is written where something does not fit."""
@@ -56,12 +59,15 @@ class PlanCommand:
         self.text.check(self.settings.method)
         pair, reading = self._read(out)
         inputs = self.text.read(pair.x.rows)
+        groups = read_groups(*self.groups, pair.x.rows)
         with ExitStack() as stack:
             watcher = stack.enter_context(watcher_for(out))
             checkpoints = self._checkpoints(pair, watcher)
             if checkpoints is not None:
                 stack.enter_context(checkpoints)
-            result = make_plan(pair.unit, self.settings, watcher, method_inputs=inputs, checkpoints=checkpoints)
+            result = make_plan(
+                pair.unit, self.settings, watcher, groups=groups, method_inputs=inputs, checkpoints=checkpoints
+            )
             report = self._report(pair, result, watcher)
             pair.check_unchanged()
             entry = self._entry(pair, result, reading)
@@ -153,6 +159,7 @@ class PlanCommand:
                 "chunk_rows": settings.tile_rows,
                 **settings.method_options,
                 **self.text.as_record(),
+                **_quality(result, self.groups[0]),
             },
             device=result.device,
             timings={"read": reading, **result.seconds},
@@ -163,6 +170,23 @@ class PlanCommand:
             world_size=settings.world_size,
             gather=settings.gather,
         )
+
+
+def _quality(result: PlanResult, groups: str | None) -> dict[str, Any]:
+    """What was asked beyond the method, and what the refinement did; nothing where nothing was asked."""
+    settings, false, order = result.settings, result.settings.false_negatives, result.settings.batch_order
+    record: dict[str, Any] = {}
+    if result.refinement is not None:
+        record["refinement"] = result.refinement.as_record() | {"time_limit": settings.refine_seconds}
+    if false.active:
+        record["false_negatives"] = asdict(false) | {"suspected_inside": result.suspected_inside}
+    if groups is not None:
+        record["groups"] = groups
+    if settings.no_duplicates:
+        record["no_duplicates"] = True
+    if order != BatchOrderSettings():
+        record["batch_order"] = asdict(order)
+    return record
 
 
 def _input(side: UnitRows) -> InputRecord:

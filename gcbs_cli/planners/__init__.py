@@ -12,7 +12,9 @@ from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.weighted import WeightedGraph
 from gcbs_cli.planners import bsc
 from gcbs_cli.planners.cuthill_mckee import plan_cm, plan_rcm
+from gcbs_cli.planners.metis import check_metis, plan_metis
 from gcbs_cli.planners.random_order import plan_random
+from gcbs_cli.planners.swap_gains import swap_gains
 from gcbs_cli.settings import DEFAULT_TEMPERATURE
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
@@ -70,7 +72,7 @@ class Planner:
     """A planning method: its function, what it needs, and one line for people.
 
     `needs_weights`: a weighted graph as well; `penalises_suspects`: it keeps suspected pairs apart by itself, where
-    others only lose their edges.
+    others only lose their edges; `check`: raises BadInput where what the method needs is not installed.
     """
 
     plan: Callable[[PlannerInput], NDArray[np.int64]]
@@ -78,11 +80,22 @@ class Planner:
     summary: str
     needs_weights: bool = False
     penalises_suspects: bool = False
+    check: Callable[[], None] = lambda: None
+
+
+def _metis(given: PlannerInput) -> NDArray[np.int64]:
+    gains = swap_gains(
+        given.weighted_edges, None, given.unit_rows, given.temperature, given.batch_size, penalty=0.0, seed=given.seed
+    )
+    return plan_metis(given.weighted_edges.graph, gains.linear(), given.batch_size, given.seed)
 
 
 PLANNERS: dict[str, Planner] = {
     "rcm": Planner(lambda given: plan_rcm(given.edges), True, "reverse Cuthill–McKee (GCBS)"),
     "cm": Planner(lambda given: plan_cm(given.edges), True, "Cuthill–McKee, the same order from the other end"),
+    "metis": Planner(
+        _metis, True, "parts of the weighted graph (METIS, as B3 does)", needs_weights=True, check=check_metis
+    ),
     "random": Planner(
         lambda given: plan_random(given.rows, given.seed), False, "a seeded random order, to compare with"
     ),

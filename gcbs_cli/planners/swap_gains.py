@@ -1,0 +1,110 @@
+"""What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.graph.weighted import WeightedGraph
+from gcbs_cli.parallel import in_parts
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.suspects import SuspectPairs
+
+BACKGROUND_KEYS = 1024
+ROWS_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class SwapGains:
+    """For every row its candidates and suspected partners, as a CSR: `indptr` (N + 1,) int64, `indices` (E,) int32.
+
+    `shares` (E, 4) float32, for the entry (i, j): by how much j raises the sum of row i in a batch, x→y and y→x, and i
+    that of j, each as a share of what that row's sum is in an average random batch, the positive included. `penalties`
+    (E,) float32: what the pair costs inside a batch, in nats.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    shares: NDArray[np.float32]
+    penalties: NDArray[np.float32]
+
+    def linear(self) -> NDArray[np.float32]:
+        """(E,) the worth of each pair by itself: Σ log(1 + share) − penalty, in nats, the same both ways."""
+        worth = np.log1p(self.shares, dtype=np.float64).sum(axis=1) - self.penalties
+        return worth.astype(np.float32)
+
+
+def swap_gains(
+    weighted: WeightedGraph,
+    suspects: SuspectPairs | None,
+    pair: UnitPair,
+    temperature: float,
+    batch_size: int,
+    *,
+    penalty: float,
+    seed: int,
+) -> SwapGains:
+    """The gains of a weighted graph, and the penalty of suspected pairs, which are no edges of it."""
+    graph = weighted.graph
+    own, other = graph.row_of_entry(), graph.indices
+    x, y = _log_background(pair, temperature, seed)
+    positive = pair.diagonal() / temperature
+    # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
+    x_sum, y_sum = (np.logaddexp(positive, np.log(batch_size - 1) + side) for side in (x, y))
+    forward, backward = weighted.forward / temperature, weighted.backward / temperature
+    shares = np.stack(
+        [
+            _share(forward, x[own], x_sum[own]),
+            _share(backward, y[own], y_sum[own]),
+            _share(backward, x[other], x_sum[other]),
+            _share(forward, y[other], y_sum[other]),
+        ],
+        axis=1,
+    )
+    if suspects is None or len(suspects) == 0 or penalty == 0.0:
+        return SwapGains(graph.indptr, graph.indices, shares, np.zeros(len(shares), np.float32))
+    rows, cols = suspects.both_ways()
+    all_rows, all_cols = np.concatenate([own, rows]), np.concatenate([other, cols])
+    order = np.lexsort((all_cols, all_rows))
+    penalties = np.zeros(len(order), np.float32)
+    penalties[len(own) :] = penalty
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=graph.nodes))]).astype(np.int64)
+    padded = np.concatenate([shares, np.zeros((len(rows), 4), np.float32)])
+    return SwapGains(indptr, all_cols[order], np.ascontiguousarray(padded[order]), penalties[order])
+
+
+def _share(
+    exponent: NDArray[np.float64], background: NDArray[np.float64], total: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """(E,) (e^exponent − e^background) / e^total, at least 0 and within float32."""
+    share = np.exp(np.minimum(exponent - total, 60.0)) - np.exp(np.minimum(background - total, 60.0))
+    return np.maximum(share, 0.0).astype(np.float32)
+
+
+def _log_background(pair: UnitPair, temperature: float, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(N,) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys."""
+    from threadpoolctl import threadpool_limits
+
+    size = min(pair.rows, BACKGROUND_KEYS)
+    chosen = np.sort(np.random.default_rng([seed, 0xBAC6]).choice(pair.rows, size, replace=False))
+    sides = []
+    for queries, keys in ((pair.x, pair.y[chosen]), (pair.y, pair.x[chosen])):
+        logs = np.empty(pair.rows)
+
+        def fill(
+            start: int,
+            stop: int,
+            queries: NDArray[np.float32] = queries,
+            keys: NDArray[np.float32] = keys,
+            logs: NDArray[np.float64] = logs,
+        ) -> None:
+            values = queries[start:stop] @ keys.T
+            largest = values.max(axis=1)
+            powers = np.exp((values - largest[:, None]) * np.float32(1.0 / temperature))
+            logs[start:stop] = np.log(powers.mean(axis=1, dtype=np.float64)) + largest / temperature
+
+        # One BLAS thread and fixed parts: the bits do not depend on the number of cores.
+        with threadpool_limits(limits=1, user_api="blas"):
+            in_parts(pair.rows, ROWS_AT_ONCE, fill)
+        sides.append(logs)
+    return sides[0], sides[1]
