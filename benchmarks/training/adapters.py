@@ -9,7 +9,6 @@ python benchmarks/training/adapters.py table adapters.jsonl
 """
 
 import argparse
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from contrastive import (
     reciprocal_rank,
     suspected_in_batch,
     symmetric_loss,
+    working_seconds,
 )
 from numpy.typing import NDArray
 from pair_data import Split, load_embeddings, places_in, split_rows
@@ -49,18 +49,17 @@ class Training:
 
 
 class ResidualHead(nn.Module):
-    """x + W₂ gelu(W₁ x), scaled to unit length; the identity at first."""
+    """x + W x + b, scaled to unit length; the identity at first."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.inner = nn.Linear(dim, dim)
-        self.outer = nn.Linear(dim, dim)
-        nn.init.zeros_(self.outer.weight)
-        nn.init.zeros_(self.outer.bias)
+        self.change = nn.Linear(dim, dim)
+        nn.init.zeros_(self.change.weight)
+        nn.init.zeros_(self.change.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, d) to unit rows (n, d)."""
-        return normalize(x + self.outer(nn.functional.gelu(self.inner(x))), dim=1)
+        return normalize(x + self.change(x), dim=1)
 
 
 @dataclass
@@ -116,13 +115,13 @@ def train_once(
         planned = plan_epoch(
             choice, now[0], now[1], batch_size=training.batch_size, temperature=training.temperature, seed=plan_seed
         )
-        began = time.perf_counter()
+        began = working_seconds()
         loss = _train_epoch(heads, optimizer, split, choice, training, planned, now, np.random.default_rng(plan_seed))
         entry = {
             **_evaluate(heads, split, test=test),
             "loss": loss,
             "plan_seconds": planned.seconds,
-            "train_seconds": time.perf_counter() - began,
+            "train_seconds": working_seconds() - began,
         }
         if report:
             entry["report"] = _gap_figures(now, planned, training)
@@ -218,7 +217,7 @@ def make_table(records: list[Record]) -> str:
             ]
         )
     reported = ["gap reduction", "masked", "suspected pairs"]
-    return markdown([*head, "s/epoch planning", "s/epoch training", *reported], lines)
+    return markdown([*head, "planning, s/epoch", "training", *reported], lines)
 
 
 def _mean(record: Record, key: str) -> float:

@@ -1,6 +1,8 @@
 """What the training benchmarks share: the loss, the rank of the right answer, batches, and the machine's name."""
 
+import os
 import platform
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,16 @@ QUERIES_AT_ONCE = 1024
 def choose_device() -> torch.device:
     """A GPU when there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def working_seconds() -> float:
+    """A clock for differences: seconds of all threads of this process, which other work on the machine leaves alone;
+    seconds of the wall where a GPU does the work.
+    """
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return time.process_time()
 
 
 def symmetric_loss(x: Tensor, y: Tensor, temperature: float, ignored: Tensor | None = None) -> Tensor:
@@ -67,8 +79,6 @@ def planned_batches(
 
 def processor_name() -> str:
     """The processor as its maker calls it, and how many cores this process may use."""
-    import os
-
     name = platform.processor() or platform.machine()
     described = Path("/proc/cpuinfo")
     if described.exists():

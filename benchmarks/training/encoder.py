@@ -10,14 +10,13 @@ python benchmarks/training/encoder.py table encoder.jsonl
 """
 
 import argparse
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from contrastive import choose_device, planned_batches, processor_name, reciprocal_rank, symmetric_loss
+from contrastive import choose_device, planned_batches, processor_name, reciprocal_rank, symmetric_loss, working_seconds
 from numpy.typing import NDArray
 from pair_data import Split, load_texts, places_in, split_rows
 from plan_choices import PlanChoice, hardest_negatives, plan_epoch, read_choice
@@ -115,21 +114,21 @@ def train_once(docs: list[str], codes: list[str], choice: PlanChoice, training: 
     optimizer = torch.optim.AdamW(weights, lr=training.learning_rate, fused=True)
     epochs: list[dict[str, Any]] = [_evaluate(encoder, texts, split)]
     for epoch in range(training.epochs):
-        began = time.perf_counter()
+        began = working_seconds()
         now = [encoder.embed_all(side).cpu().numpy() for side in texts.of_rows(split.train)]
-        embedding = time.perf_counter() - began
+        embedding = working_seconds() - began
         plan_seed = seed * training.epochs + epoch
         planned = plan_epoch(
             choice, now[0], now[1], batch_size=training.batch_size, temperature=training.temperature, seed=plan_seed
         )
-        began = time.perf_counter()
+        began = working_seconds()
         hardest = hardest_negatives(now[0], now[1]) if choice.mined else None
-        planning = planned.seconds + time.perf_counter() - began
+        planning = planned.seconds + working_seconds() - began
         figures = _loss_figures(now, planned.perm, training)
-        began = time.perf_counter()
+        began = working_seconds()
         for batch in planned_batches(planned.perm, training.batch_size, np.random.default_rng(plan_seed)):
             _step(encoder, optimizer, texts, split.train, batch, None if hardest is None else hardest[batch])
-        seconds = {"train": time.perf_counter() - began, "embed": embedding, "plan": planning}
+        seconds = {"train": working_seconds() - began, "embed": embedding, "plan": planning}
         epochs.append({**_evaluate(encoder, texts, split), "seconds": seconds, **figures})
     return {"seed": seed, "choice": asdict(choice), "training": asdict(training), "epochs": epochs}
 

@@ -1,11 +1,11 @@
 """Ways to make a training epoch's batches, by name: settings of `gcbs_cli.plan` and what the trainer does beside it."""
 
 import json
-import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from contrastive import working_seconds
 from numpy.typing import NDArray
 
 import gcbs_cli
@@ -78,9 +78,9 @@ def plan_epoch(
 ) -> Planned:
     """Plan from the model's current outputs; the choice's own temperature comes first."""
     settings = {"temperature": temperature, **choice.settings}
-    began = time.perf_counter()
+    began = working_seconds()
     result = gcbs_cli.plan(x, y, batch_size=batch_size, seed=seed, **settings)
-    seconds = time.perf_counter() - began
+    seconds = working_seconds() - began
     return Planned(result.perm, seconds, result.threshold.value if result.threshold else None)
 
 

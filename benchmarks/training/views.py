@@ -12,14 +12,13 @@ python benchmarks/training/views.py table views.jsonl
 
 import argparse
 import math
-import time
 from dataclasses import asdict, dataclass
 from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 import torch
-from contrastive import choose_device, planned_batches, processor_name
+from contrastive import choose_device, planned_batches, processor_name, working_seconds
 from plan_choices import PlanChoice, plan_epoch, read_choice
 from run_records import Record, add_record, by_seed, is_done, markdown, paired, read_records, spread
 from torch import Tensor, nn
@@ -160,7 +159,7 @@ def train_once(choice: PlanChoice, training: Training, seed: int) -> Record:
             seed=seed * training.epochs + epoch,
         )
         same.append(_same_label_share(labels[train].cpu().numpy()[planned.perm], training.batch_size))
-        began = time.perf_counter()
+        began = working_seconds()
         for batch in planned_batches(planned.perm, training.batch_size, np.random.default_rng([seed, epoch])):
             chosen = images[train[torch.from_numpy(batch).to(device)]]
             x, y = (network(draw_views(chosen, draws)) for _ in range(2))
@@ -168,7 +167,7 @@ def train_once(choice: PlanChoice, training: Training, seed: int) -> Record:
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        train_seconds += time.perf_counter() - began
+        train_seconds += working_seconds() - began
         plan_seconds += planned.seconds
         found.append(accuracies())
     return {
@@ -206,7 +205,7 @@ def make_table(records: list[Record]) -> str:
         same, *seconds = (float(np.mean(list(values[name].values()))) for values in others)
         lines.append([*line, f"{100.0 * same:.1f} %", *(f"{part:.2f}" for part in seconds)])
     head = ["plan", "all labels", "− random", "− rcm", "few labels", "− random", "− rcm", "in-batch pairs of one digit"]
-    return markdown([*head, "s/epoch planning", "s/epoch training"], lines)
+    return markdown([*head, "planning, s/epoch", "training"], lines)
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
