@@ -1,0 +1,88 @@
+"""Every reader, on a few of the files that `benchmarks/fuzz.py` tries by the ten thousand, and on what once failed."""
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from fuzz_inputs import WAYS, make_input
+from fuzz_targets import TARGETS, attempt, input_kind, input_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+TRIES = 12
+CORPUS = Path(__file__).parent / "corpus"
+QUICK = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_made_files_end_in_bad_input_or_a_right_result(tmp_path: Path, target: str) -> None:
+    for way in WAYS:
+        for seed in range(TRIES):
+            attempt(target, input_of(target, way, seed), tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@QUICK
+@given(data=st.binary(max_size=300))
+def test_random_bytes(tmp_path: Path, target: str, data: bytes) -> None:
+    attempt(target, data, tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@QUICK
+@given(data=st.data())
+def test_files_changed_by_hypothesis(tmp_path: Path, target: str, data: st.DataObject) -> None:
+    """A whole file with pieces cut, set and put in, in ways that hypothesis chooses and shrinks."""
+    kind = input_kind(target)
+    content = bytearray(make_input(kind, "whole", random.Random(data.draw(st.integers(0, 50)))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(content)))
+        stop = data.draw(st.integers(start, min(len(content), start + 16)))
+        content[start:stop] = data.draw(st.binary(max_size=16))
+    attempt(target, bytes(content), tmp_path)
+
+
+@pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
+def test_what_once_failed(tmp_path: Path, path: Path) -> None:
+    target = next(
+        name for name in sorted(TARGETS, key=len, reverse=True) if path.name.startswith(name.replace(" ", "-"))
+    )
+    attempt(target, path.read_bytes(), tmp_path)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_files_are_not_all_refused(tmp_path: Path, target: str) -> None:
+    """Fuzzing that reaches nothing but the first check says nothing."""
+    if target.startswith(("permutation", "report", "values")):
+        pytest.skip("these must fit other files")
+    outcomes = {attempt(target, input_of(target, "whole", seed), tmp_path).outcome for seed in range(60)}
+    assert outcomes == {"read", "refused"}
+
+
+@pytest.mark.parametrize("link", ["loop", "to itself"])
+def test_loops_of_links(tmp_path: Path, link: str) -> None:
+    from gcbs_cli.embeddings import open_pair
+    from gcbs_cli.errors import BadInput
+
+    (tmp_path / "x.npy").symlink_to(tmp_path / ("x.npy" if link == "to itself" else "y.npy"))
+    if link == "loop":
+        (tmp_path / "y.npy").symlink_to(tmp_path / "x.npy")
+    with pytest.raises(BadInput, match="cannot be opened"):
+        open_pair(str(tmp_path / "x.npy"), str(tmp_path / "x.npy"))
+
+
+def test_a_header_of_a_trillion_rows_takes_no_memory(tmp_path: Path) -> None:
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for target in TARGETS:
+        for seed in range(20):
+            attempt(target, input_of(target, "lying", seed), tmp_path)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown * (1 if sys.platform == "darwin" else 1024) < 300 * 2**20
