@@ -1,0 +1,219 @@
+"""Undirected edges found and kept on a device: fused Triton kernels where there are any, torch products elsewhere.
+
+Both give the pairs that DESIGN's rule gives: what a fast product leaves in doubt is decided by float32 dot products,
+and what these leave in doubt by the canonical float64 sum.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gcbs_cli.similarity.backend import float32_error
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.out_of_memory import in_fitting_blocks
+from gcbs_cli.similarity.tiles import Progress
+
+STRIP_ROWS = 8192
+LEAST_STRIP_ROWS = 128
+UPLOAD_ROWS = 1 << 16
+DOUBLES_AT_ONCE = 1 << 27
+"""Numbers of one float64 work array while pairs are decided canonically."""
+TENSOR_CORE_ROUNDOFF = 2.0**-22
+"""Matrix units cut sums off instead of rounding them; twice the unit that this is known to cost."""
+ROUNDING = 2e-6
+"""More than all float32 roundings of residuals, margins and comparisons add up to."""
+
+
+@dataclass(frozen=True)
+class DevicePairs:
+    """Unordered pairs of rows on a device: (n,) int32 each."""
+
+    lower: torch.Tensor
+    higher: torch.Tensor
+
+
+def find_device_edges(
+    pair: UnitPair,
+    threshold: float,
+    device: str,
+    *,
+    fused: bool | None = None,
+    strip_rows: int = STRIP_ROWS,
+    progress: Progress | None = None,
+) -> DevicePairs:
+    """Every {i, j}, i < j, with s_ij > t or s_ji > t, each once.
+
+    `fused`: with the Triton kernels; by default where Triton is there and the device is a GPU. `strip_rows`: rows at
+    once, halved where the device's memory does not hold them. Raises GcbsError where it holds no part.
+    """
+    if fused is None:
+        fused = device.startswith("cuda") and find_spec("triton") is not None
+    x, y = upload(pair.x, device), upload(pair.y, device)
+    find = _FusedSearch(x, y, threshold) if fused else _PlainSearch(x, y, threshold)
+    found: list[DevicePairs] = []
+
+    def strip(start: int, stop: int) -> None:
+        sure, unsure = find(start, stop)
+        above = decide(x, y, unsure, threshold)
+        found.append(DevicePairs(torch.cat([sure.lower, above.lower]), torch.cat([sure.higher, above.higher])))
+        if progress is not None:
+            left = pair.rows - stop
+            progress(pair.rows**2 - left**2, pair.rows**2)
+
+    in_fitting_blocks(pair.rows, strip_rows, strip, least=LEAST_STRIP_ROWS, what="the search for edges")
+    return DevicePairs(torch.cat([part.lower for part in found]), torch.cat([part.higher for part in found]))
+
+
+def upload(rows: NDArray[np.float32], device: str) -> torch.Tensor:
+    """(N, d) float32 on the device, copied block by block."""
+    target = torch.empty(rows.shape, dtype=torch.float32, device=device)
+    for start in range(0, len(rows), UPLOAD_ROWS):
+        block = np.ascontiguousarray(rows[start : start + UPLOAD_ROWS])
+        target[start : start + len(block)] = torch.from_numpy(block).to(device)
+    return target
+
+
+def canonical_dots(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+    """(n,) float64 s_ij of index pairs with the bits of `embeddings.canonical.dot_pairs`: sums by halving."""
+    step = max(1, DOUBLES_AT_ONCE // x.shape[1])
+    out = torch.empty(len(rows), dtype=torch.float64, device=x.device)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        work = x[rows[part].long()].double() * y[cols[part].long()].double()
+        filled = work.shape[1]
+        while filled > 1:
+            half = 1 << ((filled - 1).bit_length() - 1)
+            work[:, : filled - half] += work[:, half:filled]
+            filled = half
+        out[part] = work[:, 0] + 0.0
+    return out
+
+
+def decide(x: torch.Tensor, y: torch.Tensor, pairs: DevicePairs, threshold: float) -> DevicePairs:
+    """The pairs with s_ij > t or s_ji > t, by float32 products and, near t, canonically."""
+    above = torch.zeros(len(pairs.lower), dtype=torch.bool, device=x.device)
+    error = float32_error(x.shape[1]) + ROUNDING
+    for rows, cols in ((pairs.lower, pairs.higher), (pairs.higher, pairs.lower)):
+        open_pairs = torch.nonzero(~above).reshape(-1)
+        rows, cols = rows[open_pairs], cols[open_pairs]
+        difference = _float32_dots(x, y, rows, cols).double() - threshold
+        is_above = difference > 0
+        near = torch.nonzero(difference.abs() <= error).reshape(-1)
+        is_above[near] = canonical_dots(x, y, rows[near], cols[near]) > threshold
+        above[open_pairs] = is_above
+    return DevicePairs(pairs.lower[above], pairs.higher[above])
+
+
+def _float32_dots(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+    if x.is_cuda and find_spec("triton") is not None:
+        return fused_dots(x, y, rows, cols)
+    step = max(1, DOUBLES_AT_ONCE // x.shape[1])
+    parts = [
+        (x[rows[start : start + step].long()] * y[cols[start : start + step].long()]).sum(dim=1)
+        for start in range(0, len(rows), step)
+    ]
+    return torch.cat(parts) if parts else torch.empty(0, device=x.device)
+
+
+def fused_dots(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+    """(n,) float32 dot products of index pairs by the Triton kernel."""
+    from gcbs_cli.similarity import triton_kernels
+
+    values = torch.empty(len(rows), dtype=torch.float32, device=x.device)
+    if len(rows):
+        grid = (-(-len(rows) // triton_kernels.PAIRS),)
+        triton_kernels.pair_dots[grid](
+            x, y, rows.contiguous(), cols.contiguous(), values, len(rows), x.shape[1], triton_kernels.PAIRS, 64
+        )
+    return values
+
+
+class _PlainSearch:
+    """float32 products of a strip with all rows that come after its first: the reference for the fused kernel."""
+
+    def __init__(self, x: torch.Tensor, y: torch.Tensor, threshold: float) -> None:
+        self._x, self._y, self._threshold = x, y, threshold
+        self._error = float32_error(x.shape[1]) + ROUNDING
+
+    def __call__(self, start: int, stop: int) -> tuple[DevicePairs, DevicePairs]:
+        larger = torch.maximum(self._x[start:stop] @ self._y[start:].T, self._y[start:stop] @ self._x[start:].T)
+        larger = larger.triu(diagonal=1)
+        larger.masked_fill_(larger.new_ones(larger.shape, dtype=torch.bool).tril(), -torch.inf)
+        sure = larger > self._threshold + self._error
+        return self._places(sure, start), self._places((larger > self._threshold - self._error) & ~sure, start)
+
+    @staticmethod
+    def _places(chosen: torch.Tensor, start: int) -> DevicePairs:
+        rows, cols = torch.nonzero(chosen, as_tuple=True)
+        return DevicePairs((rows + start).int(), (cols + start).int())
+
+
+class _FusedSearch:
+    """The Triton kernel over bfloat16 rows; |x·y − x̂·ŷ| <= ‖x − x̂‖ ‖y‖ + ‖x̂‖ ‖y − ŷ‖, and what accumulation adds."""
+
+    def __init__(self, x: torch.Tensor, y: torch.Tensor, threshold: float) -> None:
+        self._threshold = threshold
+        self._x, self._y = x.bfloat16(), y.bfloat16()
+        dim = x.shape[1]
+        y_norm, x_rounded = _largest_norm(y), _largest_norm(self._x)
+        accumulation = (dim + 2) * TENSOR_CORE_ROUNDOFF * x_rounded * _largest_norm(self._y) + ROUNDING
+        self._x_margin = _residuals(x, self._x) * y_norm + accumulation / 2
+        self._y_margin = _residuals(y, self._y) * x_rounded + accumulation / 2
+        self._rooms = [1 << 20, 1 << 20]
+
+    def __call__(self, start: int, stop: int) -> tuple[DevicePairs, DevicePairs]:
+        """Pairs whose lower row is in the strip, which begins and ends between tiles; sure ones, and those in doubt."""
+        while True:
+            lists = [torch.empty((room, 2), dtype=torch.int32, device=self._x.device) for room in self._rooms]
+            counts = self._launch(lists, start, stop)
+            if all(count <= room for count, room in zip(counts, self._rooms, strict=True)):
+                sure, unsure = (
+                    DevicePairs(found[:count, 0].clone(), found[:count, 1].clone())
+                    for found, count in zip(lists, counts, strict=True)
+                )
+                return sure, unsure
+            self._rooms = [max(room, count + count // 8) for room, count in zip(self._rooms, counts, strict=True)]
+
+    def _launch(self, lists: list[torch.Tensor], start: int, stop: int) -> list[int]:
+        from gcbs_cli.similarity import triton_kernels
+
+        nodes, dim = self._x.shape
+        tile = triton_kernels.TILE
+        counts = torch.zeros(2, dtype=torch.int64, device=self._x.device)
+        tiles, first = -(-nodes // tile), start // tile
+        triton_kernels.find_pairs[(-(-stop // tile) - first, tiles - first)](
+            self._x,
+            self._y,
+            self._x_margin,
+            self._y_margin,
+            *lists,
+            counts,
+            *self._rooms,
+            nodes,
+            first,
+            float(np.nextafter(np.float32(self._threshold), np.float32(-np.inf))),
+            float(np.nextafter(np.float32(self._threshold), np.float32(np.inf))),
+            dim,
+            tile,
+            triton_kernels.DEPTH,
+            not self._x.is_cuda,  # the interpreter's products of bfloat16 are wrong
+            num_warps=8,
+        )
+        return cast(list[int], counts.tolist())
+
+
+def _in_row_blocks(rows: int, work: Callable[[slice], torch.Tensor]) -> torch.Tensor:
+    return torch.cat([work(slice(start, start + UPLOAD_ROWS)) for start in range(0, rows, UPLOAD_ROWS)])
+
+
+def _largest_norm(rows: torch.Tensor) -> float:
+    return float(_in_row_blocks(len(rows), lambda part: rows[part].float().norm(dim=1)).max())
+
+
+def _residuals(rows: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
+    return _in_row_blocks(len(rows), lambda part: (rows[part] - rounded[part].float()).norm(dim=1))
