@@ -10,10 +10,7 @@ import pytest
 
 from tests.cli.conftest import Gcbs
 
-TEXTS = [
-    (f"How do I open a {thing}?", f"To open a {thing}, call open_{thing}().")
-    for thing in ["file", "door", "jar", "box"]
-]
+TEXTS = [(f"How do I open a {thing}?", f"To open a {thing}, call open_{thing}().") for thing in ("file", "door", "jar")]
 
 
 def _model() -> str:
@@ -44,12 +41,12 @@ def test_texts_to_a_plan(gcbs: Gcbs, texts: Path) -> None:
     model = _model()
     result = gcbs("embed", "pairs.jsonl", *COLUMNS, "-m", model, "-o", "e.parquet", "--device", "cpu", "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["rows"] == 4
+    assert json.loads(result.stdout)["rows"] == 3
     table = pq.read_table("e.parquet")
-    assert table["id"].to_pylist() == ["n0", "n1", "n2", "n3"]
+    assert table["id"].to_pylist() == ["n0", "n1", "n2"]
     x, y = (np.array(table[side].to_pylist()) for side in "xy")
     assert np.linalg.norm(x, axis=1) == pytest.approx(1, abs=1e-5)
-    assert (x @ y.T).argmax(axis=1).tolist() == [0, 1, 2, 3]
+    assert (x @ y.T).argmax(axis=1).tolist() == [0, 1, 2]
     assert gcbs("plan", "e.parquet", "-o", "perm.npy", "-k", 2, "-q").exit_code == 0
     folder = gcbs("embed", "pairs.csv", *COLUMNS, "-m", model, "-o", "folder", "--device", "cpu", "-q")
     assert folder.exit_code == 0, folder.output
