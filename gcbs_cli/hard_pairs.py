@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.weighted import drop_pairs
 from gcbs_cli.settings import GraphSettings, PlanSettings
+from gcbs_cli.similarity.affinity import affinity_graph
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, pairs_of
@@ -36,7 +37,7 @@ def find_hard_pairs(
     progress: Progress | None = None,
     store: BlockStore | None = None,
 ) -> HardPairs:
-    """One pass over X Yᵀ; the same result on every device and block size.
+    """One pass over X Yᵀ, and over X Xᵀ and Y Yᵀ with `--pairs all`; the same result on every device and block size.
 
     `threshold`: t, needed for a quantile graph and for suspected pairs; `store`: where finished tiles outlive this
     process.
@@ -54,11 +55,15 @@ def find_hard_pairs(
         store=store,
     )
     suspects = _suspects(pair, settings, found, backend)
-    graph = _graph(pair.rows, settings.graph, found)
+    achieved = None
+    if settings.graph.pairs == "all" and found.exceedances is not None:
+        across = found.exceedances.above()
+        graph, achieved = affinity_graph(pair, across, backend, tile_rows=tile_rows, progress=progress)
+    else:
+        graph = _graph(pair.rows, settings.graph, found)
     if suspects is not None:
         graph = drop_pairs(graph, suspects.lower, suspects.higher)
-    achieved = None
-    if found.exceedances is not None:
+    if found.exceedances is not None and achieved is None:
         achieved = 1.0 - float(np.count_nonzero(found.exceedances.values > found.exceedances.threshold)) / pair.rows**2
     return HardPairs(graph, suspects, achieved)
 
