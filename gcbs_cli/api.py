@@ -13,7 +13,15 @@ from gcbs_cli.planning import PlanResult, make_plan
 from gcbs_cli.reports.build import ReportSettings, make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings, PlanSettings
+from gcbs_cli.settings import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_TEMPERATURE,
+    DEFAULT_TOP,
+    BatchOrderSettings,
+    FalseNegativeSettings,
+    GraphSettings,
+    PlanSettings,
+)
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 
@@ -33,17 +41,32 @@ def plan(
     max_edges: int | None = None,
     world_size: int | None = None,
     gather: bool = False,
+    graph: str = "quantile",
+    top: int = DEFAULT_TOP,
+    rank_window: tuple[int, int] | None = None,
+    refine: bool = False,
+    time_limit: float | None = None,
+    fn_margin: float | None = None,
+    fn_absolute: float | None = None,
+    fn_top: int = 0,
+    fn_weight: float = 1.0,
+    groups: ArrayLike | None = None,
+    no_duplicates: bool = False,
+    group_size: int | None = None,
+    shuffle_batches: bool = False,
+    curriculum: str | None = None,
     normalize: bool = True,
 ) -> PlanResult:
     """Plan the batches of one epoch.
 
     x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
+    groups: (N,) an id for each row; rows with the same one never share a batch.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
     """
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method, graph, top, rank_window),
         method=method,
         temperature=temperature,
         seed=seed,
@@ -51,8 +74,14 @@ def plan(
         max_edges=max_edges,
         world_size=world_size,
         gather=gather,
+        refine=refine,
+        refine_seconds=time_limit,
+        false_negatives=FalseNegativeSettings(fn_margin, fn_absolute, fn_top, fn_weight),
+        no_duplicates=no_duplicates,
+        batch_order=BatchOrderSettings(group_size, shuffle_batches, curriculum),
     )
-    return make_plan(_pair(x, y, normalize=normalize), settings)
+    numbers = None if groups is None else group_numbers(groups)
+    return make_plan(_pair(x, y, normalize=normalize), settings, groups=numbers)
 
 
 def report(
@@ -86,6 +115,8 @@ def report_all(
     trials: int = 20,
     seed: int = 0,
     fn_margin: float = 0.95,
+    fn_absolute: float | None = None,
+    groups: ArrayLike | None = None,
     verify: bool = False,
     drop_last: bool = False,
     device: str = "auto",
@@ -109,12 +140,19 @@ def report_all(
         trials=trials,
         seed=seed,
         fn_margin=fn_margin,
+        fn_absolute=fn_absolute,
+        groups=None if groups is None else group_numbers(groups),
         verify=verify,
         drop_last=drop_last,
         device=device,
     )
     order = None if perm is None else _permutation(perm, pair.rows)
     return make_reports(pair, order, settings)
+
+
+def group_numbers(groups: ArrayLike) -> NDArray[np.int64]:
+    """(N,) a number for each row's group id, whatever the ids are."""
+    return np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
 
 
 def _pair(x: Any, y: Any, *, normalize: bool) -> UnitPair:

@@ -9,6 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gcbs_cli import __version__
 from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
@@ -26,7 +29,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.planners import planner_named
 from gcbs_cli.planning import GraphFigures, PlanResult, describe, find_threshold, forecast, make_plan
 from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import BatchOrderSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import choose_backend
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
@@ -68,7 +71,7 @@ class PlanCommand:
             result = make_plan(
                 pair.unit, self.settings, watcher, groups=groups, method_inputs=inputs, checkpoints=checkpoints
             )
-            report = self._report(pair, result, watcher)
+            report = self._report(pair, result, groups, watcher)
             pair.check_unchanged()
             entry = self._entry(pair, result, reading)
             save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
@@ -120,11 +123,14 @@ class PlanCommand:
         self.settings.check_rows(sources[0].rows)
         return read_pair(sources, self.inputs, out), time.perf_counter() - began
 
-    def _report(self, pair: ReadPair, result: PlanResult, watcher: Watcher) -> str | None:
+    def _report(
+        self, pair: ReadPair, result: PlanResult, groups: NDArray[np.int64] | None, watcher: Watcher
+    ) -> str | None:
         if self.report_path is None:
             return None
         from gcbs_cli.reports.build import ReportSettings, make_reports
 
+        false = self.settings.false_negatives
         graph = GraphSettings(threshold=result.threshold.value) if result.threshold else self.settings.graph
         settings = ReportSettings(
             batch_sizes=[self.settings.batch_size],
@@ -134,6 +140,9 @@ class PlanCommand:
             drop_last=self.settings.drop_last,
             device=self.settings.device,
             tile_rows=self.settings.tile_rows,
+            fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
+            fn_absolute=false.absolute,
+            groups=groups,
         )
         return make_reports(pair.unit, result.perm, settings, watcher)[0].model_dump_json(indent=2) + "\n"
 

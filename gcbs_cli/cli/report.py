@@ -109,9 +109,20 @@ def report(
         bool,
         typer.Option(
             "--verify",
-            help="Compute the plan's gap once more, whole, in float64 (at most 20,000 rows); exit code 1 if it differs.",
+            help="Compute the plan's gap again, whole, in float64 (at most 20,000 rows); exit code 1 if it differs.",
         ),
     ] = False,
+    fn_absolute: Annotated[
+        float | None,
+        typer.Option("--fn-absolute", help="Suspect it from a positive's similarity less this number on instead."),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", help="An id for each row: rows with the same one are suspected too."),
+    ] = None,
+    groups_column: Annotated[
+        str | None, typer.Option("--groups-column", help="Its column, where there are several.")
+    ] = None,
     x_column: options.XColumn = None,
     y_column: options.YColumn = None,
     dtype: options.Dtype = None,
@@ -180,6 +191,8 @@ def report(
         losses=kinds,
         trials=trials,
         fn_margin=fn_margin,
+        fn_absolute=fn_absolute,
+        groups=(groups, groups_column),
         verify=verify,
         quantile_method=quantile_method.value,
         seed=seed,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.loss_options import LabelFiles
 from gcbs_cli.cli.output import Mode, Output
+from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.report_page import PageSource, asked_only, make_page, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
@@ -62,6 +63,8 @@ class ReportCommand:
     force: bool
     label_files: LabelFiles = field(default_factory=LabelFiles)
     normalization: str = "row"
+    fn_absolute: float | None = None
+    groups: tuple[str | None, str | None] = (None, None)
 
     def run(self) -> None:
         """Check, read, report, write, show; warn where plan and data do not belong together."""
@@ -80,7 +83,7 @@ class ReportCommand:
         if entry is not None and not belongs(entry, pair):
             out.warning(f"{self.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
             settings = self._settings(entry, same_data=False)
-        settings = replace(settings, labels=labels)
+        settings = replace(settings, labels=labels, groups=read_groups(*self.groups, pair.x.rows))
         self._warn_of_batch_size(out, entry, settings)
         with watcher_for(out) as watcher:
             if self.html is None:
@@ -131,6 +134,7 @@ class ReportCommand:
             trials=self.trials,
             seed=self.seed,
             fn_margin=self.fn_margin,
+            fn_absolute=self.fn_absolute,
             verify=self.verify,
             drop_last=asked.drop_last if asked.drop_last is not None else bool(entry and entry.drop_last),
             device=self.device,

@@ -47,20 +47,6 @@ def batch_losses(perm: NDArray[np.int64], pair: UnitPair, batch_size: int, tempe
     )
 
 
-def recurring_pairs(perm_a: NDArray[np.int64], perm_b: NDArray[np.int64], batch_size: int) -> float:
-    """The share of the pairs that share a batch in one plan and share one in the other as well.
-
-    Two independent random plans have about k / N of their pairs in common, two equal ones all.
-    """
-    batch_of = np.empty(len(perm_b), np.int64)
-    batch_of[perm_b] = np.arange(len(perm_b)) // batch_size
-    batches = np.arange(len(perm_a)) // batch_size
-    _, together = np.unique(batches * (batches[-1] + 1) + batch_of[perm_a], return_counts=True)
-    sizes = np.bincount(batches)
-    pairs = int((sizes * (sizes - 1)).sum())
-    return float((together * (together - 1)).sum() / pairs) if pairs else 0.0
-
-
 def _reorder(perm: NDArray[np.int64], size: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
     full = len(order) * size
     return np.concatenate([perm[:full].reshape(-1, size)[order].reshape(-1), perm[full:]])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
 
@@ -71,7 +71,8 @@ _TRIALS_STREAM = 0x7121A1
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What a report covers. `fn_margin`: suspected false negatives reach this share of a positive's similarity.
+    """What a report covers. `fn_margin`: suspected false negatives reach this share of a positive's similarity; with
+    `fn_absolute` they reach it less that number instead. `groups`: (N,) ids; rows with the same one are suspected too.
 
     `verify`: the plan's gap and the entries above the threshold are computed once more, whole, in float64.
     `labels`: the positives of the loss `bsc`.
@@ -89,6 +90,8 @@ class ReportSettings:
     tile_rows: int | None = None
     verify: bool = False
     labels: RowLabels = field(default_factory=RowLabels)
+    fn_absolute: float | None = None
+    groups: NDArray[np.int64] | None = None
 
     def check(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
@@ -102,6 +105,8 @@ class ReportSettings:
             )
         if not 0.0 <= self.fn_margin <= 2.0:
             raise BadInput(f"--fn-margin {self.fn_margin}: expected a share of the positive's similarity, such as 0.95")
+        if self.groups is not None and self.groups.shape != (rows,):
+            raise BadInput(f"groups: expected one id for each of the {rows:,} rows, got shape {self.groups.shape}")
         if self.seed < 0:
             raise BadInput(f"--seed {self.seed}: expected 0 or more")
         if self.verify and rows > MOST_ROWS_IN_FULL:
@@ -168,6 +173,25 @@ def make_reports(
     return _all_reports(pair, perm, settings, watcher)[0]
 
 
+def make_order_reports(
+    pair: UnitPair, orders: Sequence[NDArray[np.int64]], settings: ReportSettings, watcher: Watcher | None = None
+) -> list[tuple[GapReport, NDArray[np.float64]]]:
+    """For each order its report and the (B,) mean training losses of its batches, at the first loss, batch size and
+    temperature; one pass over all pairs and one set of random trials serve them all.
+    """
+    settings.check(pair.rows)
+    basis = _prepare(pair, settings, watcher or Watcher())
+    loss, size = settings.losses[0], settings.batch_sizes[0]
+    random = _measure(basis, None, loss, size)
+    found = []
+    for perm in orders:
+        measured = replace(random, plan=_order_figures(basis, random.keys, loss, size, perm))
+        sums = _sums_of(basis, loss, size, perm)
+        by_place = row_losses(loss, random.keys[0], sums, 0, settings.temperatures[0], perm)
+        found.append((_reports_of(basis, measured)[0], mean_by_batch(by_place, size)))
+    return found
+
+
 def make_detailed_reports(
     pair: UnitPair,
     perm: NDArray[np.int64] | None,
@@ -228,7 +252,7 @@ def _prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> _Bas
     with clock.step("quantile"):
         threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
     with clock.step("all pairs"):
-        rule = SuspectRule(settings.fn_margin, pair.diagonal())
+        rule = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute, settings.groups)
         sums = _sums_across(pair, settings, threshold, rule, backend, watcher)
         same_side = _sums_same_side(pair, settings, sums, backend, watcher)
     with clock.step("graph"):

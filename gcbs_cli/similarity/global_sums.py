@@ -11,7 +11,7 @@ from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
 from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, join
 from gcbs_cli.similarity.hardest import HardestCollector, likely_thresholds
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
-from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, pairs_of
+from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, group_mates, pairs_of
 from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
 
 MOST_TAKEN = 0.9
@@ -126,6 +126,11 @@ def _assemble(
     """Put the removed entries back for the plain sums, and take their partners out of the masked ones."""
     rows, cols, values = found.rows[masked], found.cols[masked], found.values[masked]
     suspects = pairs_of(rows, cols, pair.rows)
+    if rule.groups is not None:
+        mates = group_mates(rule.groups)
+        suspects = pairs_of(
+            np.concatenate([suspects.lower, mates.lower]), np.concatenate([suspects.higher, mates.higher]), pair.rows
+        )
     other_rows, other_cols = _partners(rows, cols, suspects, pair.rows)
     other_values = canonical_values(pair, other_rows, other_cols)
     lookup = SuspectLookup(suspects, pair.rows)

@@ -13,12 +13,14 @@ from gcbs_cli.similarity.edges import Exceedances
 class SuspectRule:
     """A pair {i, j} is suspected when s_ij or s_ji is at least t and at least margin · s_ii or margin · s_jj.
 
-    With `absolute` a the limits are s_ii − a and s_jj − a instead. `diagonal`: (N,) canonical s_ii.
+    With `absolute` a the limits are s_ii − a and s_jj − a instead. `groups`: (N,) ids; rows with the same id >= 0 are
+    suspected whatever their similarity. `diagonal`: (N,) canonical s_ii.
     """
 
     margin: float
     diagonal: NDArray[np.float64]
     absolute: float | None = None
+    groups: NDArray[np.int64] | None = None
 
     def limits(self, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
         """(n,) the similarity from which on each pair is suspected."""
@@ -55,6 +57,19 @@ class SuspectPairs:
     def rows(self) -> int:
         """How many rows are in at least one of the pairs."""
         return len(np.unique(np.concatenate([self.lower, self.higher])))
+
+
+def group_mates(groups: NDArray[np.int64]) -> SuspectPairs:
+    """All pairs of rows with the same id >= 0."""
+    rows = np.flatnonzero(groups >= 0)
+    rows = rows[np.argsort(groups[rows], kind="stable")]
+    places = np.arange(len(rows))
+    last = np.searchsorted(groups[rows], groups[rows], side="right") - 1
+    # Each row with all later rows of its group.
+    lower = np.repeat(rows, last - places)
+    starts = np.cumsum(last - places) - (last - places)
+    later = np.arange(len(lower)) - np.repeat(starts, last - places) + np.repeat(places, last - places) + 1
+    return pairs_of(lower.astype(np.int32), rows[later].astype(np.int32), len(groups))
 
 
 def pairs_of(rows: NDArray[np.int32], cols: NDArray[np.int32], count: int) -> SuspectPairs:
