@@ -102,7 +102,7 @@ class PlannedCallback(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
         self._expected = None
-        if self._check is not None and trainer.current_epoch == 0 and batch_idx < self._check.steps:
+        if self._check is not None and trainer.current_epoch == 0 and self._check.wants(batch_idx):
             self._expected = self._check.expect(batch_idx, trainer.global_rank)
 
     def on_train_batch_end(

@@ -70,6 +70,13 @@ class LossCheck:
         self.steps, self.tolerance, self.relative = steps, tolerance, relative
         self.comparisons: list[Comparison] = []
 
+    def wants(self, step: int, losses_a_step: int = 1) -> bool:
+        """Whether this step is one to check: among the first, and within the first epoch.
+
+        losses_a_step: how many losses one update accumulates.
+        """
+        return step < self.steps and (step + 1) * losses_a_step <= sampler_of(self._planned).dealing.steps
+
     def expect(self, step: int = 0, rank: int | None = None) -> float:
         """The loss at a step of this epoch, in nats: the mean over ranks, or of one rank; call it before the step."""
         losses = [
@@ -96,7 +103,7 @@ class LossCheck:
 
     def observe(self, step: int, reported: float, rank: int | None = None) -> Comparison | None:
         """`expect` and `compare` in one, for a model that has not changed since the step began."""
-        return self.compare(step, reported, self.expect(step, rank)) if step < self.steps else None
+        return self.compare(step, reported, self.expect(step, rank)) if self.wants(step) else None
 
 
 def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss: str = "symmetric") -> float:

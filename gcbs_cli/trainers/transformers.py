@@ -93,10 +93,9 @@ class PlannedCallback(TrainerCallback):
         check, first = self._check, self._first_step
         if check is None or first is None or first < 0 or not state.is_world_process_zero:
             return
-        step = state.global_step - first
-        if step < check.steps:
-            micro = args.gradient_accumulation_steps
-            losses = [check.expect(number) for number in range(step * micro, (step + 1) * micro)]
+        step, each = state.global_step - first, args.gradient_accumulation_steps
+        if check.wants(step, each):
+            losses = [check.expect(number) for number in range(step * each, (step + 1) * each)]
             self._expected[state.global_step + 1] = float(np.mean(losses))
 
     def on_log(

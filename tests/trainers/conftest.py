@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toy_pairs
+from launching import Launch
 from numpy.typing import NDArray
 
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry
@@ -16,7 +17,6 @@ from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import save_plan
 
 WORKERS = Path(__file__).parent / "workers"
-Launch = Callable[..., Path]
 
 
 def save(path: Path, perm: NDArray[np.int64], **settings: object) -> Path:
@@ -79,8 +79,3 @@ def launch(tmp_path: Path) -> Launch:
         return folder
 
     return run
-
-
-def torchrun(ranks: int) -> list[str]:
-    """torchrun on loopback, with a port of its own."""
-    return ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(ranks)]

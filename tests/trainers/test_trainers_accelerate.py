@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import Launch
+from launching import Launch
 from numpy.typing import NDArray
 from toy_pairs import TEMPERATURE, Pairs, check_epoch, combinations, load_records, losses_seen
 

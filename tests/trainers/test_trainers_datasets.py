@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Launch
+from launching import Launch
 from numpy.typing import NDArray
 from toy_pairs import BATCH, ROWS, planned_batches
 

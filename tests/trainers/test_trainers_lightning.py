@@ -4,10 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Launch
+from launching import Launch
 from numpy.typing import NDArray
-from test_trainers_transformers import check_replanned
-from toy_pairs import check_epoch, load_records, losses_seen
+from toy_pairs import check_epoch, check_replanned, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
 

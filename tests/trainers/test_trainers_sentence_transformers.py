@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Launch, torchrun
+from launching import Launch, torchrun
 from numpy.typing import NDArray
 from toy_pairs import check_epoch, load_records, losses_seen
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import Launch, torchrun
+from launching import Launch, torchrun
 from numpy.typing import NDArray
 from toy_pairs import check_epoch, load_records, losses_seen
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Launch, torchrun
+from launching import Launch, torchrun
 from numpy.typing import NDArray
-from toy_pairs import check_epoch, load_records, losses_seen, planned_batches
+from toy_pairs import check_epoch, check_replanned, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
 
@@ -33,12 +33,3 @@ def test_trainer(ranks: int, launch: Launch, plan_path: Path, perm: NDArray) -> 
         assert [rows for rows, _ in after["1"]] == [rows for rows, _ in before["1"]][1:]
         np.testing.assert_allclose([loss for _, loss in after["1"]], [loss for _, loss in before["1"]][1:], atol=1e-4)
     check_replanned(load_records(folder, "replanned", ranks))
-
-
-def check_replanned(records: list[dict[str, list[tuple[list[int], float]]]]) -> None:
-    """Planned in process at the start of each epoch: all ranks train on rank 0's plan of that epoch."""
-    plans = [record["plans"][0][0] for record in records]
-    assert all(plan == plans[0] for plan in plans)
-    planned = {tuple(batch) for batch in planned_batches(np.array(plans[0]))}
-    assert all(tuple(rows) in planned for record in records for rows, _ in record["1"])
-    assert not all(tuple(rows) in planned for record in records for rows, _ in record["0"])

@@ -115,3 +115,12 @@ def combinations(ranks: int) -> list[tuple[bool, bool, bool, bool]]:
     every = itertools.product((False, True), repeat=4)
     chosen = [(split, dispatch, even, gather) for split, dispatch, even, gather in every if gather or not split]
     return chosen if ranks == 2 else [combination for combination in chosen if combination[2]]
+
+
+def check_replanned(records: list[dict[str, list[tuple[list[int], float]]]]) -> None:
+    """Planned in process at the start of each epoch: all ranks train on rank 0's plan of that epoch."""
+    plans = [record["plans"][0][0] for record in records]
+    assert all(plan == plans[0] for plan in plans)
+    planned = {tuple(batch) for batch in planned_batches(np.array(plans[0]))}
+    assert all(tuple(rows) in planned for record in records for rows, _ in record["1"])
+    assert not all(tuple(rows) in planned for record in records for rows, _ in record["0"])

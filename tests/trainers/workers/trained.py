@@ -72,7 +72,7 @@ def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=F
     trainer.add_callback(PlannedCallback(trainer, check=check, planner=planner if replan else None))
     trainer.train(resume_from_checkpoint=resume)
     if resume is None and RANK == 0:
-        assert [found.agrees for found in check.comparisons] == [True] * 3, check.comparisons
+        assert [found.agrees for found in check.comparisons] == [True] * min(3, trainer.sampler.dealing.steps)
     if replan:
         assert [figures.epoch for figures in planner.history] == [0, 1]
         assert {"gcbs/L_global", "gcbs/L_train", "gcbs/gap", "gcbs/reduction"} == set(logs[0])
