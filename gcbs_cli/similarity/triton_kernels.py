@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators, disable-error-code="untyped-decorator"
+# mypy: disable-error-code="no-untyped-def,no-untyped-call,untyped-decorator"
 """Triton kernels: both directions of a tile of products compared and compacted, and dot products of chosen pairs.
 
 X Yᵀ never reaches memory. A tile of rows I and columns J, I before J, is made for both directions at once (s_ij and
