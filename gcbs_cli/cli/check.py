@@ -12,7 +12,7 @@ from gcbs_cli.cli.edge import at_the_edge
 @at_the_edge
 def check(
     perm: Annotated[str, typer.Argument(metavar="PERM", help="The permutation; - reads indices from stdin.")],
-    x: Annotated[str | None, typer.Argument(metavar="[X]", help="Embeddings it should belong to.")] = None,
+    x: Annotated[str | None, typer.Argument(metavar="X", help="Embeddings it should belong to.")] = None,
     y: options.YPath = None,
     x_column: options.XColumn = None,
     y_column: options.YColumn = None,

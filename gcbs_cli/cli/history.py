@@ -11,7 +11,7 @@ from gcbs_cli.cli.edge import at_the_edge
 @at_the_edge
 def history(
     reports: Annotated[
-        list[str], typer.Argument(metavar="REPORT...", help="Reports that gcbs report -o or gcbs plan --report wrote.")
+        list[str], typer.Argument(metavar="REPORT", help="Reports that gcbs report -o or gcbs plan --report wrote.")
     ],
     plans: Annotated[
         str | None,

@@ -50,7 +50,7 @@ XPath = Annotated[
 YPath = Annotated[
     str | None,
     typer.Argument(
-        metavar="[Y]", help="Embeddings of the second side; leave out when X holds both.", show_default=False
+        metavar="Y", help="Embeddings of the second side; leave out when X holds both.", show_default=False
     ),
 ]
 XColumn = Annotated[

@@ -1,0 +1,138 @@
+"""Write cli.md and python-api.md beside this script, from the command line and the docstrings themselves.
+
+Usage: ``python docs/generate.py``
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import gcbs_cli
+from gcbs_cli.cli.app import app
+
+HERE = Path(__file__).resolve().parent
+NOTE = "<!-- Written by docs/generate.py; change the help texts or docstrings and run it again. -->\n\n"
+
+
+def main() -> None:
+    """Write both pages."""
+    for name, text in pages().items():
+        (HERE / name).write_text(text, encoding="utf-8")
+
+
+def pages() -> dict[str, str]:
+    """Each generated page by its name."""
+    return {"cli.md": command_line_page(), "python-api.md": python_page()}
+
+
+def command_line_page() -> str:
+    """Every command with its options, as the help shows them."""
+    group: Any = typer.main.get_command(app)
+    parts = [NOTE, "# The command line\n\n"]
+    parts.append("Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted.\n")
+    parts.append("\n## gcbs\n\n" + _options(group))
+    for name, command in group.commands.items():
+        arguments = " ".join(_usage(parameter) for parameter in command.params if _is_argument(parameter))
+        parts.append(f"\n## gcbs {name} {arguments}".rstrip() + "\n\n" + _help(command.help or ""))
+        parts.append(_arguments(command) + _options(command))
+    return "".join(parts)
+
+
+def _is_argument(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "argument")
+
+
+def _usage(parameter: Any) -> str:
+    name = (parameter.metavar or parameter.name.upper()) + ("..." if parameter.nargs == -1 else "")
+    return str(name) if parameter.required else f"[{name}]"
+
+
+def _help(text: str) -> str:
+    """The paragraphs, with the examples as a block of code."""
+    lines = inspect.cleandoc(text).replace("\b", "").splitlines()
+    words = [
+        line
+        for line in lines
+        if not line.lstrip().startswith("gcbs ") and line.strip() not in ("Examples:", "Example:")
+    ]
+    examples = [line.strip() for line in lines if line.lstrip().startswith("gcbs ")]
+    body = re.sub(r"\n{3,}", "\n\n", "\n".join(words).strip())
+    return body + ("\n\n```sh\n" + "\n".join(examples) + "\n```\n" if examples else "\n")
+
+
+def _arguments(command: Any) -> str:
+    rows = [(_usage(p), p.help or "") for p in command.params if _is_argument(p)]
+    return "\n" + _table(("argument", ""), rows) if rows else ""
+
+
+def _options(command: Any) -> str:
+    rows = []
+    for parameter in command.params:
+        if not _is_argument(parameter):
+            flags = ", ".join(f"`{flag}`" for flag in (*parameter.opts, *parameter.secondary_opts))
+            rows.append((flags, (parameter.help or "") + _default(parameter)))
+    return "\n" + _table(("option", ""), rows) if rows else ""
+
+
+def _default(parameter: Any) -> str:
+    value = getattr(parameter.default, "value", parameter.default)
+    hidden = value is None or isinstance(value, bool) or value == "" or "[default" in (parameter.help or "")
+    return "" if hidden or callable(value) else f" [default: {value}]"
+
+
+def _table(header: tuple[str, str], rows: list[tuple[str, str]]) -> str:
+    lines = [header, ("---", "---"), *rows]
+    return "".join(
+        "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )
+
+
+def python_page() -> str:
+    """The functions and classes of `gcbs_cli`, with signatures and docstrings."""
+    parts = [NOTE, "# The Python API\n\n", _indented(inspect.getdoc(gcbs_cli) or ""), "\n"]
+    for name in gcbs_cli.__all__:
+        thing = getattr(gcbs_cli, name)
+        if callable(thing):
+            parts.append(f"\n## gcbs_cli.{name}\n\n```python\n{_signature(thing)}\n```\n\n")
+            parts.append(_indented(inspect.getdoc(thing) or "") + "\n")
+    for thing in _results():
+        parts.append(f"\n## {thing.__name__}\n\n{_indented(inspect.getdoc(thing) or '')}\n\n")
+        parts.append(_table(("field", "type"), [(f"`{name}`", f"`{kind}`") for name, kind in _fields(thing)]))
+    return "".join(parts)
+
+
+def _results() -> list[type]:
+    from gcbs_cli.planning import PlanResult
+    from gcbs_cli.reports import schema
+
+    parts = [schema.LossFigures, schema.GapFigures, schema.MaskedGap, schema.Bounds, schema.FalseNegatives]
+    return [PlanResult, schema.GapReport, *parts]
+
+
+def _fields(thing: type) -> Iterator[tuple[str, str]]:
+    tree: Any = ast.parse(inspect.cleandoc("\n" + inspect.getsource(thing))).body[0]
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign):
+            yield ast.unparse(node.target), ast.unparse(node.annotation)
+
+
+def _signature(thing: Any) -> str:
+    """As it is written in the source, up to its colon."""
+    source = inspect.cleandoc("\n" + inspect.getsource(thing))
+    node: Any = ast.parse(source).body[0]
+    return "\n".join(source.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]).rstrip().removesuffix(":")
+
+
+def _indented(text: str) -> str:
+    """Indented code as a block of code, in Markdown's other way."""
+    code = r"(?m)(?:^    .*\n?|^\n(?=    ))+"
+    return re.sub(code, lambda found: f"```python\n{inspect.cleandoc(chr(10) + found[0]).strip()}\n```\n", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""The docs hold: generated pages are current, every option is in them, and their command lines run."""
+
+import importlib.util
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from gcbs_cli.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ROWS = 400
+TRIED = ["method.md", "choosing.md", "reading-a-report.md", "false-negatives.md", "errors.md", "inputs.md"]
+"""Pages whose command lines run here; those of trainers and clusters need what is not on every machine."""
+ELSEWHERE = ("python ", "pip ", "make ", "gcbs embed", "://", "| jq", "cd ", "git ")
+"""Lines that other tests cover or that need the reader's own script."""
+
+
+def _generator() -> Any:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["cli.md", "python-api.md"])
+def test_generated_pages_are_current(name: str) -> None:
+    wanted = _generator().pages()[name]
+    assert (DOCS / name).read_text(encoding="utf-8") == wanted, f"docs/{name} is stale: run  python docs/generate.py"
+
+
+def test_every_option_of_every_command_is_in_the_docs() -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    group: Any = typer.main.get_command(app)
+    sections = dict(re.findall(r"(?ms)^## gcbs (\S+).*?\n(.*?)(?=^## |\Z)", text))
+    for name, command in group.commands.items():
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                for flag in (*parameter.opts, *parameter.secondary_opts):
+                    assert f"`{flag}`" in sections[name], f"gcbs {name} {flag}: run  python docs/generate.py"
+
+
+def test_every_command_has_an_example() -> None:
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        assert f"gcbs {name}" in (command.help or ""), f"gcbs {name}: its help shows no example"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *DOCS.glob("*.md")]:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def command_lines(page: Path) -> list[str]:
+    """The lines of its shell blocks, without comments, that are gcbs's."""
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    lines = [re.sub(r"\s#.*$", "", line).strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line and not any(word in line for word in ELSEWHERE)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the docs' reader has: x.npy, y.npy and pairs.parquet."""
+    monkeypatch.chdir(tmp_path)
+    for side in "xy":
+        np.save(tmp_path / f"{side}.npy", np.load(ROOT / "sample_data" / f"{side}.npy")[:ROWS])
+    pq.write_table(pq.read_table(ROOT / "sample_data" / "pairs.parquet").slice(0, ROWS), tmp_path / "pairs.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["../README.md", *TRIED], ids=lambda name: name.removeprefix("../"))
+def test_the_command_lines_run(folder: Path, name: str) -> None:
+    for line in command_lines(DOCS / name):
+        words = shlex.split(line)
+        plain = words[0] == "gcbs" and not any(sign in line for sign in ("|", "&&", "*"))
+        for output in [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-o", "--html", "--report")]:
+            Path(output).unlink(missing_ok=True)  # every block may begin anew
+        if plain:
+            result = CliRunner().invoke(app, words[1:])
+            assert result.exit_code == 0, (line, result.output)
+        else:
+            shim = f'gcbs() {{ "{sys.executable}" -m gcbs_cli "$@"; }}\n'
+            done = subprocess.run(["bash", "-ec", shim + line], capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, (line, done.stderr)
+
+
+def test_the_docs_have_commands_to_try() -> None:
+    assert sum(len(command_lines(DOCS / name)) for name in TRIED) > 10
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_written_for_the_shell(shell: str) -> None:
+    variables = {"_GCBS_COMPLETE": f"source_{shell}", "PATH": "/usr/bin:/bin"}
+    code = "from gcbs_cli.cli.app import app; app(prog_name='gcbs')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, timeout=60)
+    assert "_GCBS_COMPLETE" in done.stdout
+    if shell == "bash" and (bash := shutil.which("bash")):
+        assert subprocess.run([bash, "-n", "-c", done.stdout], timeout=10).returncode == 0
+
+
+def test_completion_knows_commands_and_options() -> None:
+    def completed(words: str, place: int) -> str:
+        variables = {"_GCBS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place), "PATH": "/bin"}
+        code = "from gcbs_cli.cli.app import app; app(prog_name='gcbs')"
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=variables, timeout=60
+        ).stdout
+
+    assert "history" in completed("gcbs hi", 1)
+    assert "--batch-size" in completed("gcbs plan --ba", 2)
