@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod, draw_sample, estimate_quantile
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, tile_rows_for
+
+if TYPE_CHECKING:
+    from gcbs_cli.device_planning import DevicePlan
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
@@ -191,7 +194,7 @@ def make_plan(
     note = _suspects_note(planner, settings)
     if note is not None:
         watcher.note(note)
-    threshold, hard, weighted = None, None, None
+    threshold, hard, weighted, kept = None, None, None, None
     if planner.needs_graph or settings.refine:
         planner.check()
         with clock.step("quantile"):
@@ -201,17 +204,22 @@ def make_plan(
         check_forecast(pair, expected, settings)
         if checkpoints is not None:
             checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
+        on_device = _on_device(settings, backend) and checkpoints is None
         with clock.step("edges"):
-            hard = find_hard_pairs(
-                pair,
-                settings,
-                threshold.value,
-                backend,
-                tile_rows=tile_rows(settings, backend),
-                progress=watcher.progress,
-                store=checkpoints,
-            )
+            if on_device:
+                kept = _graph_on_device(pair, settings, threshold.value, backend, watcher)
+            else:
+                hard = find_hard_pairs(
+                    pair,
+                    settings,
+                    threshold.value,
+                    backend,
+                    tile_rows=tile_rows(settings, backend),
+                    progress=watcher.progress,
+                    store=checkpoints,
+                )
         if planner.needs_weights or settings.refine:
+            assert hard is not None
             with clock.step("weights"):
                 weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
     given = PlannerInput(
@@ -229,12 +237,17 @@ def make_plan(
     )
     with clock.step("order"):
         # Groups of one row are mixed at random in any case.
-        perm = planner.plan(given) if given.batch_size > 1 else plan_random(given.rows, given.seed)
+        if given.batch_size == 1:
+            perm = plan_random(given.rows, given.seed)
+        else:
+            perm = planner.plan(given) if kept is None else kept.order(settings.method)
     perm, refinement = finish(perm, given, pair, settings, clock)
     figures = None
-    if hard is not None:
-        with clock.step("measures"):
+    with clock.step("measures"):
+        if hard is not None:
             figures = _figures(hard, perm, settings)
+        elif kept is not None:
+            figures = _figures_of_kept(kept, perm, settings)
     return PlanResult(
         perm,
         settings,
@@ -288,6 +301,40 @@ def describe(expected: Forecast) -> str:
     return (
         f"expecting about {expected.entries:,} entries above the threshold, "
         f"{show_size(expected.memory)} of memory and {expected.seconds:.1f} s for the pass"
+    )
+
+
+def _on_device(settings: PlanSettings, backend: Backend) -> bool:
+    """Whether the graph can stay on a GPU from its edges to its order."""
+    return (
+        backend.name.startswith("cuda")
+        and settings.method in ("rcm", "cm")
+        and settings.graph.uses_threshold
+        and settings.graph.pairs == "xy"
+        and lists_wanted(settings) == 0
+        and not (settings.refine or settings.false_negatives.active)
+    )
+
+
+def _graph_on_device(
+    pair: UnitPair, settings: PlanSettings, threshold: float, backend: Backend, watcher: Watcher
+) -> "DevicePlan":
+    from gcbs_cli.device_planning import DevicePlan, find_device_graph
+
+    graph = find_device_graph(pair, threshold, backend.name, strip_rows=settings.tile_rows, progress=watcher.progress)
+    return DevicePlan(graph)
+
+
+def _figures_of_kept(kept: "DevicePlan", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:
+    size, rows = settings.batch_size, len(perm)
+    return GraphFigures(
+        edges=kept.edges,
+        isolated=int(np.count_nonzero(kept.degrees == 0)),
+        max_degree=int(kept.degrees.max()),
+        achieved_quantile=None,  # undirected edges say nothing of the single entries
+        identity=kept.measure(np.arange(rows), size),
+        random=kept.measure(plan_random(rows, settings.seed), size),
+        plan=kept.measure(perm, size),
     )
 
 

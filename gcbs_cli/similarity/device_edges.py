@@ -19,7 +19,8 @@ from gcbs_cli.similarity.out_of_memory import in_fitting_blocks
 from gcbs_cli.similarity.tiles import Progress
 
 STRIP_ROWS = 8192
-LEAST_STRIP_ROWS = 128
+STRIP_UNIT = 128
+"""Strips begin at multiples of so many rows, where the kernel's tiles begin."""
 UPLOAD_ROWS = 1 << 16
 DOUBLES_AT_ONCE = 1 << 27
 """Numbers of one float64 work array while pairs are decided canonically."""
@@ -57,7 +58,8 @@ def find_device_edges(
     find = _FusedSearch(x, y, threshold) if fused else _PlainSearch(x, y, threshold)
     found: list[DevicePairs] = []
 
-    def strip(start: int, stop: int) -> None:
+    def strip(first: int, last: int) -> None:
+        start, stop = first * STRIP_UNIT, min(last * STRIP_UNIT, pair.rows)
         sure, unsure = find(start, stop)
         above = decide(x, y, unsure, threshold)
         found.append(DevicePairs(torch.cat([sure.lower, above.lower]), torch.cat([sure.higher, above.higher])))
@@ -65,7 +67,8 @@ def find_device_edges(
             left = pair.rows - stop
             progress(pair.rows**2 - left**2, pair.rows**2)
 
-    in_fitting_blocks(pair.rows, strip_rows, strip, least=LEAST_STRIP_ROWS, what="the search for edges")
+    units, at_once = -(-pair.rows // STRIP_UNIT), max(1, strip_rows // STRIP_UNIT)
+    in_fitting_blocks(units, at_once, strip, least=1, what=f"the search for edges in strips of {STRIP_UNIT} rows")
     return DevicePairs(torch.cat([part.lower for part in found]), torch.cat([part.higher for part in found]))
 
 

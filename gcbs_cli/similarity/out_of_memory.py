@@ -21,7 +21,7 @@ def in_fitting_blocks(count: int, size: int, work: Callable[[int, int], None], *
         except torch.OutOfMemoryError as error:
             if size <= least:
                 raise GcbsError(
-                    f"out of the device's memory: {what} does not fit, even in blocks of {size:,}; "
+                    f"out of the device's memory: {what} does not fit, even with {size:,} at once; "
                     "use a higher --quantile, fewer rows or --device cpu"
                 ) from error
             size = max(least, size // 2)

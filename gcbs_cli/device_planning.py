@@ -1,0 +1,37 @@
+"""Planning where the graph stays on the GPU: edges, CSR, order and measures; only the permutation comes back."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.graph.device_graph import DeviceGraph, device_graph_from_pairs, measure_on_device
+from gcbs_cli.graph.measures import OrderMeasures
+from gcbs_cli.planners.level_synchronous import plan_cm_on_device, plan_rcm_on_device
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.device_edges import STRIP_ROWS, find_device_edges
+from gcbs_cli.similarity.tiles import Progress
+
+_ORDERS = {"rcm": plan_rcm_on_device, "cm": plan_cm_on_device}
+
+
+def find_device_graph(
+    pair: UnitPair, threshold: float, device: str, *, strip_rows: int | None = None, progress: Progress | None = None
+) -> DeviceGraph:
+    """The graph above the threshold, on the device. Raises GcbsError where its memory does not suffice."""
+    edges = find_device_edges(pair, threshold, device, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
+    return device_graph_from_pairs(pair.rows, edges.lower, edges.higher)
+
+
+class DevicePlan:
+    """The order and the measures of a graph that stays on its device."""
+
+    def __init__(self, graph: DeviceGraph) -> None:
+        self._graph = graph
+        self.edges, self.degrees = graph.edges, graph.degrees
+
+    def order(self, method: str) -> NDArray[np.int64]:
+        """(N,) the permutation of `rcm` or `cm`."""
+        return _ORDERS[method](self._graph)
+
+    def measure(self, perm: NDArray[np.int64], batch_size: int) -> OrderMeasures:
+        """What an order makes of the graph."""
+        return measure_on_device(self._graph, perm, batch_size)
