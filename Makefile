@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST_FLAGS ?= -n auto
-SAMPLE := sample_data/x.npy sample_data/y.npy
+SAMPLE := sample_data/pairs.parquet
 
 # The interpreter to build .venv with; `make PYTHON=python3.12 ...` names another.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
@@ -21,7 +21,8 @@ help:
 demo: $(VENV)/installed
 	@mkdir -p demo
 	$(BIN)/gcbs plan $(SAMPLE) -o demo/perm.npy --force
-	$(BIN)/gcbs report $(SAMPLE) -p demo/perm.npy
+	$(BIN)/gcbs report $(SAMPLE) -p demo/perm.npy --html demo/report.html --force
+	@echo "Open demo/report.html in a browser."
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
