@@ -35,9 +35,9 @@ class _Compiled:
 
         loop = self._with_compiled_callees()
         try:
-            return cast(Callable[..., object], njit(cache=True, nogil=True)(loop))
+            return cast(Callable[..., object], njit(cache=True, nogil=True, error_model="numpy")(loop))
         except RuntimeError:
-            return cast(Callable[..., object], njit(nogil=True)(loop))
+            return cast(Callable[..., object], njit(nogil=True, error_model="numpy")(loop))
 
     def _with_compiled_callees(self) -> Callable[..., object]:
         loop = cast(FunctionType, self._loop)

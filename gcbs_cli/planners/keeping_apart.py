@@ -38,6 +38,8 @@ def check_possible(labels: NDArray[np.int64], rows: int, batch_size: int, option
     sizes[-1] = rows - batch_size * (len(sizes) - 1)
     for line in labels:
         _, counts = np.unique(line[line >= 0], return_counts=True)
+        if len(counts) == 0:
+            continue
         largest = int(counts.max())
         if largest > len(sizes):
             raise BadInput(

@@ -54,8 +54,7 @@ def _partition(graph: Adjacency, worth: NDArray[np.float32], count: int, seed: i
     options = pymetis.Options(seed=seed % (1 << 31))
     _, part = pymetis.part_graph(
         count,
-        xadj=graph.indptr.tolist(),
-        adjncy=graph.indices.tolist(),
+        adjacency=pymetis.CSRAdjacency(adj_starts=graph.indptr.tolist(), adjacent=graph.indices.tolist()),
         eweights=weights.tolist(),
         recursive=False,
         options=options,
