@@ -49,9 +49,7 @@ XPath = Annotated[
 ]
 YPath = Annotated[
     str | None,
-    typer.Argument(
-        metavar="Y", help="Embeddings of the second side; leave out when X holds both.", show_default=False
-    ),
+    typer.Argument(metavar="Y", help="Embeddings of the second side; leave out when X holds both.", show_default=False),
 ]
 XColumn = Annotated[
     str | None,
