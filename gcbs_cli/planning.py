@@ -24,7 +24,13 @@ from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.affinity import draw_affinity_sample
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod, draw_sample, estimate_quantile
+from gcbs_cli.similarity.quantile import (
+    QuantileEstimate,
+    QuantileMethod,
+    confirm_threshold,
+    draw_sample,
+    estimate_quantile,
+)
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, tile_rows_for
 
 if TYPE_CHECKING:
@@ -96,6 +102,11 @@ def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Bac
     if graph.pairs == "all":
         estimate = draw_affinity_sample(pair, quantile, seed).estimate(quantile, QuantileMethod.SAMPLE)
         return Threshold(estimate.threshold, estimate)
+    if graph.warm_start is not None:
+        confirmed = confirm_threshold(pair, quantile, graph.warm_start, seed)
+        if confirmed is not None:
+            return Threshold(confirmed.threshold, confirmed)
+        watcher.note("the earlier plan's threshold no longer fits the embeddings; estimating it anew")
     method = QuantileMethod(graph.method)
     estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
     return Threshold(estimate.threshold, estimate)

@@ -27,6 +27,7 @@ class GraphSettings:
     for both. `rank_window` (p, m): only ranks p to p + m − 1 of each row, and only where both rows have each other
     there (B3: Breaking the Batch Barrier of contrastive learning, 2025). `pairs` `all`: entries are
     affinities, the largest of x_i·y_j, x_j·y_i, x_i·x_j and y_i·y_j, instead of those of X Yᵀ.
+    `warm_start`: an earlier plan's t, kept where a small sample confirms it.
     """
 
     quantile: float | None = None
@@ -37,6 +38,7 @@ class GraphSettings:
     top: int = DEFAULT_TOP
     rank_window: tuple[int, int] | None = None
     pairs: str = "xy"
+    warm_start: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in GRAPH_KINDS:
@@ -57,6 +59,8 @@ class GraphSettings:
         if self.threshold is not None and not abs(self.threshold) <= LARGEST_SIMILARITY:
             raise BadInput(f"--threshold {self.threshold}: expected a cosine similarity, between -1 and 1")
 
+        if self.warm_start is not None and (self.threshold is not None or self.pairs != "xy"):
+            raise BadInput("--warm-start: goes with neither --threshold nor --pairs all")
         if self.pairs not in PAIR_KINDS:
             raise BadInput(f"--pairs {self.pairs}: expected {' or '.join(PAIR_KINDS)}")
         if self.pairs == "all" and not (self.uses_threshold and self.method == "sample"):

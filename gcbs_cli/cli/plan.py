@@ -99,6 +99,14 @@ def plan(
             rich_help_panel=options.WORK_PANEL,
         ),
     ] = None,
+    warm_start: Annotated[
+        str | None,
+        typer.Option(
+            "--warm-start",
+            help="An earlier plan (perm.npy or its manifest): its threshold is kept if a small sample confirms it.",
+            rich_help_panel=options.GRAPH_PANEL,
+        ),
+    ] = None,
     work_dir: Annotated[
         str | None,
         typer.Option(
@@ -144,10 +152,12 @@ def plan(
     from gcbs_cli.cli.planning import PlanCommand
     from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.memory import parse_size
+    from gcbs_cli.plan_file.warm_start import read_earlier_plan
     from gcbs_cli.planners.bsc_settings import bsc_options as bsc_options_of
     from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
 
     window = plan_options.parse_rank_window(rank_window)
+    earlier = read_earlier_plan(Path(warm_start)) if warm_start else None
     bsc = {
         "group_size": bsc_group_size,
         "neighbours": bsc_neighbours,
@@ -158,7 +168,17 @@ def plan(
     }
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top, window, pairs.value),
+        graph=GraphSettings(
+            quantile,
+            per_row,
+            threshold,
+            quantile_method.value,
+            graph.value,
+            top,
+            window,
+            pairs.value,
+            earlier.threshold if earlier else None,
+        ),
         method=method,
         temperature=temperature,
         seed=seed,
@@ -188,5 +208,6 @@ def plan(
         began=time.perf_counter(),
         text=TextOptions(text, text_column),
         groups=(groups, groups_column),
+        warm_start=earlier.permutation_hash if earlier else None,
     )
     command.estimate() if dry_run else command.run()

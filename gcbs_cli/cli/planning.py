@@ -49,6 +49,8 @@ class PlanCommand:
     work_dir: Path | None = None
     text: TextOptions = field(default_factory=TextOptions)
     groups: tuple[str | None, str | None] = (None, None)
+    warm_start: str | None = None
+    """Hash of the permutation whose threshold is tried first."""
 
     def run(self) -> None:
         """Check, read, plan, save, show. Raises GcbsError before anything is written where something does not fit."""
@@ -165,6 +167,7 @@ class PlanCommand:
             method=settings.method,
             method_settings={
                 "max_edges": settings.max_edges,
+                **({"warm_start": self.warm_start} if self.warm_start else {}),
                 "chunk_rows": settings.tile_rows,
                 **settings.method_options,
                 **self.text.as_record(),
@@ -214,7 +217,7 @@ def _quantile(result: PlanResult) -> QuantileRecord | None:
         return None
     estimate, graph = result.threshold.estimate, result.settings.graph
     return QuantileRecord(
-        method=graph.method if estimate else "given",
+        method=estimate.method.value if estimate else "given",
         requested=estimate.requested if estimate else None,
         per_row=graph.per_row,
         threshold=result.threshold.value,

@@ -15,6 +15,8 @@ from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
 
 LEAST_SAMPLE_ROWS = 2048
 MOST_SAMPLE_ROWS = 16384
+CHECK_SAMPLE_ROWS = 1024
+"""A threshold that is at hand is checked with so many rows and columns: a quarter of the least sample."""
 EXCEEDANCES_WANTED = 1000
 """The sample grows until so many of its entries are expected above the quantile."""
 NORMAL_975 = 1.959964
@@ -31,6 +33,8 @@ class QuantileMethod(StrEnum):
     SAMPLE = "sample"
     CHUNKS = "chunks"
     EXACT = "exact"
+    WARM_START = "warm-start"
+    """An earlier plan's threshold, which a sample has confirmed; nothing that can be asked for."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,17 @@ def estimate_quantile(
     if method is QuantileMethod.CHUNKS:
         return _median_of_chunks(pair, quantile, sample, device, progress)
     return _exact(pair, quantile, sample, device, progress)
+
+
+def confirm_threshold(pair: UnitPair, quantile: float, threshold: float, seed: int = 0) -> QuantileEstimate | None:
+    """The threshold as an estimate if a small sample does not speak against it: q lies in its interval; else None."""
+    check_quantile(quantile)
+    sample = draw_sample(pair, quantile, seed, least=CHECK_SAMPLE_ROWS, most=CHECK_SAMPLE_ROWS)
+    low, high = sample.interval(threshold)
+    if not low <= quantile <= high:
+        return None
+    rows = 0 if sample.whole else len(sample.rows)
+    return QuantileEstimate(QuantileMethod.WARM_START, threshold, quantile, low, high, rows)
 
 
 @dataclass(frozen=True)
@@ -155,10 +170,12 @@ class Sample:
         return QuantileEstimate(method, threshold, quantile, low, high, 0 if self.whole else len(self.rows))
 
 
-def draw_sample(pair: UnitPair, quantile: float, seed: int) -> Sample:
+def draw_sample(
+    pair: UnitPair, quantile: float, seed: int, *, least: int = LEAST_SAMPLE_ROWS, most: int = MOST_SAMPLE_ROWS
+) -> Sample:
     """Seeded rows and columns and their products, enough of them for the quantile asked."""
     wanted = ceil(sqrt(EXCEEDANCES_WANTED / max(1.0 - quantile, 1e-12)))
-    size = min(pair.rows, max(LEAST_SAMPLE_ROWS, min(MOST_SAMPLE_ROWS, wanted)))
+    size = min(pair.rows, max(least, min(most, wanted)))
     generator = np.random.default_rng([seed, 0x9C8])
     rows = np.sort(generator.choice(pair.rows, size, replace=False))
     cols = np.sort(generator.choice(pair.rows, size, replace=False))
