@@ -211,8 +211,8 @@ def make_plan(
         with clock.step("quantile"):
             threshold = _threshold(pair, settings, backend, watcher, checkpoints)
             expected = forecast(pair, threshold, settings, backend)
-        watcher.note(describe(expected))
         check_forecast(pair, expected, settings)
+        watcher.note(describe(expected))
         if checkpoints is not None:
             checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
         on_device = _on_device(settings, backend) and checkpoints is None
