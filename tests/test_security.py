@@ -1,0 +1,216 @@
+"""What gcbs must never do with a user's files, and what it must do with its own."""
+
+import ast
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gcbs_cli.plan_file import atomic
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "gcbs_cli").rglob("*.py"))
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
+FORBIDDEN_CALLS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "os.system",
+    "os.popen",
+    "torch.load",
+    "np.load",
+    "numpy.load",
+}
+NOBODY = 65534
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def faults(source: str) -> list[str]:
+    """What in this source could run what a file says."""
+    tree = ast.parse(source)
+    found = []
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        found += [f"imports {name}" for name in names if name.split(".")[0] in FORBIDDEN_MODULES]
+    for name, call in calls(tree):
+        if name in FORBIDDEN_CALLS and not _refuses_pickles(call):
+            found.append(f"calls {name}")
+        for keyword in call.keywords:
+            told = ast.unparse(keyword.value)
+            if (keyword.arg, told) in {("allow_pickle", "True"), ("shell", "True"), ("weights_only", "False")}:
+                found.append(f"{name}({keyword.arg}={told})")
+            elif keyword.arg in ("allow_pickle", "shell", "weights_only") and not isinstance(
+                keyword.value, ast.Constant
+            ):
+                found.append(f"{name}({keyword.arg} by a variable)")
+    return found
+
+
+def _refuses_pickles(call: ast.Call) -> bool:
+    return any(keyword.arg == "allow_pickle" and ast.unparse(keyword.value) == "False" for keyword in call.keywords)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_source_runs_what_a_file_says(path: Path) -> None:
+    assert faults(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from yaml import load",
+        "import numpy as np; np.load('x.npy')",
+        "import numpy as np; np.load('x.npy', allow_pickle=True)",
+        "import torch; torch.load('x.pt')",
+        "read_array(file, allow_pickle=flag)",
+        "subprocess.run('ls', shell=True)",
+        "eval('1')",
+        "os.system('ls')",
+    ],
+)
+def test_the_walk_finds_what_it_looks_for(source: str) -> None:
+    assert faults(source)
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002, 0o027])
+def test_outputs_have_the_umask_and_temporary_files_their_owner_alone(
+    tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    old = os.umask(umask)
+    try:
+        with atomic.atomic_file(tmp_path / "perm.npy") as file:
+            file.write(b"part")
+            seen += [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in os.listdir(tmp_path)]
+    finally:
+        os.umask(old)
+    assert seen == [0o600]
+    assert stat.S_IMODE(os.stat(tmp_path / "perm.npy").st_mode) == 0o666 & ~umask
+
+
+def tree_of(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Mode, time and content of every file."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        found[str(path.relative_to(folder))] = (
+            status.st_mode,
+            status.st_mtime_ns if path.is_file() else 0,
+            path.read_bytes() if path.is_file() else b"",
+        )
+    return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with inputs, an empty home, a folder for outputs and a temporary folder."""
+    for name in ("in", "out", "home", "tmp", "source"):
+        (tmp_path / name).mkdir()
+    for side in "xy":
+        np.save(tmp_path / "in" / f"{side}.npy", np.load(ROOT / "sample_data" / f"{side}.npy")[:300])
+    return tmp_path
+
+
+def environment(place: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    own = {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return kept | own | {"NUMBA_DISABLE_JIT": "1"}
+
+
+def test_only_the_named_outputs_are_written(place: Path) -> None:
+    before = tree_of(place)
+    for words in (
+        ["plan", "in/x.npy", "in/y.npy", "-o", "out/perm.npy", "-q", "--work-dir", "out/work"],
+        ["report", "in/x.npy", "in/y.npy", "-p", "out/perm.npy", "-o", "out/report.json", "-q"],
+        ["check", "out/perm.npy", "in/x.npy", "in/y.npy", "-q"],
+    ):
+        command = [sys.executable, "-m", "gcbs_cli", *words]
+        subprocess.run(command, cwd=place, env=environment(place) | {"PYTHONPATH": str(ROOT)}, check=True, timeout=300)
+    after = tree_of(place)
+    assert set(after) - set(before) == {"out/perm.npy", "out/perm.npy.manifest.json", "out/report.json"}
+    assert {name: after[name] for name in before} == before
+
+
+AS_NOBODY = f"""
+import os, sys, tempfile
+from typer.testing import CliRunner
+from gcbs_cli.cli.app import app, main
+with tempfile.TemporaryDirectory() as warm:  # the interpreter's own libraries may be root's alone: load them first
+    ended = CliRunner().invoke(app, [*sys.argv[1:4], "-o", warm + "/perm.npy", "-q"])
+    assert ended.exit_code == 0, ended.output
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+main()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_unprivileged_user_with_a_read_only_source_tree(place: Path) -> None:
+    shutil.copytree(ROOT / "gcbs_cli", place / "source" / "gcbs_cli", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in [place / "source", *(place / "source").rglob("*")]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    for path in place.parents:
+        if path.stat().st_mode & 0o011 != 0o011 and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o011)
+    for name in ("out", "home", "tmp"):
+        os.chown(place / name, NOBODY, NOBODY)
+    place.chmod(0o755)
+    source = tree_of(place / "source")
+    ran: dict[str, subprocess.CompletedProcess[str]] = {}
+    for output in ("out/perm.npy", "in/perm.npy"):
+        ran[output] = subprocess.run(
+            [sys.executable, "-c", AS_NOBODY, "plan", "in/x.npy", "in/y.npy", "-o", output, "-q"],
+            cwd=place,
+            env=environment(place) | {"PYTHONPATH": str(place / "source")},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    assert (ran["out/perm.npy"].returncode, ran["out/perm.npy"].stderr) == (0, "")
+    assert (place / "out" / "perm.npy").stat().st_uid == NOBODY
+    refused = ran["in/perm.npy"]
+    assert refused.returncode == 2
+    assert refused.stderr == "gcbs: in/perm.npy: the output folder in is not writable; write to another one\n"
+    assert tree_of(place / "source") == source
+
+
+def test_reading_the_umask_leaves_no_file_open_to_others(tmp_path: Path) -> None:
+    """While one thread asks for the umask, files that other threads create are private, never open."""
+    modes = set()
+    stop = threading.Event()
+
+    def create() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            path = tmp_path / str(number)
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
+            modes.add(stat.S_IMODE(path.stat().st_mode))
+
+    old = os.umask(0o022)
+    thread = threading.Thread(target=create)
+    thread.start()
+    try:
+        for _ in range(2000):
+            atomic._umask()
+    finally:
+        stop.set()
+        thread.join()
+        os.umask(old)
+    assert modes <= {0o644, 0o600}
