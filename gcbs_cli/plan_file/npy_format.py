@@ -3,12 +3,14 @@
 import io
 import os
 import tokenize
+import warnings
 from typing import BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from gcbs_cli.embeddings.files import one_line
 from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.messages import wrong_length
 
@@ -53,7 +55,9 @@ def _read_header(file: BinaryIO, source: str) -> tuple[tuple[int, ...], np.dtype
         if version not in ((1, 0), (2, 0)):
             raise BadInput(f"{source}: .npy version {version[0]}.{version[1]} is not one of a permutation (1.0, 2.0)")
         parse = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, dtype = parse(head)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # headers written by Python 2 are fine
+            shape, _, dtype = parse(head)
     except BadInput:
         raise
     except (
@@ -65,6 +69,5 @@ def _read_header(file: BinaryIO, source: str) -> tuple[tuple[int, ...], np.dtype
         MemoryError,
         tokenize.TokenError,
     ) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise BadInput(f"{source}: not a .npy file, or damaged: {reason}") from error
+        raise BadInput(f"{source}: not a .npy file, or damaged: {one_line(error)}") from error
     return shape, dtype, head.tell()
