@@ -84,6 +84,15 @@ def test_later_steps_need_the_current_model(perm: Perm) -> None:
         LossCheck(PlannedBatchSampler(perm, BATCH), (X, Y), steps=2)
 
 
+def test_a_tolerance_for_dropout_still_finds_another_temperature(perm: Perm) -> None:
+    sampler = PlannedBatchSampler(perm, BATCH)
+    check = LossCheck(sampler, (X, Y), temperature=TEMPERATURE, relative=True, tolerance=0.25)
+    expected = check.expect()
+    assert check.compare(0, expected + 0.2, expected).agrees
+    with pytest.warns(PlanWarning, match="its temperature or direction differs"):
+        check.compare(0, loss_of(perm[:BATCH].tolist(), 1.0), expected)
+
+
 def test_dropout_is_found() -> None:
     assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.1)).modules())
     assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0)).modules())
