@@ -123,7 +123,7 @@ def train_once(
             "plan_seconds": planned.seconds,
             "train_seconds": working_seconds() - began,
         }
-        if report:
+        if report and epoch in (0, training.epochs - 1):
             entry["report"] = _gap_figures(now, planned, training)
         epochs.append(entry)
     return {"seed": seed, "choice": asdict(choice), "training": asdict(training), "epochs": epochs}
@@ -254,7 +254,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     run.add_argument("--epochs", type=int, default=Training.epochs)
     run.add_argument("--learning-rate", type=float, default=Training.learning_rate)
     run.add_argument("--test", action="store_true", help="also rank the test queries; for the last run only")
-    run.add_argument("--report-seeds", type=int, nargs="*", default=[0], help="seeds whose plans are reported on")
+    run.add_argument("--report-seeds", type=int, nargs="*", default=[0], help="whose first and last plans to measure")
     table = commands.add_parser("table", help="print the results as a Markdown table")
     table.add_argument("records", type=Path, nargs="+")
     return parser.parse_args(arguments)
