@@ -31,6 +31,7 @@ from gcbs_cli.planning import GraphFigures, PlanResult, describe, find_threshold
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import choose_backend
+from gcbs_cli.similarity.quantile import QuantileEstimate
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 
@@ -217,7 +218,7 @@ def _quantile(result: PlanResult) -> QuantileRecord | None:
         return None
     estimate, graph = result.threshold.estimate, result.settings.graph
     return QuantileRecord(
-        method=estimate.method.value if estimate else "given",
+        method=_quantile_method(estimate),
         requested=estimate.requested if estimate else None,
         per_row=graph.per_row,
         threshold=result.threshold.value,
@@ -226,6 +227,12 @@ def _quantile(result: PlanResult) -> QuantileRecord | None:
         sampled_rows=estimate.sample_rows or None if estimate else None,
         sampled_columns=estimate.sample_rows or None if estimate else None,
     )
+
+
+def _quantile_method(estimate: QuantileEstimate | None) -> str:
+    if estimate is None:
+        return "given"
+    return "warm-start" if estimate.confirmed else estimate.method.value
 
 
 def _graph(figures: GraphFigures | None, settings: GraphSettings) -> GraphRecord | None:

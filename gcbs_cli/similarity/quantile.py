@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.similarity.backend import Backend, below, float32_error
+from gcbs_cli.similarity.backend import Backend, available_cpus, below, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair, of_rank, order_statistic, settle
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
@@ -33,8 +33,6 @@ class QuantileMethod(StrEnum):
     SAMPLE = "sample"
     CHUNKS = "chunks"
     EXACT = "exact"
-    WARM_START = "warm-start"
-    """An earlier plan's threshold, which a sample has confirmed; nothing that can be asked for."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,8 @@ class QuantileEstimate:
     """A threshold and what is known of it.
 
     `threshold`: t; `requested`: q; `low`, `high`: 95 % interval for the achieved q, the share of entries at or below t;
-    `sample_rows`: rows (and as many columns) that were drawn, 0 where all entries were read.
+    `sample_rows`: rows (and as many columns) that were drawn, 0 where all entries were read;
+    `confirmed`: t was an earlier plan's, and the sample only confirmed it.
     """
 
     method: QuantileMethod
@@ -51,6 +50,7 @@ class QuantileEstimate:
     low: float
     high: float
     sample_rows: int
+    confirmed: bool = False
 
 
 def check_quantile(quantile: float) -> None:
@@ -90,7 +90,7 @@ def confirm_threshold(pair: UnitPair, quantile: float, threshold: float, seed: i
     if not low <= quantile <= high:
         return None
     rows = 0 if sample.whole else len(sample.rows)
-    return QuantileEstimate(QuantileMethod.WARM_START, threshold, quantile, low, high, rows)
+    return QuantileEstimate(QuantileMethod.SAMPLE, threshold, quantile, low, high, rows, confirmed=True)
 
 
 @dataclass(frozen=True)
@@ -171,16 +171,20 @@ class Sample:
 
 
 def draw_sample(
-    pair: UnitPair, quantile: float, seed: int, *, least: int = LEAST_SAMPLE_ROWS, most: int = MOST_SAMPLE_ROWS
+    pair: UnitPair, quantile: float, seed: int, *, least: int | None = None, most: int | None = None
 ) -> Sample:
     """Seeded rows and columns and their products, enough of them for the quantile asked."""
+    from threadpoolctl import threadpool_limits
+
     wanted = ceil(sqrt(EXCEEDANCES_WANTED / max(1.0 - quantile, 1e-12)))
-    size = min(pair.rows, max(least, min(most, wanted)))
+    size = min(pair.rows, max(least or LEAST_SAMPLE_ROWS, min(most or MOST_SAMPLE_ROWS, wanted)))
     generator = np.random.default_rng([seed, 0x9C8])
     rows = np.sort(generator.choice(pair.rows, size, replace=False))
     cols = np.sort(generator.choice(pair.rows, size, replace=False))
-    backend = NumpyBackend()
-    return Sample(pair, rows, cols, pair.x[rows] @ pair.y[cols].T, backend.error(pair.dim))
+    # BLAS follows affinity and OMP_NUM_THREADS by itself, but no cgroup's quota.
+    with threadpool_limits(limits=available_cpus(), user_api="blas"):
+        products = pair.x[rows] @ pair.y[cols].T
+    return Sample(pair, rows, cols, products, float32_error(pair.dim))
 
 
 @dataclass(frozen=True)

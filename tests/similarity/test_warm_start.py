@@ -10,7 +10,7 @@ from unit_data import make_pair, unit
 from gcbs_cli.cli.app import app
 from gcbs_cli.errors import BadInput
 from gcbs_cli.settings import GraphSettings
-from gcbs_cli.similarity.quantile import QuantileMethod, confirm_threshold, estimate_quantile
+from gcbs_cli.similarity.quantile import confirm_threshold, estimate_quantile
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_confirming_looks_at_the_quantile():
     found = estimate_quantile(pair, 0.99)
     confirmed = confirm_threshold(pair, 0.99, found.threshold)
     assert confirmed is not None
-    assert confirmed.method is QuantileMethod.WARM_START
+    assert confirmed.confirmed
     assert confirmed.sample_rows == 1024
     assert confirm_threshold(pair, 0.9, found.threshold) is None
     assert confirm_threshold(pair, 0.999, found.threshold) is None
