@@ -54,6 +54,19 @@ def find_hard_pairs(
         progress=progress,
         store=store,
     )
+    return hard_pairs_among(pair, settings, found, backend, tile_rows=tile_rows, progress=progress)
+
+
+def hard_pairs_among(
+    pair: UnitPair,
+    settings: PlanSettings,
+    found: Candidates,
+    backend: Backend,
+    *,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+) -> HardPairs:
+    """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask."""
     suspects = _suspects(pair, settings, found, backend)
     achieved = None
     if settings.graph.pairs == "all" and found.exceedances is not None:

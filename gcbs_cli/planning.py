@@ -13,7 +13,7 @@ from gcbs_cli.errors import BadInput
 from gcbs_cli.finishing import finish
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
 from gcbs_cli.graph.weighted import weigh
-from gcbs_cli.hard_pairs import HardPairs, find_hard_pairs, lists_wanted, with_every_row
+from gcbs_cli.hard_pairs import HardPairs, find_hard_pairs, hard_pairs_among, lists_wanted, with_every_row
 from gcbs_cli.memory import SHARE_TO_USE, available_memory, show_size
 from gcbs_cli.planners import Planner, PlannerInput, planner_named
 from gcbs_cli.planners.keeping_apart import check_possible, labels_of
@@ -32,6 +32,7 @@ from gcbs_cli.similarity.quantile import (
     estimate_quantile,
 )
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, tile_rows_for
+from gcbs_cli.similarity.top_candidates import Candidates, find_candidates
 
 if TYPE_CHECKING:
     from gcbs_cli.device_planning import DevicePlan
@@ -51,6 +52,32 @@ class Threshold:
 
     value: float
     estimate: QuantileEstimate | None
+
+
+@dataclass(frozen=True)
+class FoundPairs:
+    """One pass for several plans: t, the entries from t on, and the hardest of each row and column."""
+
+    threshold: Threshold
+    candidates: Candidates
+
+
+def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watcher) -> FoundPairs:
+    """The pass for plans with lists of up to `top`. Raises BadInput, before it, where the settings do not fit."""
+    settings.check_rows(pair.rows)
+    backend = choose_backend(settings.device)
+    threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+    check_forecast(pair, forecast(pair, threshold, settings, backend), settings)
+    candidates = find_candidates(
+        pair,
+        threshold.value,
+        top,
+        backend,
+        seed=settings.seed,
+        tile_rows=tile_rows(settings, backend),
+        progress=watcher.progress,
+    )
+    return FoundPairs(threshold, candidates)
 
 
 @dataclass(frozen=True)
@@ -189,11 +216,13 @@ def make_plan(
     groups: NDArray[np.int64] | None = None,
     method_inputs: Mapping[str, Any] | None = None,
     checkpoints: Checkpoints | None = None,
+    found: FoundPairs | None = None,
 ) -> PlanResult:
     """Threshold, one pass to the edges, CSR, order, measures. The same permutation on every device and block size.
 
     `groups`: (N,) rows with the same id >= 0 never share a batch; `method_inputs`: data that the method alone
-    understands, such as texts, beside `settings.method_options`; `checkpoints`: where the pass keeps what it has found.
+    understands, such as texts, beside `settings.method_options`; `checkpoints`: where the pass keeps what it has found;
+    `found`: a pass made already, for several plans of the same data.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
     watcher = watcher or Watcher()
@@ -206,8 +235,12 @@ def make_plan(
     if note is not None:
         watcher.note(note)
     threshold, hard, weighted, kept = None, None, None, None
-    if planner.needs_graph or settings.refine:
-        planner.check()
+    planner.check()
+    if found is not None and (planner.needs_graph or settings.refine):
+        threshold = found.threshold
+        with clock.step("graph"):
+            hard = hard_pairs_among(pair, settings, found.candidates, backend)
+    elif planner.needs_graph or settings.refine:
         with clock.step("quantile"):
             threshold = _threshold(pair, settings, backend, watcher, checkpoints)
             expected = forecast(pair, threshold, settings, backend)
@@ -229,10 +262,10 @@ def make_plan(
                     progress=watcher.progress,
                     store=checkpoints,
                 )
-        if planner.needs_weights or settings.refine:
-            assert hard is not None
-            with clock.step("weights"):
-                weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
+    if planner.needs_weights or settings.refine:
+        assert hard is not None
+        with clock.step("weights"):
+            weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
     given = PlannerInput(
         rows=pair.rows,
         graph=hard.graph if hard else None,

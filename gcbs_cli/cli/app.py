@@ -11,6 +11,7 @@ import typer
 from gcbs_cli import __version__
 from gcbs_cli.cli.apply import apply
 from gcbs_cli.cli.check import check
+from gcbs_cli.cli.compare import compare
 from gcbs_cli.cli.config import config
 from gcbs_cli.cli.configured import ConfiguredGroup, take_defaults
 from gcbs_cli.cli.doctor import doctor
@@ -19,6 +20,7 @@ from gcbs_cli.cli.history import history
 from gcbs_cli.cli.mine import mine
 from gcbs_cli.cli.plan import plan
 from gcbs_cli.cli.report import report
+from gcbs_cli.cli.tune import tune
 
 app = typer.Typer(
     name="gcbs",
@@ -32,6 +34,8 @@ app = typer.Typer(
 )
 app.command()(plan)
 app.command()(report)
+app.command()(compare)
+app.command()(tune)
 app.command()(check)
 app.command()(history)
 app.command()(embed)

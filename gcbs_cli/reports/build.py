@@ -173,23 +173,25 @@ def make_reports(
     return _all_reports(pair, perm, settings, watcher)[0]
 
 
-def make_order_reports(
-    pair: UnitPair, orders: Sequence[NDArray[np.int64]], settings: ReportSettings, watcher: Watcher | None = None
-) -> list[tuple[GapReport, NDArray[np.float64]]]:
-    """For each order its report and the (B,) mean training losses of its batches, at the first loss, batch size and
-    temperature; one pass over all pairs and one set of random trials serve them all.
+class OrderReports:
+    """Reports on one order after the other, at the first loss, batch size and temperature: one pass over all pairs and
+    one set of random trials serve them all.
     """
-    settings.check(pair.rows)
-    basis = _prepare(pair, settings, watcher or Watcher())
-    loss, size = settings.losses[0], settings.batch_sizes[0]
-    random = _measure(basis, None, loss, size)
-    found = []
-    for perm in orders:
-        measured = replace(random, plan=_order_figures(basis, random.keys, loss, size, perm))
+
+    def __init__(self, pair: UnitPair, settings: ReportSettings, watcher: Watcher | None = None) -> None:
+        """Make the pass. Raises BadInput for settings that do not fit the data."""
+        settings.check(pair.rows)
+        self._basis = _prepare(pair, settings, watcher or Watcher())
+        self._random = _measure(self._basis, None, settings.losses[0], settings.batch_sizes[0])
+
+    def of(self, perm: NDArray[np.int64]) -> tuple[GapReport, NDArray[np.float64]]:
+        """The report on an order, and the (B,) mean training losses of its batches."""
+        basis, loss, size = self._basis, self._random.loss, self._random.batch_size
+        keys = self._random.keys
+        measured = replace(self._random, plan=_order_figures(basis, keys, loss, size, perm))
         sums = _sums_of(basis, loss, size, perm)
-        by_place = row_losses(loss, random.keys[0], sums, 0, settings.temperatures[0], perm)
-        found.append((_reports_of(basis, measured)[0], mean_by_batch(by_place, size)))
-    return found
+        by_place = row_losses(loss, keys[0], sums, 0, basis.settings.temperatures[0], perm)
+        return _reports_of(basis, measured)[0], mean_by_batch(by_place, size)
 
 
 def make_detailed_reports(

@@ -1,0 +1,124 @@
+"""`gcbs tune`: which settings suit this data, within a time budget."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from gcbs_cli.cli import options
+from gcbs_cli.cli.edge import at_the_edge
+from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+
+
+class TargetChoice(StrEnum):
+    """Which reduction is to be as large as possible."""
+
+    MASKED = "masked"
+    GAP = "gap"
+
+
+@at_the_edge
+def tune(
+    x: options.XPath,
+    y: options.YPath = None,
+    budget: Annotated[
+        str, typer.Option("--budget", help="Time for it all, such as 60s or 5m; a trial begun is finished.")
+    ] = "60s",
+    max_suspected: Annotated[
+        int | None,
+        typer.Option(
+            "--max-suspected",
+            help="Suspected false negatives that batches may hold. [default: as many as plain RCM's]",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        TargetChoice, typer.Option("--target", help="Reduction to maximise: of the masked gap, or of the plain one.")
+    ] = TargetChoice.MASKED,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", "-k", help="Pairs that see each other in one loss.")
+    ] = DEFAULT_BATCH_SIZE,
+    temperature: Annotated[
+        float, typer.Option("--temperature", "-t", help="Temperature of the loss.")
+    ] = DEFAULT_TEMPERATURE,
+    x_column: options.XColumn = None,
+    y_column: options.YColumn = None,
+    dtype: options.Dtype = None,
+    normalize: options.Normalize = True,
+    quantile: options.Quantile = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Try graphs, margins, weights and group sizes, and print the command line of the best plan.
+
+    The best closes most of the (masked) gap among those with few enough suspected false negatives in their batches.
+
+    Examples:
+
+      gcbs tune x.npy y.npy --budget 60s
+
+      gcbs tune x.npy y.npy -k 256 --max-suspected 1000 --json
+    """
+    import shlex
+
+    from rich.text import Text
+
+    from gcbs_cli.cli.compare_tables import tune_table
+    from gcbs_cli.cli.inputs import InputOptions, read_pair
+    from gcbs_cli.cli.output import Output, choose_mode
+    from gcbs_cli.cli.watching import watcher_for
+    from gcbs_cli.comparison.tune import plan_options
+    from gcbs_cli.comparison.tune import tune as find_settings
+    from gcbs_cli.settings import GraphSettings, PlanSettings
+
+    out = Output(choose_mode(as_json=as_json, quiet=quiet))
+    seconds = parse_seconds(budget)
+    settings = PlanSettings(
+        batch_size=batch_size, graph=GraphSettings(quantile), temperature=temperature, seed=seed, device=device
+    )
+    inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
+    sources = inputs.open()
+    settings.check_rows(sources[0].rows)
+    pair = read_pair(sources, inputs, out)
+    with watcher_for(out) as watcher:
+        tuned = find_settings(
+            pair.unit, settings, watcher, budget=seconds, target=target.value, most_suspected=max_suspected
+        )
+    out.table(tune_table(tuned))
+    if tuned.timed_out:
+        out.note(f"--budget {budget}: not everything was tried")
+    command = None
+    if tuned.best is not None:
+        words = ["gcbs", "plan", x, *([y] if y else []), *plan_options(tuned.best.settings)]
+        command = shlex.join(words)
+        # One line however long: to be copied.
+        out.table(Text(f"\n{command}", no_wrap=True, overflow="ignore"))
+    else:
+        out.warning(f"no plan that was tried holds {tuned.most_suspected:,} suspected pairs or fewer; try a larger cap")
+    out.result(
+        {
+            "command": command,
+            "max_suspected": tuned.most_suspected,
+            "timed_out": tuned.timed_out,
+            "trials": [
+                {**trial.figures.as_record(), "options": trial.options(), "fits": trial.fits} for trial in tuned.trials
+            ],
+        }
+    )
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds from 90, 90s, 5m or 1h. Raises BadInput."""
+    from gcbs_cli.errors import BadInput
+
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise BadInput(f"--budget {text}: expected a time such as 60s or 5m")
+    return seconds

@@ -1,0 +1,1 @@
+"""Several plans of the same data side by side, and the search for the settings that suit it."""

@@ -1,0 +1,160 @@
+"""Look for the settings that close most of the gap under a cap of suspected false negatives, within a time budget."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gcbs_cli.comparison.compare import Compared, compared, default_methods, order_reports
+from gcbs_cli.planning import find_pairs, make_plan
+from gcbs_cli.progress import Watcher
+from gcbs_cli.settings import (
+    DEFAULT_MARGIN,
+    BatchOrderSettings,
+    FalseNegativeSettings,
+    GraphSettings,
+    PlanSettings,
+)
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+TOPS = (32, 8)
+WEIGHTS = (0.3, 0.1, 3.0)
+MARGINS = (0.9, 0.85)
+LONGEST_LIST = 32
+FIRST_TOP = 16
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Settings that were tried and what came of them; `fits`: within the cap of suspected pairs."""
+
+    settings: PlanSettings
+    figures: Compared
+    fits: bool
+
+    def value(self, target: str) -> float:
+        """What is being maximised."""
+        found = self.figures.masked_reduction if target == "masked" else self.figures.gap_reduction
+        return found if found is not None else 0.0
+
+    def options(self) -> str:
+        """The options of `gcbs plan` that make this plan."""
+        return " ".join(plan_options(self.settings))
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """All trials in the order in which they were made, the best that fits (None where none does), and the cap."""
+
+    trials: list[Trial]
+    best: Trial | None
+    most_suspected: int
+    timed_out: bool
+
+
+def plan_options(settings: PlanSettings) -> list[str]:
+    """The words after `gcbs plan X Y` that ask for these settings, without those that are the default anyway."""
+    words = ["--method", settings.method, "-k", str(settings.batch_size), "-t", f"{settings.temperature:g}"]
+    if settings.graph.kind == "top-m":
+        words += ["--graph", "top-m", "--top", str(settings.graph.top)]
+    elif settings.graph.quantile is not None:
+        words += ["--quantile", f"{settings.graph.quantile:g}"]
+    if settings.refine:
+        words.append("--refine")
+    false = settings.false_negatives
+    if false.margin is not None:
+        words += ["--fn-margin", f"{false.margin:g}", "--fn-weight", f"{false.weight:g}"]
+    if settings.batch_order.group_size is not None:
+        words += ["--group-size", str(settings.batch_order.group_size)]
+    if settings.seed:
+        words += ["--seed", str(settings.seed)]
+    return words
+
+
+def tune(
+    pair: UnitPair,
+    settings: PlanSettings,
+    watcher: Watcher,
+    *,
+    budget: float,
+    target: str = "masked",
+    most_suspected: int | None = None,
+    trials: int = 3,
+) -> Tuned:
+    """Try plans until the ideas or the `budget` (seconds, passes included) run out; the first is always made.
+
+    `target`: masked or gap, the reduction to maximise; `most_suspected`: the cap, by default what plain RCM's plan
+    holds. One setting is changed at a time and the best that fits is kept. Raises BadInput.
+    """
+    began = time.monotonic()
+    watcher.step("pass for the plans")
+    found = find_pairs(pair, settings, LONGEST_LIST, watcher)
+    reports = order_reports(pair, settings, found, trials, watcher)
+
+    def attempt(asked: PlanSettings) -> Trial:
+        watcher.step(" ".join(plan_options(asked)))
+        start = time.perf_counter()
+        perm = make_plan(pair, asked, found=found).perm
+        figures = compared(asked.method, time.perf_counter() - start, *reports.of(perm))
+        return Trial(asked, figures, most_suspected is None or figures.suspected_pairs <= most_suspected)
+
+    done = [attempt(settings)]
+    if most_suspected is None:
+        most_suspected = done[0].figures.suspected_pairs
+    best, timed_out, longest = (done[0] if done[0].fits else None), False, 0.0
+    for axis in range(len(_AXES)):
+        start_of_axis = best or done[0]
+        for asked in _AXES[axis](start_of_axis.settings, settings):
+            if any(asked == trial.settings for trial in done):
+                continue
+            if time.monotonic() - began + longest > budget:
+                timed_out = True
+                break
+            start = time.monotonic()
+            done.append(attempt(asked))
+            longest = max(longest, time.monotonic() - start)
+            if done[-1].fits and (best is None or done[-1].value(target) > best.value(target)):
+                best = done[-1]
+    return Tuned(done, best, most_suspected, timed_out)
+
+
+def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
+    """The refined plans that keep suspected pairs apart, on the graph of the hardest, from the best method there is."""
+    for method in ("metis", "rcm"):
+        if method in default_methods():
+            yield replace(
+                best,
+                method=method,
+                refine=True,
+                graph=GraphSettings(kind="top-m", top=FIRST_TOP),
+                false_negatives=FalseNegativeSettings(DEFAULT_MARGIN),
+            )
+
+
+def _weights(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
+    if best.refine:
+        for weight in WEIGHTS:
+            yield replace(best, false_negatives=replace(best.false_negatives, weight=weight))
+        yield replace(best, false_negatives=FalseNegativeSettings())
+
+
+def _graphs(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
+    if best.refine:
+        for top in TOPS:
+            yield replace(best, graph=GraphSettings(kind="top-m", top=top))
+        yield replace(best, graph=first.graph)
+
+
+def _margins(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
+    if best.false_negatives.margin is not None:
+        for margin in MARGINS:
+            yield replace(best, false_negatives=replace(best.false_negatives, margin=margin))
+
+
+def _group_sizes(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
+    for parts in (2, 4):
+        if best.batch_size % parts == 0 and best.batch_size // parts > 1:
+            yield replace(best, batch_order=BatchOrderSettings(group_size=best.batch_size // parts))
+
+
+_AXES: tuple[Any, ...] = (_strong_start, _weights, _graphs, _margins, _group_sizes)
