@@ -7,6 +7,8 @@ from gcbs_cli.errors import BadInput
 
 SHARE_TO_USE = 0.8
 """Of the memory that is free now, how much a plan may take when nothing is asked."""
+LEAST_ADDRESS_SPACE = 320 * 2**20
+"""What the numeric libraries map and take for themselves, with a margin (a small plan ran within 400 MiB in all)."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
@@ -31,6 +33,16 @@ def show_size(size: float) -> str:
 def available_memory() -> int:
     """Bytes that may still be taken: the machine's free memory, the cgroup's and the address space limit's rest."""
     return max(0, min([_free_on_machine(), *_left_in_cgroup(), *_left_of_address_space()]))
+
+
+def check_address_space() -> None:
+    """Raises BadInput when a limit (ulimit -v) leaves too little for libraries that would abort."""
+    left = min(_left_of_address_space(), default=LEAST_ADDRESS_SPACE)
+    if left < LEAST_ADDRESS_SPACE:
+        raise BadInput(
+            f"the limit on memory (ulimit -v) leaves {show_size(max(0, left))}, and {show_size(LEAST_ADDRESS_SPACE)} "
+            "are needed before any data; raise it, to ulimit -v 1000000 for a small plan"
+        )
 
 
 def _free_on_machine() -> int:

@@ -10,6 +10,7 @@ import typer
 
 from gcbs_cli.cli.output import say
 from gcbs_cli.errors import GcbsError
+from gcbs_cli.memory import check_address_space
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -20,6 +21,7 @@ def at_the_edge(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: object, **kwargs: object) -> None:
         try:
+            check_address_space()
             command(*args, **kwargs)
             sys.stdout.flush()
         except GcbsError as error:
@@ -39,5 +41,7 @@ def at_the_edge(command: Command) -> Command:
 
 
 def _stop(message: str, code: int) -> None:
-    say(f"gcbs: {message}")
+    # File names and other programs' errors may hold line ends and control characters.
+    line = "".join(char if char.isprintable() else " " for char in message)
+    say(f"gcbs: {line}")
     raise typer.Exit(code) from None

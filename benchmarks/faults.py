@@ -1,0 +1,352 @@
+"""Breaks plans, reports and applies on purpose, and checks that what is left is whole: the new output or the old one.
+
+    python benchmarks/faults.py                      everything
+    python benchmarks/faults.py --kills 50 kills     one part, with fewer kills
+
+Parts: kills (SIGKILL, SIGTERM, SIGINT at random moments), disk (full at every size, on a tmpfs where this user can
+mount one and by a limit on file sizes), folder (read-only, removed meanwhile), two (two plans to one output at once),
+memory (a limit on the address space). Prints one line a part and exits with 1 when something was not whole.
+"""
+
+import argparse
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+
+ROWS, DIM = 600, 16
+ROOT = Path(__file__).parents[1]
+NURSERY = """
+import os, sys, signal
+from typer.testing import CliRunner
+from gcbs_cli.cli.app import app, main
+CliRunner().invoke(app, sys.argv[1].split())
+print("ready", flush=True)
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        sys.stdin.close()
+        sys.argv = ["gcbs", *line.split()]
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        os._exit(code if isinstance(code, int) else 1)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""A process that has imported everything and forks a command for each line, so that a kill costs no start."""
+
+
+class Faults:
+    """Counts what was tried and what was not whole."""
+
+    def __init__(self) -> None:
+        self.tried: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    def check(self, part: str, right: bool, what: str) -> None:
+        """Count a try; remember it when it was not right."""
+        self.tried[part] += 1
+        if not right:
+            self.wrong.append(f"{part}: {what}")
+            print(f"WRONG {part}: {what}", flush=True)
+
+
+class Nursery:
+    """Starts commands in a folder and tells how they ended."""
+
+    def __init__(self, folder: Path, warm: list[str]) -> None:
+        command = [sys.executable, "-c", NURSERY, " ".join(warm)]
+        self.process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        )
+        self._line()
+
+    def start(self, words: list[str]) -> int:
+        """Start a command; returns its process id."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(words) + "\n")
+        self.process.stdin.flush()
+        return int(self._line())
+
+    def ended(self) -> int:
+        """Wait for the command; its exit code, or minus the signal."""
+        return int(self._line())
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate()
+
+    def _line(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the process that starts commands has ended")
+        return line.strip()
+
+
+def environment() -> dict[str, str]:
+    """This process's, with the source tree first."""
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def make_inputs(folder: Path, seed: int = 0) -> None:
+    """x.npy, y.npy and a table of as many rows."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(ROWS, DIM))
+    for side, values in (("x", x), ("y", x + 0.5 * rng.normal(size=x.shape))):
+        np.save(folder / f"{side}.npy", values.astype(np.float32))
+    (folder / "data.jsonl").write_text("".join(f'{{"row": {row}}}\n' for row in range(ROWS)))
+
+
+def gcbs(folder: Path, *words: str, limits: Callable[[], object] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder."""
+    command = [sys.executable, "-m", "gcbs_cli", *words]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        preexec_fn=limits,
+        timeout=600,
+        check=False,
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of the folder."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def plan_is_whole(folder: Path) -> bool:
+    """The permutation is one, and the manifest has its entry; or there is neither."""
+    from gcbs_cli.plan_file.manifest import entry_for, read_manifest
+    from gcbs_cli.plan_file.permutation import read_permutation
+
+    path = folder / "perm.npy"
+    if not path.exists():
+        return True
+    manifest = read_manifest(path)
+    return manifest is not None and entry_for(manifest, read_permutation(path, ROWS)) is not None
+
+
+def kills(faults: Faults, count: int, work: Path) -> None:
+    """SIGKILL, SIGTERM, SIGINT at random moments of a plan, a report and an apply over older outputs."""
+    make_inputs(work)
+    moments = random.Random(3)
+    first = ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
+    nursery = Nursery(work, [*first[:-3], "-o", "old.npy"])
+    commands = {
+        "plan": ("perm.npy", lambda n: [*first, "--seed", str(n), "--method", "random" if n % 2 else "rcm"]),
+        "report": ("report.json", lambda n: [*REPORT, "--seed", str(n), "-o", "report.json", "--force"]),
+        "apply": (
+            "shuffled.jsonl",
+            lambda n: ["apply", "old.npy", "data.jsonl", "-o", "shuffled.jsonl", "-q", "--force"],
+        ),
+    }
+    for name, (output, words) in commands.items():
+        began = time.monotonic()
+        nursery.start(words(0))
+        code = nursery.ended()
+        faults.check(f"{name} undisturbed", code == 0 and (work / output).exists(), f"exit code {code}")
+        lasts = time.monotonic() - began
+        ended: Counter[int] = Counter()
+        changed = left = 0
+        for number in range(1, count + 1):
+            before = contents(work)
+            signum = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[number % 3]
+            process = nursery.start(words(number))
+            time.sleep(moments.uniform(0, 1.1 * lasts))
+            with suppress(ProcessLookupError):
+                os.kill(process, signum)
+            ended[nursery.ended()] += 1
+            after = contents(work)
+            whole = plan_is_whole(work) and _report_is_whole(after) and _rows_are_whole(after)
+            faults.check(f"{name} killed", whole, f"try {number}, {signum.name}")
+            temporary = [path for path in after if path.endswith(".gcbs-tmp")]
+            left += bool(temporary)
+            if signum is not signal.SIGKILL:
+                faults.check(f"{name} stopped", not set(temporary) - set(before), f"{signum.name} left {temporary}")
+            changed += after.get(output) != before.get(output)
+        nursery.start(words(count + 1))
+        nursery.ended()
+        temporary = [path.name for path in work.iterdir() if "gcbs-tmp" in path.name]
+        faults.check(f"{name} afterwards", not temporary, f"the next run left {temporary}")
+        counts = f"output new after {changed}, {left} left temporary files"
+        print(f"{name}: {count} signals; exit codes {dict(ended)}; {counts}", flush=True)
+    nursery.close()
+
+
+REPORT = ["report", "x.npy", "y.npy", "-k", "8", "-p", "old.npy", "-q", "--trials", "2"]
+
+
+def _report_is_whole(files: dict[str, bytes]) -> bool:
+    from gcbs_cli.reports.schema import GapReport
+
+    return "report.json" not in files or GapReport.model_validate_json(files["report.json"]).n == ROWS
+
+
+def _rows_are_whole(files: dict[str, bytes]) -> bool:
+    lines = files.get("shuffled.jsonl")
+    return lines is None or sorted(lines.splitlines()) == sorted(files["data.jsonl"].splitlines())
+
+
+@contextmanager
+def tiny_disk(folder: Path, size: int) -> Iterator[Path | None]:
+    """A tmpfs of so many bytes; None where this user cannot mount one."""
+    place = folder / "disk"
+    place.mkdir(exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "gcbs-faults", str(place)], capture_output=True, check=False
+    )
+    try:
+        yield place if mounted.returncode == 0 else None
+    finally:
+        if mounted.returncode == 0:
+            subprocess.run(["umount", str(place)], check=False)
+
+
+def disk(faults: Faults, count: int, work: Path) -> None:
+    """A disk that is full after any number of bytes: exit code 1, one line, and the old plan is still there."""
+    make_inputs(work)
+    words = ["plan", "../x.npy", "../y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
+    ended: Counter[int] = Counter()
+    with tiny_disk(work, 65536) as place:
+        if place is None:
+            print("disk: this user cannot mount a tmpfs")
+        else:
+            faults.check("disk", gcbs(place, *words).returncode == 0, "the first plan")
+            for free in range(0, 40960, 4096):
+                used = sum(path.stat().st_size + 4095 & ~4095 for path in place.iterdir())
+                (place / "filler").write_bytes(b"\0" * max(0, 65536 - used - free))
+                run = gcbs(place, *words, "--seed", str(free), "--method", "random")
+                ended[run.returncode] += 1
+                good = run.returncode in (0, 1) and plan_is_whole(place) and (place / "perm.npy").exists()
+                good &= run.returncode == 0 or len(run.stderr.splitlines()) == 1
+                good &= not [path for path in place.iterdir() if "gcbs-tmp" in path.name]
+                faults.check("disk", good, f"{free} bytes free: {run.returncode} {run.stderr}")
+                (place / "filler").unlink()
+    folder = work / "limited"
+    folder.mkdir()
+    gcbs(folder, *words)
+    before = contents(folder)
+    for size in (0, 1, 100, 128, 500, 1000, 2000, 4000, 4900):
+
+        def limit(size: int = size) -> None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+        run = gcbs(folder, *words, "--seed", "1", "--method", "random", limits=limit)
+        ended[run.returncode] += 1
+        kept = contents(folder) == before
+        one_line = len(run.stderr.splitlines()) == 1 and "file would pass the size limit" in run.stderr
+        faults.check(
+            "file size", run.returncode == 1 and kept and one_line, f"{size}: {run.returncode} {run.stderr[-300:]}"
+        )
+    print(f"disk: exit codes {dict(ended)}")
+
+
+def folder(faults: Faults, count: int, work: Path) -> None:
+    """A folder that is removed at any moment of a plan ends it in one of the exit codes, never in a crash."""
+    make_inputs(work)
+    out = work / "out"
+    out.mkdir()
+    nursery = Nursery(work, ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "old.npy", "--force"])
+    ended: Counter[int] = Counter()
+    moments = random.Random(5)
+    for number in range(count // 4):
+        nursery.start(["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "out/perm.npy", "--force"])
+        time.sleep(moments.uniform(0, 0.3))
+        shutil.rmtree(out, ignore_errors=True)
+        code = nursery.ended()
+        ended[code] += 1
+        faults.check("folder removed", code in (0, 1, 2), f"try {number}: {code}")
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+    nursery.close()
+    print(f"folder: removed {count // 4} times; exit codes {dict(ended)} (read-only: tests/test_security.py)")
+
+
+def two(faults: Faults, count: int, work: Path) -> None:
+    """Two plans to one output at once: one of them is there in the end, with its own manifest."""
+    make_inputs(work)
+    first = ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
+    nurseries = [Nursery(work, [*first[:-3], "-o", f"old{n}.npy", "--force"]) for n in range(2)]
+    for number in range(count // 4):
+        for side, nursery in enumerate(nurseries):
+            nursery.start([*first, "--method", "random", "--seed", str(2 * number + side)])
+        codes = [nursery.ended() for nursery in nurseries]
+        faults.check("two at once", codes == [0, 0] and plan_is_whole(work), f"try {number}: {codes}")
+    for nursery in nurseries:
+        nursery.close()
+    left = [path.name for path in work.iterdir() if "gcbs-tmp" in path.name]
+    faults.check("two at once", not left, f"left {left}")
+    print(f"two: {count // 4} pairs of plans")
+
+
+def memory(faults: Faults, count: int, work: Path) -> None:
+    """Under a limit on the address space a plan works, or ends in one line before or during the work."""
+    make_inputs(work)
+    words = ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
+    said: Counter[str] = Counter()
+    for mebibytes in (100, 200, 300, 400, 800, 1200, 1600, 2400, 3200, 4800, 6400):
+
+        def limit(size: int = mebibytes << 20) -> None:
+            resource.setrlimit(resource.RLIMIT_AS, (size, size))
+
+        run = gcbs(work, *words, limits=limit)
+        lines = run.stderr.splitlines()
+        clear = run.returncode == 0 or (run.returncode in (1, 2) and len(lines) == 1 and lines[0].startswith("gcbs: "))
+        said[f"{mebibytes} MiB: {run.returncode} {lines[-1][:110] if lines else ''}"] += 1
+        faults.check("memory", clear and plan_is_whole(work), f"{mebibytes} MiB: {run.returncode} {run.stderr[-400:]}")
+    run = gcbs(work, *words[:-3], "-o", "small.npy", "--max-memory", "40M", "--quantile", "0.5")
+    named = run.returncode == 2 and "--quantile" in run.stderr and not (work / "small.npy").exists()
+    faults.check("memory", named, f"--max-memory: {run.returncode} {run.stderr}")
+    for line in said:
+        print(f"memory: {line}")
+    print(f"memory: --max-memory 40M: {run.stderr.strip()}")
+
+
+PARTS: dict[str, Callable[[Faults, int, Path], None]] = {
+    "kills": kills,
+    "disk": disk,
+    "folder": folder,
+    "two": two,
+    "memory": memory,
+}
+
+
+def main() -> int:
+    """Run the parts that were asked for. Returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("--kills", type=int, default=200, help="signals for each command")
+    asked = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    faults = Faults()
+    for part in asked.parts:
+        with tempfile.TemporaryDirectory() as work:
+            PARTS[part](faults, asked.kills, Path(work))
+    print(f"{faults.tried.total():,} checks, {len(faults.wrong)} not whole: {dict(faults.tried)}")
+    return 1 if faults.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
