@@ -1,0 +1,130 @@
+"""Refinement, false negatives, groups and the order of batches through the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Gcbs
+
+
+def plan(gcbs: Gcbs, *words: object) -> tuple[np.ndarray, dict]:
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 16, "-f", *words)
+    assert result.exit_code == 0, result.output
+    entry = json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]
+    return np.load("perm.npy"), entry
+
+
+def report(gcbs: Gcbs, *words: object) -> dict:
+    result = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json", "--trials", 2, *words)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_refined_plan_is_recorded_and_closes_more(gcbs: Gcbs, folder: Path) -> None:
+    plan(gcbs)
+    plain = report(gcbs)
+    _, entry = plan(gcbs, "--graph", "top-m", "--top", 8, "--refine")
+    done = entry["method_settings"]["refinement"]
+    assert entry["graph"]["kind"] == "top-m"
+    assert (entry["graph"]["top"], entry["graph"]["isolated"]) == (8, 0)
+    assert entry["quantile"]["threshold"] > 0
+    assert done["swaps"] > 0
+    assert done["objective_after"] > done["objective_before"]
+    assert report(gcbs)["gap"]["reduction"] > plain["gap"]["reduction"] + 0.1
+    text = gcbs("plan", "x.npy", "y.npy", "-k", 16, "-f", "--refine", "--fn-margin", 0.9).stdout
+    for word in ("refinement", "swaps in", "suspected pairs", "inside batches"):
+        assert word in text
+
+
+def test_suspected_pairs_go_and_the_report_counts_what_is_left(gcbs: Gcbs, folder: Path) -> None:
+    plan(gcbs, "--refine")
+    before = report(gcbs, "--fn-margin", 0.8)["false_negatives"]["suspected_pairs"]
+    _, entry = plan(gcbs, "--refine", "--fn-margin", 0.8)
+    after = report(gcbs, "--fn-margin", 0.8)["false_negatives"]["suspected_pairs"]
+    assert after == entry["method_settings"]["false_negatives"]["suspected_inside"]
+    assert after < before / 2
+    _, entry = plan(gcbs, "--refine", "--fn-absolute", 0.1)
+    left = report(gcbs, "--fn-absolute", 0.1)["false_negatives"]["suspected_pairs"]
+    assert left == entry["method_settings"]["false_negatives"]["suspected_inside"]
+
+
+def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs: Gcbs, folder: Path) -> None:
+    result = gcbs("plan", "x.npy", "y.npy", "-f", "-k", 16, "--fn-margin", 0.9)
+    assert "cannot keep the pairs themselves apart; add --refine" in " ".join(result.stderr.split())
+    result = gcbs("plan", "x.npy", "y.npy", "-f", "-k", 16, "--fn-margin", 0.9, "--method", "random")
+    assert "random uses no graph" in " ".join(result.stderr.split())
+
+
+def test_groups_from_a_file_never_share_a_batch_and_count_as_suspected(gcbs: Gcbs, folder: Path) -> None:
+    names = [f"g{row % 50}" for row in range(300)]
+    Path("groups.txt").write_text("\n".join(names) + "\n")
+    perm, entry = plan(gcbs, "--refine", "--groups", "groups.txt")
+    for start in range(0, 300, 16):
+        own = [names[row] for row in perm[start : start + 16]]
+        assert len(set(own)) == len(own)
+    assert entry["method_settings"]["groups"] == "groups.txt"
+    np.save("perm.npy", np.array(sorted(range(300), key=lambda row: row % 50)))
+    alone = report(gcbs, "--fn-margin", 2.0, "-k", 6)["false_negatives"]
+    together = report(gcbs, "--fn-margin", 2.0, "-k", 6, "--groups", "groups.txt")["false_negatives"]
+    assert (alone["suspected_pairs"], together["suspected_pairs"]) == (0, 50 * 15)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--groups", "groups.txt"), "one group has 300 rows, and there are 19 batches of 16"),
+        (("--group-size", 5), "--group-size 5: expected a divisor of --batch-size 16"),
+        (("--curriculum", "easy-first", "--shuffle-batches"), "give one of them"),
+        (("--rank-window", "3-9"), "--rank-window 3-9: expected P:M"),
+        (("--rank-window", "3:0"), "--rank-window 3:0: expected p:m"),
+        (("--top", 0), "--top 0: expected at least 1"),
+        (("--time-limit", 0), "--time-limit 0: expected more than 0 seconds"),
+        (("--fn-margin", 3), "--fn-margin 3.0: expected a share"),
+        (("--fn-absolute", -1), "--fn-absolute -1.0: expected a difference"),
+        (("--fn-top", -1), "--fn-top -1: expected 0 or more"),
+        (("--fn-weight", -1), "--fn-weight -1.0: expected 0 or more"),
+    ],
+    ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_bad_options_are_named(gcbs: Gcbs, folder: Path, words: tuple, message: str) -> None:
+    Path("groups.txt").write_text("same\n" * 300)
+    result = gcbs("plan", "x.npy", "y.npy", "-k", 16, "-f", *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not Path("perm.npy").exists()
+
+
+def test_compare_shows_every_method(gcbs: Gcbs, folder: Path) -> None:
+    words = ("--methods", "random,rcm,rcm+refine", "-k", 16, "--trials", 2, "--recurrence")
+    result = gcbs("compare", "x.npy", "y.npy", *words, "--json")
+    assert result.exit_code == 0, result.output
+    lines = {line["method"]: line for line in json.loads(result.stdout)["methods"]}
+    assert list(lines) == ["random", "rcm", "rcm+refine"]
+    assert lines["random"]["gap_reduction"] < lines["rcm"]["gap_reduction"] < lines["rcm+refine"]["gap_reduction"]
+    assert lines["random"]["recurring"] == pytest.approx(15 / 299, abs=0.05)
+    assert lines["rcm"]["recurring"] == 1.0
+    plan(gcbs, "--refine")
+    shown = report(gcbs)
+    assert lines["rcm+refine"]["gap_reduction"] == pytest.approx(shown["gap"]["reduction"], abs=0.02)
+    assert lines["rcm+refine"]["suspected_pairs"] == shown["false_negatives"]["suspected_pairs"]
+    table = gcbs("compare", "x.npy", "y.npy", *words).stdout
+    assert max(map(len, table.splitlines())) <= 80
+    assert gcbs("compare", "x.npy", "y.npy", "--methods", "rmc").exit_code == 2
+
+
+def test_tune_prints_the_command_of_the_best_plan_that_fits(gcbs: Gcbs, folder: Path) -> None:
+    result = gcbs("tune", "x.npy", "y.npy", "-k", 16, "--budget", "5s", "--max-suspected", 60, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    fitting = [trial for trial in found["trials"] if trial["suspected_pairs"] <= 60]
+    assert fitting
+    assert all(trial["fits"] == (trial in fitting) for trial in found["trials"])
+    best = max(fitting, key=lambda trial: trial["masked_reduction"])
+    assert best["options"] in found["command"]
+    words = found["command"].split(" ")
+    assert gcbs(*words[1:], "-o", "best.npy").exit_code == 0
+    shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", "--json", "--trials", 2)
+    assert json.loads(shown.stdout)["false_negatives"]["suspected_pairs"] == best["suspected_pairs"]
+    assert gcbs("tune", "x.npy", "y.npy", "--budget", "soon").exit_code == 2
