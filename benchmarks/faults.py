@@ -37,6 +37,7 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         sys.stdin.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
         sys.argv = ["gcbs", *line.split()]
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
@@ -153,7 +154,7 @@ def kills(faults: Faults, count: int, work: Path) -> None:
     moments = random.Random(3)
     first = ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
     nursery = Nursery(work, [*first[:-3], "-o", "old.npy"])
-    commands = {
+    commands: dict[str, tuple[str, Callable[[int], list[str]]]] = {
         "plan": ("perm.npy", lambda n: [*first, "--seed", str(n), "--method", "random" if n % 2 else "rcm"]),
         "report": ("report.json", lambda n: [*REPORT, "--seed", str(n), "-o", "report.json", "--force"]),
         "apply": (

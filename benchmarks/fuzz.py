@@ -174,7 +174,7 @@ def _peak() -> int:
 
 def guided(target: str, runs: int) -> int:
     """Let atheris (libFuzzer) look for bytes that reach new lines of the reader; needs `pip install atheris`."""
-    import atheris  # type: ignore[import-not-found, unused-ignore]
+    import atheris
 
     folder = Path(tempfile.mkdtemp())
     seeds = folder / "seeds"
