@@ -227,46 +227,83 @@ def make_plan(
     """
     watcher = watcher or Watcher()
     settings.check_rows(pair.rows)
-    planner = planner_named(settings.method)
-    clock = Stopwatch(watcher)
-    backend = choose_backend(settings.device)
+    planner, clock = planner_named(settings.method), Stopwatch(watcher)
+    task = _Task(pair, settings, planner, choose_backend(settings.device), watcher, clock, checkpoints)
     labels = _check_labels(pair, settings, groups)
     note = _suspects_note(planner, settings)
     if note is not None:
         watcher.note(note)
-    threshold, hard, weighted, kept = None, None, None, None
     planner.check()
-    if found is not None and (planner.needs_graph or settings.refine):
-        threshold = found.threshold
-        with clock.step("graph"):
-            hard = hard_pairs_among(pair, settings, found.candidates, backend)
-    elif planner.needs_graph or settings.refine:
-        with clock.step("quantile"):
-            threshold = _threshold(pair, settings, backend, watcher, checkpoints)
-            expected = forecast(pair, threshold, settings, backend)
-        check_forecast(pair, expected, settings)
-        watcher.note(describe(expected))
-        if checkpoints is not None:
-            checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
-        on_device = _on_device(settings, backend) and checkpoints is None
-        with clock.step("edges"):
-            if on_device:
-                kept = _graph_on_device(pair, settings, threshold.value, backend, watcher)
-            else:
-                hard = find_hard_pairs(
-                    pair,
-                    settings,
-                    threshold.value,
-                    backend,
-                    tile_rows=tile_rows(settings, backend),
-                    progress=watcher.progress,
-                    store=checkpoints,
-                )
-    if planner.needs_weights or settings.refine:
-        assert hard is not None
-        with clock.step("weights"):
+    base = _find_graph(task, found) if planner.needs_graph or settings.refine else _Base()
+    given = _planner_input(task, base, labels, method_inputs or {})
+    with clock.step("order"):
+        perm = _first_order(task, base, given)
+    perm, refinement = finish(perm, given, pair, settings, clock)
+    with clock.step("measures"):
+        figures = _measure(base, perm, settings)
+    inside = _suspected_inside(base.hard, perm, settings.batch_size)
+    return PlanResult(perm, settings, task.backend.name, base.threshold, figures, clock.seconds, refinement, inside)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What the steps of one plan share."""
+
+    pair: UnitPair
+    settings: PlanSettings
+    planner: Planner
+    backend: Backend
+    watcher: Watcher
+    clock: Stopwatch
+    checkpoints: Checkpoints | None
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What a plan is made from: t, and the hard pairs on the host (`hard`) or on a GPU (`kept`), where it needs them."""
+
+    threshold: Threshold | None = None
+    hard: HardPairs | None = None
+    kept: "DevicePlan | None" = None
+
+
+def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
+    """The graph, from a pass made already or from one made now; limits are checked before it."""
+    pair, settings, backend = task.pair, task.settings, task.backend
+    if found is not None:
+        with task.clock.step("graph"):
+            return _Base(found.threshold, hard_pairs_among(pair, settings, found.candidates, backend))
+    with task.clock.step("quantile"):
+        threshold = _threshold(pair, settings, backend, task.watcher, task.checkpoints)
+        expected = forecast(pair, threshold, settings, backend)
+    check_forecast(pair, expected, settings)
+    task.watcher.note(describe(expected))
+    if task.checkpoints is not None:
+        task.checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
+    with task.clock.step("edges"):
+        if _on_device(settings, backend) and task.checkpoints is None:
+            return _Base(threshold, kept=_graph_on_device(pair, settings, threshold.value, backend, task.watcher))
+        hard = find_hard_pairs(
+            pair,
+            settings,
+            threshold.value,
+            backend,
+            tile_rows=tile_rows(settings, backend),
+            progress=task.watcher.progress,
+            store=task.checkpoints,
+        )
+    return _Base(threshold, hard)
+
+
+def _planner_input(
+    task: _Task, base: _Base, labels: NDArray[np.int64], method_inputs: Mapping[str, Any]
+) -> PlannerInput:
+    pair, settings, hard = task.pair, task.settings, base.hard
+    weighted = None
+    if hard is not None and (task.planner.needs_weights or settings.refine):
+        with task.clock.step("weights"):
             weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
-    given = PlannerInput(
+    return PlannerInput(
         rows=pair.rows,
         graph=hard.graph if hard else None,
         batch_size=settings.batch_order.group_size or settings.batch_size,
@@ -276,32 +313,22 @@ def make_plan(
         weighted=weighted,
         suspects=hard.suspects if hard else None,
         labels=labels,
-        options={**settings.method_options, **(method_inputs or {})},
-        backend=backend,
+        options={**settings.method_options, **method_inputs},
+        backend=task.backend,
     )
-    with clock.step("order"):
-        # Groups of one row are mixed at random in any case.
-        if given.batch_size == 1:
-            perm = plan_random(given.rows, given.seed)
-        else:
-            perm = planner.plan(given) if kept is None else kept.order(settings.method)
-    perm, refinement = finish(perm, given, pair, settings, clock)
-    figures = None
-    with clock.step("measures"):
-        if hard is not None:
-            figures = _figures(hard, perm, settings)
-        elif kept is not None:
-            figures = _figures_of_kept(kept, perm, settings)
-    return PlanResult(
-        perm,
-        settings,
-        backend.name,
-        threshold,
-        figures,
-        clock.seconds,
-        refinement,
-        _suspected_inside(hard, perm, settings.batch_size),
-    )
+
+
+def _first_order(task: _Task, base: _Base, given: PlannerInput) -> NDArray[np.int64]:
+    """What the method itself makes of it."""
+    if given.batch_size == 1:  # groups of one row are mixed at random in any case
+        return plan_random(given.rows, given.seed)
+    return task.planner.plan(given) if base.kept is None else base.kept.order(task.settings.method)
+
+
+def _measure(base: _Base, perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures | None:
+    if base.hard is not None:
+        return _figures(base.hard, perm, settings)
+    return None if base.kept is None else _figures_of_kept(base.kept, perm, settings)
 
 
 def _suspected_inside(hard: HardPairs | None, perm: NDArray[np.int64], batch_size: int) -> int | None:
