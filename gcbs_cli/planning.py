@@ -260,7 +260,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Base:
-    """What a plan is made from: t, and the hard pairs on the host (`hard`) or on a GPU (`kept`), where it needs them."""
+    """What a plan is made from: t, and the hard pairs on the host (`hard`) or on a GPU (`kept`), if it needs them."""
 
     threshold: Threshold | None = None
     hard: HardPairs | None = None
