@@ -1,0 +1,42 @@
+"""The speed benchmarks run and print their tables; what they time is not looked at."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SAMPLE = str(BENCHMARKS.parent / "sample_data")
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "said"),
+    [
+        ("compare_tools.py", [SAMPLE, "--rounds", "1", "--only", "imports", "pseudo"], ["GCBS's pseudo-code", "gcbs"]),
+        ("warm_start.py", [SAMPLE, "--rounds", "1"], ["--warm-start", "exact"]),
+        (
+            "scaling.py",
+            ["--rows", "200", "500", "--dim", "8", "--per-row", "20", "--device", "cpu"],
+            ["| 200 ", "| 500 ", "Time grows as N^"],
+        ),
+    ],
+    ids=["compare_tools", "warm_start", "scaling"],
+)
+def test_a_script_prints_its_table(script: str, arguments: list[str], said: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for words in said:
+        assert words in done.stdout
+
+
+def test_the_pseudo_code_orders_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    from compare_tools import paper_pseudo_code
+    from measuring import read_data
+
+    pair = read_data(Path(SAMPLE))
+    assert np.array_equal(np.sort(paper_pseudo_code(pair)), np.arange(pair.rows))
