@@ -34,7 +34,7 @@ def plan_metis(graph: Adjacency, worth: NDArray[np.float32], batch_size: int, se
     """
     check_metis()
     count = -(-graph.nodes // batch_size)
-    if count == 1:
+    if count == 1 or graph.edges == 0:
         return np.arange(graph.nodes)
     part = _partition(graph, worth, count, seed)
     sizes = np.full(count, batch_size)

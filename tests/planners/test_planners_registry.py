@@ -6,6 +6,7 @@ from unit_data import make_pair
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.planners import PLANNERS, PlannerInput, planner_named
 
 
@@ -27,10 +28,12 @@ def build_input(rows, edges, batch_size, seed, graph_seed=0):
 
 
 def input_of(rows, graph, batch_size, seed):
-    """What every method may be given: embeddings, and texts of a few words."""
+    """What every method may be given: embeddings, the graph with similarities, and texts of a few words."""
     generator = np.random.default_rng([rows, 1])
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
-    return PlannerInput(rows, graph, batch_size, seed, pair=make_pair("related", rows), options={"texts": texts})
+    pair = make_pair("related", rows)
+    weighted = None if graph is None else weigh(graph, pair)
+    return PlannerInput(rows, graph, batch_size, seed, pair=pair, weighted=weighted, options={"texts": texts})
 
 
 @pytest.mark.parametrize("name", PLANNERS)
