@@ -60,6 +60,21 @@ def worth_of_staying(
 
 
 @compiled
+def fill_worth_of_staying(
+    batch: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    shares: NDArray[np.float32],
+    penalties: NDArray[np.float32],
+    sums: NDArray[np.float64],
+    own: NDArray[np.float64],
+) -> None:
+    """The same for all rows, into `own` (N,)."""
+    for row in range(len(batch)):
+        own[row] = worth_of_staying(row, batch, indptr, indices, shares, penalties, sums)
+
+
+@compiled
 def gain_of_swap(
     u: int,
     v: int,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.planners.exact_swaps import exact_objective, exact_swaps, worth_of_staying
+from gcbs_cli.planners.exact_swaps import exact_objective, exact_swaps, fill_worth_of_staying
 from gcbs_cli.planners.keeping_apart import NO_LABELS
 from gcbs_cli.planners.linear_swaps import linear_objective, linear_swaps
 from gcbs_cli.planners.swap_gains import SwapGains
@@ -162,10 +162,9 @@ class _Search:
         gains, rows = self.gains, len(self.perm)
         joins, entry = np.zeros((rows, 3)), np.full(rows, -1)
         objectives = [self.objective()]
-        for row in range(rows):
-            self.own[row] = worth_of_staying(
-                row, self.batch, gains.indptr, gains.indices, gains.shares, gains.penalties, self.sums
-            )
+        fill_worth_of_staying(
+            self.batch, gains.indptr, gains.indices, gains.shares, gains.penalties, self.sums, self.own
+        )
         for _ in range(EXACT_SWEEPS):
             swapped = 0
             for visits in self._visits():
