@@ -55,7 +55,7 @@ def worth_of_staying(
         i = indices[e]
         if batch[i] == batch[u]:
             x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
-            worth += log(x / (x - shares[e, 2])) + log(y / (y - shares[e, 3])) - penalties[e]
+            worth += log(x * y / ((x - shares[e, 2]) * (y - shares[e, 3]))) - penalties[e]
     return worth
 
 
@@ -109,7 +109,7 @@ def gain_of_swap(
             if f >= 0:
                 to_x -= sign * shares[f, 2]
                 to_y -= sign * shares[f, 3]
-            gain += log(1.0 + to_x / (1.0 + sums[i, 0])) + log(1.0 + to_y / (1.0 + sums[i, 1]))
+            gain += log((1.0 + to_x / (1.0 + sums[i, 0])) * (1.0 + to_y / (1.0 + sums[i, 1])))
         gain += log(1.0 + x) + log(1.0 + y)
         for e in range(indptr[other], indptr[other + 1]):
             entry[indices[e]] = -1
@@ -163,13 +163,13 @@ def exact_swaps(
                     joined[there] = 0.0
                     count += 1
                 x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
-                joined[there, 0] += log(1.0 + shares[e, 2] / x) + log(1.0 + shares[e, 3] / y) - penalties[e]
+                joined[there, 0] += log((1.0 + shares[e, 2] / x) * (1.0 + shares[e, 3] / y)) - penalties[e]
                 joined[there, 1] += shares[e, 0]
                 joined[there, 2] += shares[e, 1]
             for q in range(count):
                 there = around[q]
                 seen[there] = False
-                joined[there, 0] += log(1.0 + joined[there, 1]) + log(1.0 + joined[there, 2])
+                joined[there, 0] += log((1.0 + joined[there, 1]) * (1.0 + joined[there, 2]))
             for t in range(min(targets, count)):
                 most = t
                 for q in range(t + 1, count):
@@ -189,7 +189,7 @@ def exact_swaps(
                     w = perm[q]
                     value = joins[w, 0] - own[w]
                     if joins[w, 1] != 0.0 or joins[w, 2] != 0.0:
-                        value += log(1.0 + joins[w, 1]) + log(1.0 + joins[w, 2])
+                        value += log((1.0 + joins[w, 1]) * (1.0 + joins[w, 2]))
                     if value > best:
                         if labels.size and ((must >= 0 and q != must) or rival(w, first, stop, u, perm, labels) != -1):
                             continue

@@ -20,7 +20,7 @@ from gcbs_cli.planners.swap_gains import SwapGains
 TARGETS = 3
 """Batches tried for each row: those with most worth to it."""
 FIRST_TEMPERATURE = 2.0
-COOLING = 0.8
+COOLING = 0.7
 LAST_TEMPERATURE = 0.02
 """Nats; the annealing is over below it."""
 LINEAR_SWEEPS = 60

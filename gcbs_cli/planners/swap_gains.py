@@ -10,8 +10,9 @@ from gcbs_cli.parallel import in_parts
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.suspects import SuspectPairs
 
-BACKGROUND_KEYS = 1024
+BACKGROUND_KEYS = 512
 ROWS_AT_ONCE = 2048
+ENTRIES_AT_ONCE = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -51,16 +52,18 @@ def swap_gains(
     positive = pair.diagonal() / temperature
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
     x_sum, y_sum = (np.logaddexp(positive, np.log(batch_size - 1) + side) for side in (x, y))
-    forward, backward = weighted.forward / temperature, weighted.backward / temperature
-    shares = np.stack(
-        [
-            _share(forward, x[own], x_sum[own]),
-            _share(backward, y[own], y_sum[own]),
-            _share(backward, x[other], x_sum[other]),
-            _share(forward, y[other], y_sum[other]),
-        ],
-        axis=1,
-    )
+    shares = np.empty((len(own), 4), np.float32)
+
+    def fill(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        i, j = own[part], other[part]
+        forward, backward = weighted.forward[part] / temperature, weighted.backward[part] / temperature
+        shares[part, 0] = _share(forward, x[i], x_sum[i])
+        shares[part, 1] = _share(backward, y[i], y_sum[i])
+        shares[part, 2] = _share(backward, x[j], x_sum[j])
+        shares[part, 3] = _share(forward, y[j], y_sum[j])
+
+    in_parts(len(own), ENTRIES_AT_ONCE, fill)
     if suspects is None or len(suspects) == 0 or penalty == 0.0:
         return SwapGains(graph.indptr, graph.indices, shares, np.zeros(len(shares), np.float32))
     rows, cols = suspects.both_ways()
