@@ -200,13 +200,14 @@ def make_table(records: list[Record]) -> str:
         by_seed(records, lambda record: _mean(record, "plan_seconds")),
         by_seed(records, lambda record: _mean(record, "train_seconds")),
     ]
-    head = ["plan", f"{figure} MRR", "− random", "− rcm", "validation", "after epoch 2", "best epoch"]
+    head = ["plan", "seeds", f"{figure} MRR", "− random", "− rcm", "validation", "after epoch 2", "best epoch"]
     lines = []
     for name, values in best.items():
         differences = [spread(paired(values, best.get(other, {})), 2, "+") for other in ("random", "rcm")]
         lines.append(
             [
                 name,
+                str(len(values)),
                 spread(list(values.values()), 2),
                 *differences,
                 spread(list(validation[name].values()), 2),

@@ -194,8 +194,18 @@ def make_table(records: list[Record]) -> str:
             for part in ("train", "embed", "plan")
         ]
         shown = (f"{part:.1f}" for part in [*seconds, sum(seconds)])
-        lines.append([name, spread(list(values.values()), 2), *differences, *shown])
-    head = ["plan", "test MRR", "− random", "− rcm", "forward + backward, s/epoch", "embedding", "planning", "all"]
+        lines.append([name, str(len(values)), spread(list(values.values()), 2), *differences, *shown])
+    head = [
+        "plan",
+        "seeds",
+        "test MRR",
+        "− random",
+        "− rcm",
+        "forward + backward, s/epoch",
+        "embedding",
+        "planning",
+        "all",
+    ]
     return markdown(head, lines)
 
 

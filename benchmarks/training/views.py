@@ -198,13 +198,23 @@ def make_table(records: list[Record]) -> str:
     others = [by_seed(records, itemgetter(key)) for key in ("same_label", "plan_seconds", "train_seconds")]
     lines = []
     for name in columns[0]:
-        line = [name]
+        line = [name, str(len(columns[0][name]))]
         for values in columns:
             line += [spread(list(values[name].values()), 2)]
             line += [spread(paired(values[name], values.get(other, {})), 2, "+") for other in ("random", "rcm")]
         same, *seconds = (float(np.mean(list(values[name].values()))) for values in others)
         lines.append([*line, f"{100.0 * same:.1f} %", *(f"{part:.2f}" for part in seconds)])
-    head = ["plan", "all labels", "− random", "− rcm", "few labels", "− random", "− rcm", "in-batch pairs of one digit"]
+    head = [
+        "plan",
+        "seeds",
+        "all labels",
+        "− random",
+        "− rcm",
+        "few labels",
+        "− random",
+        "− rcm",
+        "in-batch pairs of one digit",
+    ]
     return markdown([*head, "planning, s/epoch", "training"], lines)
 
 
