@@ -71,6 +71,8 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+    if several:
+        dist.destroy_process_group()  # a process that ends with its threads at work may abort
 
 
 if __name__ == "__main__":
