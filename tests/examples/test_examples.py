@@ -41,7 +41,7 @@ def run(*command: object, fails: bool = False, **variables: str) -> subprocess.C
     words = [str(word) for word in command]
     for _ in range(3):
         done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=240, check=False)
-        # PyTorch's gloo threads abort about one exit in ten on a busy machine, after all work is done: launch again.
+        # Rank 0 aborts in about one run of ten on a busy machine, seemingly at exit; why is not known. Launch again.
         if ABORTED_EXIT not in done.stderr:
             break
     assert (done.returncode != 0) is fails, done.stderr[-4000:]
