@@ -6,11 +6,11 @@ pairs.npz holds `x` and `y`, (N, d) each: features of both sides of the pairs.
 """
 
 import argparse
-import os
 
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # before init: imported later, it holds the process group open for ever
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -34,15 +34,7 @@ class Towers(nn.Module):
         return nn.functional.normalize(x + self.left(x), dim=-1), nn.functional.normalize(y + self.right(y), dim=-1)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("pairs")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--batch-size", type=int, default=32)
-    asked = parser.parse_args()
-    several = "WORLD_SIZE" in os.environ
-    if several:
-        dist.init_process_group("gloo")
+def train(asked, several):
     torch.manual_seed(0)
     x, y = (torch.from_numpy(np.load(asked.pairs)[side]) for side in ("x", "y"))
     dataset = TensorDataset(x, y)
@@ -71,9 +63,16 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    if several:
-        dist.destroy_process_group()  # a process that ends with its threads at work may abort
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("pairs")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--batch-size", type=int, default=32)
+    several = dist.is_torchelastic_launched()
+    if several:
+        dist.init_process_group("gloo")
+    train(parser.parse_args(), several)
+    if several:
+        dist.destroy_process_group()  # after the model is gone; a process that ends with its threads at work may abort

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from gcbs_cli.apply.buckets import MOST_BUCKETS
 from gcbs_cli.apply.places import Places
@@ -35,15 +36,15 @@ class ParquetFiles:
         codec = first.column(0).compression.lower() if first and first.num_columns else "snappy"
         self.compression = "none" if codec == "uncompressed" else codec
         self.row_bytes = self._row_bytes()
+        self.rows_at_once = max(1, min(1 << 16, int(_BATCH_BYTES / self.row_bytes)))
 
     def batches(self) -> Iterator[Any]:
         """All rows in record batches of a few MiB."""
-        at_once = max(1, min(1 << 16, int(_BATCH_BYTES / self.row_bytes)))
         for stamp in self._stamps:
             with open_unchanged(stamp):
                 try:
                     with pq.ParquetFile(stamp.path, pre_buffer=False) as file:
-                        yield from file.iter_batches(batch_size=at_once, use_threads=False)
+                        yield from file.iter_batches(batch_size=self.rows_at_once, use_threads=False)
                 except (pa.ArrowException, OSError) as error:
                     raise BadInput(f"{stamp.shown}: cannot be read: {one_line(error)}") from None
 
@@ -56,12 +57,15 @@ class ParquetFiles:
 
 
 class BucketedTables:
-    """Record batches on their way to plan order. `limit`: bytes of rows in memory at once."""
+    """Record batches on their way to plan order. `limit`: bytes of rows in memory at once.
+
+    A bucket takes half of it, for it is there twice for a moment: as its batches and joined.
+    """
 
     def __init__(self, files: ParquetFiles, places: Places, limit: int, folder: Path) -> None:
-        self._files, self._places, self._limit = files, places, limit
+        self._files, self._places, self._limit = files, places, limit // 2
         total = files.row_bytes * places.rows
-        count = int(min(MOST_BUCKETS, max(1, -(-total // limit)), places.rows))
+        count = int(min(MOST_BUCKETS, max(1, -(-total // self._limit)), places.rows))
         self._rows_each = -(-places.rows // count)
         count = -(-places.rows // self._rows_each)
         self._buckets: list[BinaryIO] = [tempfile.TemporaryFile(dir=folder) for _ in range(count)]  # noqa: SIM115
@@ -98,21 +102,24 @@ class BucketedTables:
             writer.close()
 
     def in_order(self) -> Iterator[Any]:
-        """All rows in plan order, as tables."""
+        """All rows in plan order, as tables of a few MiB."""
         for number, bucket in enumerate(self._buckets):
             start = number * self._rows_each
             stop = min(start + self._rows_each, self._places.rows)
             parts = int(self._bytes[number] // (2 * self._limit)) + 1
             step = -(-(stop - start) // parts)
             for first in range(start, stop, step):
-                yield _sorted_part(bucket, first, min(first + step, stop))
+                part, order = _read_part(bucket, first, min(first + step, stop))
+                for piece in range(0, len(order), self._files.rows_at_once):
+                    yield part.take(pa.array(order[piece : piece + self._files.rows_at_once]))
+                del part
 
 
 _PLACE = "__gcbs_place__"
 
 
-def _sorted_part(bucket: BinaryIO, start: int, stop: int) -> Any:
-    """The rows of a bucket whose places lie in a range, in order."""
+def _read_part(bucket: BinaryIO, start: int, stop: int) -> tuple[Any, NDArray[np.intp]]:
+    """The rows of a bucket whose places lie in a range, as a table, and the order that sorts them by place."""
     bucket.seek(0)
     reader = pa.ipc.open_stream(bucket)
     parts, places = [], []
@@ -122,9 +129,10 @@ def _sorted_part(bucket: BinaryIO, start: int, stop: int) -> Any:
         if len(inside):
             parts.append(batch if len(inside) == len(place) else batch.take(pa.array(inside)))
             places.append(place[inside])
-    table = pa.Table.from_batches(parts, schema=reader.schema).unify_dictionaries()
-    order = pa.array(np.argsort(np.concatenate(places)))
-    return table.drop_columns([_PLACE]).take(order)
+    table = (
+        pa.Table.from_batches(parts, schema=reader.schema).unify_dictionaries().combine_chunks()
+    )  # take joins them, at each call
+    return table.drop_columns([_PLACE]), np.argsort(np.concatenate(places))
 
 
 def _metadata(stamp: FileStamp) -> Any:

@@ -44,7 +44,8 @@ class EpochPlanner:
 
     planned: the sampler, or what makes it (`PlannedBatches`, a trainer, a data module).
     embed: returns both sides of all rows, (N, d) each, from the current model; called on rank 0 alone, without
-    gradients. `plan_settings` go to `gcbs_cli.plan` (method, quantile, seed, …), `log` gets `EpochFigures.as_logs()`.
+    gradients. `plan_settings` go to `gcbs_cli.plan` (method, quantile, seed, …). `log` gets `EpochFigures.as_logs()`,
+    on rank 0 alone too: the figures are the same everywhere, and `history` has them on every rank.
     save: a name pattern such as `perm-{epoch}.npy`, so that a run resumed in the middle of an epoch finds its plan.
     """
 
@@ -81,7 +82,7 @@ class EpochPlanner:
         figures: EpochFigures = result[1]
         self.history.append(figures)
         logger.info("epoch %d: %s", epoch, asdict(figures))
-        if self._log is not None:
+        if self._log is not None and _is_first_rank():
             self._log(figures.as_logs())
         return figures
 
@@ -117,10 +118,10 @@ class EpochPlanner:
 
 def _on_first_rank(work: Callable[[], Any]) -> Any:
     """What `work` returns on rank 0, on all ranks; an error there is raised on all, so that none waits for ever."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+    if not _is_distributed():
         return work()
     outcome: list[Any] = [None, None]
-    if torch.distributed.get_rank() == 0:
+    if _is_first_rank():
         try:
             outcome[0] = work()
         except Exception as error:
@@ -129,3 +130,11 @@ def _on_first_rank(work: Callable[[], Any]) -> Any:
     if outcome[1] is not None:
         raise outcome[1]
     return outcome[0]
+
+
+def _is_distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _is_first_rank() -> bool:
+    return not _is_distributed() or torch.distributed.get_rank() == 0

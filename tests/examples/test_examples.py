@@ -17,7 +17,6 @@ from gcbs_cli.plan_file.manifest import read_manifest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS, DIM, BATCH = 200, 16, 32
 FIGURES = re.compile(r"epoch (\d): L_global (\S+), L_train (\S+), gap (\S+), reduction (\S+)")
-ABORTED_EXIT = "terminate called without an active exception"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -39,11 +38,7 @@ def run(*command: object, fails: bool = False, **variables: str) -> subprocess.C
     quiet = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "PATH": programs}
     environment = {**os.environ, **quiet, "HF_DATASETS_OFFLINE": "1", **variables}
     words = [str(word) for word in command]
-    for _ in range(3):
-        done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=240, check=False)
-        # Rank 0 aborts in about one run of ten on a busy machine, seemingly at exit; why is not known. Launch again.
-        if ABORTED_EXIT not in done.stderr:
-            break
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=240, check=False)
     assert (done.returncode != 0) is fails, done.stderr[-4000:]
     return done
 
@@ -87,7 +82,7 @@ def test_lightning_finetune(devices: int, pairs: Path) -> None:
     pytest.importorskip("lightning")
     done = run(sys.executable, EXAMPLES / "lightning_finetune.py", pairs, "--devices", devices, "--batch-size", BATCH)
     lines = logged(done.stdout)
-    assert len(lines) == 2 * devices
+    assert len(lines) == 2  # from the first rank alone
     assert lines[-1]["gcbs/L_global"] < lines[0]["gcbs/L_global"]
     assert "the trainer's loss is" not in done.stderr
 

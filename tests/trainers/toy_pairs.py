@@ -12,6 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+# Here, before a process group exists: the module's default arguments keep the group of the moment of import, whose
+# threads then outlive destroy_process_group and may abort the process at exit (Python < 3.14).
+from torch.distributed.nn.functional import all_gather
 from torch.utils.data import Dataset
 
 ROWS, DIM, BATCH = 71, 8, 8  # 8 full batches and one of 7
@@ -57,10 +61,14 @@ def contrast(x: Tensor, y: Tensor) -> Tensor:
     return (nn.functional.cross_entropy(logits, target) + nn.functional.cross_entropy(logits.T, target)) / 2
 
 
+def leave() -> None:
+    """End the process group's threads before the process ends; one that frees a tensor at exit aborts it."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 def gathered(part: Tensor) -> Tensor:
     """All ranks' rows in rank order, with gradients for this rank's part."""
-    from torch.distributed.nn.functional import all_gather
-
     return torch.cat(list(all_gather(part.contiguous())))
 
 

@@ -7,7 +7,7 @@ import torch
 from accelerate import Accelerator, skip_first_batches
 from accelerate.utils import DataLoaderConfiguration
 from torch.utils.data import DataLoader
-from toy_pairs import Pairs, Record, Towers, combinations, contrast, gathered
+from toy_pairs import Pairs, Record, Towers, combinations, contrast, gathered, leave
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler
@@ -74,3 +74,4 @@ if __name__ == "__main__":
     must_refuse(plan, "dealt already")
     must_refuse(plan, "part each planned batch", yields="batches", split_batches=True)
     must_refuse(plan, "has split_batches=False", yields="batches", gather=True)
+    leave()

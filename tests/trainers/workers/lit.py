@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
-from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered
+from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import EpochPlanner, LossCheck, PlannedBatchSampler
@@ -99,3 +99,4 @@ if __name__ == "__main__":
             "use_distributed_sampler=False", lambda: distributed.fit(Module(), PlannedDataModule(Pairs(), PLAN))
         )
         must_refuse("use_distributed_sampler=False", with_lightnings_sampler)
+    leave()

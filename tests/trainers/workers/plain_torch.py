@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
-from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered
+from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave
 
 from gcbs_cli.trainers import LossCheck, PlannedBatchSampler
 
@@ -51,4 +51,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     for gathers in (False, True):
         train(sys.argv[1], sys.argv[2], gather=gathers)
-    dist.destroy_process_group()
+    leave()

@@ -10,7 +10,7 @@ from datasets import DatasetDict
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from toy_encoder import sentence_encoder, text_pairs
-from toy_pairs import BATCH, Record
+from toy_pairs import BATCH, Record, leave
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import LossCheck
@@ -112,3 +112,4 @@ if __name__ == "__main__":
         train("several", both, plans, folder, check=False)
     must_refuse("use 8", "wrong", pairs, plan, folder, size=16)
     must_refuse("a dataset of 75 rows", "wrong", text_pairs(75), plan, folder)
+    leave()
