@@ -102,7 +102,7 @@ def test_tensors_are_read_like_arrays() -> None:
 
 def test_progress_counts_every_row_once() -> None:
     seen: list[int] = []
-    read(np.ones((10, 4), dtype=np.float32), block_bytes=3 * 16, on_progress=seen.append)
+    read(np.ones((10, 4), dtype=np.float32), block_bytes=2 * 3 * 16, on_progress=seen.append)
     assert seen == [3, 3, 3, 1]
 
 
