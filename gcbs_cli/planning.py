@@ -82,11 +82,15 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the pass will find and need: directed entries above t, bytes at the peak, seconds of products."""
+    """What the pass will find and need: directed entries above t, bytes at the peak, seconds of products at most.
+
+    `entry_bytes`: the part of `memory` that each entry takes: none of this machine's where the graph stays on a GPU.
+    """
 
     entries: int
     memory: int
     seconds: float
+    entry_bytes: int = BYTES_PER_EDGE
 
 
 @dataclass(frozen=True)
@@ -154,8 +158,10 @@ def _threshold(
     return Threshold(found["value"], estimate)
 
 
-def forecast(pair: UnitPair, threshold: Threshold, settings: PlanSettings, backend: Backend) -> Forecast:
-    """Edges, memory and time of the pass, from a sample and a timed product."""
+def forecast(
+    pair: UnitPair, threshold: Threshold, settings: PlanSettings, backend: Backend, *, checkpoints: bool = False
+) -> Forecast:
+    """Edges, memory and time of the pass, from a sample and a timed product; checkpoints bring edges to the host."""
     quantile = settings.graph.requested_quantile(pair.rows)
     share = 1.0 - quantile if quantile is not None else None
     if share is None:
@@ -166,7 +172,9 @@ def forecast(pair: UnitPair, threshold: Threshold, settings: PlanSettings, backe
     entries += LISTED_PER_PLACE * lists_wanted(settings) * pair.rows
     embeddings = 2 * pair.rows * pair.dim * 4
     scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
-    return Forecast(entries, embeddings + scratch + BYTES_PER_EDGE * entries, _pass_seconds(pair, backend))
+    entry_bytes = 0 if _on_device(settings, backend) and not checkpoints else BYTES_PER_EDGE
+    memory = embeddings + scratch + entry_bytes * entries
+    return Forecast(entries, memory, _pass_seconds(pair, backend), entry_bytes)
 
 
 def _pass_seconds(pair: UnitPair, backend: Backend) -> float:
@@ -191,8 +199,8 @@ def check_forecast(pair: UnitPair, expected: Forecast, settings: PlanSettings) -
         )
     limit = settings.max_memory or int(SHARE_TO_USE * available_memory() + 2 * pair.rows * pair.dim * 4)
     if expected.memory > limit:
-        rest = limit - (expected.memory - BYTES_PER_EDGE * expected.entries)
-        fits = rest // BYTES_PER_EDGE
+        rest = limit - (expected.memory - expected.entry_bytes * expected.entries)
+        fits = rest // max(expected.entry_bytes, 1)
         advice = _fitting(pair, fits) if fits > pair.rows else "use fewer rows, or a machine with more memory"
         raise BadInput(
             f"--max-memory {show_size(limit)}: the plan would need about {show_size(expected.memory)} "
@@ -275,7 +283,7 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
             return _Base(found.threshold, hard_pairs_among(pair, settings, found.candidates, backend))
     with task.clock.step("quantile"):
         threshold = _threshold(pair, settings, backend, task.watcher, task.checkpoints)
-        expected = forecast(pair, threshold, settings, backend)
+        expected = forecast(pair, threshold, settings, backend, checkpoints=task.checkpoints is not None)
     check_forecast(pair, expected, settings)
     task.watcher.note(describe(expected))
     if task.checkpoints is not None:
@@ -371,7 +379,7 @@ def describe(expected: Forecast) -> str:
     """The forecast as one line."""
     return (
         f"expecting about {expected.entries:,} entries above the threshold, "
-        f"{show_size(expected.memory)} of memory and {expected.seconds:.1f} s for the pass"
+        f"{show_size(expected.memory)} of memory and at most {expected.seconds:.1f} s for the pass"
     )
 
 

@@ -6,11 +6,12 @@ import reference
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.planning import Forecast, check_forecast, find_threshold, forecast, make_plan
+from gcbs_cli.planning import Forecast, Threshold, check_forecast, find_threshold, forecast, make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity import quantile
 from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.numpy_backend import NumpyBackend
 
 ROWS = 120
 GRAPHS = {
@@ -143,6 +144,18 @@ def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass
 def test_memory_that_no_quantile_fits_says_so(no_pass):
     with pytest.raises(BadInput, match="use fewer rows"):
         make_plan(make_pair("related", 700), PlanSettings(16, max_memory=2**20))
+
+
+def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
+    pair, threshold = make_pair("related", 700), Threshold(0.0, None)
+    backend = NumpyBackend(1)
+    backend.name = "cuda:0"
+    kept = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0)), backend)
+    stored = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0)), backend, checkpoints=True)
+    lists = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0), refine=True), backend)
+    assert kept.entries > 10**4
+    assert stored.memory - kept.memory == 72 * kept.entries
+    assert lists.entry_bytes == 72
 
 
 def test_the_forecast_of_entries_is_near(chosen_backend):
