@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,89 +17,50 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ArraySource:
-    """A (rows, dim) numpy array; an `EmbeddingSource`. bfloat16 is held as uint16 bits."""
+class _InMemory:
+    """What a matrix (rows, dim) in memory, without a file, says of itself as an `EmbeddingSource`."""
 
     name: str
-    array: NDArray[Any]
+    values: Any
     dtype: str
 
-    @property
-    def column(self) -> None:
-        """No column: an array is one matrix."""
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """No files."""
-        return ()
-
-    @property
-    def stamps(self) -> tuple[FileStamp, ...]:
-        """No files."""
-        return ()
+    column: ClassVar[None] = None
+    paths: ClassVar[tuple[str, ...]] = ()
+    stamps: ClassVar[tuple[FileStamp, ...]] = ()
 
     @property
     def rows(self) -> int:
         """N."""
-        return int(self.array.shape[0])
+        return int(self.values.shape[0])
 
     @property
     def dim(self) -> int:
         """d."""
-        return int(self.array.shape[1])
+        return int(self.values.shape[1])
 
     def locate(self, row: int) -> str:
         """Return "": the row number says it all."""
         return ""
+
+
+class ArraySource(_InMemory):
+    """A numpy array; bfloat16 is held as uint16 bits."""
 
     def blocks(self, rows_per_block: int) -> Iterator[NDArray[Any]]:
         """Yield the rows in blocks; see `EmbeddingSource.blocks`."""
         for start in range(0, self.rows, rows_per_block):
-            yield np.ascontiguousarray(self.array[start : start + rows_per_block], dtype=RAW_DTYPES[self.dtype])
+            yield np.ascontiguousarray(self.values[start : start + rows_per_block], dtype=RAW_DTYPES[self.dtype])
 
 
-@dataclass(frozen=True)
-class TensorSource:
-    """A (rows, dim) torch tensor on any device, copied to the host block by block; an `EmbeddingSource`."""
-
-    name: str
-    tensor: "torch.Tensor"
-    dtype: str
-
-    @property
-    def column(self) -> None:
-        """No column: an array is one matrix."""
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """No files."""
-        return ()
-
-    @property
-    def stamps(self) -> tuple[FileStamp, ...]:
-        """No files."""
-        return ()
-
-    @property
-    def rows(self) -> int:
-        """N."""
-        return int(self.tensor.shape[0])
-
-    @property
-    def dim(self) -> int:
-        """d."""
-        return int(self.tensor.shape[1])
-
-    def locate(self, row: int) -> str:
-        """Return "": the row number says it all."""
-        return ""
+class TensorSource(_InMemory):
+    """A torch tensor on any device, copied to the host block by block."""
 
     def blocks(self, rows_per_block: int) -> Iterator[NDArray[Any]]:
         """Yield the rows in blocks; see `EmbeddingSource.blocks`."""
         import torch
 
         for start in range(0, self.rows, rows_per_block):
-            block = self.tensor[start : start + rows_per_block].cpu().contiguous()
+            block = self.values[start : start + rows_per_block].cpu().contiguous()
             if block.dtype == torch.bfloat16:
                 block = block.view(torch.int16)
             yield block.numpy().view(RAW_DTYPES[self.dtype])
