@@ -94,14 +94,14 @@ def _graph(rows: int, settings: GraphSettings, found: Candidates) -> Adjacency:
     if settings.rank_window is not None and found.x is not None:
         return _mutual_window(found.x, *settings.rank_window)
     if settings.kind == "top-m" and found.x is not None and found.y is not None:
-        own, other = _entries(found.x, 0, settings.top), _entries(found.y, 0, settings.top)
+        own, other = ranked_entries(found.x, 0, settings.top), ranked_entries(found.y, 0, settings.top)
         return adjacency_from_pairs(rows, np.concatenate([own[0], other[1]]), np.concatenate([own[1], other[0]]))
     assert found.exceedances is not None
     edges = found.exceedances.above()
     return adjacency_from_pairs(rows, edges.rows, edges.cols)
 
 
-def _entries(lists: TopLists, first: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def ranked_entries(lists: TopLists, first: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Each row with each of its keys of ranks first to stop − 1."""
     keys = lists.indices[:, first:stop]
     return np.repeat(np.arange(len(keys), dtype=np.int32), keys.shape[1]), keys.reshape(-1)
@@ -110,7 +110,7 @@ def _entries(lists: TopLists, first: int, stop: int) -> tuple[NDArray[np.int32],
 def _mutual_window(lists: TopLists, skipped: int, width: int) -> Adjacency:
     """B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j."""
     count = len(lists.indices)
-    rows, cols = _entries(lists, skipped, skipped + width)
+    rows, cols = ranked_entries(lists, skipped, skipped + width)
     there = rows.astype(np.int64) * count + cols
     back = cols.astype(np.int64) * count + rows
     mutual = np.isin(there, back, assume_unique=True)
@@ -128,7 +128,7 @@ def _suspects(pair: UnitPair, settings: PlanSettings, found: Candidates, backend
         rows.append(found.exceedances.rows[meets])
         cols.append(found.exceedances.cols[meets])
     if false.top and found.x is not None:
-        top_rows, top_cols = _entries(found.x, 0, false.top)
+        top_rows, top_cols = ranked_entries(found.x, 0, false.top)
         rows.append(top_rows)
         cols.append(top_cols)
     return pairs_of(np.concatenate(rows), np.concatenate(cols), pair.rows)

@@ -145,6 +145,8 @@ class PlanCommand:
             tile_rows=self.settings.tile_rows,
             fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
             fn_absolute=false.absolute,
+            fn_top=false.top,
+            duplicates=self.settings.no_duplicates,
             groups=groups,
         )
         return make_reports(pair.unit, result.perm, settings, watcher)[0].model_dump_json(indent=2) + "\n"

@@ -116,6 +116,22 @@ def report(
         float | None,
         typer.Option("--fn-absolute", help="Suspect it from a positive's similarity less this number on instead."),
     ] = None,
+    fn_top: Annotated[
+        int | None,
+        typer.Option(
+            "--fn-top",
+            help="Count pairs of a row with its hardest columns too, in one more pass. [default: the plan's, else 0]",
+            show_default=False,
+        ),
+    ] = None,
+    duplicates: Annotated[
+        bool | None,
+        typer.Option(
+            "--count-duplicates/--no-count-duplicates",
+            help="Count pairs with equal x or equal y too. [default: where planned with --no-duplicates]",
+            show_default=False,
+        ),
+    ] = None,
     groups: Annotated[
         str | None,
         typer.Option("--groups", help="An id for each row: rows with the same one are suspected too."),
@@ -186,7 +202,12 @@ def report(
         inputs=InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize),
         perm=perm,
         asked=Asked(
-            batch_size, temperature, drop_last, graph if (quantile, per_row, threshold) != (None,) * 3 else None
+            batch_size,
+            temperature,
+            drop_last,
+            graph if (quantile, per_row, threshold) != (None,) * 3 else None,
+            fn_top,
+            duplicates,
         ),
         losses=kinds,
         trials=trials,

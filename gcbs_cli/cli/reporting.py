@@ -39,6 +39,8 @@ class Asked:
     temperatures: list[float] | None
     drop_last: bool | None
     graph: GraphSettings | None
+    fn_top: int | None = None
+    duplicates: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class ReportCommand:
             verify=self.verify,
             drop_last=asked.drop_last if asked.drop_last is not None else bool(entry and entry.drop_last),
             device=self.device,
+            fn_top=_planned_top(entry) if asked.fn_top is None else asked.fn_top,
+            duplicates=_planned_without_duplicates(entry) if asked.duplicates is None else asked.duplicates,
             tile_rows=self.tile_rows,
         )
 
@@ -163,6 +167,17 @@ class ReportCommand:
             write_atomically(self.output, lambda file: file.write(text.encode()))
         out.table(report_tables(reports))
         out.result(whole.model_dump(mode="json"))
+
+
+def _planned_top(entry: ManifestEntry | None) -> int:
+    """How many of each row's hardest columns the plan suspects, by its manifest."""
+    record = entry.method_settings.get("false_negatives") if entry else None
+    top = record.get("top") if isinstance(record, dict) else None
+    return top if isinstance(top, int) and top > 0 else 0
+
+
+def _planned_without_duplicates(entry: ManifestEntry | None) -> bool:
+    return entry is not None and entry.method_settings.get("no_duplicates") is True
 
 
 def belongs(entry: ManifestEntry, pair: ReadPair) -> bool:

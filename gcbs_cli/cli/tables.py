@@ -176,6 +176,7 @@ def _other_lines(report: "GapReport") -> list[tuple[str, str, str]]:
         ]
     else:
         lines.append(("false negatives?", f"{false.random:,.0f}", "suspected pairs inside random batches"))
+    lines += _held_apart_lines(report)
     probability = report.positive_probability
     own = probability.random if probability.plan is None else probability.plan
     lines.append(("p(positive)", f"{own:.3f}", f"in a batch; among all rows it is {probability.global_:.3f}"))
@@ -189,6 +190,20 @@ def _other_lines(report: "GapReport") -> list[tuple[str, str, str]]:
     if report.cross_check is not None:
         text = f"from the gap of {report.cross_check.rows:,} rows computed once more in float64"
         lines.append(("difference", f"{report.cross_check.difference:.1e}", text))
+    return lines
+
+
+def _held_apart_lines(report: "GapReport") -> list[tuple[str, str, str]]:
+    """Pairs that a plan can hold apart, where they were counted."""
+    false, lines = report.false_negatives, []
+    for name, found, kind in (
+        ("hardest ranks", false.top, f"pairs of a row with its {false.top_ranks} hardest"),
+        ("duplicates", false.duplicates, "pairs with equal x or equal y"),
+    ):
+        if found is not None:
+            inside = "inside random batches" if found.plan is None else f"inside batches; {found.random:,.0f} in random"
+            value = found.random if found.plan is None else found.plan
+            lines.append((name, f"{value:,.0f}", f"{kind} {inside}; {found.total:,} in all"))
     return lines
 
 

@@ -23,6 +23,7 @@ from gcbs_cli.reports.cross_check import (
     tolerance,
 )
 from gcbs_cli.reports.details import ReportDetails, mean_by_batch, order_details, suspect_examples
+from gcbs_cli.reports.held_apart import PairsInside, PairsToHoldApart, held_apart, pairs_to_hold_apart
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import (
     AllKeys,
@@ -45,6 +46,7 @@ from gcbs_cli.reports.schema import (
     GapFigures,
     GapReport,
     GraphPart,
+    HeldApart,
     LossFigures,
     MaskedGap,
     OrderFigures,
@@ -75,7 +77,8 @@ class ReportSettings:
     `fn_absolute` they reach it less that number instead. `groups`: (N,) ids; rows with the same one are suspected too.
 
     `verify`: the plan's gap and the entries above the threshold are computed once more, whole, in float64.
-    `labels`: the positives of the loss `bsc`.
+    `labels`: the positives of the loss `bsc`. `fn_top`: pairs of a row with one of its p hardest columns are counted;
+    `duplicates`: those with equal x or equal y.
     """
 
     batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,)
@@ -92,6 +95,8 @@ class ReportSettings:
     labels: RowLabels = field(default_factory=RowLabels)
     fn_absolute: float | None = None
     groups: NDArray[np.int64] | None = None
+    fn_top: int = 0
+    duplicates: bool = False
 
     def check(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
@@ -105,6 +110,8 @@ class ReportSettings:
             )
         if not 0.0 <= self.fn_margin <= 2.0:
             raise BadInput(f"--fn-margin {self.fn_margin}: expected a share of the positive's similarity, such as 0.95")
+        if self.fn_top < 0:
+            raise BadInput(f"--fn-top {self.fn_top}: expected 0 or more ranks")
         if self.groups is not None and self.groups.shape != (rows,):
             raise BadInput(f"groups: expected one id for each of the {rows:,} rows, got shape {self.groups.shape}")
         if self.seed < 0:
@@ -126,6 +133,7 @@ class _OrderFigures:
     values: list[LossValues]
     measures: OrderMeasures
     suspects: SuspectPairs
+    held_apart: PairsInside
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,7 @@ class _Basis:
     product_error: float
     clock: Stopwatch
     terms: dict[Loss, RowTerms]
+    to_hold_apart: PairsToHoldApart
     alignment: float = 0.0
     uniformity: tuple[float, float] = (0.0, 0.0)
 
@@ -257,6 +266,16 @@ def _prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> _Bas
         rule = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute, settings.groups)
         sums = _sums_across(pair, settings, threshold, rule, backend, watcher)
         same_side = _sums_same_side(pair, settings, sums, backend, watcher)
+    with clock.step("pairs to hold apart"):
+        to_hold_apart = pairs_to_hold_apart(
+            pair,
+            settings.fn_top,
+            settings.duplicates,
+            backend,
+            seed=settings.seed,
+            tile_rows=settings.tile_rows,
+            watcher=watcher,
+        )
     with clock.step("graph"):
         edges = sums.exceedances.above()
         graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
@@ -278,6 +297,7 @@ def _prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> _Bas
         backend.error(pair.dim),
         clock,
         terms,
+        to_hold_apart,
     )
     with clock.step("representation"):
         basis.alignment = alignment(pair)
@@ -470,10 +490,12 @@ def _order_figures(
         values = [own.values(keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)]
     else:
         values = [loss_values(loss, keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)]
+    batch_of_row = positions(perm) // batch_size
     return _OrderFigures(
         values,
         measure_order(basis.graph, perm, batch_size),
-        basis.sums.suspects.in_batches(positions(perm) // batch_size),
+        basis.sums.suspects.in_batches(batch_of_row),
+        basis.to_hold_apart.inside(batch_of_row),
     )
 
 
@@ -596,5 +618,14 @@ def _graph_figures(
             suspected_pairs=len(plan.suspects) if plan else None,
             random=float(np.mean([len(trial.suspects) for trial in trials])),
             rows=plan.suspects.rows() if plan else None,
+            top_ranks=basis.settings.fn_top or None,
+            **_held_apart(basis, trials, plan),
         ),
     }
+
+
+def _held_apart(basis: _Basis, trials: list[_OrderFigures], plan: _OrderFigures | None) -> dict[str, HeldApart | None]:
+    everything = basis.to_hold_apart.inside(np.zeros(basis.pair.rows, np.int64))
+    inside = [trial.held_apart for trial in trials]
+    planned = plan.held_apart if plan else None
+    return {name: held_apart(name, everything, planned, inside) for name in ("top", "duplicates")}

@@ -87,12 +87,27 @@ class EdgeShare(_Part):
     plan: float | None
 
 
+class HeldApart(_Part):
+    """Pairs of one kind: in the whole data, inside the plan's batches, in random batches (mean)."""
+
+    total: int
+    plan: int | None
+    random: float
+
+
 class FalseNegatives(_Part):
-    """Suspected pairs inside the plan's batches, in random batches (mean), and the rows that the plan's touch."""
+    """Suspected pairs inside the plan's batches, in random batches (mean), and the rows that the plan's touch.
+
+    Beside them, not counted among them: `top`, the pairs of a row with one of its `top_ranks` hardest columns, and
+    `duplicates`, the pairs with equal x or equal y; null where nobody asked.
+    """
 
     suspected_pairs: int | None
     random: float
     rows: int | None
+    top_ranks: int | None = None
+    top: HeldApart | None = None
+    duplicates: HeldApart | None = None
 
 
 class Uniformity(_Part):

@@ -128,3 +128,24 @@ def test_tune_prints_the_command_of_the_best_plan_that_fits(gcbs: Gcbs, folder: 
     shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", "--json", "--trials", 2)
     assert json.loads(shown.stdout)["false_negatives"]["suspected_pairs"] == best["suspected_pairs"]
     assert gcbs("tune", "x.npy", "y.npy", "--budget", "soon").exit_code == 2
+
+
+def test_the_report_counts_what_the_plan_was_to_hold_apart(gcbs: Gcbs, sample: Path) -> None:
+    for side in "xy":
+        rows = np.load(f"{side}.npy")
+        np.save(f"{side}.npy", np.concatenate([rows, rows[:40]]))
+    words = ("--fn-top", 2, "--no-duplicates", "--refine", "-k", 16)
+    found = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", *words, "--report", "plan.json", "--json")
+    left = json.loads(found.stdout)["method_settings"]["false_negatives"]["suspected_inside"]
+    counted = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)["false_negatives"]
+    assert counted == json.loads(Path("plan.json").read_text())["false_negatives"]
+    assert counted["top_ranks"] == 2
+    assert counted["top"]["plan"] == left < counted["top"]["total"]
+    assert counted["duplicates"]["total"] >= 40
+    assert counted["duplicates"]["plan"] == 0
+    unasked = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--fn-top", 0, "--no-count-duplicates", "--json")
+    assert json.loads(unasked.stdout)["false_negatives"]["top"] is None
+    text = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--html", "report.html").stdout
+    assert "hardest ranks" in text
+    assert "duplicates" in text
+    assert "Other pairs that a plan can hold apart" in Path("report.html").read_text()

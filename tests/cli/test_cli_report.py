@@ -47,7 +47,7 @@ KEYS = {
     "bandwidth": {"identity", "random", "plan"},
     "profile": {"identity", "random", "plan"},
     "in_batch_edge_share": {"random", "plan"},
-    "false_negatives": {"suspected_pairs", "random", "rows"},
+    "false_negatives": {"suspected_pairs", "random", "rows", "top_ranks", "top", "duplicates"},
     "uniformity": {"x", "y"},
 }
 

@@ -217,7 +217,7 @@ def false_negatives(report: GapReport, details: ReportDetails, names: RowNames) 
     )
     if false.suspected_pairs is None or false.rows is None:
         found = f"Random batches hold {false.random:,.0f} of them."
-        return section("Suspected false negatives", paragraph(meaning), paragraph(found))
+        return section("Suspected false negatives", paragraph(meaning), paragraph(found), _held_apart(report))
     found = (
         f"This plan's batches hold {false.suspected_pairs:,}, on {false.rows:,} of {report.n:,} rows; random batches "
         f"hold {false.random:,.0f}."
@@ -233,7 +233,20 @@ def false_negatives(report: GapReport, details: ReportDetails, names: RowNames) 
     ]
     header = ["row i", "row j", "batch", "s(i, j)", "s(j, i)", "s(i, i)", "s(j, j)"]
     examples = table("The most similar of them", header, rows, text_columns=2) if rows else None
-    return section("Suspected false negatives", paragraph(meaning), paragraph(found), examples)
+    return section("Suspected false negatives", paragraph(meaning), paragraph(found), _held_apart(report), examples)
+
+
+def _held_apart(report: GapReport) -> Markup | None:
+    """The other pairs that a plan can hold apart, where they were counted."""
+    false = report.false_negatives
+    kinds = [(f"one of a row's {false.top_ranks} hardest", false.top), ("equal x or equal y", false.duplicates)]
+    rows = [
+        (kind, "–" if found.plan is None else f"{found.plan:,}", f"{found.random:,.0f}", f"{found.total:,}")
+        for kind, found in kinds
+        if found is not None
+    ]
+    header = ["pairs", "in this plan's batches", "in random batches", "in all"]
+    return table("Other pairs that a plan can hold apart", header, rows) if rows else None
 
 
 def bounds(report: GapReport) -> Markup | None:
