@@ -47,7 +47,7 @@ def text_words(text: str) -> list[str]:
 def text_shingles(texts: Sequence[str], length: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """(N,) a number for a random shingle of each text: `length` words in a row, all where there are fewer.
 
-    Numbers are in the order of the shingles; a text without words has the least.
+    Numbers are in the order of the shingles; every text without words has a number of its own, the largest.
     """
     draws = generator.random(len(texts))
     shingles = []
@@ -55,7 +55,12 @@ def text_shingles(texts: Sequence[str], length: int, generator: np.random.Genera
         words = text_words(text)
         first = int(draw * max(1, len(words) - length + 1))
         shingles.append(" ".join(words[first : first + length]))
-    return np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)[1].reshape(-1).astype(np.int64)
+    words, numbers = np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)
+    numbers = numbers.reshape(-1).astype(np.int64)
+    # Rows without words have no word in common.
+    alone = np.flatnonzero(np.array([not shingle for shingle in shingles], np.bool_))
+    numbers[alone] = len(words) + np.arange(len(alone))
+    return numbers
 
 
 def neighbour_shingles(neighbours: NDArray[np.int32], length: int, generator: np.random.Generator) -> NDArray[np.int64]:
