@@ -67,7 +67,7 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
     settings.check_rows(pair.rows)
     backend = choose_backend(settings.device)
     threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
-    check_forecast(pair, forecast(pair, threshold, settings, backend), settings)
+    check_forecast(pair, forecast(pair, threshold, settings, backend, checkpoints=True, lists=top), settings)
     candidates = find_candidates(
         pair,
         threshold.value,
@@ -84,13 +84,15 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
 class Forecast:
     """What the pass will find and need: directed entries above t, bytes at the peak, seconds of products at most.
 
-    `entry_bytes`: the part of `memory` that each entry takes: none of this machine's where the graph stays on a GPU.
+    `entry_bytes`: the part of `memory` that each entry takes: none of this machine's where the graph stays on a GPU;
+    `listed`: the entries that the lists of the hardest hold, whatever the quantile.
     """
 
     entries: int
     memory: int
     seconds: float
     entry_bytes: int = BYTES_PER_EDGE
+    listed: int = 0
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,18 @@ def _threshold(
 
 
 def forecast(
-    pair: UnitPair, threshold: Threshold, settings: PlanSettings, backend: Backend, *, checkpoints: bool = False
+    pair: UnitPair,
+    threshold: Threshold,
+    settings: PlanSettings,
+    backend: Backend,
+    *,
+    checkpoints: bool = False,
+    lists: int | None = None,
 ) -> Forecast:
-    """Edges, memory and time of the pass, from a sample and a timed product; checkpoints bring edges to the host."""
+    """Edges, memory and time of the pass, from a sample and a timed product; checkpoints bring edges to the host.
+
+    `lists`: how long the lists of the hardest are, by default as the settings need them.
+    """
     quantile = settings.graph.requested_quantile(pair.rows)
     share = 1.0 - quantile if quantile is not None else None
     if share is None:
@@ -169,12 +180,13 @@ def forecast(
         share = draw(pair, 0.999, settings.seed).share_above(threshold.value)
     from_threshold = settings.graph.uses_threshold or settings.false_negatives.needs_threshold
     entries = round(share * pair.rows**2) if from_threshold else 0
-    entries += LISTED_PER_PLACE * lists_wanted(settings) * pair.rows
+    listed = LISTED_PER_PLACE * (lists_wanted(settings) if lists is None else lists) * pair.rows
+    entries += listed
     embeddings = 2 * pair.rows * pair.dim * 4
     scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
     entry_bytes = 0 if _on_device(settings, backend) and not checkpoints else BYTES_PER_EDGE
     memory = embeddings + scratch + entry_bytes * entries
-    return Forecast(entries, memory, _pass_seconds(pair, backend), entry_bytes)
+    return Forecast(entries, memory, _pass_seconds(pair, backend), entry_bytes, listed)
 
 
 def _pass_seconds(pair: UnitPair, backend: Backend) -> float:
@@ -195,25 +207,53 @@ def check_forecast(pair: UnitPair, expected: Forecast, settings: PlanSettings) -
     if settings.max_edges is not None and expected.entries > settings.max_edges:
         raise BadInput(
             f"--max-edges {settings.max_edges:,}: about {expected.entries:,} entries lie above the threshold; "
-            f"{_fitting(pair, settings.max_edges)}"
+            f"{_fitting(pair, expected, settings, settings.max_edges)}"
         )
     limit = settings.max_memory or int(SHARE_TO_USE * available_memory() + 2 * pair.rows * pair.dim * 4)
     if expected.memory > limit:
         rest = limit - (expected.memory - expected.entry_bytes * expected.entries)
         fits = rest // max(expected.entry_bytes, 1)
-        advice = _fitting(pair, fits) if fits > pair.rows else "use fewer rows, or a machine with more memory"
+        advice = "use fewer rows, or a machine with more memory"
+        if fits > pair.rows:
+            advice = _fitting(pair, expected, settings, fits)
         raise BadInput(
             f"--max-memory {show_size(limit)}: the plan would need about {show_size(expected.memory)} "
             f"({expected.entries:,} entries above the threshold); {advice}"
         )
 
 
-def _fitting(pair: UnitPair, entries: int) -> str:
+def _fitting(pair: UnitPair, expected: Forecast, settings: PlanSettings, fits: int) -> str:
+    """Which options make `fits` entries or fewer: a higher quantile, or shorter lists where they take the room."""
+    above, room = expected.entries - expected.listed, fits - expected.listed
+    if not expected.listed or (above and room >= pair.rows):
+        return f"{_fitting_quantile(pair, room)} would fit"
+    kept = above if 2 * above <= fits else fits // 2
+    length = (fits - kept) // (LISTED_PER_PLACE * pair.rows)
+    advice = _shorter_lists(settings, length) if length else []
+    if length and kept < above:
+        advice.append(_fitting_quantile(pair, kept))
+    return f"{' and '.join(advice)} would fit" if advice else "the lists of the hardest alone hold more; use fewer rows"
+
+
+def _shorter_lists(settings: PlanSettings, length: int) -> list[str]:
+    """The options that ask for lists longer than that, with what to give instead."""
+    graph, found = settings.graph, []
+    if graph.rank_window is not None:
+        if sum(graph.rank_window) > length:
+            found.append(f"--rank-window P:M with P + M = {length}")
+    elif graph.kind == "top-m" and graph.top > length:
+        found.append(f"--top {length}")
+    if settings.false_negatives.top > length:
+        found.append(f"--fn-top {length}")
+    return found
+
+
+def _fitting_quantile(pair: UnitPair, entries: int) -> str:
     # In integers, with two digits of the share above however small it is, and that rounded down.
     digits = max(7, len(str(pair.rows**2 // entries)) + 2)
     above = entries * 10**digits // pair.rows**2
     quantile = f"0.{10**digits - above:0{digits}d}".rstrip("0")
-    return f"--quantile {quantile} (about {entries / pair.rows:.3g} a row) would fit"
+    return f"--quantile {quantile} (about {entries / pair.rows:.3g} a row)"
 
 
 def make_plan(

@@ -55,11 +55,11 @@ def text_shingles(texts: Sequence[str], length: int, generator: np.random.Genera
         words = text_words(text)
         first = int(draw * max(1, len(words) - length + 1))
         shingles.append(" ".join(words[first : first + length]))
-    words, numbers = np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)
-    numbers = numbers.reshape(-1).astype(np.int64)
+    distinct, inverse = np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)
+    numbers = inverse.reshape(-1).astype(np.int64)
     # Rows without words have no word in common.
     alone = np.flatnonzero(np.array([not shingle for shingle in shingles], np.bool_))
-    numbers[alone] = len(words) + np.arange(len(alone))
+    numbers[alone] = len(distinct) + np.arange(len(alone))
     return numbers
 
 

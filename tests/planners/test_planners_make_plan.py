@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from unit_data import exact_matrix, make_pair
 from gcbs_cli.errors import BadInput
 from gcbs_cli.planning import Forecast, Threshold, check_forecast, find_threshold, forecast, make_plan
 from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import GraphSettings, PlanSettings
+from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity import quantile
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
@@ -116,6 +117,40 @@ def test_the_quantile_named_for_the_edges_fits(max_edges):
     assert result.figures is not None
     assert result.figures.edges <= max_edges
     assert round((1 - result.figures.achieved_quantile) * 700**2) >= 0.9 * max_edges - 1
+
+
+LISTS = {
+    "top-m": (GraphSettings(kind="top-m", top=40), {}),
+    "top-m and a margin": (GraphSettings(kind="top-m", top=40, quantile=0.9), {"margin": 0.9}),
+    "ranks skipped": (GraphSettings(quantile=0.9), {"top": 30}),
+    "window": (GraphSettings(rank_window=(10, 30)), {}),
+    "window, ranks and a margin": (GraphSettings(rank_window=(10, 30), quantile=0.9), {"top": 60, "margin": 0.9}),
+}
+
+
+@pytest.mark.parametrize("max_edges", [7_000, 7_700, 30_000, 105_700, 139_000])
+@pytest.mark.parametrize("name", LISTS)
+def test_the_advice_for_lists_of_the_hardest_fits(name, max_edges):
+    graph, suspected = LISTS[name]
+    pair, false = make_pair("related", 700), FalseNegativeSettings(**suspected)
+    with pytest.raises(BadInput, match=r" would fit$") as refused:
+        make_plan(pair, PlanSettings(16, graph, false_negatives=false, max_edges=max_edges))
+    advice = dict(re.findall(r"(--quantile|--top|--fn-top|P \+ M) (?:= )?([\d.]+)", str(refused.value)))
+    assert advice
+    if "--quantile" in advice:
+        graph = replace(graph, quantile=float(advice["--quantile"]))
+    if "--top" in advice:
+        graph = replace(graph, top=int(advice["--top"]))
+    if "P + M" in advice:
+        graph = replace(graph, rank_window=(0, int(advice["P + M"])))
+    if "--fn-top" in advice:
+        false = replace(false, top=int(advice["--fn-top"]))
+    assert make_plan(pair, PlanSettings(16, graph, false_negatives=false, max_edges=max_edges)).figures
+
+
+def test_lists_that_cannot_be_short_enough_are_said_to_be_the_reason():
+    with pytest.raises(BadInput, match=r"^--max-edges 3,499: .*the lists of the hardest alone hold more"):
+        make_plan(make_pair("related", 700), PlanSettings(16, GraphSettings(kind="top-m"), max_edges=3_499))
 
 
 @pytest.mark.parametrize("max_edges", [1, 37, 10**4, 10**8])
