@@ -2,7 +2,7 @@
 
 One process:   python plain_torch.py pairs.npz
 Several:       torchrun --nproc-per-node 2 plain_torch.py pairs.npz
-pairs.npz holds `x` and `y`, (N, d) each: features of both sides of the pairs.
+pairs.npz holds `x` and `y`, (N, d) each: features of both sides; a folder with x.npy and y.npy does too.
 """
 
 import argparse
@@ -36,7 +36,8 @@ class Towers(nn.Module):
 
 def train(asked, several):
     torch.manual_seed(0)
-    x, y = (torch.from_numpy(np.load(asked.pairs)[side]) for side in ("x", "y"))
+    packed = np.load(asked.pairs) if asked.pairs.endswith(".npz") else None
+    x, y = (torch.from_numpy(packed[s] if packed else np.load(f"{asked.pairs}/{s}.npy")).float() for s in "xy")
     dataset = TensorDataset(x, y)
     towers = Towers(x.shape[1])
     model = nn.parallel.DistributedDataParallel(towers) if several else towers

@@ -33,18 +33,19 @@ def check(
     from gcbs_cli.cli.inputs import InputOptions, read_pair
     from gcbs_cli.cli.output import Output, choose_mode
     from gcbs_cli.plan_file.check import check_plan, entry_to_check
-    from gcbs_cli.plan_file.manifest import read_manifest
+    from gcbs_cli.plan_file.manifest import planned_inputs, read_manifest
     from gcbs_cli.plan_file.permutation import read_permutation
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     order = read_permutation(perm)
-    entry = None if perm == "-" else entry_to_check(read_manifest(Path(perm)), order)
+    manifest = None if perm == "-" else read_manifest(Path(perm))
+    entry = None if perm == "-" else entry_to_check(manifest, order)
     fingerprints: tuple[str | None, str | None] = (None, None)
     rows = None
     if x is not None:
         normalize = entry is None or entry.normalize
         inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
-        pair = read_pair(inputs.open(), inputs, out)
+        pair = read_pair(inputs.open(planned_inputs(manifest)), inputs, out)
         fingerprints, rows = (pair.x.fingerprint, pair.y.fingerprint), pair.x.rows
     findings = check_plan(order, entry, *fingerprints, rows)
     wrong = any(finding.level == "error" for finding in findings)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gcbs_cli.cli.output import Output
 from gcbs_cli.embeddings import EmbeddingSource, UnitRows, open_pair, read_unit_rows
 from gcbs_cli.embeddings.files import FileStamp, check_still_the_same
+from gcbs_cli.plan_file.manifest import InputsRecord
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 SHARDS_SHOWN = 12
@@ -21,9 +22,12 @@ class InputOptions:
     dtype: str | None = None
     normalize: bool = True
 
-    def open(self) -> tuple[EmbeddingSource, EmbeddingSource]:
-        """Open both sides and check their headers. Raises BadInput."""
-        return open_pair(self.x, self.y, x_column=self.x_column, y_column=self.y_column, dtype=self.dtype)
+    def open(self, planned: InputsRecord | None = None) -> tuple[EmbeddingSource, EmbeddingSource]:
+        """Open both sides and check their headers; the columns are those planned from unless named. Raises BadInput."""
+        columns = (planned.x.column, planned.y.column) if planned else (None, None)
+        return open_pair(
+            self.x, self.y, x_column=self.x_column, y_column=self.y_column, dtype=self.dtype, planned=columns
+        )
 
 
 @dataclass(frozen=True)

@@ -212,6 +212,7 @@ def _input(side: UnitRows) -> InputRecord:
         dim=side.dim,
         dtype=side.dtype,
         fingerprint=side.fingerprint,
+        column=side.column,
     )
 
 

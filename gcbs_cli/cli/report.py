@@ -177,8 +177,8 @@ def report(
 ) -> None:
     """Say how much of the gap between L_global and L_train a plan closes.
 
-    L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature and
-    threshold come from the plan's manifest unless given.
+    L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
+    threshold and columns come from the plan's manifest unless given.
 
     Examples:
 

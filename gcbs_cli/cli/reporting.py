@@ -4,9 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.loss_options import LabelFiles
 from gcbs_cli.cli.output import Mode, Output
@@ -17,7 +14,7 @@ from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings.scaling import scale_side
 from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
-from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, read_manifest
+from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.progress import Watcher
 from gcbs_cli.reports.build import ReportSettings, make_detailed_reports, make_reports
@@ -75,9 +72,10 @@ class ReportCommand:
             if path is not None:
                 check_writable(path, self.force)
         self._check_losses()
-        sources = self.inputs.open()
+        manifest = None if self.perm in (None, "-") else read_manifest(Path(str(self.perm)))
+        sources = self.inputs.open(planned_inputs(manifest))
         perm = None if self.perm is None else read_permutation(self.perm, sources[0].rows)
-        entry = self._entry(perm)
+        entry = None if manifest is None or perm is None else entry_for(manifest, perm)
         settings = self._settings(entry, same_data=self.normalization == "row")
         settings.check(sources[0].rows)
         labels = self.label_files.read(sources[0].rows)
@@ -119,12 +117,6 @@ class ReportCommand:
         page = make_page(source, reports, every, details, notes)
         write_atomically(Path(str(self.html)), lambda file: file.write(page.encode()))
         return reports
-
-    def _entry(self, perm: NDArray[np.int64] | None) -> ManifestEntry | None:
-        if perm is None or self.perm in (None, "-"):
-            return None
-        manifest = read_manifest(Path(str(self.perm)))
-        return None if manifest is None else entry_for(manifest, perm)
 
     def _settings(self, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
         asked = self.asked

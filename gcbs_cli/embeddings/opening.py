@@ -22,20 +22,27 @@ _EXPECTED: Final = "expected .npy, .parquet, .safetensors, .arrow or .feather"
 
 
 def open_pair(
-    x: str, y: str | None, *, x_column: str | None = None, y_column: str | None = None, dtype: str | None = None
+    x: str,
+    y: str | None,
+    *,
+    x_column: str | None = None,
+    y_column: str | None = None,
+    dtype: str | None = None,
+    planned: tuple[str | None, str | None] = (None, None),
 ) -> tuple[EmbeddingSource, EmbeddingSource]:
     """Open both sides and check their headers against each other, before any data is read.
 
     x, y: a file, a directory or a glob pattern of files; without y, x holds both sides as columns or tensors "x" and
     "y". x_column, y_column: other names for them. dtype: "bfloat16" for `.npy` files that cannot say so themselves.
+    planned: the columns of a plan made before, taken where none is named and the files have them.
     Raises BadInput, one line, for anything that cannot be read as (N, d) floats with N >= 2 and equal shapes.
     """
     if dtype not in (None, "bfloat16"):
         raise BadInput(f"--dtype: found {shown(str(dtype))}, expected bfloat16; other types are declared by the files")
     both = y is None
     sides = (
-        open_side(x, ColumnChoice("x", x_column, both), dtype),
-        open_side(x if y is None else y, ColumnChoice("y", y_column, both), dtype),
+        open_side(x, ColumnChoice("x", x_column, both, planned[0]), dtype),
+        open_side(x if y is None else y, ColumnChoice("y", y_column, both, planned[1]), dtype),
     )
     check_pair(*sides)
     return sides

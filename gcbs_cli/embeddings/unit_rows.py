@@ -25,7 +25,8 @@ class UnitRows:
     """One side of the pairs, ready for products.
 
     values: (rows, dim) float32, C-contiguous, unit rows. fingerprint: "xxh3:" and 32 hex digits over the element type,
-    the shape and the raw rows, the same in every file format. dtype: the element type of the source.
+    the shape and the raw rows, the same in every file format. dtype: the element type of the source. column: the one
+    that was read, None where a file is one matrix.
     """
 
     values: NDArray[np.float32]
@@ -35,6 +36,7 @@ class UnitRows:
     dtype: str
     rows: int
     dim: int
+    column: str | None = None
 
 
 def read_unit_rows(
@@ -72,7 +74,9 @@ def read_unit_rows(
         )
     _refuse_faults(source, faults)
     fingerprint = "xxh3:" + digest.hexdigest()
-    return UnitRows(values, fingerprint, source.name, source.paths, source.dtype, source.rows, source.dim)
+    return UnitRows(
+        values, fingerprint, source.name, source.paths, source.dtype, source.rows, source.dim, source.column
+    )
 
 
 class _Normaliser:

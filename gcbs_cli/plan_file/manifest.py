@@ -29,7 +29,7 @@ class _Record(BaseModel):
 
 
 class InputRecord(_Record):
-    """One side of the pairs: where it was read from and what it was."""
+    """One side of the pairs: where it was read from and what it was. column: None where a file is one matrix."""
 
     paths: list[str]
     name: str
@@ -37,6 +37,7 @@ class InputRecord(_Record):
     dim: NonNegativeInt
     dtype: str
     fingerprint: str
+    column: str | None = None
 
 
 class InputsRecord(_Record):
@@ -160,6 +161,11 @@ def entry_for(manifest: Manifest, perm: NDArray[np.int64]) -> ManifestEntry | No
     """The entry of this very permutation, by hash; None when the manifest has none."""
     wanted = permutation_hash(perm)
     return next((entry for entry in manifest.entries if entry.permutation_hash == wanted), None)
+
+
+def planned_inputs(manifest: Manifest | None) -> InputsRecord | None:
+    """What the newest plan of the manifest was made from; None without one."""
+    return manifest.entries[0].inputs if manifest is not None and manifest.entries else None
 
 
 def _check_version(version: object, source: str) -> None:

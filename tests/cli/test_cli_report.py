@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from gcbs_cli import plan, report
@@ -173,3 +174,15 @@ def test_python_api_gives_the_command_lines_figures(gcbs: Gcbs, sample: Path) ->
     ours = found.model_dump(mode="json")
     del ours["timings"], printed["timings"]
     assert ours == printed
+
+
+def test_the_plan_says_which_columns_and_the_error_without_it_names_both(gcbs: Gcbs, sample: Path) -> None:
+    table = pq.read_table("pairs.parquet")
+    names = {"x": "query emb", "y": "doc_emb"}
+    pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), "own.parquet")
+    refused = gcbs("plan", "own.parquet", "-o", "perm.npy")
+    assert "name the right ones, such as --x-column 'query emb' --y-column doc_emb" in refused.stderr
+    gcbs("plan", "own.parquet", "--x-column", "query emb", "--y-column", "doc_emb", "-o", "perm.npy", "-q")
+    own = json.loads(gcbs("report", "own.parquet", "-p", "perm.npy", "--json").stdout)
+    assert own["loss"] == json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)["loss"]
+    assert gcbs("check", "perm.npy", "own.parquet").exit_code == 0

@@ -73,11 +73,14 @@ def command_lines(page: Path) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the docs' reader has: x.npy, y.npy and pairs.parquet."""
+    """What the docs' reader has: x.npy, y.npy, pairs.parquet, and own.parquet with other names."""
     monkeypatch.chdir(tmp_path)
     for side in "xy":
         np.save(tmp_path / f"{side}.npy", np.load(ROOT / "sample_data" / f"{side}.npy")[:ROWS])
-    pq.write_table(pq.read_table(ROOT / "sample_data" / "pairs.parquet").slice(0, ROWS), tmp_path / "pairs.parquet")
+    pairs = pq.read_table(ROOT / "sample_data" / "pairs.parquet").slice(0, ROWS)
+    pq.write_table(pairs, tmp_path / "pairs.parquet")
+    own = {"x": "query_emb", "y": "doc_emb", "id": "query_id"}
+    pq.write_table(pairs.rename_columns([own.get(name, name) for name in pairs.column_names]), tmp_path / "own.parquet")
     return tmp_path
 
 
