@@ -29,7 +29,7 @@ from pair_data import Split, load_embeddings, places_in, split_rows
 from plan_choices import CHOICES, PlanChoice, Planned, hardest_negatives, plan_epoch, read_choice
 from run_records import Record, add_record, by_seed, is_done, markdown, paired, read_records, spread
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import cross_entropy, normalize
 
 import gcbs_cli
 
@@ -150,6 +150,9 @@ def _train_epoch(
     hardest = hardest_negatives(now[0], now[1]) if choice.mined else None
     losses = []
     for batch in planned_batches(planned.perm, training.batch_size, None if choice.in_plan_order else generator):
+        if choice.all_rows:
+            losses.append(_step(optimizer, _loss_over_all(heads, split, batch, training.temperature)))
+            continue
         x, y = heads.outputs(split.train[batch])
         ignored = None
         if choice.mask_margin is not None:
@@ -157,12 +160,22 @@ def _train_epoch(
             ignored = suspected_in_batch(seen[0], seen[1], choice.mask_margin, planned.threshold or -1.0)
         if hardest is not None:
             y = torch.cat([y, heads.outputs(split.train[hardest[batch]])[1]])
-        loss = symmetric_loss(x, y, training.temperature, ignored)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        losses.append(float(loss.detach()))
+        losses.append(_step(optimizer, symmetric_loss(x, y, training.temperature, ignored)))
     return float(np.mean(losses))
+
+
+def _step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    return float(loss.detach())
+
+
+def _loss_over_all(heads: Heads, split: Split, batch: NDArray[np.int64], temperature: float) -> Tensor:
+    """Symmetric loss of a batch's rows against all training rows, with gradients through all of them."""
+    x, y = heads.outputs(split.train)
+    rows = torch.from_numpy(batch).to(x.device)
+    return (cross_entropy(x[rows] @ y.T / temperature, rows) + cross_entropy(y[rows] @ x.T / temperature, rows)) / 2
 
 
 def _gap_figures(now: list[NDArray[np.float32]], planned: Planned, training: Training) -> dict[str, Any]:
@@ -248,7 +261,12 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     run = commands.add_parser("run", help="train, and add a line to --out for each method and seed that it lacks")
     run.add_argument("data", type=Path, help="folder with x.npy and y.npy")
     run.add_argument("--out", type=Path, required=True, help="JSON lines")
-    run.add_argument("--methods", nargs="+", default=list(CHOICES), help="names, or NAME={settings as JSON}")
+    run.add_argument(
+        "--methods",
+        nargs="+",
+        default=[name for name in CHOICES if name != "all-rows"],
+        help="names, or NAME={settings as JSON}",
+    )
     run.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     run.add_argument("--train-rows", type=int, default=Training.train_rows)
     run.add_argument("--queries", type=int, default=Training.queries, help="validation queries, and test queries")

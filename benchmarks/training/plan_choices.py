@@ -20,13 +20,15 @@ class PlanChoice:
 
     `settings`: keywords of `gcbs_cli.plan`; `mask_margin`: the loss leaves out pairs suspected by this margin;
     `in_plan_order`: batches are trained on in the plan's order (a curriculum), else in random order; `mined`: each row
-    also brings its hardest negative (Hard Negative 1).
+    also brings its hardest negative (Hard Negative 1); `all_rows`: the loss of a batch is over all training rows, which
+    no order can reach: a bound for the others, at hundreds of times their cost.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
     mask_margin: float | None = None
     in_plan_order: bool = False
     mined: bool = False
+    all_rows: bool = False
 
 
 CHOICES = {
@@ -39,6 +41,7 @@ CHOICES = {
     "rcm+refine+apart": PlanChoice({"method": "rcm", "graph": "top-m", "top": 16, "refine": True, **PLANNED_APART}),
     "metis+refine+apart": PlanChoice({**METIS_TOP16, "refine": True, **PLANNED_APART}),
     "hard-negative": PlanChoice({"method": "random"}, mined=True),
+    "all-rows": PlanChoice({"method": "random"}, all_rows=True),
 }
 
 
@@ -54,6 +57,7 @@ def read_choice(text: str) -> tuple[str, PlanChoice]:
         mask_margin=wanted.pop("mask_margin", None),
         in_plan_order=wanted.pop("in_plan_order", False),
         mined=wanted.pop("mined", False),
+        all_rows=wanted.pop("all_rows", False),
     )
     return name, replace(choice, settings=wanted)
 

@@ -3,6 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import gcbs_cli
+
 ROWS, DIM = 400, 8
 
 
@@ -73,3 +75,18 @@ def test_the_same_seed_gives_the_same_run(data):
     first, again, other = (adapters.train_once(x, y, choice, training, seed) for seed in (3, 3, 4))
     figures = [[epoch["validation"] for epoch in record["epochs"]] for record in (first, again, other)]
     assert figures[0] == figures[1] != figures[2]
+
+
+def test_the_bound_is_the_loss_over_all_training_rows(data):
+    import adapters
+    import torch
+
+    x, y = adapters.load_embeddings(data)
+    split = adapters.split_rows(len(x), 200, 50, 0)
+    dim = x.shape[1]
+    heads = adapters.Heads(
+        adapters.ResidualHead(dim), adapters.ResidualHead(dim), torch.from_numpy(x), torch.from_numpy(y)
+    )
+    found = adapters._loss_over_all(heads, split, np.arange(200), 0.05).item()
+    left, right = (side.detach().numpy() for side in heads.outputs(split.train))
+    assert found == pytest.approx(gcbs_cli.report(left, right, trials=2, temperature=0.05).loss.global_, rel=1e-5)
