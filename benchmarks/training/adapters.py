@@ -26,7 +26,7 @@ from contrastive import (
 )
 from numpy.typing import NDArray
 from pair_data import Split, load_embeddings, places_in, split_rows
-from plan_choices import CHOICES, PlanChoice, Planned, hardest_negatives, plan_epoch, read_choice
+from plan_choices import PLANNED, PlanChoice, Planned, hardest_negatives, plan_epoch, read_choice
 from run_records import Record, add_record, by_seed, is_done, markdown, paired, read_records, spread
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -264,7 +264,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     run.add_argument(
         "--methods",
         nargs="+",
-        default=[name for name in CHOICES if name != "all-rows"],
+        default=PLANNED,
         help="names, or NAME={settings as JSON}",
     )
     run.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])

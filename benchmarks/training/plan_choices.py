@@ -43,6 +43,7 @@ CHOICES = {
     "hard-negative": PlanChoice({"method": "random"}, mined=True),
     "all-rows": PlanChoice({"method": "random"}, all_rows=True),
 }
+PLANNED = [name for name, choice in CHOICES.items() if not choice.all_rows]
 
 
 def read_choice(text: str) -> tuple[str, PlanChoice]:

@@ -71,7 +71,7 @@ def test_the_same_seed_gives_the_same_run(data):
 
     x, y = adapters.load_embeddings(data)
     training = adapters.Training(train_rows=200, queries=50, epochs=2)
-    choice = adapters.CHOICES["rcm"]
+    choice = adapters.read_choice("rcm")[1]
     first, again, other = (adapters.train_once(x, y, choice, training, seed) for seed in (3, 3, 4))
     figures = [[epoch["validation"] for epoch in record["epochs"]] for record in (first, again, other)]
     assert figures[0] == figures[1] != figures[2]
