@@ -26,5 +26,17 @@ def headline(report: "GapReport") -> str:
     )
 
 
+def lead(report: "GapReport") -> str:
+    """What the gap is and what a plan does about it, for a reader who has not heard of either."""
+    loss, unit = report.loss, report.unit
+    meaning = (
+        f"In a batch of {report.batch_size:,} each row is compared with the other rows of the batch alone, and most of "
+        f"them are easy; among all {report.n:,} rows there are harder ones. The gap is the part of the loss that "
+        "training on batches therefore does not see. A plan puts similar rows into one batch, so that it sees more"
+    )
+    seen = f"of {loss.global_:.3f} {unit}, random batches show {loss.random_mean:.3f}"
+    return f"{meaning}: {seen}." if loss.plan is None else f"{meaning}: {seen}, this plan's {loss.plan:.3f}."
+
+
 def _oracle_share(report: "GapReport") -> float:
     return 1.0 - report.gap.oracle / report.gap.random_mean

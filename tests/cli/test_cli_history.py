@@ -1,6 +1,7 @@
 """`gcbs history`: epochs side by side, on reports of real plans."""
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from gcbs_cli.cli.history_table import sparkline
 from gcbs_cli.history.build import recurring_pairs
+from gcbs_cli.reports.html.history import _labels
 from tests.cli.conftest import Gcbs
 
 
@@ -99,6 +101,13 @@ def test_page_is_complete_and_escaped(gcbs: Gcbs, epochs: Path) -> None:
     assert "epoch-&lt;script&gt;2" in page
     assert page.count("<svg") == 4
     assert gcbs("history", *_paths(epochs), "--html", "history.html").exit_code == 2
+
+
+def test_epochs_are_numbered_as_their_reports_are(gcbs: Gcbs, epochs: Path) -> None:
+    gcbs("history", *_paths(epochs), "--html", "h.html", "-q")
+    assert re.findall(r'text-anchor="middle">(\d+)<', Path("h.html").read_text())[:3] == ["1", "2", "11"]
+    assert _labels(["a", "b"]) == ["1", "2"]
+    assert _labels(["run-1", "other-1"]) == ["1", "2"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from importlib.resources import files
 from string import Template
 
 from gcbs_cli.reports.details import ReportDetails
-from gcbs_cli.reports.headline import headline
+from gcbs_cli.reports.headline import headline, lead
 from gcbs_cli.reports.html import charts, sections
 from gcbs_cli.reports.html.markup import Markup, element, join
 from gcbs_cli.reports.schema import GapReport
@@ -48,16 +48,21 @@ def report_page(facts: PageFacts) -> str:
         sections.figures(report),
         sections.settings(facts.facts),
     ]
-    return fill(f"gcbs report: {facts.names}", headline(report), join(*(part for part in parts if part is not None)))
+    body = join(*(part for part in parts if part is not None))
+    return fill(f"gcbs report: {facts.names}", headline(report), lead(report), body)
 
 
-def fill(title: str, words: str, body: Markup) -> str:
-    """The template with a title, a headline in words and the sections."""
+def fill(title: str, words: str, explained: str, body: Markup) -> str:
+    """The template with a title, a headline in words, what its words mean, and the sections."""
     from gcbs_cli import __version__
 
     template = Template(files("gcbs_cli.reports.html").joinpath("page.html").read_text("utf-8"))
     return template.substitute(
-        title=join(title), headline=join(words), body=body, footer=join(f"Made by gcbs {__version__}.")
+        title=join(title),
+        headline=join(words),
+        lead=join(explained),
+        body=body,
+        footer=join(f"Made by gcbs {__version__}."),
     )
 
 

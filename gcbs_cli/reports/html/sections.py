@@ -66,13 +66,17 @@ def tiles(report: GapReport) -> Markup:
     if gap.plan is not None:
         shown = [
             ("gap reduction", _share(gap.reduction), f"gap {gap.random_mean:.3f} → {gap.plan:.3f} nats"),
-            ("closed share", _share(gap.closed_share), "of what the oracle could close"),
-            ("masked reduction", _share(gap.masked.reduction), "without suspected false negatives"),
-            ("suspected pairs", f"{false.suspected_pairs:,}", f"{false.random:,.0f} in random batches"),
+            ("closed share", _share(gap.closed_share), "of what the hardest batches imaginable (oracle) could close"),
+            ("masked reduction", _share(gap.masked.reduction), "the gap reduction without suspected false negatives"),
+            (
+                "suspected false negatives",
+                f"{false.suspected_pairs:,}",
+                f"pairs; {false.random:,.0f} in random batches",
+            ),
         ]
     else:
         shown.append(("gap, oracle", f"{gap.oracle:.3f}", "with every row's own hardest negatives"))
-        shown.append(("suspected pairs", f"{false.random:,.0f}", "in random batches"))
+        shown.append(("suspected false negatives", f"{false.random:,.0f}", "pairs in random batches"))
     items = [element("li", name, element("strong", value), element("span", said)) for name, value, said in shown]
     return element("ul", *items, class_="tiles")
 
@@ -81,9 +85,8 @@ def losses(report: GapReport, details: ReportDetails) -> Markup:
     """L_global, L_train, random and oracle."""
     low, high = float(details.trial_losses.min()), float(details.trial_losses.max())
     text = (
-        f"A batch of {report.batch_size:,} shows each row a part of all {report.n:,} pairs, so the loss that training "
-        "sees is smaller than the loss over all pairs. The gap is the difference; a plan is good when its bar comes "
-        "closer to L_global than random batches do."
+        "The gap is the distance from a bar of L_train to L_global. A plan is good when its bar comes closer than that "
+        "of random batches. The oracle gives each row its own hardest negatives, which no order of the rows can."
     )
     caption = (
         f"Mean loss in nats. The marks on the random bar are {len(details.trial_losses)} random orders, "
