@@ -208,7 +208,7 @@ def test_reading_the_umask_leaves_no_file_open_to_others(tmp_path: Path) -> None
     thread.start()
     try:
         for _ in range(2000):
-            atomic._umask()
+            atomic.umask()
     finally:
         stop.set()
         thread.join()

@@ -1,21 +1,18 @@
 """Which files hold the data, in which order, and where the reordered ones go."""
 
-import fcntl
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from gcbs_cli.embeddings.files import FileStamp, shown, stamp_file
 from gcbs_cli.embeddings.shards import list_directory, list_pattern
 from gcbs_cli.errors import BadInput
-from gcbs_cli.plan_file.atomic import atomic_file, check_writable, write_error
+from gcbs_cli.plan_file.atomic import atomic_file, check_writable
+from gcbs_cli.plan_file.atomic_folder import atomic_folder
 
 KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
-_TEMPORARY = ".gcbs-tmp"
 
 
 @dataclass(frozen=True)
@@ -95,35 +92,8 @@ def atomic_targets(files: DataFiles, path: Path) -> Iterator[list[Path]]:
     if files.single:
         yield [path]
         return
-    _clear_abandoned(path)
-    temporary = path.parent / f".{path.name[:180]}.{secrets.token_hex(8)}{_TEMPORARY}"
-    try:
-        temporary.mkdir()
-        lock = os.open(temporary, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with suppress(OSError):  # file systems without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            yield [temporary / os.path.basename(stamp.path) for stamp in files.stamps]
-            os.fsync(lock)
-            os.rename(temporary, path)
-        finally:
-            os.close(lock)
-    except OSError as error:
-        raise write_error(path, error) from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with atomic_folder(path) as folder:
+        yield [folder / os.path.basename(stamp.path) for stamp in files.stamps]
 
 
 target_file = atomic_file
-
-
-def _clear_abandoned(path: Path) -> None:
-    """Remove the folders that killed runs left for this target; those of runs still writing are locked."""
-    for old in path.parent.glob(f".{path.name[:180]}.*{_TEMPORARY}"):
-        with suppress(OSError):
-            descriptor = os.open(old, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(old, ignore_errors=True)
-            finally:
-                os.close(descriptor)

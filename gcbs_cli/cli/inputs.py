@@ -52,12 +52,13 @@ class ReadPair:
 def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], options: InputOptions, output: Output) -> ReadPair:
     """Read both sides as unit rows, and say in which order shards were taken."""
     for source in sources:
-        _show_order(source, output)
+        show_order(source, output)
     x, y = (read_unit_rows(source, normalize=options.normalize) for source in sources)
     return ReadPair(x, y, tuple(stamp for source in sources for stamp in source.stamps))
 
 
-def _show_order(source: EmbeddingSource, output: Output) -> None:
+def show_order(source: EmbeddingSource, output: Output) -> None:
+    """Say in which order the files of a side are read, where there are several."""
     if len(source.paths) > 1:
         shown = ", ".join(source.paths[:SHARDS_SHOWN])
         more = f", … ({len(source.paths)} files)" if len(source.paths) > SHARDS_SHOWN else ""

@@ -22,7 +22,7 @@ def plan(
         typer.Option(
             "--output",
             "-o",
-            help="The permutation: .npy, .parquet or .txt; - for one index a line on stdout.",
+            help="The permutation: .npy, .parquet, .txt, a folder of shards (plan/); - for one index a line on stdout.",
             rich_help_panel=options.OUTPUT_PANEL,
         ),
     ] = "perm.npy",
@@ -107,6 +107,26 @@ def plan(
             rich_help_panel=options.GRAPH_PANEL,
         ),
     ] = None,
+    partitions: Annotated[
+        str | None,
+        typer.Option(
+            "--partitions",
+            help="Plan in so many parts of similar rows, one in memory at a time; auto: parts of at most 131,072 rows. "
+            "Quantile and lists count within a part.",
+            rich_help_panel=options.WORK_PANEL,
+        ),
+    ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            help="Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray]).",
+            rich_help_panel=options.WORK_PANEL,
+        ),
+    ] = "local",
+    address: Annotated[
+        str, typer.Option("--address", help="Of the Ray cluster.", rich_help_panel=options.WORK_PANEL)
+    ] = "auto",
     work_dir: Annotated[
         str | None,
         typer.Option(
@@ -145,12 +165,15 @@ def plan(
 
       gcbs plan x.npy y.npy --graph top-m --refine --fn-margin 0.95
 
+      gcbs plan x.npy y.npy --partitions 4 -o plan/
+
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
     from gcbs_cli.cli.inputs import InputOptions
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.planning import PlanCommand
     from gcbs_cli.cli.texts import TextOptions
+    from gcbs_cli.errors import BadInput
     from gcbs_cli.memory import parse_size
     from gcbs_cli.plan_file.warm_start import read_earlier_plan
     from gcbs_cli.planners.bsc_settings import bsc_options as bsc_options_of
@@ -210,4 +233,11 @@ def plan(
         groups=(groups, groups_column),
         warm_start=earlier.permutation_hash if earlier else None,
     )
+    if partitions is not None:
+        from gcbs_cli.cli.partitioned import PartitionedCommand
+
+        PartitionedCommand(command, partitions, engine, address).run(dry_run=dry_run)
+        return
+    if (engine, address) != ("local", "auto"):
+        raise BadInput("--engine, --address: say where parts are planned and go with --partitions")
     command.estimate() if dry_run else command.run()

@@ -83,7 +83,7 @@ class PlanCommand:
         if self.report_path is not None and report is not None:
             write_atomically(self.report_path, lambda file: file.write(report.encode()))
         out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
-        out.result({"output": self.output, **entry.model_dump(mode="json"), **self._full_batches(entry)})
+        out.result({"output": self.output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
     def _checkpoints(self, pair: ReadPair, watcher: Watcher) -> Checkpoints | None:
         """The folder of --work-dir, locked; None where none was named."""
@@ -112,12 +112,6 @@ class PlanCommand:
                 "summary": describe(expected),
             }
         )
-
-    def _full_batches(self, entry: ManifestEntry) -> dict[str, int]:
-        """How many full batches each rank gets, where ranks were named and each takes whole batches."""
-        if entry.world_size is None or entry.gather:
-            return {}
-        return {"full_batches_per_rank": entry.rows // entry.batch_size // entry.world_size}
 
     def _read(self, out: Output) -> tuple[ReadPair, float]:
         """Both sides and the seconds it took; the batch size is checked before any row is read."""
@@ -168,23 +162,41 @@ class PlanCommand:
             profile=_by_order(figures, "profile"),
             in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
             method=settings.method,
-            method_settings={
-                "max_edges": settings.max_edges,
-                **({"warm_start": self.warm_start} if self.warm_start else {}),
-                "chunk_rows": settings.tile_rows,
-                **settings.method_options,
-                **self.text.as_record(),
-                **_quality(result, self.groups[0]),
-            },
+            method_settings=settings_record(result, self.text, self.groups[0])
+            | ({"warm_start": self.warm_start} if self.warm_start else {}),
             device=result.device,
             timings={"read": reading, **result.seconds},
             permutation_hash=permutation_hash(result.perm),
-            libraries={name: version(name) for name in RECORDED_LIBRARIES},
+            libraries=library_versions(),
             drop_last=settings.drop_last,
             normalize=self.inputs.normalize,
             world_size=settings.world_size,
             gather=settings.gather,
         )
+
+
+def full_batches_per_rank(entry: ManifestEntry) -> dict[str, int]:
+    """How many full batches each rank gets, where ranks were named and each takes whole batches."""
+    if entry.world_size is None or entry.gather:
+        return {}
+    return {"full_batches_per_rank": entry.rows // entry.batch_size // entry.world_size}
+
+
+def library_versions() -> dict[str, str]:
+    """Those on which a permutation could depend."""
+    return {name: version(name) for name in RECORDED_LIBRARIES}
+
+
+def settings_record(result: PlanResult, text: TextOptions, groups: str | None) -> dict[str, Any]:
+    """`method_settings` of the manifest; `groups`: the file that was named."""
+    settings = result.settings
+    return {
+        "max_edges": settings.max_edges,
+        "chunk_rows": settings.tile_rows,
+        **settings.method_options,
+        **text.as_record(),
+        **_quality(result, groups),
+    }
 
 
 def _quality(result: PlanResult, groups: str | None) -> dict[str, Any]:

@@ -21,18 +21,17 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Renderab
     full, rest = divmod(rows, entry.batch_size)
     batches = f"{full:,} of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
     lines = [("pairs", f"{rows:,} × {entry.inputs.x.dim}"), ("batches", batches)]
-    if entry.world_size is not None:
-        lines.append(("ranks", _ranks(entry, entry.world_size)))
+    lines += rank_lines(entry)
     lines.append(("method", entry.method))
     if entry.quantile is not None and entry.graph is not None:
         lines += _graph_lines(entry, entry.quantile, entry.graph)
-    lines += _quality_lines(entry)
+    lines += quality_lines(entry)
     steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
     return two_columns(lines)
 
 
-def _quality_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
+def quality_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
     """What the refinement did and how many suspected pairs are left, where they were asked for."""
     lines, record = [], entry.method_settings
     if "refinement" in record:
@@ -44,8 +43,12 @@ def _quality_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
     return lines
 
 
+def rank_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
+    """What each rank takes of the batches, where ranks were named."""
+    return [] if entry.world_size is None else [("ranks", _ranks(entry, entry.world_size))]
+
+
 def _ranks(entry: "ManifestEntry", world_size: int) -> str:
-    """What each rank takes of the batches."""
     if entry.gather:
         return f"{world_size}: each takes {entry.batch_size // world_size} rows of every batch"
     each, over = divmod(entry.rows // entry.batch_size, world_size)

@@ -64,15 +64,12 @@ def read_unit_rows(
             stop = done + len(block)
             if stop > source.rows:
                 break
-            digest.update(_little_endian_bytes(block))
+            digest.update(little_endian_bytes(block))
             normaliser.start(block, values[done:stop], done)
             done = stop
             del block  # or it would stay in memory while the next one is read
-    if done != source.rows:
-        raise BadInput(
-            f"{source.name}: found {done:,} rows, expected the {source.rows:,} that it declares; write it again"
-        )
-    _refuse_faults(source, faults)
+    check_count(source, done)
+    refuse_faults(source, faults)
     fingerprint = "xxh3:" + digest.hexdigest()
     return UnitRows(
         values, fingerprint, source.name, source.paths, source.dtype, source.rows, source.dim, source.column
@@ -129,12 +126,20 @@ def _allocate(source: EmbeddingSource) -> NDArray[np.float32]:
         ) from None
 
 
-def _little_endian_bytes(block: NDArray[Any]) -> memoryview:
+def check_count(source: EmbeddingSource, found: int) -> None:
+    """Raise BadInput when a source had another number of rows than it declares."""
+    if found != source.rows:
+        raise BadInput(
+            f"{source.name}: found {found:,} rows, expected the {source.rows:,} that it declares; write it again"
+        )
+
+
+def little_endian_bytes(block: NDArray[Any]) -> memoryview:
     """Return the bytes that the fingerprint is defined by (no copy on most machines)."""
     return block.astype(block.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data
 
 
-def _refuse_faults(source: EmbeddingSource, faults: dict[str, RowList]) -> None:
+def refuse_faults(source: EmbeddingSource, faults: dict[str, RowList]) -> None:
     """Raise BadInput for the first kind of fault that any row has."""
     said = {
         "non_finite": ("with NaN or infinite values", "finite numbers; drop these pairs from both sides"),

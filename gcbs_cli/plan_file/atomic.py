@@ -59,13 +59,13 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
                 with suppress(PermissionError):  # file systems without modes
-                    os.fchmod(file.fileno(), 0o666 & ~_umask())
+                    os.fchmod(file.fileno(), 0o666 & ~umask())
                 os.replace(temporary, path)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -186,14 +186,14 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _umask() -> int:
+def umask() -> int:
     """The process's umask. Reading it means setting it; meanwhile other threads' files are private, not open."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename survive a power cut, where the file system can."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

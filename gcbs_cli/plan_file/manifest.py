@@ -14,7 +14,9 @@ from gcbs_cli.plan_file.atomic import write_atomically
 from gcbs_cli.plan_file.permutation import permutation_hash
 
 SCHEMA = "gcbs.manifest"
-SCHEMA_VERSION = "1.0"
+FOLDER_MANIFEST = "manifest.json"
+"""Of a permutation that is a folder of shards, and in it."""
+SCHEMA_VERSION = "1.1"
 _MAJOR = int(SCHEMA_VERSION.split(".")[0])
 # Far beyond a plan of 100,000 shards; a larger file is something else and is not read.
 _MAX_BYTES = 1 << 28
@@ -74,6 +76,34 @@ class GraphRecord(_Record):
     rank_window: tuple[int, int] | None = None
 
 
+class PartitionsRecord(_Record):
+    """A plan in parts: number and sizes (rows) in plan order, each one's threshold, and all their graphs together.
+
+    moved: rows not in their nearest part; seconds_of_parts: steps added up over the parts; groups: whether rows were
+    kept apart by a file of ids; settings: those of the plan, as one graph would need them.
+    """
+
+    parts: PositiveInt
+    sizes: list[PositiveInt]
+    moved: NonNegativeInt
+    engine: str = "local"
+    thresholds: list[float] | None = None
+    edges: NonNegativeInt = 0
+    isolated: NonNegativeInt = 0
+    max_degree: NonNegativeInt = 0
+    in_batch_edge_share: float | None = None
+    seconds_of_parts: dict[str, float] = {}
+    groups: bool = False
+    settings: dict[str, Any] = {}
+
+
+class ShardRecord(_Record):
+    """One file of a permutation in a folder, in plan order."""
+
+    name: str
+    rows: PositiveInt
+
+
 class ManifestEntry(_Record):
     """One permutation: its hash, its inputs, the settings and what came of them. Timings are seconds.
 
@@ -103,6 +133,8 @@ class ManifestEntry(_Record):
     normalize: bool = True
     world_size: PositiveInt | None = None
     gather: bool = False
+    partitions: PartitionsRecord | None = None
+    shards: list[ShardRecord] | None = None
 
 
 class Manifest(_Record):
@@ -114,7 +146,9 @@ class Manifest(_Record):
 
 
 def manifest_path(perm_path: Path) -> Path:
-    """`perm.npy` → `perm.npy.manifest.json`."""
+    """`perm.npy` → `perm.npy.manifest.json`, and `plan/` → `plan/manifest.json` where that is a folder."""
+    if perm_path.is_dir():
+        return perm_path / FOLDER_MANIFEST
     return perm_path.with_name(perm_path.name + ".manifest.json")
 
 
@@ -153,8 +187,13 @@ def parse_manifest(data: bytes, source: str) -> Manifest:
 
 def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
     """Write the manifest of `perm_path` whole or not at all; raises GcbsError when the disk does not take it."""
-    text = Manifest(entries=entries).model_dump_json(indent=2) + "\n"
+    text = manifest_text(entries)
     write_atomically(manifest_path(perm_path), lambda file: file.write(text.encode()))
+
+
+def manifest_text(entries: list[ManifestEntry]) -> str:
+    """The content of a manifest."""
+    return Manifest(entries=entries).model_dump_json(indent=2) + "\n"
 
 
 def entry_for(manifest: Manifest, perm: NDArray[np.int64]) -> ManifestEntry | None:

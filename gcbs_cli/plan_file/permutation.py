@@ -28,7 +28,9 @@ def check_suffix(path: Path | str) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         found = f"the suffix {suffix!r}" if suffix else "no suffix"
-        raise BadInput(f"{path}: {found} names no permutation format; use {', '.join(SUFFIXES)}, or - for a pipe")
+        raise BadInput(
+            f"{path}: {found} names no permutation format; use {', '.join(SUFFIXES)}, a folder (plan/) or - for a pipe"
+        )
     return suffix
 
 
@@ -56,14 +58,19 @@ def write_permutation(path: Path | str, perm: NDArray[np.int64], batch_size: int
 
 
 def read_permutation(path: Path | str, rows: int | None = None) -> NDArray[np.int64]:
-    """Read a permutation, (N,) int64; `-` reads one index a line from stdin.
+    """Read a permutation, (N,) int64; `-` reads one index a line from stdin, a folder is read shard after shard.
 
     With `rows` it is verified to be a permutation of 0..rows-1, and reading stops early when it is too long.
     Raises BadInput for a file that is missing, damaged or of another type or shape; nothing is ever unpickled.
     """
+    from gcbs_cli.plan_file.shards import is_folder, read_folder  # its manifest needs this module
+
     if str(path) == "-":
         perm = text_format.read_stdin(rows)
         source = "stdin"
+    elif is_folder(path):
+        source = str(path)
+        perm = read_folder(Path(path), rows)
     else:
         reader = _READERS[check_suffix(path)]
         source = str(path)

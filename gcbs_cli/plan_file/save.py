@@ -20,6 +20,7 @@ from gcbs_cli.plan_file.permutation import (
     verify_permutation,
     write_permutation,
 )
+from gcbs_cli.plan_file.shards import check_folder, is_folder, write_folder
 
 _LOCK_SECONDS = 60.0
 _LOCK_RETRY_SECONDS = 0.02
@@ -32,6 +33,9 @@ def check_plan_output(path: Path | str, force: bool) -> None:
     manifest whose permutation is gone is replaced.
     """
     if str(path) == "-":
+        return
+    if is_folder(path):
+        check_folder(Path(path), force)
         return
     path = Path(path)
     check_suffix(path)
@@ -56,10 +60,13 @@ def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry, *
     if str(path) == "-":
         write_permutation(path, perm, batch_size)
         return
-    path = Path(path)
-    check_suffix(path)
     if permutation_hash(perm) != entry.permutation_hash:
         raise BadInput(f"{path}: the manifest entry is of another permutation ({entry.permutation_hash})")
+    if is_folder(path):
+        write_folder(Path(path), perm, entry)
+        return
+    path = Path(path)
+    check_suffix(path)
     with _locked(path.parent):
         previous = _read_bytes(manifest_path(path))
         try:

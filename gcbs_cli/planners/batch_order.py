@@ -27,14 +27,18 @@ def order_batches(
     seed: int,
 ) -> NDArray[np.int64]:
     """Full batches in random order, or by their mean training loss; as they are where nothing is asked."""
-    full = len(perm) // batch_size
     if settings.shuffle:
-        return _reorder(perm, batch_size, np.random.default_rng([seed, 0x5F1E]).permutation(full))
+        return shuffle_batches(perm, batch_size, seed)
     if settings.curriculum is not None:
         easy = settings.curriculum == "easy-first"
-        losses = batch_losses(perm, pair, batch_size, temperature)[:full]
+        losses = batch_losses(perm, pair, batch_size, temperature)[: len(perm) // batch_size]
         return _reorder(perm, batch_size, np.argsort(losses if easy else -losses, kind="stable"))
     return perm
+
+
+def shuffle_batches(perm: NDArray[np.int64], batch_size: int, seed: int) -> NDArray[np.int64]:
+    """Full batches in random order, the short one last."""
+    return _reorder(perm, batch_size, np.random.default_rng([seed, 0x5F1E]).permutation(len(perm) // batch_size))
 
 
 def batch_losses(perm: NDArray[np.int64], pair: UnitPair, batch_size: int, temperature: float) -> NDArray[np.float64]:

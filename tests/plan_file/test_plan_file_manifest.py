@@ -34,7 +34,7 @@ def test_the_file_is_plain_json(tmp_path: Path, make_entry) -> None:
     write_manifest(tmp_path / "perm.npy", [make_entry(PERM)])
     content = json.loads((tmp_path / "perm.npy.manifest.json").read_text())
     assert content["schema"] == "gcbs.manifest"
-    assert content["schema_version"] == "1.0"
+    assert content["schema_version"] == "1.1"
     (entry,) = content["entries"]
     assert entry["inputs"]["y"]["fingerprint"] == "xxh3:y"
     assert entry["quantile"]["interval"] == [0.9985, 0.9993]

@@ -1,0 +1,147 @@
+"""What `gcbs plan --partitions` does once its options are parsed."""
+
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from gcbs_cli import __version__
+from gcbs_cli.checkpoints import Checkpoints, run_key
+from gcbs_cli.cli.inputs import show_order
+from gcbs_cli.cli.output import Mode, Output
+from gcbs_cli.cli.partition_tables import partitioned_table
+from gcbs_cli.cli.plan_options import read_groups
+from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_versions, settings_record
+from gcbs_cli.cli.watching import watcher_for
+from gcbs_cli.embeddings import EmbeddingSource
+from gcbs_cli.engines.local import plan_here
+from gcbs_cli.engines.ray_engine import import_ray, plan_on_ray
+from gcbs_cli.errors import BadInput
+from gcbs_cli.partitions.build import Engine, PartitionedPlan, plan_in_parts
+from gcbs_cli.partitions.record import partitions_record
+from gcbs_cli.partitions.settings import parse_partitions
+from gcbs_cli.partitions.streaming import PairStream
+from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord
+from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.save import check_plan_output, save_plan
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class PartitionedCommand:
+    """One call of `gcbs plan --partitions`; `command`: what the other options ask for."""
+
+    command: PlanCommand
+    partitions: str
+    engine: str = "local"
+    address: str = "auto"
+
+    def run(self, *, dry_run: bool = False) -> None:
+        """Check, plan part by part, save, show. Raises GcbsError before anything is written where something is off."""
+        command = self.command
+        if dry_run:
+            raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
+        parts, engine = parse_partitions(self.partitions), self._engine()
+        out = Output(command.mode, results_to_stderr=command.output == "-")
+        self._check(parts)
+        sources = command.inputs.open()
+        command.settings.check_rows(sources[0].rows)
+        for source in sources:
+            show_order(source, out)
+        stream = PairStream(*sources, normalize=command.inputs.normalize)
+        inputs = command.text.read(stream.rows)
+        groups = read_groups(*command.groups, stream.rows)
+        with ExitStack() as stack:
+            watcher = stack.enter_context(watcher_for(out))
+            opened: list[Checkpoints] = []
+
+            def open_checkpoints(read: PairStream, parts: int) -> Checkpoints | None:
+                if command.work_dir is not None:
+                    key = run_key(*read.fingerprints, command.settings, normalize=command.inputs.normalize)
+                    opened.append(stack.enter_context(Checkpoints(command.work_dir, f"{parts} parts {key}", watcher)))
+                return opened[0] if opened else None
+
+            plan = plan_in_parts(
+                stream,
+                command.settings,
+                parts,
+                self._beside(),
+                watcher=watcher,
+                groups=groups,
+                method_inputs=inputs,
+                engine=engine,
+                checkpoints=open_checkpoints,
+            )
+            stream.check_unchanged()
+            entry = self._entry(stream, plan)
+            save_plan(command.output, plan.perm, entry, batch_size=command.settings.batch_size)
+            for checkpoints in opened:
+                checkpoints.clear()
+        out.table(partitioned_table(entry, command.output, time.perf_counter() - command.began))
+        record = {"output": command.output, **entry.model_dump(mode="json")}
+        out.result({**record, **full_batches_per_rank(entry)})
+
+    def _check(self, parts: int | None) -> None:
+        command = self.command
+        if command.output == "-" and command.mode is Mode.JSON:
+            raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
+        if command.report_path is not None:
+            raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
+        check_plan_output(command.output, command.force)
+        command.text.check(command.settings.method)
+
+    def _beside(self) -> Path:
+        output = self.command.output
+        return Path(tempfile.gettempdir()) / "gcbs-plan" if output == "-" else Path(output)
+
+    def _engine(self) -> Engine:
+        if self.engine not in ENGINES:
+            raise BadInput(f"--engine {self.engine}: expected {' or '.join(ENGINES)}")
+        if self.engine == "local":
+            return plan_here
+        import_ray()
+        return partial(plan_on_ray, address=self.address)
+
+    def _entry(self, stream: PairStream, plan: PartitionedPlan) -> ManifestEntry:
+        command, settings = self.command, self.command.settings
+        x, y = (_input(side, print_) for side, print_ in zip((stream.x, stream.y), stream.fingerprints, strict=True))
+        uses_graph = any(part.threshold is not None for part in plan.parts)
+        quantile = QuantileRecord(
+            method="each part's own",
+            requested=settings.graph.requested_quantile(stream.rows),
+            per_row=settings.graph.per_row,
+            threshold=settings.graph.threshold,
+        )
+        return ManifestEntry(
+            tool_version=__version__,
+            command=["gcbs", *sys.argv[1:]],
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            inputs=InputsRecord(x=x, y=y),
+            rows=stream.rows,
+            batch_size=settings.batch_size,
+            temperature=settings.temperature,
+            seed=settings.seed,
+            quantile=quantile if uses_graph else None,
+            method=settings.method,
+            method_settings=settings_record(plan.as_result(), command.text, command.groups[0]),
+            partitions=partitions_record(plan, self.engine, groups=command.groups[0] is not None),
+            device=plan.parts[0].device,
+            timings=plan.seconds,
+            permutation_hash=permutation_hash(plan.perm),
+            libraries=library_versions(),
+            drop_last=settings.drop_last,
+            normalize=stream.normalize,
+            world_size=settings.world_size,
+            gather=settings.gather,
+        )
+
+
+def _input(side: EmbeddingSource, fingerprint: str) -> InputRecord:
+    return InputRecord(
+        paths=list(side.paths), name=side.name, rows=side.rows, dim=side.dim, dtype=side.dtype, fingerprint=fingerprint
+    )
