@@ -11,6 +11,7 @@ from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.affinity import affinity_graph
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, pairs_of
 from gcbs_cli.similarity.tiles import BlockStore, Progress
 from gcbs_cli.similarity.top_candidates import Candidates, TopLists, find_candidates, hardest_of
@@ -36,11 +37,12 @@ def find_hard_pairs(
     tile_rows: int | None = None,
     progress: Progress | None = None,
     store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
 ) -> HardPairs:
     """One pass over X Yᵀ, and over X Xᵀ and Y Yᵀ with `--pairs all`; the same result on every device and block size.
 
     `threshold`: t, needed for a quantile graph and for suspected pairs; `store`: where finished tiles outlive this
-    process.
+    process; `limit`: how many entries there is room for.
     """
     false = settings.false_negatives
     from_threshold = settings.graph.uses_threshold or false.needs_threshold
@@ -50,9 +52,11 @@ def find_hard_pairs(
         lists_wanted(settings),
         backend,
         seed=settings.seed,
+        ties=false.needs_threshold,
         tile_rows=tile_rows,
         progress=progress,
         store=store,
+        limit=limit,
     )
     return hard_pairs_among(pair, settings, found, backend, tile_rows=tile_rows, progress=progress)
 

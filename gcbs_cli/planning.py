@@ -24,6 +24,7 @@ from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.affinity import draw_affinity_sample
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.quantile import (
     QuantileEstimate,
     QuantileMethod,
@@ -67,7 +68,8 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
     settings.check_rows(pair.rows)
     backend = choose_backend(settings.device)
     threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
-    check_forecast(pair, forecast(pair, threshold, settings, backend, checkpoints=True, lists=top), settings)
+    expected = forecast(pair, threshold, settings, backend, checkpoints=True, lists=top)
+    check_forecast(pair, expected, settings)
     candidates = find_candidates(
         pair,
         threshold.value,
@@ -76,6 +78,7 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
         seed=settings.seed,
         tile_rows=tile_rows(settings, backend),
         progress=watcher.progress,
+        limit=entry_limit(pair, expected, settings),
     )
     return FoundPairs(threshold, candidates)
 
@@ -85,7 +88,8 @@ class Forecast:
     """What the pass will find and need: directed entries above t, bytes at the peak, seconds of products at most.
 
     `entry_bytes`: the part of `memory` that each entry takes: none of this machine's where the graph stays on a GPU;
-    `listed`: the entries that the lists of the hardest hold, whatever the quantile.
+    `listed`: the entries that the lists of the hardest hold, whatever the quantile;
+    `tied`: how many of the entries equal t, where these are looked at too, for suspected pairs.
     """
 
     entries: int
@@ -93,6 +97,11 @@ class Forecast:
     seconds: float
     entry_bytes: int = BYTES_PER_EDGE
     listed: int = 0
+    tied: int = 0
+
+    def entries_within(self, limit: int) -> int:
+        """How many entries this much memory holds."""
+        return (limit - (self.memory - self.entry_bytes * self.entries)) // max(self.entry_bytes, 1)
 
 
 @dataclass(frozen=True)
@@ -174,19 +183,24 @@ def forecast(
     `lists`: how long the lists of the hardest are, by default as the settings need them.
     """
     quantile = settings.graph.requested_quantile(pair.rows)
-    share = 1.0 - quantile if quantile is not None else None
-    if share is None:
+    ties = settings.false_negatives.needs_threshold
+    share, tied = 1.0 - quantile if quantile is not None else 0.0, 0.0
+    if threshold.estimate is not None:
+        share = min(share, 1.0 - threshold.estimate.low)  # less where many entries equal t
+    if quantile is None or ties:
         draw = draw_affinity_sample if settings.graph.pairs == "all" else draw_sample
-        share = draw(pair, 0.999, settings.seed).share_above(threshold.value)
-    from_threshold = settings.graph.uses_threshold or settings.false_negatives.needs_threshold
-    entries = round(share * pair.rows**2) if from_threshold else 0
+        sample = draw(pair, 0.999, settings.seed)
+        above = sample.share_above(threshold.value)
+        tied = sample.share_reaching(threshold.value) - above if ties else 0.0
+        share = max(share, above + tied)
+    entries = round(share * pair.rows**2) if settings.graph.uses_threshold or ties else 0
     listed = LISTED_PER_PLACE * (lists_wanted(settings) if lists is None else lists) * pair.rows
     entries += listed
     embeddings = 2 * pair.rows * pair.dim * 4
     scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
     entry_bytes = 0 if _on_device(settings, backend) and not checkpoints else BYTES_PER_EDGE
     memory = embeddings + scratch + entry_bytes * entries
-    return Forecast(entries, memory, _pass_seconds(pair, backend), entry_bytes, listed)
+    return Forecast(entries, memory, _pass_seconds(pair, backend), entry_bytes, listed, round(tied * pair.rows**2))
 
 
 def _pass_seconds(pair: UnitPair, backend: Backend) -> float:
@@ -207,19 +221,47 @@ def check_forecast(pair: UnitPair, expected: Forecast, settings: PlanSettings) -
     if settings.max_edges is not None and expected.entries > settings.max_edges:
         raise BadInput(
             f"--max-edges {settings.max_edges:,}: about {expected.entries:,} entries lie above the threshold; "
-            f"{_fitting(pair, expected, settings, settings.max_edges)}"
+            f"{_tied_advice(expected) or _fitting(pair, expected, settings, settings.max_edges)}"
         )
-    limit = settings.max_memory or int(SHARE_TO_USE * available_memory() + 2 * pair.rows * pair.dim * 4)
+    limit = _memory_limit(pair, settings)
     if expected.memory > limit:
-        rest = limit - (expected.memory - expected.entry_bytes * expected.entries)
-        fits = rest // max(expected.entry_bytes, 1)
-        advice = "use fewer rows, or a machine with more memory"
-        if fits > pair.rows:
-            advice = _fitting(pair, expected, settings, fits)
         raise BadInput(
             f"--max-memory {show_size(limit)}: the plan would need about {show_size(expected.memory)} "
-            f"({expected.entries:,} entries above the threshold); {advice}"
+            f"({expected.entries:,} entries above the threshold); "
+            f"{_advice(pair, expected, settings, expected.entries_within(limit))}"
         )
+
+
+def entry_limit(pair: UnitPair, expected: Forecast, settings: PlanSettings) -> EntryLimit | None:
+    """What the pass may find on this machine before it is stopped: what fits, or more than a sample errs."""
+    if expected.entry_bytes == 0:
+        return None
+    most = max(expected.entries_within(_memory_limit(pair, settings)), 2 * expected.entries + pair.rows)
+    return EntryLimit(most, "use a higher --quantile, or leave out rows that are equal or nearly so")
+
+
+def _memory_limit(pair: UnitPair, settings: PlanSettings) -> int:
+    return settings.max_memory or int(SHARE_TO_USE * available_memory() + 2 * pair.rows * pair.dim * 4)
+
+
+def _tied_advice(expected: Forecast) -> str | None:
+    if 2 * expected.tied <= expected.entries:
+        return None
+    return (
+        f"{expected.tied:,} of them equal it, as products of equal rows do, and no --quantile parts them; leave out "
+        "equal rows, or leave out --fn-margin and --fn-absolute"
+    )
+
+
+def _advice(pair: UnitPair, expected: Forecast, settings: PlanSettings, fits: int) -> str:
+    tied = _tied_advice(expected)
+    if tied is not None:
+        return tied
+    return (
+        _fitting(pair, expected, settings, fits)
+        if fits > pair.rows
+        else "use fewer rows, or a machine with more memory"
+    )
 
 
 def _fitting(pair: UnitPair, expected: Forecast, settings: PlanSettings, fits: int) -> str:
@@ -339,6 +381,7 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
             tile_rows=tile_rows(settings, backend),
             progress=task.watcher.progress,
             store=task.checkpoints,
+            limit=entry_limit(pair, expected, settings),
         )
     return _Base(threshold, hard)
 

@@ -12,8 +12,9 @@ from gcbs_cli.planners.word_groups import group_by_word, neighbour_shingles, tex
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.k_means import k_means
-from gcbs_cli.similarity.nearest import distinct_rows, nearest_keys
+from gcbs_cli.similarity.nearest import nearest_keys
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
+from gcbs_cli.similarity.repeated_rows import distinct_rows
 
 if TYPE_CHECKING:
     from gcbs_cli.planners import PlannerInput

@@ -22,8 +22,8 @@ from gcbs_cli.mining.positives import Positives
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.reports.losses import AllKeys, LossValues, between, oracle_gap
 from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.nearest import distinct_rows
 from gcbs_cli.similarity.pair_values import pair_values
+from gcbs_cli.similarity.repeated_rows import distinct_rows
 
 MOST_PAIRS = 1 << 28
 """Pairs of positives that are held at once, 24 bytes each."""

@@ -40,11 +40,12 @@ class AffinitySample(Sample):
         near = np.flatnonzero((flat >= below(guess, 2.0 * self.error)) & (flat <= np.float32(guess + 2.0 * self.error)))
         return float(of_rank(self._canonical(near), rank - above))
 
-    def _above(self, threshold: float) -> NDArray[np.bool_]:
+    def _above(self, threshold: float, *, ties: bool = False) -> NDArray[np.bool_]:
         flat = self.products.reshape(-1)
         found = flat > threshold
         near = np.flatnonzero(np.abs(flat.astype(np.float64) - threshold) <= 2.0 * self.error)
-        found[near] = self._canonical(near) > threshold
+        settled = self._canonical(near)
+        found[near] = settled >= threshold if ties else settled > threshold
         return found.reshape(self.products.shape)
 
     def _canonical(self, places: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -54,7 +55,7 @@ class AffinitySample(Sample):
 
 def draw_affinity_sample(pair: UnitPair, quantile: float, seed: int) -> AffinitySample:
     """The affinities of the rows and columns that `draw_sample` draws for X Yᵀ."""
-    sample = draw_sample(pair, quantile, seed)
+    sample = draw_sample(pair, quantile, seed, float32=True)
     rows, cols, largest = sample.rows, sample.cols, sample.products
     own = rows[:, None] == cols
     positives = largest[own]
@@ -78,8 +79,10 @@ def affinity_graph(
     """
     found = [across]
     for side in (pair.x, pair.y):
-        own = find_exceedances(UnitPair(side, side), across.threshold, backend, tile_rows=tile_rows, progress=progress)
-        found.append(own.above())
+        own = find_exceedances(
+            UnitPair(side, side), across.threshold, backend, ties=False, tile_rows=tile_rows, progress=progress
+        )
+        found.append(own)
     graph = adjacency_from_pairs(
         pair.rows, np.concatenate([part.rows for part in found]), np.concatenate([part.cols for part in found])
     )

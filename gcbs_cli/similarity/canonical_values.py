@@ -62,19 +62,22 @@ def settle(
     settled = values.astype(np.float64)
     near = np.flatnonzero(np.abs(settled - threshold) <= error)
     limits = np.broadcast_to(np.asarray(threshold, np.float64), settled.shape)
-    if len(near) > MANY_PAIRS:
+    if len(near) > MANY_PAIRS and error > 4.0 * double_error(pair.dim):  # else the values are float64's already
         settled[near] = _double_products(pair, rows[near], cols[near])
         near = near[np.abs(settled[near] - limits[near]) <= double_error(pair.dim)]
-        settled[near] = _distinct_values(pair, rows[near], cols[near])
-    else:
-        settled[near] = canonical_values(pair, rows[near], cols[near])
+    settled[near] = canonical_of_many(pair, rows[near], cols[near])
     return settled
+
+
+def canonical_of_many(pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
+    """`canonical_values`, with pairs of equal contents computed once where there are many."""
+    return (_distinct_values if len(rows) > MANY_PAIRS else canonical_values)(pair, rows, cols)
 
 
 def _double_products(pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
     """s_ij to float64 rounding, by a BLAS product of the rows and columns that occur."""
-    used_rows, row_places = np.unique(rows, return_inverse=True)
-    used_cols, col_places = np.unique(cols, return_inverse=True)
+    used_rows, row_places = _occurring(rows)
+    used_cols, col_places = _occurring(cols)
     if len(used_rows) * len(used_cols) > 64 * len(rows):
         return canonical_values(pair, rows, cols)
     values = np.empty(len(rows), np.float64)
@@ -93,14 +96,29 @@ def _distinct_values(pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.i
     """Canonical values, each pair of distinct contents computed once: equal rows have equal products."""
     row_numbers, first_rows = _contents(pair.x, rows)
     col_numbers, first_cols = _contents(pair.y, cols)
-    keys, places = np.unique(row_numbers * len(first_cols) + col_numbers, return_inverse=True)
+    keys, places = _occurring(row_numbers * len(first_cols) + col_numbers)
     row_of_key, col_of_key = np.divmod(keys, max(1, len(first_cols)))
     return canonical_values(pair, first_rows[row_of_key], first_cols[col_of_key])[places]
 
 
+def _occurring(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The numbers that occur, rising, and the place of each one given among them; by a table where that is small."""
+    least = int(numbers.min()) if len(numbers) else 0
+    width = int(numbers.max(initial=-1)) + 1 - least
+    if width > max(len(numbers), 1 << 12) * 4:
+        used, places = np.unique(numbers, return_inverse=True)
+        return used, places
+    there = np.zeros(width, np.bool_)
+    there[numbers - least] = True
+    used = np.flatnonzero(there)
+    table = np.empty(width, np.int64)
+    table[used] = np.arange(len(used))
+    return used + least, table[numbers - least]
+
+
 def _contents(side: NDArray[np.float32], index: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The number of each row's content, and for each number one row that has it."""
-    used, places = np.unique(index, return_inverse=True)
+    used, places = _occurring(index)
     rows = np.ascontiguousarray(side[used])
     as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
     _, first, numbers = np.unique(as_bytes, return_index=True, return_inverse=True)
@@ -121,11 +139,10 @@ def order_statistic(
     """
     near, rank = _neighbourhood(values.astype(np.float64), rank, error)
     rows, cols = rows[near], cols[near]
-    if len(near) > MANY_PAIRS:
+    if len(near) > MANY_PAIRS and error > 4.0 * double_error(pair.dim):
         near, rank = _neighbourhood(_double_products(pair, rows, cols), rank, double_error(pair.dim))
         rows, cols = rows[near], cols[near]
-    exact = _distinct_values(pair, rows, cols) if len(near) > MANY_PAIRS else canonical_values(pair, rows, cols)
-    return float(of_rank(exact, rank))
+    return float(of_rank(canonical_of_many(pair, rows, cols), rank))
 
 
 def of_rank(values: NDArray[np.floating], rank: int) -> float:

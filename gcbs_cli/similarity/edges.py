@@ -1,12 +1,16 @@
 """One pass over X Yᵀ to the entries at or above a threshold."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Backend, Entries, below
+from gcbs_cli.similarity.backend import Array, Backend, Entries, below
 from gcbs_cli.similarity.canonical_values import UnitPair, settle
+from gcbs_cli.similarity.double_search import DoubleSearch, mostly_near
+from gcbs_cli.similarity.entry_limit import EntryLimit
+from gcbs_cli.similarity.repeated_rows import find_repeated
 from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, cut, run_tiles
 
 
@@ -14,7 +18,7 @@ from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, cut, run
 class Exceedances:
     """The entries s_ij >= threshold, the diagonal included: row, column (int32) and value (float64).
 
-    A value is canonical where it lies near the threshold, and the device's float32 product elsewhere.
+    A value is canonical where it lies near the threshold, and a product of the device or of float64 elsewhere.
     """
 
     threshold: float
@@ -28,17 +32,42 @@ class Exceedances:
         return Exceedances(self.threshold, self.rows[keep], self.cols[keep], self.values[keep])
 
 
-def exceedances_of_tile(backend: Backend, product: object, tile: Tile, pair: UnitPair, threshold: float) -> Exceedances:
-    """The entries of one tile at or above the threshold, those near it decided canonically."""
-    error = backend.error(pair.dim)
-    return _settled(backend.above(product, below(threshold, error)), tile, pair, threshold, error)
+class EdgeSearch:
+    """Finds the entries of one tile after the other, those near the threshold decided canonically.
 
+    `ties`: whether entries equal to the threshold are kept; they make no edge. Where the products of the device leave
+    a large share of the entries undecided (a cluster tighter than their rounding), tiles are made in float64 instead.
+    """
 
-def _settled(found: Entries, tile: Tile, pair: UnitPair, threshold: float, error: float) -> Exceedances:
-    rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
-    values = settle(pair, rows, cols, found.values, threshold, error)
-    keep = values >= threshold
-    return Exceedances(threshold, rows[keep].astype(np.int32), cols[keep].astype(np.int32), values[keep])
+    def __init__(self, pair: UnitPair, threshold: float, backend: Backend, *, ties: bool = True) -> None:
+        self.pair, self._threshold, self._backend, self._ties = pair, threshold, backend, ties
+        self._error = backend.error(pair.dim)
+        self.in_double = mostly_near(pair, threshold, self._error)
+        self._double = DoubleSearch(pair, threshold)
+
+    def of_tiles(self) -> Callable[[Tile], Exceedances]:
+        """A function for the entries of a tile, whose products need not be kept."""
+        if self.in_double:
+            return self._in_double
+        find = self._backend.finder(self.pair.x, self.pair.y, self._threshold)
+        return lambda tile: self._settled(find(tile), tile)
+
+    def of_product(self, product: Array, tile: Tile) -> Exceedances:
+        """The entries of a tile whose products the device has made."""
+        if self.in_double:
+            return self._in_double(tile)
+        return self._settled(self._backend.above(product, below(self._threshold, self._error)), tile)
+
+    def _in_double(self, tile: Tile) -> Exceedances:
+        return self._reaching(*self._double.reaching(tile))
+
+    def _settled(self, found: Entries, tile: Tile) -> Exceedances:
+        rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
+        return self._reaching(rows, cols, settle(self.pair, rows, cols, found.values, self._threshold, self._error))
+
+    def _reaching(self, rows: NDArray[np.int64], cols: NDArray[np.int64], values: NDArray[np.float64]) -> Exceedances:
+        keep = values >= self._threshold if self._ties else values > self._threshold
+        return Exceedances(self._threshold, rows[keep].astype(np.int32), cols[keep].astype(np.int32), values[keep])
 
 
 def join(parts: list[Exceedances], threshold: float) -> Exceedances:
@@ -56,22 +85,35 @@ def find_exceedances(
     threshold: float,
     backend: Backend,
     *,
+    ties: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
     store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
 ) -> Exceedances:
     """Every entry s_ij >= threshold of X Yᵀ, the same whatever the device and the size of the tiles.
 
-    `store`: where finished tiles outlive this process. Memory: 16 bytes an entry found, and the scratch of the tiles.
+    `ties`: whether entries equal to the threshold are wanted; `store`: where finished tiles outlive this process;
+    `limit`: how many entries there is room for. Memory: 16 bytes an entry found, and the scratch of the tiles.
     """
-    find, error = backend.finder(pair.x, pair.y, threshold), backend.error(pair.dim)
+    search = EdgeSearch(pair, threshold, backend, ties=ties)
+    repeated = find_repeated(pair) if search.in_double else None
+    if repeated is not None:
+        search = EdgeSearch(repeated.pair, threshold, backend, ties=ties)
 
-    def work(tile: Tile) -> Exceedances:
-        return _settled(find(tile), tile, pair, threshold, error)
-
-    tiles = cut(pair.rows, pair.rows, tile_rows)
-    kept = None if store is None else kept_exceedances(store, f"edges {threshold.hex()} {backend.name}", threshold)
-    return join([found for _, found in run_tiles(backend, tiles, work, progress, kept)], threshold)
+    tiles = cut(len(search.pair.x), len(search.pair.y), tile_rows)
+    name = f"edges {threshold.hex()} {ties} {backend.name}"
+    kept = None if store is None else kept_exceedances(store, name, threshold)
+    parts: list[Exceedances] = []
+    for _, found in run_tiles(backend, tiles, search.of_tiles(), progress, kept):
+        parts.append(found)
+        if limit is not None:
+            limit.add(len(found.rows) if repeated is None else repeated.entries(found.rows, found.cols))
+    whole = join(parts, threshold)
+    if repeated is None:
+        return whole
+    rows, cols, places = repeated.expanded(whole.rows, whole.cols)
+    return Exceedances(threshold, rows, cols, whole.values[places])
 
 
 def kept_exceedances(store: BlockStore, pass_name: str, threshold: float) -> Kept[Exceedances]:

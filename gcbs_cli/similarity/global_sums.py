@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Array, Backend, Entries
 from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
-from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, join
+from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, join
 from gcbs_cli.similarity.hardest import HardestCollector, likely_thresholds
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, group_mates, pairs_of
@@ -75,11 +75,11 @@ def global_sums(
     x, y = backend.load(pair.x), backend.load(pair.y)
     row_limits = likely_thresholds(pair.x, pair.y, hardest, backend, seed)[:, None]
     col_limits = likely_thresholds(pair.y, pair.x, hardest, backend, seed + 1)[None, :]
-    error = backend.error(pair.dim)
+    search, error = EdgeSearch(pair, threshold, backend), backend.error(pair.dim)
 
     def work(tile: Tile) -> _TileSums:
         product = backend.product(x, y, tile.rows, tile.cols)
-        found = exceedances_of_tile(backend, product, tile, pair, threshold)
+        found = search.of_product(product, tile)
         masked = rule.meets(pair, found, error)
         hard_rows = _others(backend.above(product, row_limits[tile.rows]), tile)
         hard_cols = _others(backend.above(product, col_limits[:, tile.cols]), tile)

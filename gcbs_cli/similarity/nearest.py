@@ -11,6 +11,7 @@ from gcbs_cli.similarity.backend import Array, Backend, Entries, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.hardest import likely_thresholds
 from gcbs_cli.similarity.pair_values import pair_values
+from gcbs_cli.similarity.repeated_rows import distinct_rows
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, Progress, Tile, run_tiles
 
 STRIP_ROWS = 1024
@@ -164,14 +165,6 @@ class _Finder:
     @cached_property
     def _contents(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]:
         return tuple(distinct_rows(side) for side in (self.pair.x, self.pair.y))
-
-
-def distinct_rows(side: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """One row of each content, and (N,) the number of each row's content, both int64."""
-    whole = np.ascontiguousarray(side)
-    as_bytes = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).reshape(-1)
-    _, first, numbers = np.unique(as_bytes, return_index=True, return_inverse=True)
-    return first.astype(np.int64), numbers.reshape(-1).astype(np.int64)
 
 
 def _parts(found: Entries) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Backend, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair, settle
-from gcbs_cli.similarity.edges import Exceedances, exceedances_of_tile, find_exceedances, join
+from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, find_exceedances, join
+from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.hardest import likely_thresholds
 from gcbs_cli.similarity.pair_values import pair_values
 from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, cut, run_tiles
@@ -45,13 +46,16 @@ def find_candidates(
     backend: Backend,
     *,
     seed: int = 0,
+    ties: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
     store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
 ) -> Candidates:
     """One pass over X Yᵀ to the entries at or above a threshold and the `top` hardest of each row and column.
 
-    A threshold of None or a `top` of 0 leaves that part out. `store`: where finished tiles outlive this process.
+    A threshold of None or a `top` of 0 leaves that part out. `ties`: whether entries equal to the threshold are wanted;
+    `store`: where finished tiles outlive this process; `limit`: how many entries there is room for.
     Memory: 16 bytes an entry above the threshold, about 40 bytes · top a row and direction, and the tiles' scratch.
     """
     top = min(top, pair.rows - 1)
@@ -59,23 +63,28 @@ def find_candidates(
         # Nothing else needs the products, so the backend may find the entries without keeping any.
         above = None
         if threshold is not None:
-            above = find_exceedances(pair, threshold, backend, tile_rows=tile_rows, progress=progress, store=store)
+            above = find_exceedances(
+                pair, threshold, backend, ties=ties, tile_rows=tile_rows, progress=progress, store=store, limit=limit
+            )
         return Candidates(above, None, None)
     x, y = backend.load(pair.x), backend.load(pair.y)
     collectors = [TopCollector(pair, side, top, backend, seed) for side in range(2)]
+    search = None if threshold is None else EdgeSearch(pair, threshold, backend, ties=ties)
     parts: list[Exceedances] = []
 
     def work(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
         product = backend.product(x, y, tile.rows, tile.cols)
-        found = None if threshold is None else exceedances_of_tile(backend, product, tile, pair, threshold)
+        found = None if search is None else search.of_product(product, tile)
         return found, [collector.of_tile(product, tile) for collector in collectors]
 
-    kept = None if store is None else _kept(store, threshold, top, seed, backend.name)
+    kept = None if store is None else _kept(store, threshold, top, seed, f"{ties} {backend.name}")
     for _, (found, hard) in run_tiles(backend, cut(pair.rows, pair.rows, tile_rows), work, progress, kept):
         if found is not None:
             parts.append(found)
         for collector, entries in zip(collectors, hard, strict=True):
             collector.parts.append(entries)
+        if limit is not None:
+            limit.add(sum(len(part.values) for part in (found, *hard) if part is not None))
     own, other = (collector.finish() for collector in collectors)
     return Candidates(None if threshold is None else join(parts, threshold), own, other)
 
@@ -88,7 +97,7 @@ class _Found:
 
 
 def _kept(
-    store: BlockStore, threshold: float | None, top: int, seed: int, device: str
+    store: BlockStore, threshold: float | None, top: int, seed: int, how: str
 ) -> Kept[tuple[Exceedances | None, list[_Found]]]:
     """How the pass keeps its results: three arrays for the entries above t, if wanted, and three for each side."""
     above = 0 if threshold is None else 3
@@ -102,7 +111,7 @@ def _kept(
         found = None if threshold is None else Exceedances(threshold, *arrays[:above])
         return found, [_Found(*arrays[start : start + 3]) for start in range(above, len(arrays), 3)]
 
-    name = f"candidates {None if threshold is None else threshold.hex()} {top} {seed} {device}"
+    name = f"candidates {None if threshold is None else threshold.hex()} {top} {seed} {how}"
     return Kept(store, name, above + 6, pack, unpack)
 
 
