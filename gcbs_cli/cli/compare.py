@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gcbs_cli.cli import options, plan_options
+from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
 
@@ -17,7 +17,7 @@ def compare(
         str | None,
         typer.Option(
             "--methods",
-            help="Names with commas between, such as rcm,metis+refine. [default: all that are installed]",
+            help="Names with commas between, such as rcm,metis+refine. [default: all there are; words with --text]",
             show_default=False,
         ),
     ] = None,
@@ -27,13 +27,25 @@ def compare(
     temperature: Annotated[
         float, typer.Option("--temperature", "-t", help="Temperature of the loss.")
     ] = DEFAULT_TEMPERATURE,
-    refine: Annotated[
-        bool,
-        typer.Option("--refine", help="Refine every method's plan.", rich_help_panel=plan_options.REFINE_PANEL),
-    ] = False,
+    drop_last: options.DropLast = False,
+    refine: plan_options.Refine = False,
     time_limit: plan_options.TimeLimit = None,
     fn_margin: plan_options.FnMargin = None,
+    fn_absolute: plan_options.FnAbsolute = None,
+    fn_top: plan_options.FnTop = 0,
     fn_weight: plan_options.FnWeight = 1.0,
+    groups: plan_options.Groups = None,
+    groups_column: plan_options.GroupsColumn = None,
+    no_duplicates: plan_options.NoDuplicates = False,
+    group_size: plan_options.GroupSize = None,
+    bsc_group_size: bsc_options.BscGroupSize = None,
+    bsc_neighbours: bsc_options.BscNeighbours = None,
+    bsc_by: bsc_options.BscBy = None,
+    bsc_skip_identical: bsc_options.BscSkipIdentical = False,
+    bsc_clusters: bsc_options.BscClusters = None,
+    bsc_words: bsc_options.BscWords = None,
+    text: bsc_options.Text = None,
+    text_column: bsc_options.TextColumn = None,
     recurrence: Annotated[
         bool,
         typer.Option("--recurrence", help="Plan with the next seed too: how many in-batch pairs come again?"),
@@ -44,10 +56,18 @@ def compare(
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
     graph: options.Graph = options.GraphChoice.QUANTILE,
+    pairs: options.Pairs = options.PairsChoice.XY,
     top: options.Top = DEFAULT_TOP,
+    rank_window: plan_options.RankWindow = None,
     quantile: options.Quantile = None,
+    per_row: options.PerRow = None,
+    threshold: options.Threshold = None,
+    quantile_method: options.QuantileMethodOption = options.QuantileMethodChoice.SAMPLE,
     seed: options.Seed = 0,
     device: options.Device = "auto",
+    chunk_rows: options.ChunkRows = None,
+    max_memory: options.MaxMemory = None,
+    max_edges: options.MaxEdges = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -60,33 +80,61 @@ def compare(
       gcbs compare x.npy y.npy
 
       gcbs compare x.npy y.npy --methods rcm,metis+refine --graph top-m --json
+
+      gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
     from gcbs_cli.cli.compare_tables import compare_table
     from gcbs_cli.cli.inputs import InputOptions, read_pair
     from gcbs_cli.cli.output import Output, choose_mode
+    from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.cli.watching import watcher_for
-    from gcbs_cli.comparison.compare import check_methods, compare_methods, default_methods
-    from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.comparison.compare import compare_methods, default_methods, plain_names
+    from gcbs_cli.memory import parse_size
+    from gcbs_cli.planners.bsc_settings import bsc_options_of_each
+    from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
-    names = [name.strip() for name in methods.split(",")] if methods is not None else default_methods()
-    check_methods(names)
+    texts = TextOptions(text, text_column)
+    every = default_methods(texts=text is not None)
+    names = every if methods is None else [name.strip() for name in methods.split(",")]
+    texts.check(plain_names(names))
+    bsc = bsc_options.asked_for(bsc_group_size, bsc_neighbours, bsc_by, bsc_skip_identical, bsc_clusters, bsc_words)
+    bsc_options_of_each(plain_names(names), bsc)
+    window = plan_options.parse_rank_window(rank_window)
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, kind=graph.value, top=top),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top, window, pairs.value),
         temperature=temperature,
         seed=seed,
+        drop_last=drop_last,
         device=device,
+        tile_rows=chunk_rows,
+        max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
+        max_edges=max_edges,
         refine=refine,
         refine_seconds=time_limit,
-        false_negatives=FalseNegativeSettings(fn_margin, weight=fn_weight),
+        false_negatives=FalseNegativeSettings(fn_margin, fn_absolute, fn_top, fn_weight),
+        no_duplicates=no_duplicates,
+        batch_order=BatchOrderSettings(group_size),
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
     sources = inputs.open()
     settings.check_rows(sources[0].rows)
+    inputs_of_methods = texts.read(sources[0].rows)
+    rows_apart = plan_options.read_groups(groups, groups_column, sources[0].rows)
     pair = read_pair(sources, inputs, out)
     with watcher_for(out) as watcher:
-        lines = compare_methods(pair.unit, settings, names, watcher, trials=trials, recurrence=recurrence)
+        lines = compare_methods(
+            pair.unit,
+            settings,
+            names,
+            watcher,
+            trials=trials,
+            recurrence=recurrence,
+            groups=rows_apart,
+            asked_of_methods=bsc,
+            method_inputs=inputs_of_methods,
+        )
     pair.check_unchanged()
     out.table(compare_table(lines))
     out.result({"batch_size": batch_size, "temperature": temperature, "methods": [line.as_record() for line in lines]})

@@ -22,6 +22,13 @@ class InputOptions:
     dtype: str | None = None
     normalize: bool = True
 
+    def words(self) -> list[str]:
+        """The words of a command line that name the same input."""
+        named = (("--x-column", self.x_column), ("--y-column", self.y_column), ("--dtype", self.dtype))
+        words = [self.x, *([self.y] if self.y else [])]
+        words += [word for name, value in named if value is not None for word in (name, value)]
+        return words if self.normalize else [*words, "--no-normalize"]
+
     def open(self, planned: InputsRecord | None = None) -> tuple[EmbeddingSource, EmbeddingSource]:
         """Open both sides and check their headers; the columns are those planned from unless named. Raises BadInput."""
         columns = (planned.x.column, planned.y.column) if planned else (None, None)

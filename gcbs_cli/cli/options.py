@@ -134,6 +134,17 @@ MaxMemory = Annotated[
         show_default=False,
     ),
 ]
+MaxEdges = Annotated[
+    int | None,
+    typer.Option(
+        "--max-edges",
+        help="Stop before the pass if more entries would lie above the threshold.",
+        rich_help_panel=WORK_PANEL,
+    ),
+]
+DropLast = Annotated[
+    bool, typer.Option("--drop-last", help="The trainer drops the short last batch; changes only what is reported.")
+]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object on stdout.", rich_help_panel=OUTPUT_PANEL)
 ]

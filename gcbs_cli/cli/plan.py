@@ -40,9 +40,7 @@ def plan(
     temperature: Annotated[
         float, typer.Option("--temperature", "-t", help="Temperature of the loss.")
     ] = DEFAULT_TEMPERATURE,
-    drop_last: Annotated[
-        bool, typer.Option("--drop-last", help="The trainer drops the short last batch; changes only what is reported.")
-    ] = False,
+    drop_last: options.DropLast = False,
     world_size: Annotated[
         int | None,
         typer.Option("--world-size", help="Ranks W that train on the plan.", rich_help_panel=RANKS_PANEL),
@@ -91,14 +89,7 @@ def plan(
     device: options.Device = "auto",
     chunk_rows: options.ChunkRows = None,
     max_memory: options.MaxMemory = None,
-    max_edges: Annotated[
-        int | None,
-        typer.Option(
-            "--max-edges",
-            help="Stop before the pass if more entries would lie above the threshold.",
-            rich_help_panel=options.WORK_PANEL,
-        ),
-    ] = None,
+    max_edges: options.MaxEdges = None,
     warm_start: Annotated[
         str | None,
         typer.Option(
@@ -181,14 +172,7 @@ def plan(
 
     window = plan_options.parse_rank_window(rank_window)
     earlier = read_earlier_plan(Path(warm_start)) if warm_start else None
-    bsc = {
-        "group_size": bsc_group_size,
-        "neighbours": bsc_neighbours,
-        "by": bsc_by.value if bsc_by else None,
-        "skip_identical": bsc_skip_identical,
-        "clusters": bsc_clusters,
-        "words": bsc_words,
-    }
+    bsc = bsc_options.asked_for(bsc_group_size, bsc_neighbours, bsc_by, bsc_skip_identical, bsc_clusters, bsc_words)
     settings = PlanSettings(
         batch_size=batch_size,
         graph=GraphSettings(

@@ -131,3 +131,9 @@ def read_groups(path: str | None, column: str | None, rows: int) -> "NDArray[np.
     ids = read_row_ids(path, "--groups", column)
     check_row_count(len(ids), rows, path, "--groups")
     return ids
+
+
+def groups_words(path: str | None, column: str | None) -> list[str]:
+    """The words of a command line that name the same groups."""
+    named = (("--groups", path), ("--groups-column", column))
+    return [word for name, value in named if value is not None for word in (name, value)]

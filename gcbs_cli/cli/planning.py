@@ -62,7 +62,7 @@ class PlanCommand:
         if self.report_path is not None:
             check_writable(self.report_path, self.force)
         planner_named(self.settings.method)
-        self.text.check(self.settings.method)
+        self.text.check([self.settings.method])
         pair, reading = self._read(out)
         inputs = self.text.read(pair.x.rows)
         groups = read_groups(*self.groups, pair.x.rows)

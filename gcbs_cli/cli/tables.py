@@ -38,7 +38,7 @@ def quality_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
         done = record["refinement"]
         ended = "; stopped by --time-limit" if done["timed_out"] else ""
         lines.append(("refinement", f"{done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"))
-    if "false_negatives" in record:
+    if record.get("false_negatives", {}).get("suspected_inside") is not None:
         lines.append(("suspected pairs", f"{record['false_negatives']['suspected_inside']:,} inside batches"))
     return lines
 

@@ -1,5 +1,6 @@
 """The texts of the rows, for the planning method that groups by words."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gcbs_cli.embeddings.row_values import check_row_count, read_row_texts
@@ -15,12 +16,12 @@ class TextOptions:
     path: str | None = None
     column: str | None = None
 
-    def check(self, method: str) -> None:
-        """Raises BadInput when the method and the option do not belong together."""
-        if method == METHOD and self.path is None:
+    def check(self, methods: Sequence[str]) -> None:
+        """Raises BadInput when the methods and the option do not belong together."""
+        if METHOD in methods and self.path is None:
             raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
-        if method != METHOD and (self.path, self.column) != (None, None):
-            raise BadInput(f"--text: goes with --method {METHOD}, not {method}")
+        if METHOD not in methods and (self.path, self.column) != (None, None):
+            raise BadInput(f"--text: goes with --method {METHOD}, not {', '.join(methods)}")
 
     def read(self, rows: int) -> dict[str, list[str]]:
         """What the method is given: the texts of all N rows, or nothing. Raises BadInput unless there are N."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gcbs_cli.cli import options
+from gcbs_cli.cli import options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 
@@ -41,13 +41,25 @@ def tune(
     temperature: Annotated[
         float, typer.Option("--temperature", "-t", help="Temperature of the loss.")
     ] = DEFAULT_TEMPERATURE,
+    drop_last: options.DropLast = False,
+    time_limit: plan_options.TimeLimit = None,
+    fn_top: plan_options.FnTop = 0,
+    groups: plan_options.Groups = None,
+    groups_column: plan_options.GroupsColumn = None,
+    no_duplicates: plan_options.NoDuplicates = False,
     x_column: options.XColumn = None,
     y_column: options.YColumn = None,
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
     quantile: options.Quantile = None,
+    per_row: options.PerRow = None,
+    threshold: options.Threshold = None,
+    quantile_method: options.QuantileMethodOption = options.QuantileMethodChoice.SAMPLE,
     seed: options.Seed = 0,
     device: options.Device = "auto",
+    chunk_rows: options.ChunkRows = None,
+    max_memory: options.MaxMemory = None,
+    max_edges: options.MaxEdges = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -69,29 +81,49 @@ def tune(
     from gcbs_cli.cli.inputs import InputOptions, read_pair
     from gcbs_cli.cli.output import Output, choose_mode
     from gcbs_cli.cli.watching import watcher_for
-    from gcbs_cli.comparison.tune import plan_options
+    from gcbs_cli.comparison.tune import plan_options as words_of
     from gcbs_cli.comparison.tune import tune as find_settings
-    from gcbs_cli.settings import GraphSettings, PlanSettings
+    from gcbs_cli.memory import parse_size
+    from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     seconds = parse_seconds(budget)
     settings = PlanSettings(
-        batch_size=batch_size, graph=GraphSettings(quantile), temperature=temperature, seed=seed, device=device
+        batch_size=batch_size,
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value),
+        temperature=temperature,
+        seed=seed,
+        drop_last=drop_last,
+        device=device,
+        tile_rows=chunk_rows,
+        max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
+        max_edges=max_edges,
+        refine_seconds=time_limit,
+        false_negatives=FalseNegativeSettings(top=fn_top),
+        no_duplicates=no_duplicates,
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
     sources = inputs.open()
     settings.check_rows(sources[0].rows)
+    rows_apart = plan_options.read_groups(groups, groups_column, sources[0].rows)
     pair = read_pair(sources, inputs, out)
     with watcher_for(out) as watcher:
         tuned = find_settings(
-            pair.unit, settings, watcher, budget=seconds, target=target.value, most_suspected=max_suspected
+            pair.unit,
+            settings,
+            watcher,
+            budget=seconds,
+            target=target.value,
+            most_suspected=max_suspected,
+            groups=rows_apart,
         )
     out.table(tune_table(tuned))
     if tuned.timed_out:
         out.note(f"--budget {budget}: not everything was tried")
     command = None
     if tuned.best is not None:
-        words = ["gcbs", "plan", x, *([y] if y else []), *plan_options(tuned.best.settings)]
+        words = ["gcbs", "plan", *inputs.words(), *words_of(tuned.best.settings)]
+        words += plan_options.groups_words(groups, groups_column)
         command = shlex.join(words)
         # One line however long: to be copied.
         out.table(Text(f"\n{command}", no_wrap=True, overflow="ignore"))

@@ -1,7 +1,7 @@
 """Make a plan with each method and report on all of them: two passes over all pairs, however many methods."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.errors import BadInput
+from gcbs_cli.hard_pairs import lists_wanted
 from gcbs_cli.history.build import recurring_pairs
 from gcbs_cli.planners import PLANNERS, planner_named
+from gcbs_cli.planners.bsc_settings import bsc_options_of_each
 from gcbs_cli.planning import FoundPairs, find_pairs, make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.reports.build import OrderReports, ReportSettings
@@ -24,8 +26,9 @@ NEEDS_TEXT = "words"
 
 @dataclass(frozen=True)
 class Compared:
-    """One method. `seconds`: after the pass over all pairs; `batch_losses_std`: nats, over full batches; `recurring`:
-    share of its in-batch pairs that recur with the next seed, where that was asked for.
+    """One method. `seconds`: after the pass over all pairs; `batch_losses_std`: nats, over full batches; `top_pairs`,
+    `duplicate_pairs`: those that are left in its batches, where they were to be held apart; `recurring`: share of its
+    in-batch pairs that recur with the next seed, where that was asked for.
     """
 
     method: str
@@ -35,6 +38,8 @@ class Compared:
     masked_reduction: float | None
     in_batch_edge_share: float | None
     suspected_pairs: int
+    top_pairs: int | None
+    duplicate_pairs: int | None
     batch_losses_std: float
     recurring: float | None
 
@@ -43,26 +48,25 @@ class Compared:
         return asdict(self)
 
 
-def default_methods() -> list[str]:
-    """Every method that is installed and needs no texts, and the graph methods refined."""
+def default_methods(*, texts: bool = False) -> list[str]:
+    """Every method that is installed, and the graph methods refined; those that need `texts` where there are some."""
     found = []
     for name, planner in PLANNERS.items():
         try:
             planner.check()
         except BadInput:
             continue
-        if name != NEEDS_TEXT:
+        if texts or name != NEEDS_TEXT:
             found.append(name)
     return found + [name + REFINED for name in ("rcm", "metis") if name in found]
 
 
-def check_methods(methods: Sequence[str]) -> None:
-    """Raises BadInput for a method that does not exist, is not installed or needs texts."""
-    for method in methods:
-        name = method.removesuffix(REFINED)
+def plain_names(methods: Sequence[str]) -> list[str]:
+    """The methods by themselves, each once. Raises BadInput for one that does not exist or is not installed."""
+    names = list(dict.fromkeys(method.removesuffix(REFINED) for method in methods))
+    for name in names:
         planner_named(name).check()
-        if name == NEEDS_TEXT:
-            raise BadInput("--methods words: needs texts; use gcbs plan --method words --text and gcbs report")
+    return names
 
 
 def compare_methods(
@@ -73,38 +77,49 @@ def compare_methods(
     *,
     trials: int,
     recurrence: bool = False,
+    groups: NDArray[np.int64] | None = None,
+    asked_of_methods: Mapping[str, Any] | None = None,
+    method_inputs: Mapping[str, Any] | None = None,
 ) -> list[Compared]:
     """One line a method; `rcm+refine` is rcm refined. `settings`: all else that the plans are asked for.
 
-    `recurrence`: plan once more with the next seed. Raises BadInput.
+    `recurrence`: plan once more with the next seed; `groups`, `method_inputs`: as in `make_plan`; `asked_of_methods`:
+    options that only some of the methods know (`BscSettings`). Raises BadInput.
     """
-    check_methods(methods)
+    own = bsc_options_of_each(plain_names(methods), asked_of_methods or {})
     watcher.step("pass for the plans")
-    found = find_pairs(pair, settings, settings.graph.top, watcher)
-    reports = order_reports(pair, settings, found, trials, watcher)
+    found = find_pairs(pair, settings, lists_wanted(settings), watcher)
+    reports = order_reports(pair, settings, found, trials, watcher, groups=groups)
     lines = []
     for method in methods:
         watcher.step(method)
-        asked = settings_of(method, settings)
+        asked = settings_of(method, settings, own)
         began = time.perf_counter()
-        perm = make_plan(pair, asked, found=found).perm
+        perm = make_plan(pair, asked, groups=groups, method_inputs=method_inputs, found=found).perm
         seconds = time.perf_counter() - began
         recurring = None
         if recurrence:
-            again = make_plan(pair, replace(asked, seed=asked.seed + 1), found=found).perm
+            other = replace(asked, seed=asked.seed + 1)
+            again = make_plan(pair, other, groups=groups, method_inputs=method_inputs, found=found).perm
             recurring = recurring_pairs(perm, again, settings.batch_size)
         lines.append(compared(method, seconds, *reports.of(perm), recurring=recurring))
     return lines
 
 
-def settings_of(method: str, settings: PlanSettings) -> PlanSettings:
-    """The settings with the method, and refined where its name says so."""
+def settings_of(method: str, settings: PlanSettings, options: Mapping[str, dict[str, Any]]) -> PlanSettings:
+    """The settings with the method and its own `options`, and refined where its name says so."""
     name = method.removesuffix(REFINED)
-    return replace(settings, method=name, refine=settings.refine or method != name)
+    return replace(settings, method=name, refine=settings.refine or method != name, method_options=options[name])
 
 
 def order_reports(
-    pair: UnitPair, settings: PlanSettings, found: FoundPairs, trials: int, watcher: Watcher
+    pair: UnitPair,
+    settings: PlanSettings,
+    found: FoundPairs,
+    trials: int,
+    watcher: Watcher,
+    *,
+    groups: NDArray[np.int64] | None = None,
 ) -> OrderReports:
     """Reports at the settings' batch size and temperature; suspected pairs by their margin, or the usual one."""
     false = settings.false_negatives
@@ -119,6 +134,9 @@ def order_reports(
             seed=settings.seed,
             fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
             fn_absolute=false.absolute,
+            fn_top=false.top,
+            duplicates=settings.no_duplicates,
+            groups=groups,
             drop_last=settings.drop_last,
             device=settings.device,
             tile_rows=settings.tile_rows,
@@ -131,7 +149,7 @@ def compared(
     method: str, seconds: float, report: GapReport, losses: NDArray[np.float64], *, recurring: float | None = None
 ) -> Compared:
     """A line of the table from a report."""
-    full = losses[: report.n // report.batch_size]
+    full, false = losses[: report.n // report.batch_size], report.false_negatives
     return Compared(
         method=method,
         seconds=seconds,
@@ -139,7 +157,9 @@ def compared(
         closed_share=report.gap.closed_share,
         masked_reduction=report.gap.masked.reduction,
         in_batch_edge_share=report.in_batch_edge_share.plan,
-        suspected_pairs=report.false_negatives.suspected_pairs or 0,
+        suspected_pairs=false.suspected_pairs or 0,
+        top_pairs=false.top.plan if false.top else None,
+        duplicate_pairs=false.duplicates.plan if false.duplicates else None,
         batch_losses_std=float(np.std(full)),
         recurring=recurring,
     )

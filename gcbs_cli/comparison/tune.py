@@ -5,16 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gcbs_cli.comparison.compare import Compared, compared, default_methods, order_reports
 from gcbs_cli.planning import find_pairs, make_plan
 from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import (
-    DEFAULT_MARGIN,
-    BatchOrderSettings,
-    FalseNegativeSettings,
-    GraphSettings,
-    PlanSettings,
-)
+from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, PlanSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 TOPS = (32, 8)
@@ -54,21 +51,35 @@ class Tuned:
 
 def plan_options(settings: PlanSettings) -> list[str]:
     """The words after `gcbs plan X Y` that ask for these settings, without those that are the default anyway."""
-    words = ["--method", settings.method, "-k", str(settings.batch_size), "-t", f"{settings.temperature:g}"]
-    if settings.graph.kind == "top-m":
-        words += ["--graph", "top-m", "--top", str(settings.graph.top)]
-    elif settings.graph.quantile is not None:
-        words += ["--quantile", f"{settings.graph.quantile:g}"]
+    words = ["--method", settings.method, "-k", str(settings.batch_size), "-t", f"{settings.temperature!r}"]
+    graph, false = settings.graph, settings.false_negatives
+    if graph.kind == "top-m":
+        words += ["--graph", "top-m", "--top", str(graph.top)]
+    if graph.method != "sample":
+        words += ["--quantile-method", graph.method]
     if settings.refine:
         words.append("--refine")
-    false = settings.false_negatives
     if false.margin is not None:
-        words += ["--fn-margin", f"{false.margin:g}", "--fn-weight", f"{false.weight:g}"]
-    if settings.batch_order.group_size is not None:
-        words += ["--group-size", str(settings.batch_order.group_size)]
-    if settings.seed:
-        words += ["--seed", str(settings.seed)]
-    return words
+        words += ["--fn-margin", f"{false.margin:g}"]
+    if false.active:
+        words += ["--fn-weight", f"{false.weight:g}"]
+    if settings.no_duplicates:
+        words.append("--no-duplicates")
+    if settings.drop_last:
+        words.append("--drop-last")
+    numbers = {
+        "--quantile": graph.quantile,
+        "--per-row": graph.per_row,
+        "--threshold": graph.threshold,
+        "--fn-top": false.top or None,
+        "--time-limit": settings.refine_seconds if settings.refine else None,
+        "--group-size": settings.batch_order.group_size,
+        "--seed": settings.seed or None,
+        "--chunk-rows": settings.tile_rows,
+        "--max-memory": settings.max_memory,
+        "--max-edges": settings.max_edges,
+    }
+    return words + [word for name, value in numbers.items() if value is not None for word in (name, f"{value!r}")]
 
 
 def tune(
@@ -80,21 +91,23 @@ def tune(
     target: str = "masked",
     most_suspected: int | None = None,
     trials: int = 3,
+    groups: NDArray[np.int64] | None = None,
 ) -> Tuned:
     """Try plans until the ideas or the `budget` (seconds, passes included) run out; the first is always made.
 
     `target`: masked or gap, the reduction to maximise; `most_suspected`: the cap, by default what plain RCM's plan
-    holds. One setting is changed at a time and the best that fits is kept. Raises BadInput.
+    holds; `groups`: (N,) ids, as in `make_plan`. One setting is changed at a time and the best that fits is kept.
+    Raises BadInput.
     """
     began = time.monotonic()
     watcher.step("pass for the plans")
     found = find_pairs(pair, settings, LONGEST_LIST, watcher)
-    reports = order_reports(pair, settings, found, trials, watcher)
+    reports = order_reports(pair, settings, found, trials, watcher, groups=groups)
 
     def attempt(asked: PlanSettings) -> Trial:
         watcher.step(" ".join(plan_options(asked)))
         start = time.perf_counter()
-        perm = make_plan(pair, asked, found=found).perm
+        perm = make_plan(pair, asked, groups=groups, found=found).perm
         figures = compared(asked.method, time.perf_counter() - start, *reports.of(perm))
         return Trial(asked, figures, most_suspected is None or figures.suspected_pairs <= most_suspected)
 
@@ -126,8 +139,8 @@ def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSetti
                 best,
                 method=method,
                 refine=True,
-                graph=GraphSettings(kind="top-m", top=FIRST_TOP),
-                false_negatives=FalseNegativeSettings(DEFAULT_MARGIN),
+                graph=replace(first.graph, kind="top-m", top=FIRST_TOP),
+                false_negatives=replace(first.false_negatives, margin=DEFAULT_MARGIN),
             )
 
 
@@ -135,13 +148,13 @@ def _weights(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for weight in WEIGHTS:
             yield replace(best, false_negatives=replace(best.false_negatives, weight=weight))
-        yield replace(best, false_negatives=FalseNegativeSettings())
+        yield replace(best, false_negatives=first.false_negatives)
 
 
 def _graphs(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for top in TOPS:
-            yield replace(best, graph=GraphSettings(kind="top-m", top=top))
+            yield replace(best, graph=replace(first.graph, kind="top-m", top=top))
         yield replace(best, graph=first.graph)
 
 

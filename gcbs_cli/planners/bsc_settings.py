@@ -1,6 +1,6 @@
 """The options of the batch-softmax shuffling methods, and which method each goes with."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,8 +66,18 @@ def bsc_options(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises BadInput for an option that the method does not know, and for values that cannot be.
     """
+    return bsc_options_of_each([method], asked)[method]
+
+
+def bsc_options_of_each(methods: Sequence[str], asked: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The same for several methods, each with the options that it knows; one must know each."""
     for name, value in asked.items():
-        if value not in (None, False) and method not in USED_BY[name]:
-            raise BadInput(f"{OPTION_NAMES[name]}: goes with --method {' or '.join(USED_BY[name])}, not {method}")
+        if value not in (None, False) and not set(methods) & set(USED_BY[name]):
+            known, others = " or ".join(USED_BY[name]), ", ".join(methods)
+            raise BadInput(f"{OPTION_NAMES[name]}: goes with --method {known}, not {others}")
+    return {method: _filled(method, asked) for method in methods}
+
+
+def _filled(method: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     filled = asdict(bsc_settings(method, asked))
     return {name: filled[name] for name, methods in USED_BY.items() if method in methods}

@@ -149,3 +149,58 @@ def test_the_report_counts_what_the_plan_was_to_hold_apart(gcbs: Gcbs, sample: P
     assert "hardest ranks" in text
     assert "duplicates" in text
     assert "Other pairs that a plan can hold apart" in Path("report.html").read_text()
+
+
+def test_compare_makes_the_plans_that_the_same_options_make(gcbs: Gcbs, folder: Path) -> None:
+    Path("t.txt").write_text("\n".join(["sort the list" if i % 3 else "open a file" for i in range(300)]))
+    Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
+    shared = ("-k", 16, "--groups", "g.txt", "--no-duplicates", "--fn-top", 2, "--per-row", 4, "--group-size", 8)
+    own = {
+        "rcm": (),
+        "words": ("--text", "t.txt", "--bsc-group-size", 4),
+        "neighbours": ("--bsc-by", "x", "--bsc-group-size", 4),
+    }
+    asked = ("--text", "t.txt", "--bsc-by", "x", "--bsc-group-size", 4)
+    result = gcbs("compare", "x.npy", "y.npy", "--methods", ",".join(own), *shared, *asked, "--trials", 2, "--json")
+    assert result.exit_code == 0, result.output
+    for line in json.loads(result.stdout)["methods"]:
+        plan(gcbs, "--method", line["method"], *shared[2:], *own[line["method"]])
+        shown = report(gcbs, "--per-row", 4, "--groups", "g.txt", "--fn-top", 2)
+        assert line["gap_reduction"] == pytest.approx(shown["gap"]["reduction"], abs=1e-12)
+        assert line["suspected_pairs"] == shown["false_negatives"]["suspected_pairs"]
+        assert line["top_pairs"] == shown["false_negatives"]["top"]["plan"]
+        assert line["duplicate_pairs"] == shown["false_negatives"]["duplicates"]["plan"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--methods", "words"), "--method words: expected the rows' texts"),
+        (("--methods", "rcm", "--text", "t.txt"), "--text: goes with --method words"),
+        (("--methods", "rcm,words", "--text", "t.txt"), "has 2 rows, the embeddings 300"),
+        (("--methods", "rcm,cm", "--bsc-by", "x"), "--bsc-by: goes with --method knn-groups or clusters"),
+        (("--methods", "rcm", "--groups", "none.txt"), "none.txt"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_compare_refuses_what_no_method_can_use(gcbs: Gcbs, folder: Path, words: tuple[str, ...], said: str) -> None:
+    Path("t.txt").write_text("one\ntwo\n")
+    result = gcbs("compare", "x.npy", "y.npy", *words)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_tune_prints_all_that_it_was_given(gcbs: Gcbs, folder: Path) -> None:
+    Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
+    given = ("--groups", "g.txt", "--no-duplicates", "--fn-top", 1, "--quantile", 0.98, "--no-normalize")
+    result = gcbs("tune", "x.npy", "y.npy", "-k", 16, "--budget", "3s", "--max-suspected", 400, *given, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    best = max((trial for trial in found["trials"] if trial["fits"]), key=lambda trial: trial["masked_reduction"])
+    assert all(str(word) in found["command"].split(" ") for word in given)
+    assert gcbs(*found["command"].split(" ")[1:], "-o", "best.npy").exit_code == 0
+    shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", "--groups", "g.txt", "--no-normalize", "--json")
+    figures = json.loads(shown.stdout)["false_negatives"]
+    assert figures["suspected_pairs"] == best["suspected_pairs"]
+    assert figures["top"]["plan"] == best["top_pairs"]
