@@ -7,13 +7,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from numpy.typing import NDArray
 
 from gcbs_cli.embeddings.files import FileStamp, one_line, shown
 from gcbs_cli.embeddings.source import EmbeddingSource
 from gcbs_cli.errors import BadInput
+
+_WEB: Final = ("http://", "https://")
+_MAGIC: Final = "*?["
+_WEB_MAGIC: Final = "*["
+"""What makes an address a pattern; a web address's ? begins its query."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,8 @@ def _fetch(url: str) -> str:
         ) from None
     except BadInput:
         raise
+    except FileNotFoundError:
+        raise BadInput(f"{shown(url)}: found no such file, expected embeddings; check the address") from None
     except Exception as error:  # every protocol raises its own
         raise BadInput(
             f"{shown(url)}: found that it cannot be fetched ({one_line(error)}); check address and access"
@@ -120,21 +128,39 @@ def _fetch(url: str) -> str:
 
 
 def _copy(files: Any, path: str, url: str, folder: str) -> str:
-    name = os.path.basename(path.rstrip("/")) or "data"
-    if any(sign in path for sign in "*?["):
+    web = path.startswith(_WEB)
+    if any(sign in path for sign in (_WEB_MAGIC if web else _MAGIC)):
         found = sorted(files.glob(path))
         if not found:
             raise BadInput(f"{shown(url)}: found no file that matches, expected files of embeddings; check the pattern")
-        target = os.path.join(folder, "matches")
-        os.makedirs(target)
-        for file in found:
-            files.get_file(file, os.path.join(target, os.path.basename(file)))
-        return target
+        return _copy_all(files, found, os.path.join(folder, "matches"))
+    name = _name(path)
     target = os.path.join(folder, name)
-    if files.isdir(path):
+    if web:
+        listed = [] if os.path.splitext(name)[1] else _listed(files, path)
+        if listed:
+            return _copy_all(files, listed, target)
+    elif files.isdir(path):
         files.get(path.rstrip("/") + "/", target + "/", recursive=True)
-    elif files.exists(path):
-        files.get_file(path, target)
-    else:
-        raise BadInput(f"{shown(url)}: found no such file, expected embeddings; check the address")
+        return target
+    files.get_file(path, target)
     return target
+
+
+def _copy_all(files: Any, paths: list[str], target: str) -> str:
+    os.makedirs(target)
+    for path in paths:
+        files.get_file(path, os.path.join(target, _name(path)))
+    return target
+
+
+def _listed(files: Any, path: str) -> list[str]:
+    """The files that a web server's page of a folder links to; never asked for a file, which would be fetched whole."""
+    links = files.ls(path.rstrip("/") + "/", detail=False)
+    return sorted(link for link in links if "?" not in link and not link.endswith("/"))
+
+
+def _name(path: str) -> str:
+    """The file's name; of a web address without what follows the ?, such as a signature."""
+    place = urlsplit(path).path if path.startswith(_WEB) else path
+    return os.path.basename(place.rstrip("/")) or "data"

@@ -3,7 +3,11 @@
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -173,6 +177,73 @@ def test_damage_is_told_by_the_address(memory: str) -> None:
     with pytest.raises(BadInput, match=r"memory://bucket/bad\.npy: found no valid") as caught:
         open_pair(f"{memory}/bad.npy", f"{memory}/bad.npy")
     assert "/tmp" not in str(caught.value)
+
+
+class _Served(SimpleHTTPRequestHandler):
+    """A folder with an index page; it answers whatever query follows a name, as servers of signed addresses do."""
+
+    asked: ClassVar[list[str]] = []
+
+    def log_message(self, *_: Any) -> None:
+        self.asked.append(self.path)
+
+
+@pytest.fixture
+def web(memory: str, tmp_path: Path) -> Iterator[str]:
+    """The same files at an http address."""
+    pytest.importorskip("aiohttp")
+    import fsspec
+
+    fsspec.filesystem("memory").get("/bucket/", str(tmp_path / "www") + "/", recursive=True)
+    handler = partial(_Served, directory=str(tmp_path / "www"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        _Served.asked.clear()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_web_file_folder_pattern_and_signed_address(web: str, wanted: list[str]) -> None:
+    assert fingerprints(f"{web}/pairs.parquet") == wanted
+    assert len(_Served.asked) == 1  # fetched once, and not to see whether it is a folder
+    assert fingerprints(f"{web}/pairs.parquet?download=true&sign=a/b%2Fc") == wanted
+    assert fingerprints(f"{web}/x", f"{web}/y/") == wanted
+    assert fingerprints(f"{web}/x/part-*.npy", f"{web}/y/part-*.npy") == wanted
+
+
+def test_what_the_web_has_not(web: str) -> None:
+    for name in ("none.npy", "none", "x/none-*.npy"):
+        with pytest.raises(BadInput, match="found no"):
+            open_pair(f"{web}/{name}", f"{web}/{name}")
+    with pytest.raises(BadInput, match="cannot be fetched"):
+        open_pair("http://127.0.0.1:9/x.npy", "http://127.0.0.1:9/y.npy")
+
+
+@pytest.mark.filterwarnings("default")
+def test_s3_file_folder_and_pattern(
+    memory: str, tmp_path: Path, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    s3fs = pytest.importorskip("s3fs")
+    import fsspec
+
+    fsspec.filesystem("memory").get("/bucket/", str(tmp_path / "up") + "/", recursive=True)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    files = s3fs.S3FileSystem()
+    files.mkdir("pairs")
+    files.put(str(tmp_path / "up") + "/", "pairs/", recursive=True)
+    assert fingerprints("s3://pairs/pairs.parquet") == wanted
+    assert fingerprints("s3://pairs/x", "s3://pairs/y/") == wanted
+    assert fingerprints("s3://pairs/x/part-*.npy", "s3://pairs/y/part-*.npy") == wanted
+    with pytest.raises(BadInput, match="found no such file"):
+        open_pair("s3://pairs/none.npy", "s3://pairs/none.npy")
+    server.stop()
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
