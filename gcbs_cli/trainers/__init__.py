@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gcbs_cli.trainers.loss_check import LossCheck
     from gcbs_cli.trainers.plan_source import PlanWarning
     from gcbs_cli.trainers.sampler import PlannedBatchSampler
-    from gcbs_cli.trainers.subsets import planned_subset, select_planned
+    from gcbs_cli.trainers.subsets import interleave_batches, planned_subset, select_planned
 
 __all__ = [
     "EpochFigures",
@@ -23,6 +23,7 @@ __all__ = [
     "LossCheck",
     "PlanWarning",
     "PlannedBatchSampler",
+    "interleave_batches",
     "planned_subset",
     "select_planned",
 ]
@@ -33,6 +34,7 @@ _MODULES = {
     "LossCheck": "loss_check",
     "PlanWarning": "plan_source",
     "PlannedBatchSampler": "sampler",
+    "interleave_batches": "subsets",
     "planned_subset": "subsets",
     "select_planned": "subsets",
 }

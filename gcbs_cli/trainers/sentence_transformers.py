@@ -7,7 +7,7 @@ import torch
 
 try:
     from sentence_transformers.base.sampler import DefaultBatchSampler
-except ModuleNotFoundError:  # before version 6
+except ModuleNotFoundError:  # before version 5.4
     from sentence_transformers.sampler import DefaultBatchSampler  # type: ignore[no-redef]
 
 from gcbs_cli.errors import BadInput
@@ -57,6 +57,8 @@ class PlannedBatches:
         seed: int = 0,
     ) -> Any:
         """The sampler of a dataset. Raises BadInput when no plan fits it, or when batch sizes do not."""
+        if generator is not None:  # version 5 tells the training seed to its generator alone, and 0 as seed
+            seed = generator.initial_seed()
         fitting = [name for name, rows in self._rows.items() if rows == len(dataset)]
         if not fitting and self._evaluation:
             rows = range(len(dataset))

@@ -3,6 +3,10 @@
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanSource
 
 if TYPE_CHECKING:
@@ -30,3 +34,18 @@ def select_planned(dataset: Any, plan: Any, *, flatten: bool = False) -> Any:
     """
     chosen = dataset.select(PlanSource(plan, len(dataset)).for_epoch(0).perm)
     return chosen.flatten_indices() if flatten else chosen
+
+
+def interleave_batches(plan: Any, batch_size: int, world_size: int) -> NDArray[np.int64]:
+    """The order (N,) int64 in which a reader that deals single rows to W ranks in turn gives each rank planned batches.
+
+    Rows j, j + W, j + 2W, … of W batches go to one rank, so those batches are written row by row side by side. The rows
+    after the last W full batches stay as planned; such a reader would part them, so leave them out when writing.
+    Raises BadInput when the plan is no permutation, or holds no W full batches.
+    """
+    perm = PlanSource(plan).for_epoch(0).perm
+    rows = len(perm) // (batch_size * world_size) * (batch_size * world_size)
+    if rows == 0:
+        raise BadInput(f"batch_size {batch_size}: {len(perm):,} rows make no full batch for each of {world_size} ranks")
+    steps = perm[:rows].reshape(-1, world_size, batch_size)
+    return np.concatenate([steps.swapaxes(1, 2).ravel(), perm[rows:]])

@@ -1,7 +1,12 @@
-"""How tests of trainers start several processes."""
+"""How tests of trainers start several processes, and `gcbs apply`."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from toy_pairs import ROWS
 
 Launch = Callable[..., Path]
 """Run a worker script, perhaps under a launcher; returns the folder of its records."""
@@ -10,3 +15,12 @@ Launch = Callable[..., Path]
 def torchrun(ranks: int) -> list[str]:
     """torchrun on loopback, with a port of its own."""
     return ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(ranks)]
+
+
+def applied(folder: Path, plan: Path) -> Path:
+    """JSONL of the toy pairs' row numbers in plan order, by `gcbs apply`."""
+    (folder / "data.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(ROWS)))
+    output = folder / f"{plan.stem}-reordered.jsonl"
+    command = [sys.executable, "-m", "gcbs_cli", "apply", str(plan), str(folder / "data.jsonl"), "-q"]
+    subprocess.run([*command, "-o", str(output)], check=True, timeout=120)
+    return output

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch
+from launching import Launch, applied
 from numpy.typing import NDArray
 from toy_pairs import BATCH, ROWS, planned_batches
 
@@ -33,14 +33,6 @@ def test_datasets_of_another_length_is_refused(plan_path: Path) -> None:
         select_planned(datasets.Dataset.from_dict({"row": range(ROWS + 1)}), plan_path)
 
 
-def applied(folder: Path, plan_path: Path) -> Path:
-    """JSONL in plan order, by `gcbs apply`."""
-    (folder / "data.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(ROWS)))
-    command = [sys.executable, "-m", "gcbs_cli", "apply", str(plan_path), str(folder / "data.jsonl"), "-q"]
-    subprocess.run([*command, "-o", str(folder / "reordered.jsonl")], check=True, timeout=120)
-    return folder / "reordered.jsonl"
-
-
 def test_datasets_streaming_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm) -> None:
     datasets = pytest.importorskip("datasets")
     path = str(applied(tmp_path, plan_path))
@@ -49,10 +41,14 @@ def test_datasets_streaming_of_applied_data(tmp_path: Path, plan_path: Path, per
 
 
 def test_webdataset_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm, launch: Launch) -> None:
-    """A shard holds whole batches, so that with one shard a worker each batch is a planned one."""
+    """A shard holds whole batches, so that each batch is a planned one, whichever worker or rank reads the shard."""
     pytest.importorskip("webdataset")
     folder = launch("web.py", applied(tmp_path, plan_path))
-    assert json.loads((folder / "batches.json").read_text()) == planned_batches(perm)
+    found, planned = json.loads((folder / "batches.json").read_text()), planned_batches(perm)
+    assert found["alone"] == planned
+    assert found["workers"][:4] == [planned[number] for number in (0, 2, 1, 3)]  # the workers' batches in turn
+    assert sorted(found["workers"]) == sorted(planned)
+    assert found["ranks"] == [[planned[number] for number in numbers] for numbers in ([0, 1, 4, 5, 8], [2, 3, 6, 7])]
 
 
 def test_applied_array_is_the_plan_in_order(tmp_path: Path, plan_path: Path, perm: Perm) -> None:

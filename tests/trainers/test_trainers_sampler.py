@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, SequentialSampler
 from toy_pairs import BATCH, ROWS, Pairs, check_epoch, planned_batches
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, planned_subset
+from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, interleave_batches, planned_subset
 
 Perm = NDArray[np.int64]
 
@@ -241,3 +241,14 @@ def test_the_launchers_environment_places_a_sampler(perm: Perm, monkeypatch: pyt
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert list(PlannedBatchSampler(perm, BATCH)) == planned_batches(perm)[1:8:2]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_interleaved_batches_come_whole_from_rows_dealt_in_turn(ranks: int, perm: Perm) -> None:
+    dealt = interleave_batches(perm, BATCH, ranks)
+    whole = ROWS // (BATCH * ranks) * BATCH * ranks
+    shares = [dealt[rank:whole:ranks].reshape(-1, BATCH).tolist() for rank in range(ranks)]
+    assert [batch for step in zip(*shares, strict=True) for batch in step] == planned_batches(perm[:whole])
+    assert dealt[whole:].tolist() == perm[whole:].tolist()
+    with pytest.raises(BadInput, match="no full batch for each of 9 ranks"):
+        interleave_batches(perm, BATCH, 9)

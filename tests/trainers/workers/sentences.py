@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from datasets import DatasetDict
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from toy_encoder import sentence_encoder, text_pairs
 from toy_pairs import BATCH, Record, leave
 
@@ -16,6 +15,11 @@ from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import LossCheck
 from gcbs_cli.trainers.sentence_transformers import PlannedBatches
 from gcbs_cli.trainers.transformers import PlannedCallback
+
+try:
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+except ModuleNotFoundError:  # before version 5.4
+    from sentence_transformers.losses import MultipleNegativesRankingLoss
 
 SCALE = 10.0
 RANK, RANKS = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -69,11 +73,12 @@ def train(name, dataset, plan, folder, *, gather=False, split=False, size=BATCH,
             return model.encode(chosen["anchor"]), model.encode(chosen["positive"])
 
     checking = LossCheck(planned, embed, temperature=1 / SCALE, loss="infonce", steps=2) if check else None
+    gathers = {"gather_across_devices": True} if gather else {}  # since version 5.1
     trainer = Watched(
         model=model,
         args=arguments,
         train_dataset=dataset,
-        loss=MultipleNegativesRankingLoss(model, scale=SCALE, gather_across_devices=gather),
+        loss=MultipleNegativesRankingLoss(model, scale=SCALE, **gathers),
         callbacks=[PlannedCallback(planned, check=checking)],
     )
     trainer.record, trainer.rows_of = Record(), rows

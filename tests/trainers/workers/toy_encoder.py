@@ -28,10 +28,14 @@ def text_pairs(rows: int = ROWS, seed: int = 0) -> Dataset:
 def sentence_encoder():  # SentenceTransformer
     """A two-layer BERT without dropout, the same on every call."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    try:
+        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    except ModuleNotFoundError:  # before version 5.4
+        from sentence_transformers.models import Pooling, Transformer
 
     word = Transformer(make_bert_folder(), max_seq_length=16)
-    return SentenceTransformer(modules=[word, Pooling(word.get_embedding_dimension())], device="cpu")
+    return SentenceTransformer(modules=[word, Pooling(bert_config().hidden_size)], device="cpu")
 
 
 @functools.cache  # once a process group runs, only its first rank saves a model

@@ -1,0 +1,51 @@
+"""Every cell of the trainers' table names a test that exists, with the parameters that it has."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests" / "trainers"
+NAMED = re.compile(r"`(?:(test_\w+\.py|…)::(\w+))?(?:…)?(?:\[(\d+)\])?`")
+
+
+def table() -> list[list[str]]:
+    """Its rows without the heading, cell by cell."""
+    section = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8").split("\n## The table\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
+
+
+def parameters_of(file: Path, name: str) -> set[str]:
+    """What the test of this name is tried with; fails when there is no such test."""
+    found = [node for node in ast.parse(file.read_text()).body if getattr(node, "name", "") == name]
+    assert found, f"docs/trainers.md: {file.name} has no {name}"
+    assert isinstance(found[0], ast.FunctionDef)
+    marks = [mark for mark in found[0].decorator_list if isinstance(mark, ast.Call)]
+    values = [value for mark in marks for value in ast.literal_eval(mark.args[1])]
+    return {str(value) for value in values}
+
+
+def test_every_cell_of_the_trainers_table_names_its_test() -> None:
+    file, name = "", ""
+    rows = table()
+    assert len(rows) > 30
+    for row in rows:
+        assert len(row) == 4, row
+        assert all(row[1:]), row
+        if row[3] == "the same":
+            assert name, row
+            continue
+        references = NAMED.findall(row[3])
+        assert references, row
+        for a_file, a_name, parameter in references:
+            file = file if a_file in ("", "…") else a_file
+            name = a_name or name
+            known = parameters_of(TESTS / file, name)
+            assert not parameter or parameter in known, (row, known)
+
+
+def test_every_framework_has_rows() -> None:
+    named = " ".join(row[0] for row in table())
+    for framework in ("PyTorch", "Accelerate", "Trainer", "sentence-transformers", "Lightning", "HF datasets"):
+        assert framework in named

@@ -1,0 +1,53 @@
+"""The README's ten lines for each framework, as they stand, train on whole planned batches."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import Launch
+from toy_pairs import check_epoch, load_records
+
+README = Path(__file__).parents[2] / "README.md"
+ROWS, BATCH, EPOCHS = 200, 64, 3
+NEEDS = {
+    "PyTorch": ["torch"],
+    "sentence-transformers": ["sentence_transformers", "accelerate", "datasets"],
+    "transformers Trainer": ["transformers", "accelerate"],
+    "Accelerate": ["accelerate"],
+    "Lightning": ["lightning"],
+}
+
+
+def blocks() -> dict[str, str]:
+    """The code of each framework by its bold heading."""
+    section = README.read_text(encoding="utf-8").split("\n## Trainers\n")[1].split("\n## ")[0]
+    return dict(re.findall(r"(?s)(?:\*\*|<b>)([\w -]+)(?:\*\*|</b>)[^\n]*\n\n```python\n(.*?)```", section))
+
+
+def test_there_are_ten_lines_for_each() -> None:
+    found = blocks()
+    assert list(found) == list(NEEDS)
+    assert all(len(code.splitlines()) <= 14 for code in found.values())
+
+
+@pytest.mark.parametrize("framework", NEEDS)
+def test_the_readmes_lines_train_on_the_plan(
+    framework: str, tmp_path: Path, launch: Launch, save_as: Callable[..., Path]
+) -> None:
+    for module in NEEDS[framework]:
+        pytest.importorskip(module)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    perm = np.random.default_rng(3).permutation(ROWS)
+    save_as(folder / "perm.npy", perm, batch_size=BATCH)
+    (folder / "block.py").write_text(blocks()[framework])
+    launch("readme.py", framework)
+    (record,) = load_records(folder, "rows", 1)
+    seen = [rows for rows, _ in record["all"]]
+    each = -(-ROWS // BATCH)
+    assert len(seen) == EPOCHS * each
+    for epoch in range(EPOCHS):
+        check_epoch(seen[epoch * each : (epoch + 1) * each], perm, set(), BATCH)
+    assert seen[:each] != seen[each : 2 * each]  # another order of the batches

@@ -1,0 +1,62 @@
+"""mosaicml-streaming: MDS written from data in plan order, read in one process and under torchrun with two and four.
+
+Its pins exclude the other frameworks' versions, so that these tests run where it was installed by itself.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from launching import Launch, applied, torchrun
+from numpy.typing import NDArray
+from toy_pairs import BATCH, ROWS, load_records, planned_batches
+
+from gcbs_cli.plan_file.permutation import write_permutation
+from gcbs_cli.trainers import interleave_batches
+
+if importlib.util.find_spec("streaming") is None:  # importing it here would raise its warnings
+    pytest.skip("mosaicml-streaming is not installed", allow_module_level=True)
+
+Perm = NDArray[np.int64]
+
+
+@pytest.fixture
+def read(tmp_path: Path, plan_path: Path, perm: Perm, launch: Launch):  # type: ignore[no-untyped-def]
+    """What each rank reads, `gcbs apply`'s output written as MDS: the batches of an epoch by name."""
+
+    def run(ranks: int) -> list[dict[str, list[list[int]]]]:
+        write_permutation(tmp_path / "dealt.npy", interleave_batches(perm, BATCH, ranks), BATCH)
+        lines = [applied(tmp_path, plan) for plan in (plan_path, tmp_path / "dealt.npy")]
+        folder = launch("streamed.py", *lines, launcher=torchrun(ranks) if ranks > 1 else None)
+        records = load_records(folder, "streamed", ranks)
+        return [{name: [rows for rows, _ in steps] for name, steps in record.items()} for record in records]
+
+    return run
+
+
+def test_one_process_reads_the_planned_batches(read, perm: Perm) -> None:  # type: ignore[no-untyped-def]
+    (record,) = read(1)
+    assert len(record) == 8  # workers or not, fetched far ahead or not, two epochs
+    assert all(batches == planned_batches(perm) for batches in record.values())
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_several_ranks(ranks: int, read, perm: Perm) -> None:  # type: ignore[no-untyped-def]
+    records = read(ranks)
+    full = ROWS // BATCH
+    for name in records[0]:
+        steps = list(zip(*(record[name] for record in records), strict=True))
+        mode = name.split(".")[0]
+        if mode == "gather":
+            seen = [sorted(row for part in step for row in part) for step in steps]
+            assert seen[:full] == [sorted(batch) for batch in planned_batches(perm)[:full]]
+            # the short batch is filled up to a multiple of the ranks with rows of its end
+            assert set(seen[full]) == set(planned_batches(perm)[full])
+            assert len(seen[full]) == ROWS % BATCH + (-ROWS % ranks)
+        elif mode == "whole":
+            seen = [batch for step in steps for batch in step]
+            assert seen == planned_batches(perm)[: full // ranks * ranks]
+        else:
+            assert mode == "parted"  # what the docs warn of
+            assert not any(batch in planned_batches(perm) for step in steps for batch in step)

@@ -1,0 +1,78 @@
+"""Run a block of the README as it stands: readme.py FRAMEWORK FOLDER, which holds block.py and perm.npy.
+
+Gives the block the `dataset` and `model` that it leaves to the user, and notes the rows of each loss.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+from toy_pairs import Pairs, Record, Towers, contrast
+
+ROWS = 200
+
+
+class Model(Towers):
+    """The towers with the loss of a batch, as transformers wants it."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__()
+        self.record = record
+
+    def forward(self, x, y, row):
+        loss = contrast(*super().forward(x, y))
+        self.record.add("all", row, float(loss.detach()))
+        return {"loss": loss}
+
+
+def sentences(record: Record) -> dict:
+    """A toy encoder and texts; the rows are found by their tokens."""
+    from sentence_transformers.sentence_transformer import losses
+    from toy_encoder import sentence_encoder, text_pairs
+
+    dataset, model = text_pairs(ROWS), sentence_encoder()
+    tokens = model.tokenizer(dataset["anchor"][:])["input_ids"]
+    rows = {tuple(row): number for number, row in enumerate(tokens)}
+    forward = losses.MultipleNegativesRankingLoss.forward
+
+    def watched(self, features, *words, **named):
+        loss = forward(self, features, *words, **named)
+        seen = [rows[tuple(row[row > 0].tolist())] for row in next(iter(features))["input_ids"]]
+        record.add("all", seen, float(loss.detach()))
+        return loss
+
+    losses.MultipleNegativesRankingLoss.forward = watched
+    return {"dataset": dataset, "model": model}
+
+
+def lightning(record: Record) -> dict:
+    """A module around the same model."""
+    import lightning.pytorch as pl
+
+    class Module(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Model(record)
+
+        def training_step(self, batch, number):
+            return self.model(**batch)["loss"]
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=1e-4)
+
+    return {"dataset": Pairs(ROWS), "model": Module()}
+
+
+def plain(record: Record) -> dict:
+    return {"dataset": Pairs(ROWS), "model": Model(record)}
+
+
+if __name__ == "__main__":
+    framework, folder = sys.argv[1:]
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    record = Record()
+    given = {"sentence-transformers": sentences, "Lightning": lightning}.get(framework, plain)(record)
+    exec(compile(Path("block.py").read_text(), "README.md", "exec"), {"__name__": "__main__", **given})
+    record.save(folder, "rows", 0)
