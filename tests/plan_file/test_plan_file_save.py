@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 
 ROWS = 200
 KILLS = 40
+ENDLESS = 1_000_000  # plans; the writer is killed long before
 TESTS = Path(__file__).parent
 
 
@@ -233,6 +234,8 @@ def test_a_folder_that_is_gone(tmp_path: Path, make_entry) -> None:
 
 
 # One process that has imported everything forks a writer for each seed it is sent, so that a kill costs milliseconds.
+# (The first table of a process imports pandas, where there is one: half a second in which there is nothing to hit.)
+# It reaps a writer when it is asked to: until then the number of one that has ended is nobody else's.
 NURSERY = """
 import os, sys
 sys.path[:0] = [{tests!r}, {root!r}]
@@ -242,8 +245,9 @@ from conftest import build_entry
 from test_plan_file_save import order
 from gcbs_cli.plan_file.save import save_plan
 
+pyarrow.table({{"index": order(0)}})
 print("ready", flush=True)
-for line in sys.stdin:
+while line := sys.stdin.readline():
     seed, rounds, target = line.split(maxsplit=2)
     child = os.fork()
     if child == 0:
@@ -252,33 +256,51 @@ for line in sys.stdin:
             save_plan(Path(target.strip()), perm, build_entry(perm), batch_size=4)
         os._exit(0)
     print(child, flush=True)
+    sys.stdin.readline()
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
 class Nursery:
-    """Starts writers and tells how they ended: the exit code, or minus the signal."""
+    """Starts writers, one after another, and tells how each ended."""
 
     def __init__(self) -> None:
         script = NURSERY.format(tests=str(TESTS), root=str(TESTS.parents[1]))
         command = [sys.executable, "-c", script]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.read_line()
+        self._read_line()
 
-    def read_line(self) -> str:
+    def _read_line(self) -> str:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, "the process that starts writers has ended"
         return line.strip()
 
-    def start(self, seed: int, rounds: int, target: Path) -> int:
+    def _send(self, line: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{seed} {rounds} {target}\n")
+        self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return int(self.read_line())
+
+    def start(self, seed: int, rounds: int, target: Path) -> int:
+        """A writer of so many plans; returns the number of its process."""
+        self._send(f"{seed} {rounds} {target}")
+        return int(self._read_line())
+
+    def end(self) -> int:
+        """Wait for the writer to end: its exit code, or minus the signal."""
+        self._send("")
+        return int(self._read_line())
 
     def close(self) -> None:
         self.process.communicate()
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Moments count from what the writer did, not from its start: a busy machine may let it wait for long."""
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, "the writer has written nothing for a minute"
+        time.sleep(0.0005)
 
 
 @pytest.fixture(scope="module")
@@ -295,13 +317,13 @@ def test_killed_at_any_moment(tmp_path: Path, make_entry, nurseries: tuple[Nurse
     save_plan(path, order(0), make_entry(order(0)), batch_size=4)
     moments = random.Random(7)
     left_behind = 0
-    for kill in range(10 * KILLS):  # a busy machine needs more kills to hit a write
-        if kill >= KILLS and left_behind:
-            break
-        writer = nurseries[0].start(1000 * (kill + 1), 1000, path)
-        time.sleep(moments.uniform(0.001, 0.03) * (1 + kill // 10))
+    for kill in range(KILLS):
+        before = path.stat().st_ino
+        writer = nurseries[0].start(1000 * (kill + 1), ENDLESS, path)
+        wait_until(lambda before=before: path.stat().st_ino != before)  # type: ignore[misc]
+        time.sleep(moments.uniform(0.0, 0.02))
         os.kill(writer, signal.SIGKILL)
-        assert nurseries[0].read_line() == str(-signal.SIGKILL)
+        assert nurseries[0].end() == -signal.SIGKILL
         assert_whole(path)
         left_behind += sum(name.endswith(".gcbs-tmp") for name in names(tmp_path))
     assert left_behind, "no kill hit a write: the moments say nothing"
@@ -314,7 +336,7 @@ def test_two_writers_at_once(tmp_path: Path, nurseries: tuple[Nursery, Nursery])
     for number, nursery in enumerate(nurseries):
         nursery.start(1000 * number, 30, path)
     for nursery in nurseries:
-        assert nursery.read_line() == "0"
+        assert nursery.end() == 0
     assert_whole(path)
     assert len(json.loads(manifest_path(path).read_text())["entries"]) == 1
     assert names(tmp_path) == ["perm.npy", "perm.npy.manifest.json"]
@@ -323,11 +345,14 @@ def test_two_writers_at_once(tmp_path: Path, nurseries: tuple[Nursery, Nursery])
 def test_a_first_plan_killed_at_any_moment(tmp_path: Path, nurseries: tuple[Nursery, Nursery]) -> None:
     moments = random.Random(8)
     for kill in range(10):
-        path = tmp_path / f"perm{kill}.npy"
+        folder = tmp_path / str(kill)
+        folder.mkdir()
+        path = folder / "perm.npy"
         writer = nurseries[0].start(kill, 1, path)
-        time.sleep(moments.uniform(0.0, 0.006))
+        wait_until(lambda folder=folder: bool(names(folder)))  # type: ignore[misc]
+        time.sleep(moments.uniform(0.0, 0.003))
         os.kill(writer, signal.SIGKILL)
-        assert nurseries[0].read_line() in ("0", str(-signal.SIGKILL))
+        assert nurseries[0].end() in (0, -signal.SIGKILL)
         if path.exists():
             assert_whole(path)
         else:
