@@ -48,6 +48,15 @@ def plan_path(tmp_path: Path, perm: NDArray[np.int64]) -> Path:
 
 
 @pytest.fixture
+def plan_of_next_epoch(tmp_path: Path, perm: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Another order; lies beside the plan as perm-1.npy, and the plan itself as perm-0.npy."""
+    later = np.random.default_rng(8).permutation(perm)
+    save(tmp_path / "perm-0.npy", perm)
+    save(tmp_path / "perm-1.npy", later)
+    return later
+
+
+@pytest.fixture
 def save_as() -> Callable[..., Path]:
     return save
 

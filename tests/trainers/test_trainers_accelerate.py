@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from launching import Launch
 from numpy.typing import NDArray
-from toy_pairs import TEMPERATURE, Pairs, check_epoch, combinations, load_records, losses_seen
+from toy_pairs import TEMPERATURE, Pairs, check_epoch, check_plan_of_each_epoch, combinations, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
 
@@ -19,10 +19,13 @@ def accelerate_launch(ranks: int) -> list[str]:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_accelerate_launch(ranks: int, launch: Launch, plan_path: Path, perm: NDArray) -> None:  # type: ignore[type-arg]
+def test_accelerate_launch(
+    ranks: int, launch: Launch, plan_path: Path, perm: NDArray, plan_of_next_epoch: NDArray
+) -> None:  # type: ignore[type-arg]
     from gcbs_cli.trainers.loss_check import batch_loss
 
     folder = launch("accelerated.py", plan_path, launcher=accelerate_launch(ranks))
+    check_plan_of_each_epoch(load_records(folder, "pattern", ranks), [perm, plan_of_next_epoch])
     pairs = Pairs()
     for split, dispatch, even, gather in combinations(ranks):
         records = load_records(folder, f"split={split},dispatch={dispatch},even={even},gather={gather}", ranks)

@@ -5,14 +5,17 @@ from pathlib import Path
 import pytest
 from launching import Launch, torchrun
 from numpy.typing import NDArray
-from toy_pairs import check_epoch, load_records, losses_seen
+from toy_pairs import check_epoch, check_plan_of_each_epoch, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_plain_torch_under_torchrun(ranks: int, launch: Launch, plan_path: Path, perm: NDArray) -> None:  # type: ignore[type-arg]
+def test_plain_torch_under_torchrun(
+    ranks: int, launch: Launch, plan_path: Path, perm: NDArray, plan_of_next_epoch: NDArray
+) -> None:  # type: ignore[type-arg]
     folder = launch("plain_torch.py", plan_path, launcher=torchrun(ranks))
+    check_plan_of_each_epoch(load_records(folder, "pattern", ranks), [perm, plan_of_next_epoch])
     for mode in ("whole", "gather"):
         gather = mode == "gather"
         records = load_records(folder, mode, ranks)

@@ -125,6 +125,22 @@ def combinations(ranks: int) -> list[tuple[bool, bool, bool, bool]]:
     return chosen if ranks == 2 else [combination for combination in chosen if combination[2]]
 
 
+def pattern_beside(plan: str) -> str:
+    """The name pattern of the plans, one an epoch, that lie beside this one."""
+    return str(Path(plan).parent / "perm-{epoch}.npy")
+
+
+def check_plan_of_each_epoch(
+    records: list[dict[str, list[tuple[list[int], float]]]], plans: list[NDArray[np.int64]]
+) -> None:
+    """Each epoch trained on whole batches of its own plan."""
+    for epoch, plan in enumerate(plans):
+        seen = losses_seen([record[str(epoch)] for record in records], gather=False)
+        trained = {row for batch in seen for row in batch}
+        assert len(trained) > len(plan) // 2
+        check_epoch(seen, plan, set(plan.tolist()) - trained)
+
+
 def check_replanned(records: list[dict[str, list[tuple[list[int], float]]]]) -> None:
     """Planned in process at the start of each epoch: all ranks train on rank 0's plan of that epoch."""
     plans = [record["plans"][0][0] for record in records]

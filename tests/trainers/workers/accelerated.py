@@ -7,7 +7,7 @@ import torch
 from accelerate import Accelerator, skip_first_batches
 from accelerate.utils import DataLoaderConfiguration
 from torch.utils.data import DataLoader
-from toy_pairs import Pairs, Record, Towers, combinations, contrast, gathered, leave
+from toy_pairs import Pairs, Record, Towers, combinations, contrast, gathered, leave, pattern_beside
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler
@@ -47,6 +47,16 @@ def train(plan: str, folder: str, *, split: bool, dispatch: bool, even: bool, ga
     record.save(folder, name, accelerator.process_index)
 
 
+def train_by_pattern(plan: str, folder: str) -> None:
+    accelerator, record = accelerator_with(), Record()
+    loader = planned_loader(accelerator, Pairs(), pattern_beside(plan))
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            record.add(epoch, batch["row"], 0.0)
+    record.save(folder, "pattern", accelerator.process_index)
+
+
 def must_refuse(plan: str, said: str, *, yields: str = "share", gather: bool = False, **settings: bool) -> None:
     accelerator = accelerator_with(**settings)
     sampler = PlannedBatchSampler(plan, yields=yields, gather=gather)
@@ -71,6 +81,7 @@ if __name__ == "__main__":
     plan, folder = sys.argv[1:]
     for split, dispatch, even, gather in combinations(int(os.environ["WORLD_SIZE"])):
         train(plan, folder, split=split, dispatch=dispatch, even=even, gather=gather)
+    train_by_pattern(plan, folder)
     must_refuse(plan, "dealt already")
     must_refuse(plan, "part each planned batch", yields="batches", split_batches=True)
     must_refuse(plan, "has split_batches=False", yields="batches", gather=True)

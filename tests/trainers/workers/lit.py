@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
-from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave
+from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, pattern_beside
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import EpochPlanner, LossCheck, PlannedBatchSampler
@@ -40,10 +40,10 @@ def trainer_with(callbacks=(), **settings):
     return pl.Trainer(accelerator="cpu", callbacks=list(callbacks), **settings)
 
 
-def fit(name, *, gather=False, workers=0, replan=False, keep=False, resume=None):
+def fit(name, *, plan=PLAN, gather=False, workers=0, replan=False, keep=False, resume=None, **trainer_settings):
     dataset, module = Pairs(), Module(gather)
     settings = {"shuffle_batches": True, "gather": gather}
-    data = PlannedDataModule(dataset, PLAN, sampler_settings=settings, num_workers=workers)
+    data = PlannedDataModule(dataset, plan, sampler_settings=settings, num_workers=workers)
 
     def embed(rows):
         with torch.no_grad():
@@ -57,7 +57,7 @@ def fit(name, *, gather=False, workers=0, replan=False, keep=False, resume=None)
     steps = len(PlannedBatchSampler(PLAN, rank=0, world_size=RANKS))
     if keep:
         callbacks.append(ModelCheckpoint(FOLDER, "middle", every_n_train_steps=steps + 2, save_top_k=-1))
-    trainer = trainer_with(callbacks, enable_checkpointing=keep)
+    trainer = trainer_with(callbacks, enable_checkpointing=keep, **trainer_settings)
     trainer.fit(module, data, ckpt_path=resume)
     if resume is None:
         assert [found.agrees for found in check.comparisons] == [True] * len(check.comparisons)
@@ -92,6 +92,8 @@ if __name__ == "__main__":
     fit("whole", keep=True)
     fit("resumed", resume=os.path.join(FOLDER, "middle.ckpt"))
     fit("replanned", replan=True, workers=1)
+    fit("pattern", plan=pattern_beside(PLAN), workers=1)
+    fit("accumulated", accumulate_grad_batches=2)
     if RANKS > 1:
         fit("gather", gather=True)
         distributed = trainer_with(use_distributed_sampler=True)

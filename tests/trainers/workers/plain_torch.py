@@ -1,13 +1,16 @@
 """torchrun: DistributedDataParallel on the toy pairs, whole batches and gathered ones, and a resume."""
 
+import os
 import sys
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
-from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave
+from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, pattern_beside
 
+from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import LossCheck, PlannedBatchSampler
 
 
@@ -46,9 +49,38 @@ def train(plan: str, folder: str, *, gather: bool) -> None:
     record.save(folder, name, rank)
 
 
+def train_by_pattern(plan: str, folder: str) -> None:
+    record, dataset = Record(), Pairs()
+    sampler = PlannedBatchSampler(pattern_beside(plan), dataset=dataset)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for batch in DataLoader(dataset, batch_sampler=sampler):
+            record.add(epoch, batch["row"], 0.0)
+    record.save(folder, "pattern", dist.get_rank())
+
+
+def refuse_different_plans(folder: str) -> None:
+    """The first rank finds a plan of the next epoch that the others do not see yet."""
+    mine = os.path.join(folder, f"rank-{dist.get_rank()}")
+    os.mkdir(mine)
+    rows = np.arange(80)
+    np.save(os.path.join(mine, "perm-0.npy"), rows)
+    if dist.get_rank() == 0:
+        np.save(os.path.join(mine, "perm-1.npy"), rows[::-1])
+    sampler = PlannedBatchSampler(os.path.join(mine, "perm-{epoch}.npy"), 8)
+    try:
+        sampler.set_epoch(1)
+    except BadInput as error:
+        assert "the ranks found different plans" in str(error), error  # noqa: PT017
+    else:
+        raise AssertionError("different plans were not refused")
+
+
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
     for gathers in (False, True):
         train(sys.argv[1], sys.argv[2], gather=gathers)
+    train_by_pattern(*sys.argv[1:])
+    refuse_different_plans(sys.argv[2])
     leave()

@@ -9,7 +9,7 @@ import torch
 from datasets import DatasetDict
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from toy_encoder import sentence_encoder, text_pairs
-from toy_pairs import BATCH, Record, leave
+from toy_pairs import BATCH, Record, leave, pattern_beside
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.trainers import LossCheck
@@ -106,6 +106,7 @@ if __name__ == "__main__":
     pairs = text_pairs()
     train("whole", pairs, plan, folder)
     train("whole", pairs, plan, folder, resume=os.path.join(folder, "whole", f"checkpoint-{SECOND_EPOCH + 1}"))
+    train("pattern", pairs, pattern_beside(plan), folder)
     if RANKS > 1:
         train("gather", pairs, plan, folder, gather=True, size=BATCH // RANKS)
     if RANKS == 2:

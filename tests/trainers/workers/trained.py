@@ -6,7 +6,7 @@ import warnings
 
 import torch
 from datasets import Dataset
-from toy_pairs import BATCH, TEMPERATURE, Record, Towers, contrast, gathered, leave, make_sides
+from toy_pairs import BATCH, TEMPERATURE, Record, Towers, contrast, gathered, leave, make_sides, pattern_beside
 from transformers import Trainer, TrainingArguments
 
 from gcbs_cli.errors import BadInput
@@ -33,7 +33,7 @@ def collate(rows):
     return {name: torch.tensor([row[name] for row in rows]) for name in rows[0]}
 
 
-def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=False, **dealing):
+def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=False, accumulate=1, **dealing):
     x, y = make_sides()
     dataset = Dataset.from_dict({"x": x.tolist(), "y": y.tolist(), "row": range(len(x))})
     model = Towers()
@@ -42,6 +42,7 @@ def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=F
         num_train_epochs=2,
         per_device_train_batch_size=size,
         accelerator_config=dealing,
+        gradient_accumulation_steps=accumulate,
         learning_rate=1e-2,
         logging_steps=1,
         save_strategy="steps" if resume is None and name == "whole" else "no",
@@ -72,7 +73,9 @@ def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=F
     trainer.add_callback(PlannedCallback(trainer, check=check, planner=planner if replan else None))
     trainer.train(resume_from_checkpoint=resume)
     if resume is None and RANK == 0:
-        assert [found.agrees for found in check.comparisons] == [True] * min(3, trainer.sampler.dealing.steps)
+        assert [found.agrees for found in check.comparisons] == [True] * min(
+            3, trainer.sampler.dealing.steps // accumulate
+        )
     if replan:
         assert [figures.epoch for figures in planner.history] == [0, 1]
         names = {"gcbs/L_global", "gcbs/L_train", "gcbs/gap", "gcbs/reduction"}
@@ -97,6 +100,8 @@ if __name__ == "__main__":
     train("whole", plan, folder)
     train("whole", plan, folder, resume=os.path.join(folder, "whole", f"checkpoint-{SECOND_EPOCH + 1}"))
     train("replanned", plan, folder, replan=True)
+    train("pattern", pattern_beside(plan), folder)
+    train("accumulated", plan, folder, accumulate=2)
     if RANKS > 1:
         train("gather", plan, folder, gather=True, size=BATCH // RANKS)
         train("uneven", plan, folder, even_batches=False)
