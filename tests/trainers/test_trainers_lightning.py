@@ -16,8 +16,9 @@ pytest.importorskip("lightning")
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_lightning(ranks: int, launch: Launch, plan_path: Path, perm: NDArray, plan_of_next_epoch: NDArray) -> None:  # type: ignore[type-arg]
     folder = launch("lit.py", ranks, plan_path)
-    check_plan_of_each_epoch(load_records(folder, "pattern", ranks), [perm, plan_of_next_epoch])
-    check_plan_of_each_epoch(load_records(folder, "accumulated", ranks), [perm, perm])
+    if ranks == 1:
+        check_plan_of_each_epoch(load_records(folder, "pattern", ranks), [perm, plan_of_next_epoch])
+        check_plan_of_each_epoch(load_records(folder, "accumulated", ranks), [perm, perm])
     for mode in ["whole", "gather"] if ranks > 1 else ["whole"]:
         gather = mode == "gather"
         records = load_records(folder, mode, ranks)

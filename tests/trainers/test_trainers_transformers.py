@@ -18,8 +18,9 @@ pytest.importorskip("datasets")
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_trainer(ranks: int, launch: Launch, plan_path: Path, perm: NDArray, plan_of_next_epoch: NDArray) -> None:  # type: ignore[type-arg]
     folder = launch("trained.py", plan_path, launcher=torchrun(ranks) if ranks > 1 else None)
-    check_plan_of_each_epoch(load_records(folder, "pattern", ranks), [perm, plan_of_next_epoch])
-    check_plan_of_each_epoch(load_records(folder, "accumulated", ranks), [perm, perm])
+    if ranks == 1:
+        check_plan_of_each_epoch(load_records(folder, "pattern", ranks), [perm, plan_of_next_epoch])
+        check_plan_of_each_epoch(load_records(folder, "accumulated", ranks), [perm, perm])
     for mode in ["whole", "gather", "uneven", "split", "dispatch"] if ranks > 1 else ["whole"]:
         gather = mode in ("gather", "split")
         records = load_records(folder, mode, ranks)

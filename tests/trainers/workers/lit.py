@@ -92,8 +92,9 @@ if __name__ == "__main__":
     fit("whole", keep=True)
     fit("resumed", resume=os.path.join(FOLDER, "middle.ckpt"))
     fit("replanned", replan=True, workers=1)
-    fit("pattern", plan=pattern_beside(PLAN), workers=1)
-    fit("accumulated", accumulate_grad_batches=2)
+    if RANKS == 1:
+        fit("pattern", plan=pattern_beside(PLAN), workers=1)
+        fit("accumulated", accumulate_grad_batches=2)
     if RANKS > 1:
         fit("gather", gather=True)
         distributed = trainer_with(use_distributed_sampler=True)

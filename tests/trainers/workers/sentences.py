@@ -106,7 +106,8 @@ if __name__ == "__main__":
     pairs = text_pairs()
     train("whole", pairs, plan, folder)
     train("whole", pairs, plan, folder, resume=os.path.join(folder, "whole", f"checkpoint-{SECOND_EPOCH + 1}"))
-    train("pattern", pairs, pattern_beside(plan), folder)
+    if RANKS == 1:
+        train("pattern", pairs, pattern_beside(plan), folder)
     if RANKS > 1:
         train("gather", pairs, plan, folder, gather=True, size=BATCH // RANKS)
     if RANKS == 2:

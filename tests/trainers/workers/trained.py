@@ -100,8 +100,9 @@ if __name__ == "__main__":
     train("whole", plan, folder)
     train("whole", plan, folder, resume=os.path.join(folder, "whole", f"checkpoint-{SECOND_EPOCH + 1}"))
     train("replanned", plan, folder, replan=True)
-    train("pattern", pattern_beside(plan), folder)
-    train("accumulated", plan, folder, accumulate=2)
+    if RANKS == 1:
+        train("pattern", pattern_beside(plan), folder)
+        train("accumulated", plan, folder, accumulate=2)
     if RANKS > 1:
         train("gather", plan, folder, gather=True, size=BATCH // RANKS)
         train("uneven", plan, folder, even_batches=False)
