@@ -107,11 +107,14 @@ def python_page() -> str:
 
 
 def _results() -> list[type]:
+    from gcbs_cli.mining.negatives import Negatives
+    from gcbs_cli.mining.run import Mined
+    from gcbs_cli.mining.schema import MineReport
     from gcbs_cli.planning import PlanResult
     from gcbs_cli.reports import schema
 
     parts = [schema.LossFigures, schema.GapFigures, schema.MaskedGap, schema.Bounds, schema.FalseNegatives]
-    return [PlanResult, schema.GapReport, *parts]
+    return [PlanResult, schema.GapReport, *parts, schema.HeldApart, Mined, Negatives, MineReport]
 
 
 def _fields(thing: type) -> Iterator[tuple[str, str]]:

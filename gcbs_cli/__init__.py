@@ -11,16 +11,16 @@ The command line is `gcbs`; see `gcbs --help`.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gcbs_cli.api import plan, report, report_all
+    from gcbs_cli.api import mine, plan, report, report_all
     from gcbs_cli.errors import BadInput, GcbsError
 
 __version__ = "0.1.0"
-__all__ = ["BadInput", "GcbsError", "__version__", "plan", "report", "report_all"]
+__all__ = ["BadInput", "GcbsError", "__version__", "mine", "plan", "report", "report_all"]
 
 
 def __getattr__(name: str) -> Any:
     """Import the numerics only when asked for, so that `gcbs --help` is quick."""
-    if name in ("plan", "report", "report_all"):
+    if name in ("mine", "plan", "report", "report_all"):
         from gcbs_cli import api
 
         return getattr(api, name)

@@ -1,4 +1,4 @@
-"""The Python API: plan and report on arrays or tensors, with the settings of the command line and no files."""
+"""The Python API: plan, report and mine on arrays or tensors, with the settings of the command line and no files."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gcbs_cli.embeddings import check_pair, from_array, read_unit_rows
+from gcbs_cli.embeddings.scaling import scale_side
 from gcbs_cli.errors import BadInput
+from gcbs_cli.mining.positives import Positives
+from gcbs_cli.mining.run import Mined
+from gcbs_cli.mining.run import mine as mine_pair
+from gcbs_cli.mining.settings import DEFAULT_NEGATIVES, DEFAULT_TRIALS, MineSettings
 from gcbs_cli.plan_file.permutation import verify_permutation
+from gcbs_cli.planners.bsc_settings import asked_bsc_options, bsc_options
 from gcbs_cli.planning import PlanResult, make_plan
+from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import ReportSettings, make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
 from gcbs_cli.reports.schema import GapReport
@@ -42,6 +49,7 @@ def plan(
     world_size: int | None = None,
     gather: bool = False,
     graph: str = "quantile",
+    pairs: str = "xy",
     top: int = DEFAULT_TOP,
     rank_window: tuple[int, int] | None = None,
     refine: bool = False,
@@ -55,22 +63,33 @@ def plan(
     group_size: int | None = None,
     shuffle_batches: bool = False,
     curriculum: str | None = None,
+    bsc_group_size: int | None = None,
+    bsc_neighbours: int | None = None,
+    bsc_by: str | None = None,
+    bsc_skip_identical: bool = False,
+    bsc_clusters: int | None = None,
+    bsc_words: int | None = None,
+    texts: Sequence[str] | None = None,
+    chunk_rows: int | None = None,
     normalize: bool = True,
 ) -> PlanResult:
     """Plan the batches of one epoch.
 
     x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
-    groups: (N,) an id for each row; rows with the same one never share a batch.
+    groups: (N,) an id for each row; rows with the same one never share a batch. texts: a text for each row, for the
+    method words.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
     """
+    asked = asked_bsc_options(bsc_group_size, bsc_neighbours, bsc_by, bsc_skip_identical, bsc_clusters, bsc_words)
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method, graph, top, rank_window),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method, graph, top, rank_window, pairs),
         method=method,
         temperature=temperature,
         seed=seed,
         device=device,
+        tile_rows=chunk_rows,
         max_edges=max_edges,
         world_size=world_size,
         gather=gather,
@@ -79,9 +98,13 @@ def plan(
         false_negatives=FalseNegativeSettings(fn_margin, fn_absolute, fn_top, fn_weight),
         no_duplicates=no_duplicates,
         batch_order=BatchOrderSettings(group_size, shuffle_batches, curriculum),
+        method_options=bsc_options(method, asked),
     )
+    if texts is not None and method != "words":
+        raise BadInput(f"texts: go with method words, not {method}")
     numbers = None if groups is None else group_numbers(groups)
-    return make_plan(_pair(x, y, normalize=normalize), settings, groups=numbers)
+    given = {} if texts is None else {"texts": list(texts)}
+    return make_plan(_pair(x, y, normalize=normalize), settings, groups=numbers, method_inputs=given)
 
 
 def report(
@@ -91,11 +114,12 @@ def report(
     *,
     batch_size: int = DEFAULT_BATCH_SIZE,
     temperature: float = DEFAULT_TEMPERATURE,
-    loss: str = "symmetric",
+    loss: str | None = None,
     **settings: Any,
 ) -> GapReport:
     """Say what a plan is worth at one batch size and temperature; the settings are those of `report_all`."""
-    return report_all(x, y, perm, batch_sizes=[batch_size], temperatures=[temperature], losses=[loss], **settings)[0]
+    losses = None if loss is None else [loss]
+    return report_all(x, y, perm, batch_sizes=[batch_size], temperatures=[temperature], losses=losses, **settings)[0]
 
 
 def report_all(
@@ -105,9 +129,13 @@ def report_all(
     *,
     batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,),
     temperatures: Sequence[float] = (DEFAULT_TEMPERATURE,),
-    losses: Sequence[str] = ("symmetric",),
+    losses: Sequence[str] | None = None,
     queue: int = 0,
     queue_mode: str = "xbm",
+    loss_margin: float = 0.2,
+    positives: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    normalization: str = "row",
     quantile: float | None = None,
     per_row: float | None = None,
     threshold: float | None = None,
@@ -116,22 +144,34 @@ def report_all(
     seed: int = 0,
     fn_margin: float = 0.95,
     fn_absolute: float | None = None,
+    fn_top: int = 0,
+    count_duplicates: bool = False,
     groups: ArrayLike | None = None,
     verify: bool = False,
     drop_last: bool = False,
     device: str = "auto",
+    chunk_rows: int | None = None,
     normalize: bool = True,
 ) -> list[GapReport]:
     """Reports for every loss, batch size and temperature; one pass over all pairs serves them all.
 
     x, y as in `plan`; perm: (N,) permutation, or None to hear what random batches leave and the oracle could close.
-    losses: infonce, symmetric or simclr; queue: batches in a memory queue, queue_mode: moco or xbm.
+    losses: infonce, symmetric, simclr, bsc or triplet (with loss_margin), by default symmetric, and bsc with positives
+    or labels; queue: batches in a memory queue, queue_mode: moco or xbm.
+    positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true for rows
+    that are positive pairs, false for those that count as negatives only; groups: (N,) an id for each row, rows with
+    the same one are suspected false negatives. normalization: row, coordinate or minmax.
     Raises BadInput for arrays, permutation or settings that do not fit.
     """
     pair = _pair(x, y, normalize=normalize)
-    kinds = [
-        Loss(_choice(LossKind, name, "loss"), queue, _choice(QueueMode, queue_mode, "queue_mode")) for name in losses
-    ]
+    row_labels = _row_labels(positives, labels, pair.rows)
+    labelled = positives is not None or labels is not None
+    mode = _choice(QueueMode, queue_mode, "queue_mode")
+    names = losses or ["bsc" if labelled else "symmetric"]
+    kinds = [Loss(_choice(LossKind, name, "loss"), queue, mode, loss_margin) for name in names]
+    if labelled and all(loss.kind is not LossKind.BSC for loss in kinds):
+        raise BadInput("positives and labels go with the loss bsc")
+    pair = UnitPair(scale_side(pair.x, normalization, "x"), scale_side(pair.y, normalization, "y"))
     settings = ReportSettings(
         batch_sizes=batch_sizes,
         temperatures=temperatures,
@@ -141,18 +181,92 @@ def report_all(
         seed=seed,
         fn_margin=fn_margin,
         fn_absolute=fn_absolute,
+        fn_top=fn_top,
+        duplicates=count_duplicates,
+        labels=row_labels,
         groups=None if groups is None else group_numbers(groups),
         verify=verify,
         drop_last=drop_last,
         device=device,
+        tile_rows=chunk_rows,
     )
     order = None if perm is None else _permutation(perm, pair.rows)
     return make_reports(pair, order, settings)
 
 
+def mine(
+    x: Any,
+    y: Any,
+    *,
+    negatives: int = DEFAULT_NEGATIVES,
+    range_min: int = 0,
+    range_max: int | None = None,
+    max_score: float | None = None,
+    min_score: float | None = None,
+    absolute_margin: float | None = None,
+    relative_margin: float | None = None,
+    sampling: str = "top",
+    positives: ArrayLike | None = None,
+    batch_size: int = DEFAULT_BATCH_SIZE,
+    temperature: float = DEFAULT_TEMPERATURE,
+    trials: int = DEFAULT_TRIALS,
+    seed: int = 0,
+    device: str = "auto",
+    chunk_rows: int | None = None,
+    normalize: bool = True,
+) -> Mined:
+    """Each row's hardest negatives among the rows of y, and what the loss would be with them.
+
+    x, y as in `plan`; positives: (N,) an id for each row, rows with the same one are never negatives of each other.
+    Returns `negatives` (query, negative, score, rank: one entry each) and `report`, the figures of `gcbs mine --json`.
+    The other settings are those of `gcbs mine`. Raises BadInput for arrays or settings that do not fit.
+    """
+    settings = MineSettings(
+        negatives=negatives,
+        range_min=range_min,
+        range_max=range_max,
+        max_score=max_score,
+        min_score=min_score,
+        absolute_margin=absolute_margin,
+        relative_margin=relative_margin,
+        sampling=sampling,
+        seed=seed,
+        batch_size=batch_size,
+        temperature=temperature,
+        trials=trials,
+        device=device,
+        strip_rows=chunk_rows,
+    )
+    pair = _pair(x, y, normalize=normalize)
+    ids = _ids(positives, "positives", pair.rows)
+    return mine_pair(pair, settings, None if ids is None else Positives(ids))
+
+
 def group_numbers(groups: ArrayLike) -> NDArray[np.int64]:
     """(N,) a number for each row's group id, whatever the ids are."""
     return np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
+
+
+def _row_labels(positives: ArrayLike | None, labels: ArrayLike | None, rows: int) -> RowLabels:
+    asks = None if labels is None else np.asarray(labels)
+    if asks is not None:
+        _check_shape(asks, "labels", rows)
+        if not np.isin(asks, (0, 1)).all():
+            raise BadInput("labels: expected 1 or 0, true or false, for each row")
+    return RowLabels(_ids(positives, "positives", rows), None if asks is None else asks.astype(np.bool_))
+
+
+def _ids(ids: ArrayLike | None, name: str, rows: int) -> NDArray[np.int64] | None:
+    """(N,) a number for each row's id; None for none."""
+    if ids is None:
+        return None
+    _check_shape(np.asarray(ids), name, rows)
+    return group_numbers(ids)
+
+
+def _check_shape(values: NDArray[Any], name: str, rows: int) -> None:
+    if values.shape != (rows,):
+        raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {values.shape}")
 
 
 def _pair(x: Any, y: Any, *, normalize: bool) -> UnitPair:

@@ -1,7 +1,7 @@
 """The options of `gcbs plan` and `compare` for the batch-softmax shuffling methods."""
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -81,22 +81,3 @@ TextColumn = Annotated[
     str | None,
     typer.Option("--text-column", help="Its column, where there are several.", rich_help_panel=BSC_PANEL),
 ]
-
-
-def asked_for(
-    group_size: int | None,
-    neighbours: int | None,
-    by: ByChoice | None,
-    skip_identical: bool,
-    clusters: int | None,
-    words: int | None,
-) -> dict[str, Any]:
-    """The options by the names that the methods give them; None or False where nothing was said."""
-    return {
-        "group_size": group_size,
-        "neighbours": neighbours,
-        "by": by.value if by else None,
-        "skip_identical": skip_identical,
-        "clusters": clusters,
-        "words": words,
-    }

@@ -90,7 +90,7 @@ def compare(
     from gcbs_cli.cli.watching import watcher_for
     from gcbs_cli.comparison.compare import compare_methods, default_methods, plain_names
     from gcbs_cli.memory import parse_size
-    from gcbs_cli.planners.bsc_settings import bsc_options_of_each
+    from gcbs_cli.planners.bsc_settings import asked_bsc_options, bsc_options_of_each
     from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
@@ -98,7 +98,14 @@ def compare(
     every = default_methods(texts=text is not None)
     names = every if methods is None else [name.strip() for name in methods.split(",")]
     texts.check(plain_names(names))
-    bsc = bsc_options.asked_for(bsc_group_size, bsc_neighbours, bsc_by, bsc_skip_identical, bsc_clusters, bsc_words)
+    bsc = asked_bsc_options(
+        bsc_group_size,
+        bsc_neighbours,
+        bsc_by.value if bsc_by else None,
+        bsc_skip_identical,
+        bsc_clusters,
+        bsc_words,
+    )
     bsc_options_of_each(plain_names(names), bsc)
     window = plan_options.parse_rank_window(rank_window)
     settings = PlanSettings(

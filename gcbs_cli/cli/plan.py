@@ -167,12 +167,20 @@ def plan(
     from gcbs_cli.errors import BadInput
     from gcbs_cli.memory import parse_size
     from gcbs_cli.plan_file.warm_start import read_earlier_plan
+    from gcbs_cli.planners.bsc_settings import asked_bsc_options
     from gcbs_cli.planners.bsc_settings import bsc_options as bsc_options_of
     from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
 
     window = plan_options.parse_rank_window(rank_window)
     earlier = read_earlier_plan(Path(warm_start)) if warm_start else None
-    bsc = bsc_options.asked_for(bsc_group_size, bsc_neighbours, bsc_by, bsc_skip_identical, bsc_clusters, bsc_words)
+    bsc = asked_bsc_options(
+        bsc_group_size,
+        bsc_neighbours,
+        bsc_by.value if bsc_by else None,
+        bsc_skip_identical,
+        bsc_clusters,
+        bsc_words,
+    )
     settings = PlanSettings(
         batch_size=batch_size,
         graph=GraphSettings(

@@ -55,6 +55,25 @@ class BscSettings:
         return min(rows, self.clusters or min(MOST_CLUSTERS, max(1, round(rows / batch_size))))
 
 
+def asked_bsc_options(
+    group_size: int | None,
+    neighbours: int | None,
+    by: str | None,
+    skip_identical: bool,
+    clusters: int | None,
+    words: int | None,
+) -> dict[str, Any]:
+    """The options by the names of `BscSettings`; None or False where nothing was asked."""
+    return {
+        "group_size": group_size,
+        "neighbours": neighbours,
+        "by": by,
+        "skip_identical": skip_identical,
+        "clusters": clusters,
+        "words": words,
+    }
+
+
 def bsc_settings(method: str, options: Mapping[str, Any]) -> BscSettings:
     """The settings from a method's options, with that method's defaults; other options are left alone."""
     given = {name: options[name] for name in USED_BY if options.get(name) is not None}

@@ -1,0 +1,122 @@
+"""The Python API makes the bytes and the figures of the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from gcbs_cli import BadInput, mine, plan, report
+from tests.cli.conftest import SAMPLE, Gcbs, folder, gcbs
+
+__all__ = ["folder", "gcbs"]
+
+IDS = np.arange(300) // 3
+TEXTS = ["sort the list" if i % 3 else "open a file" for i in range(300)]
+
+
+@pytest.fixture
+def pair(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    Path("ids.txt").write_text("\n".join(map(str, IDS)))
+    Path("labels.txt").write_text("\n".join(str(int(i % 4 > 0)) for i in range(300)))
+    Path("texts.txt").write_text("\n".join(TEXTS))
+    return np.load("x.npy"), np.load("y.npy")
+
+
+PLANS = {
+    "all pairs": ({"pairs": "all"}, ["--pairs", "all"]),
+    "knn-groups": (
+        {"method": "knn-groups", "bsc_group_size": 5, "bsc_neighbours": 40, "bsc_by": "x", "bsc_skip_identical": True},
+        [
+            "--method",
+            "knn-groups",
+            "--bsc-group-size",
+            "5",
+            "--bsc-neighbours",
+            "40",
+            "--bsc-by",
+            "x",
+            "--bsc-skip-identical",
+        ],
+    ),
+    "clusters": ({"method": "clusters", "bsc_clusters": 7}, ["--method", "clusters", "--bsc-clusters", 7]),
+    "words": (
+        {"method": "words", "bsc_words": 2, "texts": TEXTS},
+        ["--method", "words", "--bsc-words", 2, "--text", "texts.txt"],
+    ),
+    "groups": (
+        {"groups": IDS, "fn_top": 2, "no_duplicates": True, "refine": True, "chunk_rows": 64},
+        ["--groups", "ids.txt", "--fn-top", "2", "--no-duplicates", "--refine", "--chunk-rows", "64"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plans_are_those_of_the_command_line(gcbs: Gcbs, pair: tuple[np.ndarray, np.ndarray], name: str) -> None:
+    settings, words = PLANS[name]
+    ran = gcbs("plan", "x.npy", "y.npy", "-o", "p.npy", "-k", 16, "-q", *words)
+    assert ran.exit_code == 0, ran.output
+    assert plan(*pair, batch_size=16, **settings).perm.tobytes() == np.load("p.npy").tobytes()
+
+
+REPORTS = {
+    "positives": ({"positives": IDS}, ["--positives", "ids.txt"]),
+    "labels": ({"labels": np.arange(300) % 4 > 0, "loss": "bsc"}, ["--labels", "labels.txt"]),
+    "triplet": ({"loss": "triplet", "loss_margin": 0.4}, ["--loss", "triplet", "--loss-margin", 0.4]),
+    "queue": (
+        {"loss": "infonce", "queue": 2, "queue_mode": "moco"},
+        ["--loss", "infonce", "--queue", "2", "--queue-mode", "moco"],
+    ),
+    "normalization": ({"normalization": "minmax"}, ["--normalization", "minmax"]),
+    "held apart": (
+        {"groups": IDS, "fn_top": 3, "count_duplicates": True, "fn_absolute": 0.1},
+        ["--groups", "ids.txt", "--fn-top", "3", "--count-duplicates", "--fn-absolute", "0.1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_reports_are_those_of_the_command_line(gcbs: Gcbs, pair: tuple[np.ndarray, np.ndarray], name: str) -> None:
+    settings, words = REPORTS[name]
+    perm = np.random.default_rng(3).permutation(300)
+    np.save("p.npy", perm)
+    ran = gcbs("report", "x.npy", "y.npy", "-p", "p.npy", "-k", 16, "--trials", 3, "--json", *words)
+    assert ran.exit_code == 0, ran.output
+    ours = report(*pair, perm, batch_size=16, trials=3, **settings).model_dump(mode="json")
+    theirs = json.loads(ran.stdout)
+    assert {**ours, "timings": {}} == {**theirs, "timings": {}}
+
+
+def test_negatives_are_those_of_the_command_line(gcbs: Gcbs, pair: tuple[np.ndarray, np.ndarray]) -> None:
+    words = ["-l", 2, "--range-max", 20, "--relative-margin", 0.05, "--sampling", "random", "--positives", "ids.txt"]
+    ran = gcbs("mine", "x.npy", "y.npy", "-o", "n.parquet", "-k", 16, "--json", *words)
+    assert ran.exit_code == 0, ran.output
+    mined = mine(
+        *pair, batch_size=16, negatives=2, range_max=20, relative_margin=0.05, sampling="random", positives=IDS
+    )
+    table = pq.read_table("n.parquet")
+    for column in ("query", "negative", "rank"):
+        assert getattr(mined.negatives, column).tolist() == table[column].to_pylist()
+    theirs = json.loads(ran.stdout)
+    for part in ("mined", "short", "skipped", "scores", "loss", "gap"):
+        assert mined.report.model_dump(mode="json")[part] == theirs[part]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x, y: plan(x, y, texts=["a"] * 300), "texts: go with method words, not rcm"),
+        (lambda x, y: plan(x, y, method="words", texts=["a"]), "has 1 texts for 300 rows"),
+        (lambda x, y: plan(x, y, bsc_by="x"), "--bsc-by: goes with --method knn-groups"),
+        (lambda x, y: report(x, y, positives=[1, 2]), r"positives: expected one value for each of the 300 rows"),
+        (lambda x, y: report(x, y, labels=[2] * 300), "labels: expected 1 or 0"),
+        (lambda x, y: report(x, y, labels=[1] * 300, loss="symmetric"), "go with the loss bsc"),
+        (lambda x, y: mine(x, y, positives=[[1]] * 300), r"positives: expected one value"),
+        (lambda x, y: mine(x, y, negatives=0), "--negatives 0: expected at least 1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(call, said) -> None:
+    x, y = (np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy")
+    with pytest.raises(BadInput, match=said):
+        call(x, y)
