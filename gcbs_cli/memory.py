@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from gcbs_cli import cgroups
 from gcbs_cli.errors import BadInput
 
 SHARE_TO_USE = 0.8
@@ -32,7 +33,7 @@ def show_size(size: float) -> str:
 
 def available_memory() -> int:
     """Bytes that may still be taken: the machine's free memory, the cgroup's and the address space limit's rest."""
-    return max(0, min([_free_on_machine(), *_left_in_cgroup(), *_left_of_address_space()]))
+    return max(0, min([_free_on_machine(), *cgroups.memory_left(), *_left_of_address_space()]))
 
 
 def check_address_space() -> None:
@@ -53,15 +54,6 @@ def _free_on_machine() -> int:
     except (OSError, ValueError):
         pass
     return 8 * 2**30
-
-
-def _left_in_cgroup() -> list[int]:
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-        return [] if limit == "max" else [int(limit) - used]
-    except (OSError, ValueError):
-        return []
 
 
 def _left_of_address_space() -> list[int]:

@@ -20,7 +20,6 @@ from gcbs_cli.reports.cross_check import (
     entries_above_in_double,
     row_gaps_in_double,
     sampled_rows,
-    tolerance,
 )
 from gcbs_cli.reports.details import ReportDetails, mean_by_batch, order_details, suspect_examples
 from gcbs_cli.reports.held_apart import PairsInside, PairsToHoldApart, held_apart, pairs_to_hold_apart
@@ -35,6 +34,7 @@ from gcbs_cli.reports.losses import (
     oracle_gap,
     row_gaps,
     row_losses,
+    tolerance,
 )
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.reports.row_terms import RowTerms
@@ -387,6 +387,7 @@ def _all_keys(basis: _Basis, loss: Loss) -> list[AllKeys]:
             np.stack([side.hardest for side in sides]),
             basis.diagonal,
             loss.keys_in_all(basis.pair.rows),
+            tolerance(basis.product_error, temperature),
         )
         for number, temperature in enumerate(basis.settings.temperatures)
     ]

@@ -16,9 +16,6 @@ MOST_ROWS_IN_FULL = 20_000
 """N up to which the whole is computed in float64: N² d products at half of float32's rate, and N² exponentials."""
 KEYS_AT_ONCE = 4096
 QUERIES_AT_ONCE = 512
-EXPONENT_ROUNDOFF = 2.0**-22
-"""What float32 exponentials and their sums can add to one log-sum-exp, relative to its magnitude in nats."""
-
 _CROSS_CHECK_STREAM = 0xC4055
 """Sets the draw of the rows apart from others of the same seed."""
 
@@ -36,12 +33,6 @@ def sampled_rows(kept: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     if len(kept) <= SAMPLED_ROWS:
         return kept
     return np.random.default_rng([seed, _CROSS_CHECK_STREAM]).choice(kept, SAMPLED_ROWS, replace=False)
-
-
-def tolerance(product_error: float, temperature: float) -> float:
-    """How far two right computations of a gap may differ, in nats: two log-sum-exps of float32 products each."""
-    largest = 1.0 / temperature + 30.0
-    return 2.0 * (product_error / temperature + EXPONENT_ROUNDOFF * largest)
 
 
 def row_gaps_in_double(

@@ -14,6 +14,9 @@ from gcbs_cli.similarity.global_sums import SideSums
 DEFAULT_LOSS_MARGIN = 0.2
 """Of the triplet loss, in units of similarity."""
 
+EXPONENT_ROUNDOFF = 2.0**-22
+"""What float32 exponentials and their sums can add to one log-sum-exp, relative to its magnitude in nats."""
+
 
 class LossKind(StrEnum):
     """`infonce`: x→y; `symmetric`: mean of x→y and y→x (CLIP); `simclr`: NT-Xent over the 2N views; `bsc`: symmetric
@@ -109,7 +112,8 @@ class LossValues:
 class AllKeys:
     """What the rows of a loss's sides meet among all keys, at one temperature.
 
-    log_sums, masked_log_sums: (S, N); hardest: (S, N, K); diagonal: (N,) s_ii; count: keys of a row.
+    log_sums, masked_log_sums: (S, N); hardest: (S, N, K); diagonal: (N,) s_ii; count: keys of a row;
+    rounding: how far a gap may be from the true one, in nats.
     """
 
     log_sums: NDArray[np.float64]
@@ -117,6 +121,7 @@ class AllKeys:
     hardest: NDArray[np.float32]
     diagonal: NDArray[np.float64]
     count: int
+    rounding: float = 0.0
 
     @property
     def largest(self) -> NDArray[np.float64]:
@@ -124,6 +129,12 @@ class AllKeys:
         if self.hardest.shape[-1] == 0:
             return np.broadcast_to(self.diagonal, self.log_sums.shape)
         return np.maximum(self.hardest[:, :, 0], self.diagonal)
+
+
+def tolerance(product_error: float, temperature: float) -> float:
+    """How far two right computations of a gap may differ, in nats: two log-sum-exps of float32 products each."""
+    largest = 1.0 / temperature + 30.0
+    return 2.0 * (product_error / temperature + EXPONENT_ROUNDOFF * largest)
 
 
 def merge_sides(across: SideSums, same_side: SideSums | None) -> SideSums:
@@ -152,15 +163,21 @@ def loss_values(
     # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
     reach = np.maximum(largest - in_batch.least[sides][:, kept], 0.0) / temperature + np.log(keys / seen)
     excess = np.maximum(largest - in_batch.largest[sides][:, kept], 0.0) / temperature
+    gap = float((total - batch).mean())
     return LossValues(
         global_loss=float((total - positive).mean()),
         train_loss=float((batch - positive).mean()),
-        gap=float((total - batch).mean()),
+        gap=gap,
         masked_gap=float((masked_total - masked).mean()),
-        translation_bound=float(reach.mean()),
-        logsumexp_bound=float(excess.mean()) + log(keys),
+        translation_bound=outwards(float(reach.mean()), gap, all_keys.rounding),
+        logsumexp_bound=outwards(float(excess.mean()) + log(keys), gap, all_keys.rounding),
         positive_probability=float(np.exp(positive - batch).mean()),
     )
+
+
+def outwards(bound: float, gap: float, rounding: float) -> float:
+    """The bound, or the gap where it is no more than its rounding above: the true gap is never above the true bound."""
+    return gap if bound < gap <= bound + rounding else bound
 
 
 def row_losses(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli import cgroups
 from gcbs_cli.errors import BadInput
 
 if TYPE_CHECKING:
@@ -113,18 +114,8 @@ def plain_finder(backend: Backend, x: NDArray[np.float32], y: NDArray[np.float32
 def available_cpus() -> int:
     """Threads that this process may use: its affinity, its cgroup's quota and OMP_NUM_THREADS, whichever is least."""
     cpus = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)
-    cpus = min([cpus, *_cgroup_quota(), *_requested_threads()])
+    cpus = min([cpus, *cgroups.processors(), *_requested_threads()])
     return max(1, int(cpus))
-
-
-def _cgroup_quota() -> Iterator[float]:
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as file:
-            quota, period = file.read().split()[:2]
-        if quota != "max":
-            yield int(quota) / int(period)
-    except (OSError, ValueError):
-        return
 
 
 def _requested_threads() -> Iterator[float]:

@@ -8,8 +8,8 @@ from unit_data import exact_matrix, make_pair
 from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.reports import build, cross_check
 from gcbs_cli.reports.build import ReportSettings, make_reports
-from gcbs_cli.reports.cross_check import entries_above_in_double, row_gaps_in_double, sampled_rows, tolerance
-from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
+from gcbs_cli.reports.cross_check import entries_above_in_double, row_gaps_in_double, sampled_rows
+from gcbs_cli.reports.losses import Loss, LossKind, QueueMode, tolerance
 from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity.backend import float32_error
 

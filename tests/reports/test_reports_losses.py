@@ -6,8 +6,9 @@ import reference
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.reports.build import ReportSettings, make_reports
-from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
+from gcbs_cli.reports.losses import Loss, LossKind, QueueMode, outwards
 from gcbs_cli.settings import GraphSettings
+from gcbs_cli.similarity.canonical_values import UnitPair
 
 TEMPERATURES = (1e-3, 0.01, 0.05, 0.5, 10.0)
 QUEUE = 2
@@ -163,3 +164,19 @@ def test_mean_losses_of_many_rows(tile_rows, chosen_backend):
         inside = scaled[np.ix_(batch, batch)]
         train += [np.log(np.exp(inside).sum(axis=axis)) - np.diag(inside) for axis in (0, 1)]
     assert report.loss.plan == pytest.approx(np.concatenate(train).mean(), abs=2e-6)
+
+
+def test_a_bound_takes_in_the_rounding_of_the_gap_and_hides_no_more():
+    assert outwards(1.0, 0.5, 1e-6) == 1.0
+    assert outwards(1.0, 1.0 + 1e-8, 1e-6) == 1.0 + 1e-8
+    assert outwards(1.0, 1.1, 1e-6) == 1.0
+
+
+def test_bounds_hold_exactly_where_all_similarities_are_one():
+    side = np.ones((496, 3), np.float32) / np.float32(np.sqrt(3))
+    pair = UnitPair(side, side.copy())
+    for temperature in (0.05, 1.0, 10.0, 1000.0):
+        settings = ReportSettings(batch_sizes=[8], temperatures=[temperature], trials=1, device="cpu", fn_margin=2.0)
+        report = make_reports(pair, np.arange(496), settings)[0]
+        assert report.gap.plan == pytest.approx(np.log(496 / 8), abs=1e-5)
+        assert report.gap.plan <= report.bounds.translation <= np.log(496 / 8) + 1e-5
