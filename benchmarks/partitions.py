@@ -1,12 +1,12 @@
 """Time and peak memory of `gcbs plan --partitions` against N, at a fixed number of rows a part.
 
-The data are synthetic: clusters of unit rows, y near x, written block by block. Each plan is a process of its own, whose
-peak resident memory is what the system counted. Usage: ``python benchmarks/partitions.py --scratch /somewhere/large``
+The data are synthetic: clusters of unit rows, y near x, written block by block. Each plan is a process of its own,
+whose peak resident memory is what the system counted.
+Usage: ``python benchmarks/partitions.py --scratch /somewhere/large``
 """
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -44,15 +44,19 @@ def write_clustered_pairs(folder: Path, rows: int, dim: int, clusters: int, seed
         file.flush()
 
 
+MEASURE = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+"""Run in a small process: what a child's peak counts begins with the memory of the process that it was forked from."""
+
+
 def run_plan(command: list[str]) -> tuple[float, int]:
     """Wall-clock seconds and peak resident bytes of a process. Raises where it fails."""
     began = time.perf_counter()
-    process = subprocess.Popen(command)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    return time.perf_counter() - began, usage.ru_maxrss * 1024
+    done = subprocess.run([sys.executable, "-c", MEASURE, *command], check=True, capture_output=True, text=True)
+    return time.perf_counter() - began, int(done.stdout.split()[-1]) * 1024
 
 
 def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:

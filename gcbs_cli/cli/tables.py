@@ -117,6 +117,19 @@ def two_columns(lines: Sequence[tuple[str, str]]) -> "Table":
     return table
 
 
+def three_columns(lines: Sequence[tuple[str, str, str]]) -> "Table":
+    """Figures, their values and what these say."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    table.add_column("figure", style="bold", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("what it says", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
 def report_tables(reports: "Sequence[GapReport]") -> "RenderableType":
     """One report as a table with a sentence a figure; several as a line each."""
     return _report_table(reports[0]) if len(reports) == 1 else _many_reports(reports)
@@ -124,14 +137,8 @@ def report_tables(reports: "Sequence[GapReport]") -> "RenderableType":
 
 def _report_table(report: "GapReport") -> "RenderableType":
     from rich.console import Group
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    table.add_column("figure", style="bold", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("what it says", overflow="fold")
-    for line in _report_lines(report):
-        table.add_row(*line)
+    table = three_columns(_report_lines(report))
     settings = (
         f"{report.n:,} pairs × {report.dim}, loss {report.loss_kind}, batch size {report.batch_size}, "
         f"temperature {report.temperature:g}; losses in {report.unit}"

@@ -7,7 +7,9 @@ is null without one; a ratio 0/0 is null.
 from pydantic import BaseModel, ConfigDict
 
 
-class _Part(BaseModel):
+class ReportPart(BaseModel):
+    """Frozen, and strict about its fields."""
+
     # `global_` is written and read as `global`, which Python keeps for itself.
     model_config = ConfigDict(
         frozen=True,
@@ -18,7 +20,7 @@ class _Part(BaseModel):
     )
 
 
-class LossFigures(_Part):
+class LossFigures(ReportPart):
     """L_global, L_train of the plan, and of random batches (mean and standard deviation over the trials)."""
 
     global_: float
@@ -27,7 +29,7 @@ class LossFigures(_Part):
     random_std: float
 
 
-class MaskedGap(_Part):
+class MaskedGap(ReportPart):
     """The gap with suspected false negatives left out of both sums."""
 
     plan: float | None
@@ -35,7 +37,7 @@ class MaskedGap(_Part):
     reduction: float | None
 
 
-class GapFigures(_Part):
+class GapFigures(ReportPart):
     """L_global − L_train. `reduction`: 1 − plan / random; `closed_share`: (random − plan) / (random − oracle)."""
 
     plan: float | None
@@ -47,14 +49,14 @@ class GapFigures(_Part):
     masked: MaskedGap
 
 
-class Bounds(_Part):
+class Bounds(ReportPart):
     """Upper bounds on the plan's gap (DESIGN, definitions)."""
 
     translation: float | None
     logsumexp: float | None
 
 
-class PositiveProbability(_Part):
+class PositiveProbability(ReportPart):
     """Mean softmax probability of the positive: among all keys, in planned batches, in random ones."""
 
     global_: float
@@ -62,7 +64,7 @@ class PositiveProbability(_Part):
     random: float
 
 
-class GraphPart(_Part):
+class GraphPart(ReportPart):
     """The graph of hard negatives. `quantile`: the achieved share of entries at or below the threshold."""
 
     threshold: float
@@ -72,7 +74,7 @@ class GraphPart(_Part):
     max_degree: int
 
 
-class OrderFigures(_Part):
+class OrderFigures(ReportPart):
     """Bandwidth or profile, in rows, of the input's order, of random orders (mean) and of the plan."""
 
     identity: float
@@ -80,14 +82,14 @@ class OrderFigures(_Part):
     plan: float | None
 
 
-class EdgeShare(_Part):
+class EdgeShare(ReportPart):
     """Share of the graph's edges whose two rows share a batch."""
 
     random: float | None
     plan: float | None
 
 
-class HeldApart(_Part):
+class HeldApart(ReportPart):
     """Pairs of one kind: in the whole data, inside the plan's batches, in random batches (mean)."""
 
     total: int
@@ -95,7 +97,7 @@ class HeldApart(_Part):
     random: float
 
 
-class FalseNegatives(_Part):
+class FalseNegatives(ReportPart):
     """Suspected pairs inside the plan's batches, in random batches (mean), and the rows that the plan's touch.
 
     Beside them, not counted among them: `top`, the pairs of a row with one of its `top_ranks` hardest columns, and
@@ -110,14 +112,14 @@ class FalseNegatives(_Part):
     duplicates: HeldApart | None = None
 
 
-class Uniformity(_Part):
+class Uniformity(ReportPart):
     """log mean exp(−2 ‖u_i − u_j‖²) over pairs of one side."""
 
     x: float
     y: float
 
 
-class CrossCheck(_Part):
+class CrossCheck(ReportPart):
     """The plan's gap on some rows (all with --verify), once more in float64, in nats.
 
     `gap`: its mean over these rows; `difference`: how far the report's own mean is from it; `tolerance`: how far
@@ -130,7 +132,7 @@ class CrossCheck(_Part):
     tolerance: float
 
 
-class GapReport(_Part):
+class GapReport(ReportPart):
     """One report: a loss, a temperature, a batch size."""
 
     n: int
@@ -159,7 +161,7 @@ class GapReport(_Part):
         return "similarity" if self.loss_kind == "triplet" else "nats"
 
 
-class GapReports(_Part):
+class GapReports(ReportPart):
     """Several reports: the same data and plan at several losses, temperatures or batch sizes."""
 
     results: list[GapReport]

@@ -1,0 +1,191 @@
+"""A gap report on some of the rows, with intervals: for N where all N² pairs are out of reach.
+
+Whole batches of the plan are drawn. Their rows see their own batch, and all N columns, which are read in one pass,
+block by block; the rows of random batches are drawn from all rows. So memory grows with the rows drawn and not with N.
+Rows of a batch depend on each other: the interval comes from the means of the batches, and that of a ratio from its
+residuals (Cochran, Sampling Techniques, 1977, chapters 6 and 9).
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.errors import BadInput
+from gcbs_cli.partitions.streaming import PairStream
+from gcbs_cli.progress import Stopwatch, Watcher
+from gcbs_cli.reports.in_batch import log_sum_exp
+from gcbs_cli.reports.sampled_schema import Estimate, SampledGap, SampledLoss, SampledReport
+from gcbs_cli.settings import check_batch_size, check_temperature
+from gcbs_cli.similarity.backend import Backend, choose_backend
+from gcbs_cli.similarity.quantile import NORMAL_975
+from gcbs_cli.similarity.tiles import Tile, cut, run_tiles
+
+LEAST_BATCHES = 30
+"""Fewer say little about how batches differ."""
+SIDES_OF_LOSS = {"infonce": (0,), "symmetric": (0, 1)}
+
+Rows = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class SampleSettings:
+    """`rows`: about how many to draw; `loss`: infonce or symmetric."""
+
+    rows: int
+    batch_size: int
+    temperature: float
+    loss: str = "symmetric"
+    seed: int = 0
+    device: str = "auto"
+
+    def check(self, rows: int) -> None:
+        """Raises BadInput for what does not fit N rows."""
+        check_batch_size(self.batch_size, rows)
+        check_temperature(self.temperature)
+        least = LEAST_BATCHES * self.batch_size
+        if self.rows < least:
+            raise BadInput(
+                f"--rows {self.rows:,}: expected at least {least:,}, {LEAST_BATCHES} batches of {self.batch_size}"
+            )
+        if rows // self.batch_size < LEAST_BATCHES:
+            raise BadInput(f"--rows: {rows:,} rows are few; without it the report takes them all")
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """planned, random: (b, k) rows of the drawn batches and of as many random ones; rows, x, y: each row once."""
+
+    planned: NDArray[np.int64]
+    random: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    x: Rows
+    y: Rows
+
+    def sides_of(self, chosen: NDArray[np.int64]) -> tuple[Rows, Rows]:
+        """The unit rows of both sides at these rows."""
+        places = np.searchsorted(self.rows, chosen)
+        return self.x[places], self.y[places]
+
+
+def sampled_report(
+    stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings, watcher: Watcher | None = None
+) -> SampledReport:
+    """Losses, gaps and the gap reduction of the full batches of `perm` (N,), each with a 95 % interval.
+
+    Reads the embeddings twice. Raises BadInput for settings that do not fit the data.
+    """
+    settings.check(stream.rows)
+    clock = Stopwatch(watcher or Watcher())
+    with clock.step("rows drawn"):
+        drawn = _draw(stream, perm, settings)
+    with clock.step("all columns"):
+        total = _log_sums(stream, drawn, settings, choose_backend(settings.device), watcher or Watcher())
+    with clock.step("batches"):
+        means = _batch_means(drawn, total, settings)
+    count, full = len(drawn.planned), stream.rows // settings.batch_size
+    left = 1.0 - count / full
+    planned, random = means["global"] - means["plan"], means["global"] - means["random"]
+    return SampledReport(
+        n=stream.rows,
+        dim=stream.dim,
+        batch_size=settings.batch_size,
+        temperature=settings.temperature,
+        loss_kind=settings.loss,
+        rows=drawn.planned.size,
+        batches=count,
+        loss=SampledLoss(
+            global_=_mean(means["global"], left), plan=_mean(means["plan"], left), random=_mean(means["random"], 1.0)
+        ),
+        gap=SampledGap(plan=_mean(planned, left), random=_mean(random, 1.0), reduction=_reduction(planned, random)),
+        timings=clock.seconds,
+    )
+
+
+def _draw(stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings) -> _Drawn:
+    """Batches of the plan without replacement, random rows for each, and one pass to read them."""
+    size, full = settings.batch_size, stream.rows // settings.batch_size
+    generator = np.random.default_rng([settings.seed, 0x5A3D])
+    chosen = np.sort(generator.choice(full, min(full, settings.rows // size), replace=False))
+    planned = perm[: full * size].reshape(full, size)[chosen]
+    random = generator.integers(stream.rows, size=(len(chosen), size - 1))
+    rows = np.unique(np.concatenate([planned.reshape(-1), random.reshape(-1)]))
+    x, y = np.empty((2, len(rows), stream.dim), np.float32)
+    for start, left, right in stream.blocks():
+        first, stop = np.searchsorted(rows, [start, start + len(left)])
+        inside = rows[first:stop] - start
+        x[first:stop], y[first:stop] = left[inside], right[inside]
+    return _Drawn(planned, random, rows, x, y)
+
+
+def _log_sums(
+    stream: PairStream, drawn: _Drawn, settings: SampleSettings, backend: Backend, watcher: Watcher
+) -> NDArray[np.float64]:
+    """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of the drawn batches, by side."""
+    sides = SIDES_OF_LOSS[settings.loss]
+    anchors = [backend.load(side) for side in drawn.sides_of(drawn.planned.reshape(-1))]
+    sums = np.full((len(sides), drawn.planned.size), -np.inf)
+    for start, x, y in stream.blocks():
+        for line, side in enumerate(sides):
+            keys = backend.load(np.ascontiguousarray((y, x)[side]))
+            _add_block(backend, anchors[side], keys, sums[line], len(x), 1.0 / settings.temperature)
+        watcher.progress((start + len(x)) * drawn.planned.size, stream.rows * drawn.planned.size)
+    return sums
+
+
+def _add_block(
+    backend: Backend, anchors: Rows, keys: Rows, sums: NDArray[np.float64], count: int, inverse_temperature: float
+) -> None:
+    """Add the keys of a block to the sums of all anchors (n,)."""
+
+    def work(tile: Tile) -> NDArray[np.float64]:
+        product = backend.product(anchors, keys, tile.rows, tile.cols)
+        return backend.log_sums(product, inverse_temperature, columns=False)[0]
+
+    for tile, found in run_tiles(backend, cut(len(sums), count), work):
+        sums[tile.rows] = np.logaddexp(sums[tile.rows], found)
+
+
+def _batch_means(drawn: _Drawn, total: NDArray[np.float64], settings: SampleSettings) -> dict[str, NDArray[np.float64]]:
+    """(b,) means over the rows of each drawn batch: the global loss, that of the batch, and that of random ones."""
+    shape, temperature = drawn.planned.shape, settings.temperature
+    found = {name: np.empty(shape[0]) for name in ("global", "plan", "random")}
+    own = np.arange(shape[1])
+    for batch in range(shape[0]):
+        rows = drawn.sides_of(drawn.planned[batch])
+        others = drawn.sides_of(drawn.random[batch])
+        losses = np.zeros((3, shape[1]))
+        for line, side in enumerate(SIDES_OF_LOSS[settings.loss]):
+            inside = rows[side] @ rows[1 - side].T
+            positive = inside[own, own].astype(np.float64) / temperature
+            random = np.concatenate([rows[side] @ others[1 - side].T, inside[own, own][:, None]], axis=1)
+            random[:, :-1][drawn.planned[batch][:, None] == drawn.random[batch]] = -np.inf
+            all_keys = total[line].reshape(shape)[batch]
+            for place, sums in enumerate(
+                (all_keys, log_sum_exp(inside, temperature), log_sum_exp(random, temperature))
+            ):
+                losses[place] += np.clip(sums, positive, np.maximum(all_keys, positive)) - positive
+        for place, name in enumerate(found):
+            found[name][batch] = losses[place].mean() / len(SIDES_OF_LOSS[settings.loss])
+    return found
+
+
+def _mean(values: NDArray[np.float64], left: float) -> Estimate:
+    """A mean over batches; `left`: the share of all batches that was not drawn."""
+    deviation = sqrt(left * values.var(ddof=1) / len(values))
+    return _estimate(float(values.mean()), deviation)
+
+
+def _reduction(planned: NDArray[np.float64], random: NDArray[np.float64]) -> Estimate | None:
+    """1 − plan / random; None where random batches leave no gap."""
+    whole = float(random.mean())
+    if whole <= 0.0:
+        return None
+    ratio = float(planned.mean()) / whole
+    residuals: NDArray[np.float64] = (planned - ratio * random) / whole
+    return _estimate(1.0 - ratio, sqrt(float(np.var(residuals, ddof=1)) / len(planned)))
+
+
+def _estimate(value: float, deviation: float) -> Estimate:
+    return Estimate(value=value, low=value - NORMAL_975 * deviation, high=value + NORMAL_975 * deviation)
