@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
+from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -16,6 +17,16 @@ def compiled(loop: Loop) -> Loop:
     sums keep their order, so that results have the same bits however the work is divided.
     """
     return cast(Loop, _Compiled(loop))
+
+
+def needs_compiling(loop: Callable[..., object]) -> bool:
+    """Whether calling the loop is about to compile it, as far as the names of the files kept tell; takes seconds."""
+    code = cast(Any, loop).machine_code
+    if code.signatures:
+        return False
+    folder, source = code.stats.cache_path, Path(code.py_func.__code__.co_filename).stem
+    kept = [] if folder is None else list(Path(folder).glob(f"{source}.{code.py_func.__qualname__}-*.nbi"))
+    return not kept
 
 
 class _Compiled:

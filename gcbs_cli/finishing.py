@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from gcbs_cli.planners import PlannerInput
 from gcbs_cli.planners.batch_order import mix_groups, order_batches
 from gcbs_cli.planners.keeping_apart import NO_LABELS, keep_apart
-from gcbs_cli.planners.refinement import Refinement, refine
+from gcbs_cli.planners.refinement import Refinement, compiled_already, refine
 from gcbs_cli.planners.swap_gains import swap_gains
 from gcbs_cli.progress import Stopwatch
 from gcbs_cli.settings import PlanSettings
@@ -25,6 +25,8 @@ def finish(
         perm = keep_apart(perm, labels, given.batch_size, settings.seed)
     refinement = None
     if settings.refine and given.batch_size > 1:
+        if not compiled_already():
+            clock.note("compiling the refinement for this machine, some seconds; kept for the next time if it can be")
         with clock.step("refine"):
             refinement = refine_plan(perm, given, pair, settings)
             perm = refinement.perm

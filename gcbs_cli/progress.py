@@ -25,6 +25,10 @@ class Stopwatch:
         self.seconds: dict[str, float] = {}
         self._watcher = watcher
 
+    def note(self, text: str) -> None:
+        """Something a person should know, one line."""
+        self._watcher.note(text)
+
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Time the block and tell the watcher that it began."""

@@ -1,9 +1,10 @@
+import os
 import subprocess
 import sys
 
 import numpy as np
 
-from gcbs_cli.compiled import compiled
+from gcbs_cli.compiled import compiled, needs_compiling
 
 
 @compiled
@@ -27,3 +28,37 @@ def test_a_compiled_loop_may_call_another():
 def test_numba_is_not_imported_before_a_loop_runs():
     code = "import sys, gcbs_cli.planning, gcbs_cli.similarity.pair_values; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_what_is_kept_is_not_compiled_again(tmp_path):
+    """In one process after the other; where no folder can be written, every process compiles and still runs."""
+    code = (
+        "import numpy as np\n"
+        "from gcbs_cli.compiled import needs_compiling\n"
+        "from gcbs_cli.planners.linear_swaps import linear_objective as loop\n"
+        "before = needs_compiling(loop)\n"
+        "rows = np.zeros(2, np.int64)\n"
+        "loop(rows, np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(2))\n"
+        "print(before, needs_compiling(loop))\n"
+    )
+
+    def run(folder):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert run(tmp_path / "kept") == ["True", "False"]
+    assert run(tmp_path / "kept") == ["False", "False"]
+
+
+def test_a_loop_that_nothing_can_keep_is_compiled_all_the_same(monkeypatch):
+    from numba.core import caching
+
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    loop = compiled(lambda value: value + 1)
+    assert needs_compiling(loop)
+    assert loop(2) == 3
+    assert not needs_compiling(loop)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.compiled import needs_compiling
 from gcbs_cli.planners.exact_swaps import exact_objective, exact_swaps, fill_worth_of_staying
 from gcbs_cli.planners.keeping_apart import NO_LABELS
 from gcbs_cli.planners.linear_swaps import linear_objective, linear_swaps
@@ -57,6 +58,11 @@ class Refinement:
             "seconds": self.seconds,
             "timed_out": self.timed_out,
         }
+
+
+def compiled_already() -> bool:
+    """Whether the search can begin without compiling its loops first."""
+    return not (needs_compiling(linear_swaps) or needs_compiling(exact_swaps))
 
 
 def refine(
