@@ -154,12 +154,14 @@ def kills(faults: Faults, count: int, work: Path) -> None:
     moments = random.Random(3)
     first = ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
     nursery = Nursery(work, [*first[:-3], "-o", "old.npy"])
+    nursery.start([*first[:-3], "-o", "other.npy", "--method", "random", "--seed", "9"])
+    nursery.ended()
     commands: dict[str, tuple[str, Callable[[int], list[str]]]] = {
         "plan": ("perm.npy", lambda n: [*first, "--seed", str(n), "--method", "random" if n % 2 else "rcm"]),
         "report": ("report.json", lambda n: [*REPORT, "--seed", str(n), "-o", "report.json", "--force"]),
         "apply": (
             "shuffled.jsonl",
-            lambda n: ["apply", "old.npy", "data.jsonl", "-o", "shuffled.jsonl", "-q", "--force"],
+            lambda n: ["apply", ("old.npy", "other.npy")[n % 2], "data.jsonl", "-o", "shuffled.jsonl", "-q", "--force"],
         ),
     }
     for name, (output, words) in commands.items():

@@ -135,7 +135,7 @@ def _by_command(target: str, folder: Path, outcome: str) -> None:
     from gcbs_cli.cli.app import app
 
     path, output = str(folder / f"input{TARGETS[target][0]}"), folder / "perm.npy"
-    if target.startswith(("values", "manifest", "report")):
+    if target.startswith(("values", "manifest", "report", "config")):
         return
     if target.startswith("permutation"):
         command = ["check", path, "-q"]

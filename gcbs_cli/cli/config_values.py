@@ -4,6 +4,7 @@ Precedence: the command line, then the environment, then the file.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ EXCLUSIVE: Final = (("quantile", "per-row", "threshold"),)
 """Of these the one from the highest place counts, and the others from lower places are left out."""
 
 _SIMILAR: Final = 0.5
+MOST_BYTES: Final = 1 << 20
+_LONG_KEY: Final = re.compile(rb"""(?:^|[\[{,])[ \t]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""", re.MULTILINE)
+"""A dotted key whose tables take the parser quadratic time and memory."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,16 @@ def read_file(path: Path | None) -> dict[str, Any]:
 def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
-            return tomllib.load(file)
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES or _LONG_KEY.search(data):
+            raise BadInput(f"{path}: is longer or deeper than settings are (1 MiB, keys of 100 parts); check --config")
+        return tomllib.loads(data.decode())
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; check --config") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
+    except RecursionError:
+        raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: is no TOML: {error}") from None
 

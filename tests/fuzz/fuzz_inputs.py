@@ -396,6 +396,40 @@ WAYS = ["whole", "lying", "random", "zip", *DAMAGE]
 """How a file comes about; the kinds by which tries are counted."""
 
 
+CONFIG_KEYS = ["batch-size", "batch_size", "temperature", "quantile", "per-row", "output", "no-such-key", "plan"]
+CONFIG_VALUES = [
+    "64", "-1", "9" * 400, "0x40", "1e999", "nan", "-inf", "true", '"64"', '"\\u0000\\u001b[2J"', "[1, 2]", "{a = 1}",
+    "1979-05-27T07:32:00Z", "[[[[]]]]", '"""\nlines\n"""',
+]  # fmt: skip
+
+
+def config_whole(rng: random.Random) -> bytes:
+    """Settings in one of the places where they may stand, of right and wrong names and types."""
+    lines = [f"{rng.choice(CONFIG_KEYS)} = {rng.choice(CONFIG_VALUES)}" for _ in range(rng.randrange(4))]
+    table = rng.choice(["", "[tool.gcbs]", "[tool.gcbs.plan]", "[plan]", "[report]", "[tool]\ngcbs = 3", "[[plan]]"])
+    return "\n".join([table, *lines, ""]).encode()
+
+
+def config_lying(rng: random.Random) -> bytes:
+    """Deep nesting, dotted keys without end, bytes that are no text."""
+    many = rng.choice([10, 500, 20_000])
+    return rng.choice(
+        [
+            b"batch-size = " + b"[" * many + b"]" * many,
+            b"batch-size = " + b"{a = " * many + b"1" + b"}" * many,
+            b".".join([b"a"] * many) + b" = 1",
+            b"[" + b".".join([b"tool"] * many) + b"]",
+            b"quantile = 0." + b"9" * many,
+            b"\xff\xfe" + b"q = 1".replace(b"", b"\0"),
+            b'"\x80" = 1',
+        ]
+    )
+
+
+VALID["config"] = [config_whole]
+LYING["config"] = [config_lying]
+
+
 def make_input(kind: str, way: str, rng: random.Random) -> bytes:
     """A file of this kind, made in this way."""
     valid = VALID[kind] or [nothing_in_particular]

@@ -110,6 +110,19 @@ def _values(path: Path) -> None:
         raise refused
 
 
+def _config(path: Path) -> None:
+    from typer.main import get_command
+
+    from gcbs_cli.cli.app import app
+    from gcbs_cli.cli.config_values import resolve
+    from gcbs_cli.cli.configured import options_of
+
+    commands = options_of(get_command(app))
+    found = resolve(commands, path, {})
+    if set(found) != set(commands):
+        raise Wrong(f"settings of {sorted(found)}")
+
+
 TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "npy": (".npy", _one_side),
     "npy as bfloat16": (".npy", _bfloat16),
@@ -123,6 +136,7 @@ TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {
     "permutation.txt": (".txt", _permutation),
     "manifest": (".json", _manifest),
     "report": (".json", _report),
+    "config": (".toml", _config),
     "values.npy": (".npy", _values),
     "values.parquet": (".parquet", _values),
     "values.csv": (".csv", _values),
