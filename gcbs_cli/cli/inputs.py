@@ -1,14 +1,21 @@
 """Open and read the paired embeddings that a command was given."""
 
+import sys
 from dataclasses import dataclass
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.embeddings import EmbeddingSource, UnitRows, open_pair, read_unit_rows
 from gcbs_cli.embeddings.files import FileStamp, check_still_the_same
+from gcbs_cli.embeddings.remote import without_secrets
 from gcbs_cli.plan_file.manifest import InputsRecord
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 SHARDS_SHOWN = 12
+
+
+def command_line() -> list[str]:
+    """The words of this command for a manifest or a page; addresses without what gives access to them."""
+    return ["gcbs", *map(without_secrets, sys.argv[1:])]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What `gcbs plan --partitions` does once its options are parsed."""
 
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from gcbs_cli import __version__
 from gcbs_cli.checkpoints import Checkpoints, run_key
-from gcbs_cli.cli.inputs import show_order
+from gcbs_cli.cli.inputs import command_line, show_order
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.partition_tables import partitioned_table
 from gcbs_cli.cli.plan_options import read_groups
@@ -119,7 +118,7 @@ class PartitionedCommand:
         )
         return ManifestEntry(
             tool_version=__version__,
-            command=["gcbs", *sys.argv[1:]],
+            command=command_line(),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             inputs=InputsRecord(x=x, y=y),
             rows=stream.rows,

@@ -1,6 +1,5 @@
 """What `gcbs plan` does once its options are parsed."""
 
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.checkpoints import Checkpoints, run_key
-from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
+from gcbs_cli.cli.inputs import InputOptions, ReadPair, command_line, read_pair
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.tables import forecast_table, plan_table
@@ -149,7 +148,7 @@ class PlanCommand:
         settings, figures = self.settings, result.figures
         return ManifestEntry(
             tool_version=__version__,
-            command=["gcbs", *sys.argv[1:]],
+            command=command_line(),
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             inputs=InputsRecord(x=_input(pair.x), y=_input(pair.y)),
             rows=pair.x.rows,

@@ -1,6 +1,5 @@
 """What `gcbs report --html` adds: neighbouring settings, names of rows, and the facts at the foot of the page."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.inputs import ReadPair
+from gcbs_cli.cli.inputs import ReadPair, command_line
 from gcbs_cli.embeddings import EmbeddingSource
 from gcbs_cli.embeddings.ids import read_ids
 from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
@@ -93,7 +92,7 @@ def _facts(source: PageSource, report: GapReport) -> list[tuple[str, list[tuple[
         ("drops the short last batch", "yes" if settings.drop_last else "no"),
         ("device", settings.device),
         ("gcbs", __version__),
-        ("command", " ".join(["gcbs", *sys.argv[1:]])),
+        ("command", " ".join(command_line())),
     ]
     facts = [("This report", ours)]
     for side, read in zip("XY", (source.pair.x, source.pair.y), strict=True):

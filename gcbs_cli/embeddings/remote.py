@@ -86,13 +86,23 @@ def is_remote(path: str) -> bool:
     return bool(separator) and protocol.replace("+", "").replace("-", "").isalnum() and protocol != "file"
 
 
+def without_secrets(word: str) -> str:
+    """An address as it may stand in a file that is shared: no user, no password, no query; else the word."""
+    if not is_remote(word):
+        return word
+    parts = urlsplit(word)
+    if not parts.query and "@" not in parts.netloc:
+        return word
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" + ("?…" if parts.query else "")
+
+
 def open_remote(url: str, open_local: Callable[[str], EmbeddingSource]) -> RemoteSource:
     """Fetch the file, folder or pattern into a folder that goes when the process ends, and open it there.
 
     Raises BadInput: fsspec or the package for the protocol is missing, nothing lies there, it cannot be fetched.
     """
     local = _fetch(url)
-    base = url.rstrip("/")
+    base = without_secrets(url).rstrip("/")
     try:
         return RemoteSource(open_local(local), local, base)
     except BadInput as error:

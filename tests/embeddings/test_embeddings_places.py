@@ -16,6 +16,7 @@ import pytest
 
 from gcbs_cli.embeddings import open_pair, read_unit_rows
 from gcbs_cli.embeddings.ids import read_ids
+from gcbs_cli.embeddings.remote import without_secrets
 from gcbs_cli.errors import BadInput
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
@@ -211,6 +212,15 @@ def test_web_file_folder_pattern_and_signed_address(web: str, wanted: list[str])
     assert fingerprints(f"{web}/pairs.parquet?download=true&sign=a/b%2Fc") == wanted
     assert fingerprints(f"{web}/x", f"{web}/y/") == wanted
     assert fingerprints(f"{web}/x/part-*.npy", f"{web}/y/part-*.npy") == wanted
+
+
+def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> None:
+    signed = open_pair(f"{web}/pairs.parquet?sign=secret", None)[0]
+    assert signed.paths == (f"{web}/pairs.parquet?…",)
+    assert "secret" not in signed.name
+    assert without_secrets("https://me:secret@host/x.npy") == "https://host/x.npy"
+    for word in ("x.npy?", "--quantile", "s3://bucket/part-*.npy", "a?b=c", "memory://x"):
+        assert without_secrets(word) == word
 
 
 def test_what_the_web_has_not(web: str) -> None:
