@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.compiled import compiled
 from gcbs_cli.planners.keeping_apart import rival
+from gcbs_cli.planners.swap_targets import may_leave, next_target
 
 LEAST_GAIN = 1e-6
 
@@ -141,7 +142,8 @@ def exact_swaps(
     """
     rows = len(perm)
     batches = (rows + batch_size - 1) // batch_size
-    joined = np.zeros((batches, 3))
+    joined = np.zeros(batches)
+    added = np.zeros((batches, 2))
     seen = np.zeros(batches, np.bool_)
     around = np.empty(batches, np.int64)
     swaps, total = 0, 0.0
@@ -161,23 +163,18 @@ def exact_swaps(
                     seen[there] = True
                     around[count] = there
                     joined[there] = 0.0
+                    added[there] = 0.0
                     count += 1
                 x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
-                joined[there, 0] += log((1.0 + shares[e, 2] / x) * (1.0 + shares[e, 3] / y)) - penalties[e]
-                joined[there, 1] += shares[e, 0]
-                joined[there, 2] += shares[e, 1]
+                joined[there] += log((1.0 + shares[e, 2] / x) * (1.0 + shares[e, 3] / y)) - penalties[e]
+                added[there, 0] += shares[e, 0]
+                added[there, 1] += shares[e, 1]
             for q in range(count):
                 there = around[q]
                 seen[there] = False
-                joined[there, 0] += log((1.0 + joined[there, 1]) * (1.0 + joined[there, 2]))
+                joined[there] += log((1.0 + added[there, 0]) * (1.0 + added[there, 1]))
             for t in range(min(targets, count)):
-                most = t
-                for q in range(t + 1, count):
-                    if joined[around[q], 0] > joined[around[most], 0]:
-                        most = q
-                there = around[most]
-                around[most] = around[t]
-                around[t] = there
+                there = next_target(around, joined, t, count)
                 there_first, there_stop = there * batch_size, min(rows, (there + 1) * batch_size)
                 must = -1
                 if labels.size:
@@ -191,10 +188,10 @@ def exact_swaps(
                     if joins[w, 1] != 0.0 or joins[w, 2] != 0.0:
                         value += log((1.0 + joins[w, 1]) * (1.0 + joins[w, 2]))
                     if value > best:
-                        if labels.size and ((must >= 0 and q != must) or rival(w, first, stop, u, perm, labels) != -1):
+                        if labels.size and not may_leave(w, q, must, first, stop, u, perm, labels):
                             continue
                         best, v = value, w
-                if v < 0 or joined[there, 0] - own[u] + best <= 0.0:
+                if v < 0 or joined[there] - own[u] + best <= 0.0:
                     continue
                 gain = gain_of_swap(u, v, batch, indptr, indices, shares, penalties, sums, entry)
                 if gain <= LEAST_GAIN:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.compiled import compiled
 from gcbs_cli.planners.keeping_apart import rival
+from gcbs_cli.planners.swap_targets import may_leave, next_target
 
 LEAST_GAIN = 1e-6
 """A swap must gain so much, in nats: less may be rounding, and could be swapped back and forth."""
@@ -91,13 +92,7 @@ def linear_swaps(
                 seen[around[q]] = False
             partner = -1
             for t in range(min(targets, count)):
-                most = t
-                for q in range(t + 1, count):
-                    if joined[around[q]] > joined[around[most]]:
-                        most = q
-                there = around[most]
-                around[most] = around[t]
-                around[t] = there
+                there = next_target(around, joined, t, count)
                 there_first, there_stop = there * batch_size, min(rows, (there + 1) * batch_size)
                 must = -1
                 if labels.size:
@@ -109,7 +104,7 @@ def linear_swaps(
                     v = perm[q]
                     value = to_batch[v] - own[v] - 2.0 * near[v]
                     if value > best:
-                        if labels.size and ((must >= 0 and q != must) or rival(v, first, stop, u, perm, labels) != -1):
+                        if labels.size and not may_leave(v, q, must, first, stop, u, perm, labels):
                             continue
                         best, found = value, v
                 draw = (draw + 1) % len(draws)
