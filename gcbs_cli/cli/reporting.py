@@ -13,12 +13,14 @@ from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings.scaling import scale_side
 from gcbs_cli.errors import BadInput
+from gcbs_cli.partitions.record import settings_from_record
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.progress import Watcher
 from gcbs_cli.reports.build import ReportSettings, make_detailed_reports, make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
+from gcbs_cli.reports.partition_cost import MOST_ROWS_OF_ONE_GRAPH, PlannedParts
 from gcbs_cli.reports.schema import GapReport, GapReports
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
@@ -135,6 +137,7 @@ class ReportCommand:
             fn_top=_planned_top(entry) if asked.fn_top is None else asked.fn_top,
             duplicates=_planned_without_duplicates(entry) if asked.duplicates is None else asked.duplicates,
             tile_rows=self.tile_rows,
+            parts=_planned_parts(entry) if same_data else None,
         )
 
     def _planned_graph(self, entry: ManifestEntry | None, *, same_data: bool) -> GraphSettings:
@@ -142,6 +145,8 @@ class ReportCommand:
         quantile = entry.quantile if entry else None
         if quantile is None:
             return GraphSettings(method=self.quantile_method)
+        if quantile.threshold is None:  # each part had its own
+            return GraphSettings(quantile=quantile.requested, method=self.quantile_method)
         if same_data or quantile.requested is None:
             return GraphSettings(threshold=quantile.threshold)
         return GraphSettings(quantile=quantile.requested, method=self.quantile_method)
@@ -170,6 +175,21 @@ def _planned_top(entry: ManifestEntry | None) -> int:
 
 def _planned_without_duplicates(entry: ManifestEntry | None) -> bool:
     return entry is not None and entry.method_settings.get("no_duplicates") is True
+
+
+def _planned_parts(entry: ManifestEntry | None) -> PlannedParts | None:
+    """The parts of the plan, and how all rows would be planned at once where they are few enough."""
+    record = entry.partitions if entry else None
+    if entry is None or record is None:
+        return None
+    try:
+        settings = settings_from_record(record.settings)
+    except (KeyError, TypeError, BadInput):  # of another version
+        return None
+    if settings.batch_order.shuffle:
+        return None
+    at_once = entry.rows <= MOST_ROWS_OF_ONE_GRAPH and not record.groups and settings.method != "words"
+    return PlannedParts(list(record.sizes), settings if at_once else None)
 
 
 def belongs(entry: ManifestEntry, pair: ReadPair) -> bool:

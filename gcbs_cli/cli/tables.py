@@ -166,7 +166,22 @@ def _report_lines(report: "GapReport") -> list[tuple[str, str, str]]:
             ("closed share", _share(gap.closed_share), "the same, of what the oracle could close"),
             ("masked reduction", _share(gap.masked.reduction), "gap reduction without suspected false negatives"),
         ]
+    lines += _part_lines(report)
     lines += _other_lines(report)
+    return lines
+
+
+def _part_lines(report: "GapReport") -> list[tuple[str, str, str]]:
+    """What planning in parts cost."""
+    cost = report.partitions
+    if cost is None:
+        return []
+    lines = []
+    if cost.edges_across is not None:
+        lines.append(("across parts", _share(cost.edges_across), f"hard pairs in different ones of {cost.parts} parts"))
+    if cost.one_graph is not None and cost.lost is not None:
+        change = f"lose {cost.lost:.1%}" if cost.lost > 0 else f"gain {-cost.lost:.1%}"
+        lines.append(("one graph", _share(cost.one_graph), f"gap reduction without parts; they {change} of it"))
     return lines
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
-from gcbs_cli.planning import Threshold, find_threshold
+from gcbs_cli.planning import Threshold, find_threshold, make_plan
 from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.reports.bsc import RowLabels, bsc_terms
 from gcbs_cli.reports.cross_check import (
@@ -36,6 +36,7 @@ from gcbs_cli.reports.losses import (
     row_losses,
     tolerance,
 )
+from gcbs_cli.reports.partition_cost import PlannedParts, partition_cost
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.reports.row_terms import RowTerms
 from gcbs_cli.reports.schema import (
@@ -50,6 +51,7 @@ from gcbs_cli.reports.schema import (
     LossFigures,
     MaskedGap,
     OrderFigures,
+    PartitionCost,
     PositiveProbability,
     Uniformity,
 )
@@ -95,6 +97,8 @@ class ReportSettings:
     labels: RowLabels = field(default_factory=RowLabels)
     fn_absolute: float | None = None
     groups: NDArray[np.int64] | None = None
+    parts: PlannedParts | None = None
+    """Of a plan that was made in parts and whose batches were not shuffled over them."""
     fn_top: int = 0
     duplicates: bool = False
 
@@ -146,6 +150,8 @@ class _Measured:
     random: list[_OrderFigures]
     plan: _OrderFigures | None
     checks: list[CrossCheck] | None
+    one_graph: _OrderFigures | None = None
+    perm: NDArray[np.int64] | None = None
 
 
 @dataclass
@@ -166,6 +172,7 @@ class _Basis:
     to_hold_apart: PairsToHoldApart
     alignment: float = 0.0
     uniformity: tuple[float, float] = (0.0, 0.0)
+    one_graph: NDArray[np.int64] | None = None
 
 
 def make_reports(
@@ -221,6 +228,9 @@ def _all_reports(
     if settings.verify and perm is None:
         raise BadInput("--verify: it is a plan's gap that is computed once more; name the plan with -p")
     basis = _prepare(pair, settings, watcher or Watcher())
+    if settings.parts is not None and settings.parts.one_graph is not None:
+        with basis.clock.step("one graph"):
+            basis.one_graph = make_plan(pair, settings.parts.one_graph).perm
     reports: list[GapReport] = []
     first = None
     for loss in settings.losses:
@@ -403,7 +413,8 @@ def _measure(basis: _Basis, perm: NDArray[np.int64] | None, loss: Loss, batch_si
             plan = _order_figures(basis, keys, loss, batch_size, perm)
         with basis.clock.step("cross-check"):
             checks = None if loss.has_own_terms else _cross_checks(basis, perm, keys, loss, batch_size)
-    return _Measured(loss, batch_size, keys, random, plan, checks)
+    one_graph = None if basis.one_graph is None else _order_figures(basis, keys, loss, batch_size, basis.one_graph)
+    return _Measured(loss, batch_size, keys, random, plan, checks, one_graph, perm)
 
 
 def _cross_checks(
@@ -548,7 +559,23 @@ def _combine(basis: _Basis, measured: _Measured, keys: AllKeys, number: int, ide
         if planned and (own is None or own.in_nats)
         else None,
         cross_check=measured.checks[number] if measured.checks else None,
+        partitions=_partition_cost(basis, measured, number),
         timings=dict(basis.clock.seconds),
+    )
+
+
+def _partition_cost(basis: _Basis, measured: _Measured, number: int) -> PartitionCost | None:
+    parts, plan, one_graph = basis.settings.parts, measured.plan, measured.one_graph
+    if parts is None or plan is None or measured.perm is None:
+        return None
+    random = float(np.mean([trial.values[number].gap for trial in measured.random]))
+    temperature = basis.settings.temperatures[number]
+    return partition_cost(
+        parts,
+        basis.graph,
+        measured.perm,
+        _reduction(plan.values[number].gap, random, temperature),
+        _reduction(one_graph.values[number].gap, random, temperature) if one_graph else None,
     )
 
 

@@ -132,6 +132,18 @@ class CrossCheck(ReportPart):
     tolerance: float
 
 
+class PartitionCost(ReportPart):
+    """What planning in parts cost. `edges_across`: share of the hard pairs that lie in different parts; `one_graph`:
+    gap reduction of a plan of all rows at once with the same settings, null where none was made; `lost`: the share of
+    it that the parts lose, below 0 where they gain.
+    """
+
+    parts: int
+    edges_across: float | None
+    one_graph: float | None
+    lost: float | None
+
+
 class GapReport(ReportPart):
     """One report: a loss, a temperature, a batch size."""
 
@@ -153,6 +165,7 @@ class GapReport(ReportPart):
     uniformity: Uniformity
     mutual_information_bound: float | None
     cross_check: CrossCheck | None = None
+    partitions: PartitionCost | None = None
     timings: dict[str, float]
 
     @property

@@ -20,7 +20,15 @@ from gcbs_cli.cli.app import app
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ROWS = 400
-TRIED = ["method.md", "choosing.md", "reading-a-report.md", "false-negatives.md", "errors.md", "inputs.md"]
+TRIED = [
+    "method.md",
+    "choosing.md",
+    "reading-a-report.md",
+    "false-negatives.md",
+    "errors.md",
+    "inputs.md",
+    "scaling.md",
+]
 """Pages whose command lines run here; those of trainers and clusters need what is not on every machine."""
 ELSEWHERE = ("python ", "pip ", "make ", "gcbs embed", "://", "| jq", "cd ", "git ")
 """Lines that other tests cover or that need the reader's own script."""

@@ -234,3 +234,24 @@ def test_auto_makes_parts_that_the_memory_holds(files: Path) -> None:
     assert result.exit_code == 0 or "--max-memory" in result.output
     result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto/")
     assert json.loads(result.stdout)["partitions"]["parts"] == 1
+
+
+def test_a_report_says_what_the_parts_cost(files: Path) -> None:
+    assert gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "--quantile", "0.99", "-o", "perm.npy").exit_code == 0
+    assert gcbs("plan", "x.npy", "y.npy", "--quantile", "0.99", "-o", "whole.npy").exit_code == 0
+    report = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)
+    whole = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "whole.npy", "--json").stdout)
+    cost = report["partitions"]
+    assert whole["partitions"] is None
+    assert cost["parts"] == 4
+    assert cost["one_graph"] == pytest.approx(whole["gap"]["reduction"])
+    assert cost["lost"] == pytest.approx(1.0 - report["gap"]["reduction"] / cost["one_graph"])
+    record = json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]
+    perm, sizes = np.load("perm.npy"), record["partitions"]["sizes"]
+    label = np.empty(ROWS, int)
+    label[perm] = np.repeat(np.arange(4), sizes)
+    pair = clustered()
+    hard = (pair.x.astype(float) @ pair.y.astype(float).T) > report["graph"]["threshold"]
+    hard = np.triu(hard | hard.T, 1)
+    assert cost["edges_across"] == pytest.approx((hard & (label[:, None] != label)).sum() / hard.sum(), abs=1e-3)
+    assert "in different ones of 4 parts" in " ".join(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").output.split())
