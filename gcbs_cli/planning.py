@@ -85,7 +85,7 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the pass will find and need: directed entries above t, bytes at the peak, seconds of products at most.
+    """What the pass will find and need: directed entries above t, bytes at the peak, seconds of float32 products.
 
     `entry_bytes`: the part of `memory` that each entry takes: none of this machine's where the graph stays on a GPU;
     `listed`: the entries that the lists of the hardest hold, whatever the quantile;
@@ -462,7 +462,7 @@ def describe(expected: Forecast) -> str:
     """The forecast as one line."""
     return (
         f"expecting about {expected.entries:,} entries above the threshold, "
-        f"{show_size(expected.memory)} of memory and at most {expected.seconds:.1f} s for the pass"
+        f"{show_size(expected.memory)} of memory and about {expected.seconds:.1f} s for the pass"
     )
 
 

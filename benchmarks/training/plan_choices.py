@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 import gcbs_cli
 
 PLANNED_APART = {"fn_margin": 0.95, "fn_weight": 1.0}
+"""Suspected pairs: their edges are dropped, and each that shares a batch costs the refinement `fn_weight`."""
 METIS_TOP16: dict[str, Any] = {"method": "metis", "graph": "top-m", "top": 16}
+RCM_REFINED: dict[str, Any] = {"method": "rcm", "graph": "top-m", "top": 16, "refine": True}
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,16 @@ CHOICES = {
     "random": PlanChoice({"method": "random"}),
     "rcm": PlanChoice({"method": "rcm"}),
     "cm": PlanChoice({"method": "cm"}),
-    "rcm+refine": PlanChoice({"method": "rcm", "graph": "top-m", "top": 16, "refine": True}),
+    "rcm+refine": PlanChoice(RCM_REFINED),
     "metis": PlanChoice(METIS_TOP16),
     "metis+refine": PlanChoice({**METIS_TOP16, "refine": True}),
-    "rcm+refine+apart": PlanChoice({"method": "rcm", "graph": "top-m", "top": 16, "refine": True, **PLANNED_APART}),
+    "rcm+refine+apart": PlanChoice({**RCM_REFINED, **PLANNED_APART}),
     "metis+refine+apart": PlanChoice({**METIS_TOP16, "refine": True, **PLANNED_APART}),
+    "rcm+refine+apart (0.2)": PlanChoice({**RCM_REFINED, **PLANNED_APART, "fn_weight": 0.2}),
+    "metis+refine+apart (0.2)": PlanChoice({**METIS_TOP16, "refine": True, **PLANNED_APART, "fn_weight": 0.2}),
+    "metis+dropped": PlanChoice({**METIS_TOP16, "fn_margin": 0.95}),
+    "metis+dropped, tau 0.1": PlanChoice({**METIS_TOP16, "fn_margin": 0.95, "temperature": 0.1}),
+    "knn-groups": PlanChoice({"method": "knn-groups"}),
     "hard-negative": PlanChoice({"method": "random"}, mined=True),
     "all-rows": PlanChoice({"method": "random"}, all_rows=True),
 }
