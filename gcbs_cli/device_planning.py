@@ -13,20 +13,22 @@ from gcbs_cli.similarity.tiles import Progress
 _ORDERS = {"rcm": plan_rcm_on_device, "cm": plan_cm_on_device}
 
 
-def find_device_graph(
+def find_device_plan(
     pair: UnitPair, threshold: float, device: str, *, strip_rows: int | None = None, progress: Progress | None = None
-) -> DeviceGraph:
+) -> "DevicePlan":
     """The graph above the threshold, on the device. Raises GcbsError where its memory does not suffice."""
-    edges = find_device_edges(pair, threshold, device, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
-    return device_graph_from_pairs(pair.rows, edges.lower, edges.higher)
+    found = find_device_edges(pair, threshold, device, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
+    graph = device_graph_from_pairs(pair.rows, found.pairs.lower, found.pairs.higher)
+    return DevicePlan(graph, 1.0 - found.entries_above / pair.rows**2)
 
 
 class DevicePlan:
-    """The order and the measures of a graph that stays on its device."""
+    """The order and the measures of a graph that stays on its device, and the share of the entries at or below t."""
 
-    def __init__(self, graph: DeviceGraph) -> None:
+    def __init__(self, graph: DeviceGraph, achieved_quantile: float) -> None:
         self._graph = graph
         self.edges, self.degrees = graph.edges, graph.degrees
+        self.achieved_quantile = achieved_quantile
 
     def order(self, method: str) -> NDArray[np.int64]:
         """(N,) the permutation of `rcm` or `cm`."""

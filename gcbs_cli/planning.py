@@ -481,10 +481,9 @@ def _on_device(settings: PlanSettings, backend: Backend) -> bool:
 def _graph_on_device(
     pair: UnitPair, settings: PlanSettings, threshold: float, backend: Backend, watcher: Watcher
 ) -> "DevicePlan":
-    from gcbs_cli.device_planning import DevicePlan, find_device_graph
+    from gcbs_cli.device_planning import find_device_plan
 
-    graph = find_device_graph(pair, threshold, backend.name, strip_rows=settings.tile_rows, progress=watcher.progress)
-    return DevicePlan(graph)
+    return find_device_plan(pair, threshold, backend.name, strip_rows=settings.tile_rows, progress=watcher.progress)
 
 
 def _figures_of_kept(kept: "DevicePlan", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:
@@ -493,7 +492,7 @@ def _figures_of_kept(kept: "DevicePlan", perm: NDArray[np.int64], settings: Plan
         edges=kept.edges,
         isolated=int(np.count_nonzero(kept.degrees == 0)),
         max_degree=int(kept.degrees.max()),
-        achieved_quantile=None,  # undirected edges say nothing of the single entries
+        achieved_quantile=kept.achieved_quantile,
         identity=kept.measure(np.arange(rows), size),
         random=kept.measure(plan_random(rows, settings.seed), size),
         plan=kept.measure(perm, size),

@@ -32,10 +32,32 @@ ROUNDING = 2e-6
 
 @dataclass(frozen=True)
 class DevicePairs:
-    """Unordered pairs of rows on a device: (n,) int32 each."""
+    """Pairs of rows on a device, (n,) int32 each: row and column where they are entries, so in either order."""
 
     lower: torch.Tensor
     higher: torch.Tensor
+
+
+@dataclass(frozen=True)
+class DeviceEdges:
+    """Every edge once, and the number of entries s_ij > t of all N², the diagonal included."""
+
+    pairs: DevicePairs
+    entries_above: int
+
+
+@dataclass(frozen=True)
+class FoundPairs:
+    """What a fast product says of a strip.
+
+    sure: pairs i < j with one of s_ij, s_ji above t; unsure: those with none surely above and one in doubt; lone:
+    entries (i, j), in either order, in doubt whose mirror is surely above; entries: how many are surely above.
+    """
+
+    sure: DevicePairs
+    unsure: DevicePairs
+    lone: DevicePairs
+    entries: int
 
 
 def find_device_edges(
@@ -46,8 +68,8 @@ def find_device_edges(
     fused: bool | None = None,
     strip_rows: int = STRIP_ROWS,
     progress: Progress | None = None,
-) -> DevicePairs:
-    """Every {i, j}, i < j, with s_ij > t or s_ji > t, each once.
+) -> DeviceEdges:
+    """Every {i, j}, i < j, with s_ij > t or s_ji > t, each once, and the count of the entries above t.
 
     `fused`: with the Triton kernels; by default where Triton is there and the device is a GPU. `strip_rows`: rows at
     once, halved where the device's memory does not hold them. Raises GcbsError where it holds no part.
@@ -56,20 +78,36 @@ def find_device_edges(
         fused = device.startswith("cuda") and find_spec("triton") is not None
     x, y = upload(pair.x, device), upload(pair.y, device)
     find = _FusedSearch(x, y, threshold) if fused else _PlainSearch(x, y, threshold)
-    found: list[DevicePairs] = []
+    parts: list[DeviceEdges] = []
 
     def strip(first: int, last: int) -> None:
         start, stop = first * STRIP_UNIT, min(last * STRIP_UNIT, pair.rows)
-        sure, unsure = find(start, stop)
-        above = decide(x, y, unsure, threshold)
-        found.append(DevicePairs(torch.cat([sure.lower, above.lower]), torch.cat([sure.higher, above.higher])))
+        parts.append(_settled(x, y, find(start, stop), range(start, stop), threshold))
         if progress is not None:
             left = pair.rows - stop
             progress(pair.rows**2 - left**2, pair.rows**2)
 
     units, at_once = -(-pair.rows // STRIP_UNIT), max(1, strip_rows // STRIP_UNIT)
     in_fitting_blocks(units, at_once, strip, least=1, what=f"the search for edges in strips of {STRIP_UNIT} rows")
-    return DevicePairs(torch.cat([part.lower for part in found]), torch.cat([part.higher for part in found]))
+    return DeviceEdges(_joined([part.pairs for part in parts]), sum(part.entries_above for part in parts))
+
+
+def _joined(parts: list[DevicePairs]) -> DevicePairs:
+    return DevicePairs(torch.cat([part.lower for part in parts]), torch.cat([part.higher for part in parts]))
+
+
+def _settled(x: torch.Tensor, y: torch.Tensor, found: FoundPairs, rows: range, threshold: float) -> DeviceEdges:
+    """The edges of a strip and its entries above t, those of its own diagonal among them."""
+    forward, backward = decide(x, y, found.unsure, threshold), decide(x, y, _mirrored(found.unsure), threshold)
+    above = forward | backward
+    pairs = DevicePairs(found.unsure.lower[above], found.unsure.higher[above])
+    own = torch.arange(rows.start, rows.stop, device=x.device)
+    decided = [forward, backward, decide(x, y, found.lone, threshold), canonical_dots(x, y, own, own) > threshold]
+    return DeviceEdges(_joined([found.sure, pairs]), found.entries + sum(int(entries.sum()) for entries in decided))
+
+
+def _mirrored(pairs: DevicePairs) -> DevicePairs:
+    return DevicePairs(pairs.higher, pairs.lower)
 
 
 def upload(rows: NDArray[np.float32], device: str) -> torch.Tensor:
@@ -97,19 +135,14 @@ def canonical_dots(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor, cols: t
     return out
 
 
-def decide(x: torch.Tensor, y: torch.Tensor, pairs: DevicePairs, threshold: float) -> DevicePairs:
-    """The pairs with s_ij > t or s_ji > t, by float32 products and, near t, canonically."""
-    above = torch.zeros(len(pairs.lower), dtype=torch.bool, device=x.device)
+def decide(x: torch.Tensor, y: torch.Tensor, entries: DevicePairs, threshold: float) -> torch.Tensor:
+    """(n,) bool, whether s_ij > t for these entries, by float32 products and, near t, canonically."""
     error = float32_error(x.shape[1]) + ROUNDING
-    for rows, cols in ((pairs.lower, pairs.higher), (pairs.higher, pairs.lower)):
-        open_pairs = torch.nonzero(~above).reshape(-1)
-        rows, cols = rows[open_pairs], cols[open_pairs]
-        difference = _float32_dots(x, y, rows, cols).double() - threshold
-        is_above = difference > 0
-        near = torch.nonzero(difference.abs() <= error).reshape(-1)
-        is_above[near] = canonical_dots(x, y, rows[near], cols[near]) > threshold
-        above[open_pairs] = is_above
-    return DevicePairs(pairs.lower[above], pairs.higher[above])
+    difference = _float32_dots(x, y, entries.lower, entries.higher).double() - threshold
+    above = difference > 0
+    near = torch.nonzero(difference.abs() <= error).reshape(-1)
+    above[near] = canonical_dots(x, y, entries.lower[near], entries.higher[near]) > threshold
+    return above
 
 
 def _float32_dots(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
@@ -143,12 +176,21 @@ class _PlainSearch:
         self._x, self._y, self._threshold = x, y, threshold
         self._error = float32_error(x.shape[1]) + ROUNDING
 
-    def __call__(self, start: int, stop: int) -> tuple[DevicePairs, DevicePairs]:
-        larger = torch.maximum(self._x[start:stop] @ self._y[start:].T, self._y[start:stop] @ self._x[start:].T)
-        larger = larger.triu(diagonal=1)
-        larger.masked_fill_(larger.new_ones(larger.shape, dtype=torch.bool).tril(), -torch.inf)
-        sure = larger > self._threshold + self._error
-        return self._places(sure, start), self._places((larger > self._threshold - self._error) & ~sure, start)
+    def __call__(self, start: int, stop: int) -> FoundPairs:
+        forward, backward = self._x[start:stop] @ self._y[start:].T, self._y[start:stop] @ self._x[start:].T
+        wanted = torch.ones(forward.shape, dtype=torch.bool, device=forward.device).triu(diagonal=1)
+        sure = [wanted & (product > self._threshold + self._error) for product in (forward, backward)]
+        doubts = [
+            wanted & (product > self._threshold - self._error) & ~is_sure
+            for product, is_sure in zip((forward, backward), sure, strict=True)
+        ]
+        lone = [self._places(doubts[0] & sure[1], start), _mirrored(self._places(doubts[1] & sure[0], start))]
+        return FoundPairs(
+            sure=self._places(sure[0] | sure[1], start),
+            unsure=self._places((doubts[0] | doubts[1]) & ~(sure[0] | sure[1]), start),
+            lone=_joined(lone),
+            entries=int(sure[0].sum() + sure[1].sum()),
+        )
 
     @staticmethod
     def _places(chosen: torch.Tensor, start: int) -> DevicePairs:
@@ -169,17 +211,21 @@ class _FusedSearch:
         self._y_margin = _residuals(y, self._y) * x_rounded + accumulation / 2
         self._rooms = [1 << 20, 1 << 20]
 
-    def __call__(self, start: int, stop: int) -> tuple[DevicePairs, DevicePairs]:
-        """Pairs whose lower row is in the strip, which begins and ends between tiles; sure ones, and those in doubt."""
+    def __call__(self, start: int, stop: int) -> FoundPairs:
+        """Pairs whose lower row is in the strip, which begins and ends between tiles."""
         while True:
             lists = [torch.empty((room, 2), dtype=torch.int32, device=self._x.device) for room in self._rooms]
-            counts = self._launch(lists, start, stop)
+            *counts, entries = self._launch(lists, start, stop)
             if all(count <= room for count, room in zip(counts, self._rooms, strict=True)):
-                sure, unsure = (
-                    DevicePairs(found[:count, 0].clone(), found[:count, 1].clone())
-                    for found, count in zip(lists, counts, strict=True)
+                sure, open_pairs = (found[:count] for found, count in zip(lists, counts, strict=True))
+                is_lone = open_pairs[:, 0] < 0
+                unsure, lone = open_pairs[~is_lone], open_pairs[is_lone]
+                return FoundPairs(
+                    DevicePairs(sure[:, 0].clone(), sure[:, 1].clone()),
+                    DevicePairs(unsure[:, 0], unsure[:, 1]),
+                    DevicePairs(-1 - lone[:, 0], lone[:, 1]),
+                    entries,
                 )
-                return sure, unsure
             self._rooms = [max(room, count + count // 8) for room, count in zip(self._rooms, counts, strict=True)]
 
     def _launch(self, lists: list[torch.Tensor], start: int, stop: int) -> list[int]:
@@ -187,7 +233,7 @@ class _FusedSearch:
 
         nodes, dim = self._x.shape
         tile = triton_kernels.TILE
-        counts = torch.zeros(2, dtype=torch.int64, device=self._x.device)
+        counts = torch.zeros(3, dtype=torch.int64, device=self._x.device)
         tiles, first = -(-nodes // tile), start // tile
         triton_kernels.find_pairs[(-(-stop // tile) - first, tiles - first)](
             self._x,

@@ -11,6 +11,11 @@ import triton.language as tl
 TILE = 128
 DEPTH = 64
 PAIRS = 32
+FORWARD_SURE = tl.constexpr(1)
+FORWARD_OPEN = tl.constexpr(2)
+BACKWARD_SURE = tl.constexpr(4)
+BACKWARD_OPEN = tl.constexpr(8)
+"""What the bounds on s_ij (forward) and s_ji (backward) say: surely above t, or still open."""
 
 
 @triton.jit
@@ -36,7 +41,8 @@ def find_pairs(
     """Unordered pairs i < j of one tile with s_ij or s_ji surely above `high`, or, if neither, perhaps above `low`.
 
     x, y: (N, DIM) bfloat16; margins: (N,) float32, what rounding may add to a similarity. Pairs go to (room, 2) int32,
-    their numbers are added to counts (2,) int64 even where there is no more room.
+    and to those in doubt also, as (−1 − i, j), each single entry that is perhaps above while s_ji surely is. Their
+    numbers are added to counts (3,) int64 even where there is no more room; the last one counts entries surely above.
     """
     row_tile = first_tile + tl.program_id(0)
     col_tile = first_tile + tl.program_id(1)
@@ -72,28 +78,53 @@ def find_pairs(
         forward_margin = x_row_margin[:, None] + y_col_margin[None, :]
         backward_margin = y_row_margin[:, None] + x_col_margin[None, :]
         wanted = (rows[:, None] < cols[None, :]) & row_inside[:, None] & col_inside[None, :]
-        sure = wanted & ((forward - forward_margin > high) | (backward - backward_margin > high))
-        perhaps = wanted & ((forward + forward_margin > low) | (backward + backward_margin > low))
-        unsure = perhaps & (sure == 0)
-        _append(sure, rows, cols, sure_ptr, counts_ptr, sure_room)
-        _append(unsure, rows, cols, unsure_ptr, counts_ptr + 1, unsure_room)
+        sides = _sides(forward, forward_margin, low, high) + 4 * _sides(backward, backward_margin, low, high)
+        sides = tl.where(wanted, sides, 0)
+        row_numbers = rows[:, None] + tl.zeros((TILE, TILE), dtype=tl.int32)
+        col_numbers = cols[None, :] + tl.zeros((TILE, TILE), dtype=tl.int32)
+        sure = (sides & (FORWARD_SURE | BACKWARD_SURE)) != 0
+        _append(sure, row_numbers, col_numbers, sure_ptr, counts_ptr, sure_room)
+        lone_forward = sides == FORWARD_OPEN + BACKWARD_SURE
+        lone_backward = sides == BACKWARD_OPEN + FORWARD_SURE
+        first = tl.where(lone_forward, -1 - row_numbers, tl.where(lone_backward, -1 - col_numbers, row_numbers))
+        second = tl.where(lone_backward, row_numbers, col_numbers)
+        in_doubt = (sides & (FORWARD_OPEN | BACKWARD_OPEN)) != 0
+        _append(in_doubt, first, second, unsure_ptr, counts_ptr + 1, unsure_room)
+        entries = (sides & FORWARD_SURE) + (sides & BACKWARD_SURE) // BACKWARD_SURE
+        tl.atomic_add(counts_ptr + 2, tl.sum(tl.sum(entries, axis=1), axis=0).to(tl.int64))
 
 
 @triton.jit
-def _append(chosen, rows, cols, pairs_ptr, count_ptr, room):
-    """Write the chosen places of a tile one after the other, beginning where the count says."""
+def _sides(products, margins, low, high):
+    """1 where a product is surely above `high`, 2 where it is not but perhaps above `low`, else 0."""
+    return tl.where(products - margins > high, 1, tl.where(products + margins > low, 2, 0))
+
+
+@triton.jit
+def _append(chosen, first, second, pairs_ptr, count_ptr, room):
+    """Write the numbers at the chosen places of a tile one after the other, beginning where the count says."""
     ones = chosen.to(tl.int32)
-    by_row = tl.sum(ones, axis=1)
-    total = tl.sum(by_row, axis=0)
+    total = tl.sum(tl.sum(ones, axis=1), axis=0)
     if total > 0:
         base = tl.atomic_add(count_ptr, total.to(tl.int64))
-        row_start = tl.cumsum(by_row, axis=0) - by_row
-        place = base + (row_start[:, None] + tl.cumsum(ones, axis=1) - ones).to(tl.int64)
-        kept = chosen & (place < room)
-        row_numbers = rows[:, None] + tl.zeros_like(ones)
-        col_numbers = cols[None, :] + tl.zeros_like(ones)
-        tl.store(pairs_ptr + 2 * place, row_numbers, mask=kept)
-        tl.store(pairs_ptr + 2 * place + 1, col_numbers, mask=kept)
+        place = _places(ones)
+        kept = chosen & (place < _left(room, base))
+        tl.store(pairs_ptr + 2 * base + 2 * place, first, mask=kept)
+        tl.store(pairs_ptr + 2 * base + 2 * place + 1, second, mask=kept)
+
+
+@triton.jit
+def _places(ones):
+    """The number of each 1 of a tile, row by row, from 0 on: int32, for a tile of int64 takes twice the registers."""
+    by_row = tl.sum(ones, axis=1)
+    row_start = tl.cumsum(by_row, axis=0) - by_row
+    return row_start[:, None] + tl.cumsum(ones, axis=1) - ones
+
+
+@triton.jit
+def _left(room, base):
+    """How much room a list has beyond `base`, as int32."""
+    return tl.minimum(tl.maximum(room - base, 0), 1 << 30).to(tl.int32)
 
 
 @triton.jit

@@ -25,11 +25,13 @@ def fused(request):
 
 
 def check(pair, exact, threshold, fused, **settings):
-    found = find_device_edges(pair, threshold, "cpu", fused=fused, **settings)
+    edges = find_device_edges(pair, threshold, "cpu", fused=fused, **settings)
+    found = edges.pairs
     pairs = list(zip(found.lower.tolist(), found.higher.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
     assert set(pairs) == reference.edges_above(exact, threshold)
     assert (found.lower.dtype, found.higher.dtype) == (torch.int32, torch.int32)
+    assert edges.entries_above == np.count_nonzero(exact > threshold)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.9, 1.0])
@@ -54,14 +56,22 @@ def test_more_edges_than_there_is_room_for_are_found_again():
     sides = torch.from_numpy(pair.x), torch.from_numpy(pair.y)
     search = device_edges._FusedSearch(*sides, 0.2)
     search._rooms = [3, 5]
-    sure, unsure = search(0, 140)
-    found = {
-        *zip(sure.lower.tolist(), sure.higher.tolist(), strict=True),
-        *zip(unsure.lower.tolist(), unsure.higher.tolist(), strict=True),
-    }
-    assert len(found) == len(sure.lower) + len(unsure.lower)
-    assert set(zip(sure.lower.tolist(), sure.higher.tolist(), strict=True)) <= reference.edges_above(exact, 0.2)
-    assert found >= reference.edges_above(exact, 0.2)
+    found = search(0, 140)
+    sure, unsure, lone = (
+        set(zip(part.lower.tolist(), part.higher.tolist(), strict=True))
+        for part in (found.sure, found.unsure, found.lone)
+    )
+    assert (len(sure), len(unsure), len(lone)) == (
+        len(found.sure.lower),
+        len(found.unsure.lower),
+        len(found.lone.lower),
+    )
+    assert not sure & unsure
+    assert lone
+    assert {(min(entry), max(entry)) for entry in lone} <= sure <= reference.edges_above(exact, 0.2) <= sure | unsure
+    directed = {(i, j) for i, j in np.argwhere(exact > 0.2).tolist() if i != j}
+    either_way = unsure | {(j, i) for i, j in unsure}
+    assert found.entries == len(directed - lone - either_way)
 
 
 def test_work_goes_on_with_smaller_strips_where_memory_runs_out(fused, monkeypatch):
