@@ -34,6 +34,44 @@ Finder = Callable[["Tile"], Entries]
 """Gives the entries of a tile that may be at or above a threshold."""
 
 
+@dataclass(frozen=True)
+class EntryLimits:
+    """Which entries a pass lists, and which it leaves out of its sums.
+
+    Listed: those above `threshold`, above rows[i] or above cols[j]. Left out: those above `threshold` and above
+    min(suspicion[i], suspicion[j]), but for the diagonal. rows, cols, suspicion: (N,) float32.
+    """
+
+    threshold: float
+    rows: NDArray[np.float32]
+    cols: NDArray[np.float32]
+    suspicion: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TileSummary:
+    """The listed entries of a tile in row-major order, (n,) which of them the sums leave out, and its log sums.
+
+    row_sums: (T, r), col_sums: (T, c) float64, log Σ exp(s / temperature) for each temperature.
+    """
+
+    entries: Entries
+    left_out: NDArray[np.bool_]
+    row_sums: NDArray[np.float64]
+    col_sums: NDArray[np.float64]
+
+
+class Summariser(Protocol):
+    """Sums and entries of tiles, without their products in memory."""
+
+    tile_rows: int
+    tile_cols: int
+
+    def __call__(self, tile: "Tile") -> TileSummary:
+        """The summary of one tile, the best size of which is tile_rows × tile_cols; the backend's `error` holds."""
+        ...
+
+
 class Backend(Protocol):
     """Tile operations on one device. A pass calls them from `workers` threads, each thread on its own tile."""
 
@@ -68,6 +106,12 @@ class Backend(Protocol):
 
         The values are off by at most `error`; entries below the threshold may be among them, and the order is any.
         """
+        ...
+
+    def summariser(
+        self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]
+    ) -> Summariser | None:
+        """A function for the tiles of loaded rows x and y; None where the device has no kernel for it."""
         ...
 
     def take(self, tile: Array, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:

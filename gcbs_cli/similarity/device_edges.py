@@ -6,7 +6,6 @@ and what these leave in doubt by the canonical float64 sum.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from gcbs_cli.similarity.backend import float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.out_of_memory import in_fitting_blocks
 from gcbs_cli.similarity.tiles import Progress
+from gcbs_cli.similarity.torch_backend import has_kernels
 
 STRIP_ROWS = 8192
 STRIP_UNIT = 128
@@ -75,7 +75,7 @@ def find_device_edges(
     once, halved where the device's memory does not hold them. Raises GcbsError where it holds no part.
     """
     if fused is None:
-        fused = device.startswith("cuda") and find_spec("triton") is not None
+        fused = has_kernels(device)
     x, y = upload(pair.x, device), upload(pair.y, device)
     find = _FusedSearch(x, y, threshold) if fused else _PlainSearch(x, y, threshold)
     parts: list[DeviceEdges] = []
@@ -146,7 +146,7 @@ def decide(x: torch.Tensor, y: torch.Tensor, entries: DevicePairs, threshold: fl
 
 
 def _float32_dots(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
-    if x.is_cuda and find_spec("triton") is not None:
+    if has_kernels(x.device.type):
         return fused_dots(x, y, rows, cols)
     step = max(1, DOUBLES_AT_ONCE // x.shape[1])
     parts = [

@@ -1,13 +1,13 @@
 """One pass over X Yᵀ to everything a report needs of all N² pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Array, Backend, Entries
-from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
+from gcbs_cli.similarity.backend import Array, Backend, Entries, EntryLimits, Summariser, below
+from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values, settle
 from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, join
 from gcbs_cli.similarity.hardest import HardestCollector, likely_thresholds
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
@@ -72,26 +72,12 @@ def global_sums(
     `hardest`: K, how many of each row's hardest negatives are kept. Memory: the exceedances, about 3·K candidates a row
     and direction, and the scratch of the tiles.
     """
-    x, y = backend.load(pair.x), backend.load(pair.y)
-    row_limits = likely_thresholds(pair.x, pair.y, hardest, backend, seed)[:, None]
-    col_limits = likely_thresholds(pair.y, pair.x, hardest, backend, seed + 1)[None, :]
-    search, error = EdgeSearch(pair, threshold, backend), backend.error(pair.dim)
-
-    def work(tile: Tile) -> _TileSums:
-        product = backend.product(x, y, tile.rows, tile.cols)
-        found = search.of_product(product, tile)
-        masked = rule.meets(pair, found, error)
-        hard_rows = _others(backend.above(product, row_limits[tile.rows]), tile)
-        hard_cols = _others(backend.above(product, col_limits[:, tile.cols]), tile)
-        backend.remove(product, found.rows[masked] - tile.rows.start, found.cols[masked] - tile.cols.start)
-        sums = [backend.log_sums(product, 1.0 / temperature, columns=True) for temperature in temperatures]
-        return _TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
-
+    sums_of_tile, tiles = _tile_work(pair, temperatures, threshold, rule, hardest, backend, seed, tile_rows)
     unmasked = np.full((2, len(temperatures), pair.rows), -np.inf)
     collectors = HardestCollector(pair.x, pair.y, hardest), HardestCollector(pair.y, pair.x, hardest)
     parts: list[Exceedances] = []
     masks: list[NDArray[np.bool_]] = []
-    for tile, sums in run_tiles(backend, cut(pair.rows, pair.rows, tile_rows), work, progress):
+    for tile, sums in run_tiles(backend, tiles, sums_of_tile, progress):
         for number in range(len(temperatures)):
             _add(unmasked[0, number, tile.rows], sums.rows[number])
             _add(unmasked[1, number, tile.cols], sums.cols[number])
@@ -103,6 +89,97 @@ def global_sums(
     return _assemble(pair, temperatures, rule, unmasked, collectors, found, masked)
 
 
+def _tile_work(
+    pair: UnitPair,
+    temperatures: Sequence[float],
+    threshold: float,
+    rule: SuspectRule,
+    hardest: int,
+    backend: Backend,
+    seed: int,
+    tile_rows: int | None,
+) -> tuple[Callable[[Tile], _TileSums], list[Tile]]:
+    """What is done with each tile, and the tiles: by a kernel of the backend where it has one, else by its products."""
+    x, y = backend.load(pair.x), backend.load(pair.y)
+    row_limits = likely_thresholds(pair.x, pair.y, hardest, backend, seed)
+    col_limits = likely_thresholds(pair.y, pair.x, hardest, backend, seed + 1)
+    error, scales = backend.error(pair.dim), [1.0 / temperature for temperature in temperatures]
+    limits = EntryLimits(below(threshold, error), row_limits, col_limits, _surely_below(rule.own_limits(), error))
+    summarise = backend.summariser(x, y, limits, scales)
+    search = EdgeSearch(pair, threshold, backend)
+
+    def from_products(tile: Tile) -> _TileSums:
+        product = backend.product(x, y, tile.rows, tile.cols)
+        found = search.of_product(product, tile)
+        masked = rule.meets(pair, found, error)
+        hard_rows = _others(backend.above(product, row_limits[tile.rows, None]), tile)
+        hard_cols = _others(backend.above(product, col_limits[None, tile.cols]), tile)
+        backend.remove(product, found.rows[masked] - tile.rows.start, found.cols[masked] - tile.cols.start)
+        sums = [backend.log_sums(product, scale, columns=True) for scale in scales]
+        return _TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
+
+    if summarise is None:
+        return from_products, cut(pair.rows, pair.rows, tile_rows)
+    fused = _FusedWork(pair, threshold, rule, error, limits, scales, summarise)
+    return fused, cut(pair.rows, pair.rows, tile_rows or summarise.tile_rows, summarise.tile_cols)
+
+
+def _surely_below(limits: NDArray[np.float64], error: float) -> NDArray[np.float32]:
+    """float32 numbers below every fast product of an entry that is truly at or above these limits."""
+    return np.nextafter((limits - error).astype(np.float32), np.float32(-np.inf))
+
+
+@dataclass(frozen=True)
+class _FusedWork:
+    """Makes of a summary what products would have given: the kernel leaves out what may be suspected, and here what is
+    not suspected after all is put back.
+    """
+
+    pair: UnitPair
+    threshold: float
+    rule: SuspectRule
+    error: float
+    limits: EntryLimits
+    scales: list[float]
+    summarise: Summariser
+
+    def __call__(self, tile: Tile) -> _TileSums:
+        """Sums and entries of a tile."""
+        summary = self.summarise(tile)
+        local = summary.entries
+        entries = Entries(local.rows + tile.rows.start, local.cols + tile.cols.start, local.values)
+        found, masked, is_masked = self._exceedances(entries)
+        back = summary.left_out & ~is_masked
+        values = local.values[back].astype(np.float64)
+        ends = (summary.row_sums, local.rows[back]), (summary.col_sums, local.cols[back])
+        rows, cols = (
+            [add_entries(sums, places, values * s) for sums, s in zip(side, self.scales, strict=True)]
+            for side, places in ends
+        )
+        apart = entries.rows != entries.cols
+        hard_rows = apart & (entries.values > self.limits.rows[entries.rows])
+        hard_cols = apart & (entries.values > self.limits.cols[entries.cols])
+        return _TileSums(rows, cols, found, masked, _chosen(entries, hard_rows), _chosen(entries, hard_cols))
+
+    def _exceedances(self, entries: Entries) -> tuple[Exceedances, NDArray[np.bool_], NDArray[np.bool_]]:
+        """The entries at or above t, which of these are masked, and which of all entries are."""
+        places = np.flatnonzero(entries.values > np.float32(self.limits.threshold))
+        near = _chosen(entries, places)
+        values = settle(self.pair, near.rows, near.cols, near.values, self.threshold, self.error)
+        keep = values >= self.threshold
+        found = Exceedances(
+            self.threshold, near.rows[keep].astype(np.int32), near.cols[keep].astype(np.int32), values[keep]
+        )
+        masked = self.rule.meets(self.pair, found, self.error)
+        is_masked = np.zeros(len(entries.rows), np.bool_)
+        is_masked[places[keep][masked]] = True
+        return found, masked, is_masked
+
+
+def _chosen(entries: Entries, which: NDArray[np.bool_] | NDArray[np.int64]) -> Entries:
+    return Entries(entries.rows[which], entries.cols[which], entries.values[which])
+
+
 def _add(total: NDArray[np.float64], more: NDArray[np.float64]) -> None:
     np.logaddexp(total, more, out=total)
 
@@ -110,8 +187,7 @@ def _add(total: NDArray[np.float64], more: NDArray[np.float64]) -> None:
 def _others(found: Entries, tile: Tile) -> Entries:
     """Entries with the indices of the whole matrix, own positives left out."""
     rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
-    apart = rows != cols
-    return Entries(rows[apart], cols[apart], found.values[apart])
+    return _chosen(Entries(rows, cols, found.values), rows != cols)
 
 
 def _assemble(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Array, Entries, Finder, available_cpus, float32_error, plain_finder
+from gcbs_cli.similarity.backend import Array, Entries, EntryLimits, Finder, available_cpus, float32_error, plain_finder
 
 SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
@@ -49,6 +49,9 @@ class NumpyBackend:
 
     def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
         return plain_finder(self, x, y, threshold)
+
+    def summariser(self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]) -> None:
+        return None
 
     def take(self, tile: NDArray[np.float32], rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
         return tile[rows, cols]

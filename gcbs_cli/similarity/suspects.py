@@ -24,8 +24,12 @@ class SuspectRule:
 
     def limits(self, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
         """(n,) the similarity from which on each pair is suspected."""
-        weaker = np.minimum(self.diagonal[rows], self.diagonal[cols])
-        return self.margin * weaker if self.absolute is None else weaker - self.absolute
+        own = self.own_limits()
+        return np.minimum(own[rows], own[cols])
+
+    def own_limits(self) -> NDArray[np.float64]:
+        """(N,) for each row a limit; a pair's limit is the lesser of its rows'."""
+        return self.margin * self.diagonal if self.absolute is None else self.diagonal - self.absolute
 
     def meets(self, pair: UnitPair, found: Exceedances, error: float) -> NDArray[np.bool_]:
         """(n,) which of the entries at or above t make their pair suspected, decided canonically near the margin."""

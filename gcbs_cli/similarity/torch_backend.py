@@ -2,13 +2,27 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Array, Entries, Finder, float32_error, plain_finder
+from gcbs_cli.similarity.backend import (
+    Array,
+    Entries,
+    EntryLimits,
+    Finder,
+    Summariser,
+    float32_error,
+    plain_finder,
+)
+
+
+def has_kernels(device: str) -> bool:
+    """Whether the Triton kernels run on a device."""
+    return device.startswith("cuda") and find_spec("triton") is not None
 
 
 class TorchBackend:
@@ -16,9 +30,11 @@ class TorchBackend:
 
     workers = 1
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, *, fused: bool | None = None) -> None:
+        """`fused`: with the Triton kernels; by default where Triton is there and the device is a GPU."""
         self.name = device
         self._device = torch.device(device)
+        self._fused = has_kernels(device) if fused is None else fused
 
     def load(self, rows: NDArray[np.float32]) -> Array:
         return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
@@ -47,6 +63,15 @@ class TorchBackend:
 
     def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
         return plain_finder(self, x, y, threshold)
+
+    def summariser(
+        self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]
+    ) -> Summariser | None:
+        if not self._fused:
+            return None
+        from gcbs_cli.similarity.fused_tiles import FusedTiles
+
+        return FusedTiles(x, y, limits, inverse_temperatures)
 
     def take(self, tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
         return cast(NDArray[np.float32], _to_numpy(tile[self._places(rows, cols)]))

@@ -144,3 +144,100 @@ def pair_dots(
         right = tl.load(y_ptr + cols[:, None] * DIM + depth[None, :], mask=mask, other=0.0)
         sums += left * right
     tl.store(values_ptr + pairs, tl.sum(sums, axis=1), mask=inside)
+
+
+@triton.jit
+def summarise_tile(
+    x_ptr,
+    y_ptr,
+    row_limits_ptr,
+    col_limits_ptr,
+    row_suspicion_ptr,
+    col_suspicion_ptr,
+    inverse_temperatures_ptr,
+    row_largest_ptr,
+    row_sums_ptr,
+    col_largest_ptr,
+    col_sums_ptr,
+    ends_ptr,
+    values_ptr,
+    count_ptr,
+    room,
+    rows_in_all,
+    cols_in_all,
+    diagonal,
+    threshold,
+    TEMPERATURES: tl.constexpr,
+    DIM: tl.constexpr,
+    TILE: tl.constexpr,
+    DEPTH: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """Of one tile of products: those above a limit, and sums of exp((s − largest) / temperature) by row and by column.
+
+    x: (rows, DIM), y: (cols, DIM) float32. Entries above `threshold` or above the limit of their row or column, both
+    float32, are listed: ends (room, 2) int32 and values (room,) float32, their number added to the count. Sums leave
+    out what is above `threshold` and above the lesser suspicion of its row and column; that is listed as
+    (−1 − row, column). Row and column are of one pair, and stay in, where column − row is `diagonal`.
+    Largest values: (col tiles, rows) and (row tiles, cols); sums: the same for each temperature. Every place is written
+    by one program alone, so the sums have the same bits in every run.
+    """
+    row_tile = tl.program_id(0)
+    col_tile = tl.program_id(1)
+    rows = row_tile * TILE + tl.arange(0, TILE)
+    cols = col_tile * TILE + tl.arange(0, TILE)
+    row_inside = rows < rows_in_all
+    col_inside = cols < cols_in_all
+    products = tl.zeros((TILE, TILE), dtype=tl.float32)
+    for start in range(0, DIM, DEPTH):
+        depth = start + tl.arange(0, DEPTH)
+        inside = depth < DIM
+        row_places = rows.to(tl.int64)[:, None] * DIM + depth[None, :]
+        col_places = cols.to(tl.int64)[:, None] * DIM + depth[None, :]
+        left = tl.load(x_ptr + row_places, mask=row_inside[:, None] & inside[None, :], other=0.0)
+        right = tl.load(y_ptr + col_places, mask=col_inside[:, None] & inside[None, :], other=0.0)
+        products = tl.dot(left, tl.trans(right), products, input_precision=PRECISION)
+    valid = row_inside[:, None] & col_inside[None, :]
+    row_limits = tl.load(row_limits_ptr + rows, mask=row_inside, other=float("inf"))
+    col_limits = tl.load(col_limits_ptr + cols, mask=col_inside, other=float("inf"))
+    limits = tl.minimum(tl.minimum(row_limits[:, None], col_limits[None, :]), threshold)
+    row_suspicion = tl.load(row_suspicion_ptr + rows, mask=row_inside, other=float("inf"))
+    col_suspicion = tl.load(col_suspicion_ptr + cols, mask=col_inside, other=float("inf"))
+    suspicion = tl.maximum(tl.minimum(row_suspicion[:, None], col_suspicion[None, :]), threshold)
+    left_out = valid & (products > suspicion) & (cols[None, :] - rows[:, None] != diagonal)
+    row_numbers = rows[:, None] + tl.zeros((TILE, TILE), dtype=tl.int32)
+    first = tl.where(left_out, -1 - row_numbers, row_numbers)
+    _append_values(valid & (products > limits), first, cols, products, ends_ptr, values_ptr, count_ptr, room)
+    if TEMPERATURES > 0:
+        products = tl.where(valid & (left_out == 0), products, float("-inf"))
+        row_largest = tl.max(products, axis=1)
+        col_largest = tl.max(products, axis=0)
+        row_place = col_tile.to(tl.int64) * rows_in_all + rows
+        col_place = row_tile.to(tl.int64) * cols_in_all + cols
+        tl.store(row_largest_ptr + row_place, row_largest, mask=row_inside)
+        tl.store(col_largest_ptr + col_place, col_largest, mask=col_inside)
+        # Where nothing is left the differences must be −inf, not NaN.
+        row_shift = tl.where(row_largest > float("-inf"), row_largest, 0.0)
+        col_shift = tl.where(col_largest > float("-inf"), col_largest, 0.0)
+        row_layer = tl.num_programs(1).to(tl.int64) * rows_in_all
+        col_layer = tl.num_programs(0).to(tl.int64) * cols_in_all
+        for number in range(TEMPERATURES):
+            scale = tl.load(inverse_temperatures_ptr + number)
+            row_sums = tl.sum(tl.exp((products - row_shift[:, None]) * scale), axis=1)
+            col_sums = tl.sum(tl.exp((products - col_shift[None, :]) * scale), axis=0)
+            tl.store(row_sums_ptr + number * row_layer + row_place, row_sums, mask=row_inside)
+            tl.store(col_sums_ptr + number * col_layer + col_place, col_sums, mask=col_inside)
+
+
+@triton.jit
+def _append_values(chosen, first, cols, values, ends_ptr, values_ptr, count_ptr, room):
+    """Write the chosen entries of a tile with their values, beginning where the count says."""
+    ones = chosen.to(tl.int32)
+    total = tl.sum(tl.sum(ones, axis=1), axis=0)
+    if total > 0:
+        base = tl.atomic_add(count_ptr, total.to(tl.int64))
+        place = _places(ones)
+        kept = chosen & (place < _left(room, base))
+        tl.store(ends_ptr + 2 * base + 2 * place, first, mask=kept)
+        tl.store(ends_ptr + 2 * base + 2 * place + 1, cols[None, :] + tl.zeros_like(ones), mask=kept)
+        tl.store(values_ptr + base + place, values, mask=kept)
