@@ -118,7 +118,7 @@ def _tile_work(
         sums = [backend.log_sums(product, scale, columns=True) for scale in scales]
         return _TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
 
-    if summarise is None:
+    if summarise is None or search.in_double:
         return from_products, cut(pair.rows, pair.rows, tile_rows)
     fused = _FusedWork(pair, threshold, rule, error, limits, scales, summarise)
     return fused, cut(pair.rows, pair.rows, tile_rows or summarise.tile_rows, summarise.tile_cols)
