@@ -286,7 +286,7 @@ def test_an_unknown_suffix_lists_those_that_exist(tmp_path: Path, name: str) -> 
         lambda: read_permutation(path),
         lambda: write_permutation(path, PERM, 2),
     ):
-        with pytest.raises(BadInput, match=r"names no permutation format; use .npy, .parquet, .txt, or - for a pipe"):
+        with pytest.raises(BadInput, match=r"use .npy, .parquet, .txt, a folder \(plan/\) or - for a pipe"):
             attempt()
     assert not path.exists()
 
@@ -296,9 +296,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_permutation(tmp_path / "perm.npy")
     (tmp_path / "folder.npy").mkdir()
     os.mkfifo(tmp_path / "fifo.txt")
-    for name in ("folder.npy", "fifo.txt"):
-        with pytest.raises(BadInput, match="is not a regular file"):
-            read_permutation(tmp_path / name)
+    with pytest.raises(BadInput, match="folder.npy: is a folder without part-"):
+        read_permutation(tmp_path / "folder.npy")
+    with pytest.raises(BadInput, match="is not a regular file"):
+        read_permutation(tmp_path / "fifo.txt")
     (tmp_path / "loop.npy").symlink_to("loop.npy")
     with pytest.raises(BadInput, match=r"loop.npy: cannot be read|no such file"):
         read_permutation(tmp_path / "loop.npy")
