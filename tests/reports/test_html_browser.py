@@ -36,14 +36,25 @@ MARK = "axe-found:"
 pytestmark = pytest.mark.skipif(CHROMIUM is None or not AXE.is_file(), reason="needs chromium and axe-core (npm)")
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module", params=["report", "history"])
+def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("browser")
-    words = [["plan", "-o", str(folder / "perm.npy")], ["report", "-p", str(folder / "perm.npy")]]
-    words[1] += ["--html", str(folder / "page.html")]
-    for command, *rest in words:
-        assert CliRunner().invoke(app, [command, str(SAMPLE / "pairs.parquet"), *rest, "-q"]).exit_code == 0
-    return (folder / "page.html").read_text()
+    pairs, html = str(SAMPLE / "pairs.parquet"), str(folder / "page.html")
+    if request.param == "report":
+        _gcbs("plan", pairs, "-o", folder / "perm.npy")
+        _gcbs("report", pairs, "-p", folder / "perm.npy", "--html", html)
+    else:
+        for epoch in range(3):
+            plan = folder / f"perm-{epoch}.npy"
+            _gcbs("plan", pairs, "-o", plan, "--seed", epoch)
+            _gcbs("report", pairs, "-p", plan, "-o", folder / f"report-{epoch}.json")
+        _gcbs("history", *sorted(folder.glob("report-*.json")), "--html", html)
+    return Path(html).read_text()
+
+
+def _gcbs(*words: object) -> None:
+    done = CliRunner().invoke(app, [*map(str, words), "-q"])
+    assert done.exit_code == 0, done.output
 
 
 def browse(page: str, script: str, folder: Path, *flags: str) -> tuple[str, str]:
