@@ -82,7 +82,7 @@ def make_pair(kind: str, rows: int, seed: int = 0) -> UnitPair:
 
 @cache
 def exact_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
-    """The (N, N) float64 similarities of the pairs that `make_pair` gives; shared by tests, so it cannot be written to."""
+    """The (N, N) float64 similarities of the pairs that `make_pair` gives; shared by tests and so read-only."""
     pair = make_pair(kind, rows, seed)
     matrix = reference.similarity_matrix(pair.x, pair.y)
     matrix.setflags(write=False)
