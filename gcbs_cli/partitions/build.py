@@ -1,5 +1,6 @@
 """A plan in parts: centres from a sample, rows to parts, a plan for each, one after the other in the order of parts."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -149,14 +150,10 @@ def _describe(partition: Partition) -> str:
 
 
 def _pack(part: PartPlan) -> list[NDArray[Any]]:
-    import json
-
     record = asdict(replace(part, order=np.empty(0, np.int64)))
     del record["order"]
     return [part.order, np.frombuffer(json.dumps(record).encode(), np.uint8)]
 
 
 def _unpack(arrays: list[NDArray[Any]]) -> PartPlan:
-    import json
-
     return PartPlan(order=arrays[0], **json.loads(arrays[1].tobytes()))
