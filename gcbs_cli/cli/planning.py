@@ -21,16 +21,18 @@ from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings import UnitRows
 from gcbs_cli.errors import BadInput
+from gcbs_cli.forecast import describe, forecast
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import GraphRecord, InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.planners import planner_named
-from gcbs_cli.planning import GraphFigures, PlanResult, describe, find_threshold, forecast, make_plan
+from gcbs_cli.planning import GraphFigures, PlanResult, make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import choose_backend
 from gcbs_cli.similarity.quantile import QuantileEstimate
+from gcbs_cli.threshold import find_threshold
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from gcbs_cli.forecast import Forecast
     from gcbs_cli.plan_file.manifest import GraphRecord, ManifestEntry, QuantileRecord
-    from gcbs_cli.planning import Forecast, Threshold
     from gcbs_cli.reports.schema import GapReport
+    from gcbs_cli.threshold import Threshold
 
 
 def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "RenderableType":

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.errors import BadInput
+from gcbs_cli.forecast import BYTES_PER_EDGE
 from gcbs_cli.memory import SHARE_TO_USE, available_memory
-from gcbs_cli.planning import BYTES_PER_EDGE
 from gcbs_cli.settings import DEFAULT_QUANTILE
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.tiles import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Tile

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
-from gcbs_cli.planning import Threshold, find_threshold, make_plan
+from gcbs_cli.planning import make_plan
 from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.reports.bsc import RowLabels, bsc_terms
 from gcbs_cli.reports.cross_check import (
@@ -68,6 +68,7 @@ from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule
 from gcbs_cli.similarity.unsuspected import largest_unsuspected
+from gcbs_cli.threshold import Threshold, find_threshold
 
 _TRIALS_STREAM = 0x7121A1
 """Sets the draws of the random trials apart from others of the same seed."""

@@ -7,12 +7,14 @@ import reference
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.planning import Forecast, Threshold, check_forecast, find_threshold, forecast, make_plan
+from gcbs_cli.forecast import Forecast, check_forecast, forecast
+from gcbs_cli.planning import make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity import quantile
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
+from gcbs_cli.threshold import Threshold, find_threshold
 
 ROWS = 120
 GRAPHS = {

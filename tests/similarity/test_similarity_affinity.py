@@ -6,11 +6,13 @@ import reference
 from unit_data import make_pair
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.planning import find_threshold, forecast, make_plan
+from gcbs_cli.forecast import forecast
+from gcbs_cli.planning import make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity import quantile
 from gcbs_cli.similarity.affinity import affinities, draw_affinity_sample
+from gcbs_cli.threshold import find_threshold
 
 ROWS = 110
 KINDS = ["related", "duplicates", "at-threshold", "cosine-1-1e-7", "hubs", "all-equal"]

@@ -1,0 +1,37 @@
+"""Where edges begin: the threshold t by the settings of a plan."""
+
+from dataclasses import dataclass
+
+from gcbs_cli.progress import Watcher
+from gcbs_cli.settings import GraphSettings
+from gcbs_cli.similarity.affinity import draw_affinity_sample
+from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod, confirm_threshold, estimate_quantile
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Where edges begin: t, and where it was estimated, the estimate."""
+
+    value: float
+    estimate: QuantileEstimate | None
+
+
+def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Backend, watcher: Watcher) -> Threshold:
+    """t by the settings: given, or the quantile estimated."""
+    quantile = graph.requested_quantile(pair.rows)
+    if quantile is None:
+        assert graph.threshold is not None
+        return Threshold(graph.threshold, None)
+    if graph.pairs == "all":
+        estimate = draw_affinity_sample(pair, quantile, seed).estimate(quantile, QuantileMethod.SAMPLE)
+        return Threshold(estimate.threshold, estimate)
+    if graph.warm_start is not None:
+        confirmed = confirm_threshold(pair, quantile, graph.warm_start, seed)
+        if confirmed is not None:
+            return Threshold(confirmed.threshold, confirmed)
+        watcher.note("the earlier plan's threshold no longer fits the embeddings; estimating it anew")
+    method = QuantileMethod(graph.method)
+    estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
+    return Threshold(estimate.threshold, estimate)
