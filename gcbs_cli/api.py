@@ -17,9 +17,10 @@ from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.planners.bsc_settings import asked_bsc_options, bsc_options
 from gcbs_cli.planning import PlanResult, make_plan
 from gcbs_cli.reports.bsc import RowLabels
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
 from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_TEMPERATURE,

@@ -24,6 +24,6 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 @pytest.fixture
 def chosen_backend(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """The backend, put where plans and reports choose theirs."""
-    for module in ("gcbs_cli.planning", "gcbs_cli.reports.build"):
+    for module in ("gcbs_cli.planning", "gcbs_cli.reports.basis"):
         monkeypatch.setattr(f"{module}.choose_backend", lambda device: backend)
     return backend

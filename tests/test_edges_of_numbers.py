@@ -7,8 +7,9 @@ import pytest
 from unit_data import unit
 
 from gcbs_cli.planning import make_plan
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 

@@ -126,7 +126,8 @@ class PlanCommand:
     ) -> str | None:
         if self.report_path is None:
             return None
-        from gcbs_cli.reports.build import ReportSettings, make_reports
+        from gcbs_cli.reports.build import make_reports
+        from gcbs_cli.reports.settings import ReportSettings
 
         false = self.settings.false_negatives
         graph = GraphSettings(threshold=result.threshold.value) if result.threshold else self.settings.graph

@@ -12,11 +12,11 @@ from gcbs_cli.embeddings import EmbeddingSource
 from gcbs_cli.embeddings.ids import read_ids
 from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
 from gcbs_cli.plan_file.permutation import permutation_hash
-from gcbs_cli.reports.build import ReportSettings
 from gcbs_cli.reports.details import ReportDetails
 from gcbs_cli.reports.html import PageFacts, report_page
 from gcbs_cli.reports.html.sections import rows_named
 from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.reports.settings import ReportSettings
 
 NEIGHBOUR_ROWS = 50_000
 """Beyond so many rows only the combinations that were asked for are computed."""

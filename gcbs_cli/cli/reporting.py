@@ -18,10 +18,11 @@ from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.progress import Watcher
-from gcbs_cli.reports.build import ReportSettings, make_detailed_reports, make_reports
+from gcbs_cli.reports.build import make_detailed_reports, make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.partition_cost import MOST_ROWS_OF_ONE_GRAPH, PlannedParts
 from gcbs_cli.reports.schema import GapReport, GapReports
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 

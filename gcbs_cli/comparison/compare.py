@@ -15,8 +15,9 @@ from gcbs_cli.planners import PLANNERS, planner_named
 from gcbs_cli.planners.bsc_settings import bsc_options_of_each
 from gcbs_cli.planning import FoundPairs, find_pairs, make_plan
 from gcbs_cli.progress import Watcher
-from gcbs_cli.reports.build import OrderReports, ReportSettings
+from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import DEFAULT_MARGIN, GraphSettings, PlanSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 

@@ -10,7 +10,8 @@ from gcbs_cli.planners.exact_swaps import exact_objective, gain_of_swap
 from gcbs_cli.planners.refinement import refine
 from gcbs_cli.planners.swap_gains import SwapGains, swap_gains
 from gcbs_cli.planning import make_plan
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 

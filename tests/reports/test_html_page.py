@@ -18,11 +18,12 @@ from gcbs_cli.api import plan
 from gcbs_cli.cli.app import app
 from gcbs_cli.embeddings import from_array, read_unit_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.reports.build import ReportSettings, make_detailed_reports, make_reports
+from gcbs_cli.reports.build import make_detailed_reports, make_reports
 from gcbs_cli.reports.details import density, hardest_in_batch, zoom_window
 from gcbs_cli.reports.html.charts import density_picture
 from gcbs_cli.reports.html.markup import Markup, element, join
 from gcbs_cli.reports.html.png import encode_png
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"

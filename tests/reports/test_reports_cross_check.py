@@ -6,10 +6,12 @@ import reference
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.errors import BadInput, GcbsError
-from gcbs_cli.reports import build, cross_check
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports import basis, cross_check, orders
+from gcbs_cli.reports import settings as report_settings
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.cross_check import entries_above_in_double, row_gaps_in_double, sampled_rows
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode, tolerance
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity.backend import float32_error
 
@@ -65,14 +67,14 @@ def test_only_counted_rows_are_checked():
 @pytest.mark.parametrize("fault", ["sums", "edges"])
 def test_a_wrong_report_is_refused(fault, monkeypatch):
     if fault == "sums":
-        right = build.batch_sums
+        right = orders.batch_sums
         monkeypatch.setattr(
-            build, "batch_sums", lambda pair, perm, *args, **kwargs: right(pair, np.roll(perm, 1), *args, **kwargs)
+            orders, "batch_sums", lambda pair, perm, *args, **kwargs: right(pair, np.roll(perm, 1), *args, **kwargs)
         )
     else:
-        right = build.global_sums
+        right = basis.global_sums
         monkeypatch.setattr(
-            build,
+            basis,
             "global_sums",
             lambda pair, temperatures, threshold, *args, **kwargs: right(
                 pair, temperatures, threshold + 0.01, *args, **kwargs
@@ -103,7 +105,7 @@ def test_rows_are_drawn_with_the_seed_and_each_once():
 
 
 def test_verify_says_its_limit(monkeypatch):
-    monkeypatch.setattr(build, "MOST_ROWS_IN_FULL", 59)
+    monkeypatch.setattr(report_settings, "MOST_ROWS_IN_FULL", 59)
     with pytest.raises(BadInput, match="--verify: found 60 rows, expected at most 59"):
         make_reports(make_pair("related", 60), np.arange(60), settings(verify=True))
     with pytest.raises(BadInput, match="--verify: .* -p"):

@@ -5,9 +5,10 @@ from unit_data import exact_matrix, make_pair, unit
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.reports import representation
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.representation import alignment, uniformity
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 

@@ -7,8 +7,9 @@ import pytest
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.schema import HeldApart
+from gcbs_cli.reports.settings import ReportSettings
 
 ROWS, SIZE = 60, 8
 PERM = np.random.default_rng(5).permutation(ROWS)

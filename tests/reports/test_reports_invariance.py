@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit_data import make_pair, unit
 
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 
@@ -110,7 +111,7 @@ def test_backends_and_tiles_agree_on_the_other_losses(name, backend, monkeypatch
     pair, perm = make_pair("related", 60), np.random.default_rng(6).permutation(60)
     expected = report_of(pair, perm, EVERY_LOSS[name])
     assert expected.bounds.translation is None
-    monkeypatch.setattr("gcbs_cli.reports.build.choose_backend", lambda device: backend)
+    monkeypatch.setattr("gcbs_cli.reports.basis.choose_backend", lambda device: backend)
     for tile_rows in (None, 17):
         check_same(report_of(pair, perm, EVERY_LOSS[name], tile_rows=tile_rows), expected)
 

@@ -5,8 +5,9 @@ import pytest
 import reference
 from unit_data import exact_matrix, make_pair
 
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode, outwards
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 

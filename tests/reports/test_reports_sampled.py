@@ -12,9 +12,10 @@ from gcbs_cli.cli.app import app
 from gcbs_cli.embeddings import from_array
 from gcbs_cli.partitions.streaming import PairStream
 from gcbs_cli.planning import make_plan
-from gcbs_cli.reports.build import ReportSettings, make_reports
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.sampled import SampleSettings, sampled_report
+from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import PlanSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 
