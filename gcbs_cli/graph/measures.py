@@ -6,6 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.parallel import in_parts
+
+ENTRIES_AT_ONCE = 1 << 20
+"""So many that the work arrays of a thread stay in its processor's cache, or near it."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,23 @@ def measure_order(graph: Adjacency, perm: NDArray[np.int64], batch_size: int) ->
     """
     if graph.edges == 0:
         return OrderMeasures(0, 0, None)
-    place = positions(perm)
-    rows, neighbours = place[graph.row_of_entry()], place[graph.indices]
-    distance = rows - neighbours
-    occupied = np.flatnonzero(graph.degrees)
-    farthest = np.maximum.reduceat(distance, graph.indptr[occupied])
-    together = np.count_nonzero(rows // batch_size == neighbours // batch_size)
-    return OrderMeasures(int(distance.max()), int(np.maximum(farthest, 0).sum()), float(together / len(rows)))
+    place = positions(perm).astype(np.int32)
+    batch = place // np.int32(batch_size)
+    degrees = graph.degrees
+    farthest = np.zeros(graph.nodes, np.int32)  # how far the farthest neighbour that comes before a row
+    together = np.zeros(graph.nodes, np.int32)  # neighbours in its batch
+
+    def measure(start: int, stop: int) -> None:
+        occupied = start + np.flatnonzero(degrees[start:stop])
+        if len(occupied) == 0:
+            return
+        some, counts = slice(graph.indptr[start], graph.indptr[stop]), degrees[start:stop]
+        neighbours, starts = graph.indices[some], graph.indptr[occupied] - some.start
+        farthest[occupied] = place[occupied] - np.minimum.reduceat(place[neighbours], starts)
+        same = batch[neighbours] == np.repeat(batch[start:stop], counts)
+        together[occupied] = np.add.reduceat(same, starts, dtype=np.int32)
+
+    rows_at_once = max(1, ENTRIES_AT_ONCE * graph.nodes // len(graph.indices))
+    in_parts(graph.nodes, rows_at_once, measure)
+    share = int(together.sum(dtype=np.int64)) / len(graph.indices)
+    return OrderMeasures(int(farthest.max()), int(np.maximum(farthest, 0).sum(dtype=np.int64)), share)
