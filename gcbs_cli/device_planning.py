@@ -1,5 +1,7 @@
 """Planning where the graph stays on the GPU: edges, CSR, order and measures; only the permutation comes back."""
 
+from contextlib import AbstractContextManager
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -8,6 +10,7 @@ from gcbs_cli.graph.measures import OrderMeasures
 from gcbs_cli.planners.level_synchronous import plan_cm_on_device, plan_rcm_on_device
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.device_edges import STRIP_ROWS, find_device_edges
+from gcbs_cli.similarity.out_of_memory import naming_what_does_not_fit
 from gcbs_cli.similarity.tiles import Progress
 
 _ORDERS = {"rcm": plan_rcm_on_device, "cm": plan_cm_on_device}
@@ -18,8 +21,13 @@ def find_device_plan(
 ) -> "DevicePlan":
     """The graph above the threshold, on the device. Raises GcbsError where its memory does not suffice."""
     found = find_device_edges(pair, threshold, device, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
-    graph = device_graph_from_pairs(pair.rows, found.pairs.lower, found.pairs.higher)
+    with _fitting(len(found.pairs.lower)):
+        graph = device_graph_from_pairs(pair.rows, found.pairs.lower, found.pairs.higher)
     return DevicePlan(graph, 1.0 - found.entries_above / pair.rows**2)
+
+
+def _fitting(edges: int) -> AbstractContextManager[None]:
+    return naming_what_does_not_fit(f"{edges:,} edges", "a higher --quantile, fewer rows, --partitions")
 
 
 class DevicePlan:
@@ -32,8 +40,10 @@ class DevicePlan:
 
     def order(self, method: str) -> NDArray[np.int64]:
         """(N,) the permutation of `rcm` or `cm`."""
-        return _ORDERS[method](self._graph)
+        with _fitting(self.edges):
+            return _ORDERS[method](self._graph)
 
     def measure(self, perm: NDArray[np.int64], batch_size: int) -> OrderMeasures:
         """What an order makes of the graph."""
-        return measure_on_device(self._graph, perm, batch_size)
+        with _fitting(self.edges):
+            return measure_on_device(self._graph, perm, batch_size)

@@ -54,11 +54,11 @@ def planned(folder: Path | None, settings: PlanSettings, stop_after: int | None 
 
     def counting(workers, some, work):
         nonlocal computed
-        for tile, result in run(workers, some, work):
-            computed += tile.entries
+        for parts in run(workers, some, work):
+            computed += sum(tile.entries for tile, _ in parts)
             if stop_after is not None and computed > stop_after:
                 raise Killed
-            yield tile, result
+            yield parts
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "_in_order", counting)

@@ -20,7 +20,7 @@ from gcbs_cli.reports.sampled_schema import Estimate, SampledGap, SampledLoss, S
 from gcbs_cli.settings import check_batch_size, check_temperature
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.quantile import NORMAL_975
-from gcbs_cli.similarity.tiles import Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import Tile, run_tiles, tiles_for
 
 LEAST_BATCHES = 30
 """Fewer say little about how batches differ."""
@@ -143,7 +143,7 @@ def _add_block(
         product = backend.product(anchors, keys, tile.rows, tile.cols)
         return backend.log_sums(product, inverse_temperature, columns=False)[0]
 
-    for tile, found in run_tiles(backend, cut(len(sums), count), work):
+    for tile, found in run_tiles(backend, tiles_for(backend, len(sums), count), work):
         sums[tile.rows] = np.logaddexp(sums[tile.rows], found)
 
 

@@ -29,6 +29,10 @@ class Entries:
     cols: NDArray[np.int64]
     values: NDArray[np.float32]
 
+    def chosen(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> "Entries":
+        """Only these, by a mask or by their places."""
+        return Entries(self.rows[which], self.cols[which], self.values[which])
+
 
 Finder = Callable[["Tile"], Entries]
 """Gives the entries of a tile that may be at or above a threshold."""
@@ -77,6 +81,14 @@ class Backend(Protocol):
 
     name: str
     workers: int
+    tile_shape: tuple[int, int]
+    """Rows and columns of the tiles that suit the device."""
+    memory_errors: tuple[type[Exception], ...]
+    """What it raises where a tile does not fit in its memory and a smaller one may."""
+
+    def free_memory(self) -> None:
+        """Let go of memory that is held for later tiles."""
+        ...
 
     def load(self, rows: NDArray[np.float32]) -> Array:
         """(N, d) float32 unit rows, put where products are made."""

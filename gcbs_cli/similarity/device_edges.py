@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.out_of_memory import in_fitting_blocks
+from gcbs_cli.similarity.out_of_memory import in_fitting_blocks, naming_what_does_not_fit
 from gcbs_cli.similarity.tiles import Progress
 from gcbs_cli.similarity.torch_backend import has_kernels
 
@@ -112,7 +112,8 @@ def _mirrored(pairs: DevicePairs) -> DevicePairs:
 
 def upload(rows: NDArray[np.float32], device: str) -> torch.Tensor:
     """(N, d) float32 on the device, copied block by block."""
-    target = torch.empty(rows.shape, dtype=torch.float32, device=device)
+    with naming_what_does_not_fit(f"{len(rows):,} × {rows.shape[1]:,} embeddings", "--partitions, fewer rows"):
+        target = torch.empty(rows.shape, dtype=torch.float32, device=device)
     for start in range(0, len(rows), UPLOAD_ROWS):
         block = np.ascontiguousarray(rows[start : start + UPLOAD_ROWS])
         target[start : start + len(block)] = torch.from_numpy(block).to(device)

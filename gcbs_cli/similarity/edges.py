@@ -11,7 +11,7 @@ from gcbs_cli.similarity.canonical_values import UnitPair, settle
 from gcbs_cli.similarity.double_search import DoubleSearch, mostly_near
 from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.repeated_rows import find_repeated
-from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, run_tiles, tiles_for
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,13 @@ class EdgeSearch:
 
     `ties`: whether entries equal to the threshold are kept; they make no edge. Where the products of the device leave
     a large share of the entries undecided (a cluster tighter than their rounding), tiles are made in float64 instead.
+    `limit`: a float32 number that the device's value of every such entry exceeds.
     """
 
     def __init__(self, pair: UnitPair, threshold: float, backend: Backend, *, ties: bool = True) -> None:
         self.pair, self._threshold, self._backend, self._ties = pair, threshold, backend, ties
         self._error = backend.error(pair.dim)
+        self.limit = below(threshold, self._error)
         self.in_double = mostly_near(pair, threshold, self._error)
         self._double = DoubleSearch(pair, threshold)
 
@@ -56,7 +58,14 @@ class EdgeSearch:
         """The entries of a tile whose products the device has made."""
         if self.in_double:
             return self._in_double(tile)
-        return self._settled(self._backend.above(product, below(self._threshold, self._error)), tile)
+        return self._settled(self._backend.above(product, self.limit), tile)
+
+    def of_entries(self, listed: Entries, tile: Tile) -> Exceedances:
+        """The entries of a tile from a list that has all of them, and perhaps others, with the device's values."""
+        if self.in_double:
+            return self._in_double(tile)
+        near = listed.values > np.float32(self.limit)
+        return self._settled(listed.chosen(near), tile)
 
     def _in_double(self, tile: Tile) -> Exceedances:
         return self._reaching(*self._double.reaching(tile))
@@ -101,7 +110,7 @@ def find_exceedances(
     if repeated is not None:
         search = EdgeSearch(repeated.pair, threshold, backend, ties=ties)
 
-    tiles = cut(len(search.pair.x), len(search.pair.y), tile_rows)
+    tiles = tiles_for(backend, len(search.pair.x), len(search.pair.y), tile_rows)
     name = f"edges {threshold.hex()} {ties} {backend.name}"
     kept = None if store is None else kept_exceedances(store, name, threshold)
     parts: list[Exceedances] = []

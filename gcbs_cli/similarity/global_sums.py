@@ -12,7 +12,7 @@ from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, join
 from gcbs_cli.similarity.hardest import HardestCollector, likely_thresholds
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, group_mates, pairs_of
-from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles, tiles_for
 
 MOST_TAKEN = 0.9
 """Share of a row's sum that may be subtracted from it; beyond, rounding would decide what is left."""
@@ -119,7 +119,7 @@ def _tile_work(
         return _TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
 
     if summarise is None or search.in_double:
-        return from_products, cut(pair.rows, pair.rows, tile_rows)
+        return from_products, tiles_for(backend, pair.rows, pair.rows, tile_rows)
     fused = _FusedWork(pair, threshold, rule, error, limits, scales, summarise)
     return fused, cut(pair.rows, pair.rows, tile_rows or summarise.tile_rows, summarise.tile_cols)
 
@@ -159,12 +159,12 @@ class _FusedWork:
         apart = entries.rows != entries.cols
         hard_rows = apart & (entries.values > self.limits.rows[entries.rows])
         hard_cols = apart & (entries.values > self.limits.cols[entries.cols])
-        return _TileSums(rows, cols, found, masked, _chosen(entries, hard_rows), _chosen(entries, hard_cols))
+        return _TileSums(rows, cols, found, masked, entries.chosen(hard_rows), entries.chosen(hard_cols))
 
     def _exceedances(self, entries: Entries) -> tuple[Exceedances, NDArray[np.bool_], NDArray[np.bool_]]:
         """The entries at or above t, which of these are masked, and which of all entries are."""
         places = np.flatnonzero(entries.values > np.float32(self.limits.threshold))
-        near = _chosen(entries, places)
+        near = entries.chosen(places)
         values = settle(self.pair, near.rows, near.cols, near.values, self.threshold, self.error)
         keep = values >= self.threshold
         found = Exceedances(
@@ -176,10 +176,6 @@ class _FusedWork:
         return found, masked, is_masked
 
 
-def _chosen(entries: Entries, which: NDArray[np.bool_] | NDArray[np.int64]) -> Entries:
-    return Entries(entries.rows[which], entries.cols[which], entries.values[which])
-
-
 def _add(total: NDArray[np.float64], more: NDArray[np.float64]) -> None:
     np.logaddexp(total, more, out=total)
 
@@ -187,7 +183,7 @@ def _add(total: NDArray[np.float64], more: NDArray[np.float64]) -> None:
 def _others(found: Entries, tile: Tile) -> Entries:
     """Entries with the indices of the whole matrix, own positives left out."""
     rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
-    return _chosen(Entries(rows, cols, found.values), rows != cols)
+    return Entries(rows, cols, found.values).chosen(rows != cols)
 
 
 def _assemble(
@@ -300,7 +296,7 @@ def self_sums(
     unmasked = np.full((len(temperatures), count), -np.inf)
     collector = HardestCollector(side, side, hardest)
     removed: list[Entries] = []
-    for tile, (sums, hard, masked) in run_tiles(backend, cut(count, count, tile_rows), work, progress):
+    for tile, (sums, hard, masked) in run_tiles(backend, tiles_for(backend, count, count, tile_rows), work, progress):
         for number, part in enumerate(sums):
             _add(unmasked[number, tile.rows], part)
         collector.add(hard.rows, hard.values)

@@ -30,7 +30,7 @@ def likely_thresholds(
         return np.full(rows, EVERYTHING, np.float32)
     chosen = np.sort(np.random.default_rng([seed, 0x4A2D]).choice(len(keys), size, replace=False))
     left, right = backend.load(queries), backend.load(keys[chosen])
-    tiles = cut(rows, size, tile_cols=size)
+    tiles = cut(rows, size, backend.tile_shape[0], size)
     parts = run_tiles(
         backend, tiles, lambda tile: backend.row_threshold(backend.product(left, right, tile.rows, tile.cols), rank)
     )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Array, Entries, EntryLimits, Finder, available_cpus, float32_error, plain_finder
+from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
 
 SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
@@ -17,10 +18,15 @@ class NumpyBackend:
     """float32 products by numpy's BLAS, comparisons and exponentials by numpy; float64 where sums are kept."""
 
     name = "cpu"
+    tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
+    memory_errors: tuple[type[Exception], ...] = ()
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or available_cpus()
         self._memory = threading.local()
+
+    def free_memory(self) -> None:
+        return None
 
     def load(self, rows: NDArray[np.float32]) -> Array:
         return np.ascontiguousarray(rows, dtype=np.float32)

@@ -1,6 +1,7 @@
-"""Work through a range in blocks that become smaller when a device's memory does not hold them."""
+"""What is done when a device's memory does not suffice: smaller blocks, else one line that names what did not fit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -30,3 +31,12 @@ def in_fitting_blocks(count: int, size: int, work: Callable[[int, int], None], *
         else:
             start = stop
     return size
+
+
+@contextmanager
+def naming_what_does_not_fit(what: str, instead: str) -> Iterator[None]:
+    """Within it, running out of the device's memory raises GcbsError that names `what`, and what to use `instead`."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise GcbsError(f"out of the device's memory: {what} do not fit; use {instead} or --device cpu") from error

@@ -19,7 +19,7 @@ from gcbs_cli.similarity.canonical_values import (
 )
 from gcbs_cli.similarity.double_search import LARGE_SHARE, STRIP_ROWS
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
-from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles, tiles_for
 
 LEAST_SAMPLE_ROWS = 2048
 MOST_SAMPLE_ROWS = 16384
@@ -397,7 +397,9 @@ def _scan(
 
     above, held, counts = 0, 0, np.zeros(HISTOGRAM_BINS, np.int64)
     parts: list[_Tail] | None = []
-    for _, (tile_above, kept, tile_counts) in run_tiles(backend, cut(pair.rows, pair.rows), work, progress):
+    for _, (tile_above, kept, tile_counts) in run_tiles(
+        backend, tiles_for(backend, pair.rows, pair.rows), work, progress
+    ):
         above, counts, held = above + tile_above, counts + tile_counts, held + len(kept.values)
         if held > ENTRIES_HELD:
             parts = None

@@ -4,11 +4,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
+from gcbs_cli.errors import GcbsError
 from gcbs_cli.similarity.backend import Backend
 
 Result = TypeVar("Result")
@@ -18,6 +19,8 @@ BLOCK_ENTRIES = 1 << 28
 MOST_BLOCKS = 1000
 DEFAULT_TILE_ROWS = 1024
 DEFAULT_TILE_COLS = 2048
+LEAST_TILE = 1 << 14
+"""Products of a tile that is not halved any more."""
 BYTES_PER_TILE_ENTRY = 9
 """A float32 product, a float32 copy of it in use, and a byte of mask."""
 
@@ -37,6 +40,15 @@ class Tile:
         """Number of products in the tile."""
         return (self.rows.stop - self.rows.start) * (self.cols.stop - self.cols.start)
 
+    def halves(self) -> "tuple[Tile, Tile]":
+        """Two tiles, cut across the longer side."""
+        rows, cols = self.rows, self.cols
+        if rows.stop - rows.start < cols.stop - cols.start:
+            middle = (cols.start + cols.stop) // 2
+            return Tile(rows, slice(cols.start, middle)), Tile(rows, slice(middle, cols.stop))
+        middle = (rows.start + rows.stop) // 2
+        return Tile(slice(rows.start, middle), cols), Tile(slice(middle, rows.stop), cols)
+
 
 def tile_rows_for(memory: int, workers: int, tile_cols: int = DEFAULT_TILE_COLS) -> int:
     """Rows a tile so that the scratch memory of all workers stays within `memory` bytes; at least 16, at most 1,024."""
@@ -52,6 +64,12 @@ def cut(rows: int, cols: int, tile_rows: int | None = None, tile_cols: int = DEF
         for top in range(0, rows, height)
         for left in range(0, cols, tile_cols)
     ]
+
+
+def tiles_for(backend: Backend, rows: int, cols: int, tile_rows: int | None = None) -> list[Tile]:
+    """All tiles of a (rows, cols) product, of the shape that suits the device."""
+    height, width = backend.tile_shape
+    return cut(rows, cols, tile_rows or height, width)
 
 
 class BlockStore(Protocol):
@@ -101,36 +119,72 @@ def run_tiles(
 ) -> Iterator[tuple[Tile, Result]]:
     """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
 
-    `kept`: results that are there from an earlier run are taken, new ones are added.
+    `kept`: results that are there from an earlier run are taken, new ones are added. A tile that does not fit in the
+    device's memory is yielded as the parts of it that do. Raises GcbsError where not even small ones fit.
     """
     total = sum(tile.entries for tile in tiles)
     done = 0
+    fitting = _Fitting(backend, work)
     with backend.running():
-        for tile, result in (
-            _in_order(backend.workers, tiles, work) if kept is None else _resumed(backend.workers, tiles, work, kept)
-        ):
+        found = (
+            _in_order(backend.workers, tiles, fitting)
+            if kept is None
+            else _resumed(backend.workers, tiles, fitting, kept)
+        )
+        for tile, result in chain.from_iterable(found):
             yield tile, result
             done += tile.entries
             if progress is not None:
                 progress(done, total)
 
 
+class _Fitting(Generic[Result]):
+    """The work on a tile, in as few parts as the device's memory allows; what did not fit once is not tried again."""
+
+    def __init__(self, backend: Backend, work: Callable[[Tile], Result]) -> None:
+        self._backend, self._work = backend, work
+        self._most: int | None = None
+
+    def __call__(self, tile: Tile) -> list[tuple[Tile, Result]]:
+        """The parts of the tile with their results."""
+        if self._most is None or tile.entries <= self._most:
+            try:
+                return [(tile, self._work(tile))]
+            except self._backend.memory_errors as error:
+                self._halve(tile, error)
+            self._backend.free_memory()  # only here has the error let go of the tile that failed
+        return [part for half in tile.halves() for part in self(half)]
+
+    def _halve(self, tile: Tile, error: Exception) -> None:
+        if tile.entries <= LEAST_TILE:
+            raise GcbsError(
+                f"out of the device's memory: not even {tile.entries:,} products at once fit beside the embeddings "
+                "and what was found; use a higher --quantile, fewer rows or --device cpu"
+            ) from error
+        self._most = max(half.entries for half in tile.halves())
+
+
+_Parts = list[tuple[Tile, Result]]
+
+
 def _resumed(
-    workers: int, tiles: list[Tile], work: Callable[[Tile], Result], kept: Kept[Result]
-) -> Iterator[tuple[Tile, Result]]:
+    workers: int, tiles: list[Tile], fitting: _Fitting[Result], kept: Kept[Result]
+) -> Iterator[_Parts[Result]]:
     """Block after block: what is kept, else what is new. The new tiles are one stream, so that no worker waits."""
     blocks = _blocks(tiles)
     there = [kept.load(number, block) is not None for number, block in enumerate(blocks)]
     missing = [tile for block, held in zip(blocks, there, strict=True) if not held for tile in block]
-    stream = _in_order(workers, missing, work)
+    stream = _in_order(workers, missing, fitting)
     for number, (block, held) in enumerate(zip(blocks, there, strict=True)):
         results = kept.load(number, block) if held else None
-        if results is None:
-            # A block that was damaged since it was looked for is done on its own.
-            source = _in_order(workers, block, work) if held else islice(stream, len(block))
-            results = [result for _, result in source]
-            kept.save(number, block, results)
-        yield from zip(block, results, strict=True)
+        if results is not None:
+            yield list(zip(block, results, strict=True))
+            continue
+        # A block that was damaged since it was looked for is done on its own.
+        found = list(_in_order(workers, block, fitting) if held else islice(stream, len(block)))
+        if all(len(parts) == 1 for parts in found):  # results of parts of tiles are not kept
+            kept.save(number, block, [parts[0][1] for parts in found])
+        yield from found
 
 
 def _blocks(tiles: list[Tile]) -> list[list[Tile]]:
@@ -147,21 +201,19 @@ def _blocks(tiles: list[Tile]) -> list[list[Tile]]:
     return blocks
 
 
-def _in_order(workers: int, tiles: list[Tile], work: Callable[[Tile], Result]) -> Iterator[tuple[Tile, Result]]:
+def _in_order(workers: int, tiles: list[Tile], fitting: _Fitting[Result]) -> Iterator[_Parts[Result]]:
     if workers == 1:
-        yield from ((tile, work(tile)) for tile in tiles)
+        yield from map(fitting, tiles)
         return
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[tuple[Tile, Future[Result]]] = deque()
+        waiting: deque[Future[_Parts[Result]]] = deque()
         try:
             for tile in tiles:
-                waiting.append((tile, pool.submit(work, tile)))
+                waiting.append(pool.submit(fitting, tile))
                 if len(waiting) > 2 * workers:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
+                    yield waiting.popleft().result()
             while waiting:
-                first, future = waiting.popleft()
-                yield first, future.result()
+                yield waiting.popleft().result()
         finally:
-            for _, future in waiting:
+            for future in waiting:
                 future.cancel()

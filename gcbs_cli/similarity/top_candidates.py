@@ -1,19 +1,19 @@
 """The hardest negatives of each row with their indices: the same lists on every device and with every tile size."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Backend, float32_error
+from gcbs_cli.similarity.backend import Backend, Entries, EntryLimits, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair, settle
 from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, find_exceedances, join
 from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.hardest import likely_thresholds
 from gcbs_cli.similarity.pair_values import pair_values
-from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, run_tiles, tiles_for
 
 ROWS_AT_ONCE = 4096
 FULL_ROWS_AT_ONCE = 256
@@ -67,18 +67,15 @@ def find_candidates(
                 pair, threshold, backend, ties=ties, tile_rows=tile_rows, progress=progress, store=store, limit=limit
             )
         return Candidates(above, None, None)
-    x, y = backend.load(pair.x), backend.load(pair.y)
     collectors = [TopCollector(pair, side, top, backend, seed) for side in range(2)]
     search = None if threshold is None else EdgeSearch(pair, threshold, backend, ties=ties)
     parts: list[Exceedances] = []
 
-    def work(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
-        product = backend.product(x, y, tile.rows, tile.cols)
-        found = None if search is None else search.of_product(product, tile)
-        return found, [collector.of_tile(product, tile) for collector in collectors]
-
+    work = _tile_work(pair, search, collectors, backend)
     kept = None if store is None else _kept(store, threshold, top, seed, f"{ties} {backend.name}")
-    for _, (found, hard) in run_tiles(backend, cut(pair.rows, pair.rows, tile_rows), work, progress, kept):
+    for _, (found, hard) in run_tiles(
+        backend, tiles_for(backend, pair.rows, pair.rows, tile_rows), work, progress, kept
+    ):
         if found is not None:
             parts.append(found)
         for collector, entries in zip(collectors, hard, strict=True):
@@ -94,6 +91,30 @@ class _Found:
     queries: NDArray[np.int32]
     keys: NDArray[np.int32]
     values: NDArray[np.float32]
+
+
+def _tile_work(
+    pair: UnitPair, search: EdgeSearch | None, collectors: Sequence["TopCollector"], backend: Backend
+) -> Callable[[Tile], tuple[Exceedances | None, list[_Found]]]:
+    """What is done with each tile: by a kernel that lists entries where the backend has one, else by its products."""
+    x, y = backend.load(pair.x), backend.load(pair.y)
+    rows, cols = (collector.limits for collector in collectors)
+    suspected = np.full(pair.rows, np.inf, np.float32)
+    limit = np.inf if search is None or search.in_double else search.limit
+    summarise = backend.summariser(x, y, EntryLimits(limit, rows, cols, suspected), [])
+
+    def from_list(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
+        assert summarise is not None
+        listed = summarise(tile).entries
+        found = None if search is None else search.of_entries(listed, tile)
+        return found, [collector.of_entries(listed, tile) for collector in collectors]
+
+    def from_products(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
+        product = backend.product(x, y, tile.rows, tile.cols)
+        found = None if search is None else search.of_product(product, tile)
+        return found, [collector.of_tile(product, tile) for collector in collectors]
+
+    return from_products if summarise is None else from_list
 
 
 def _kept(
@@ -179,7 +200,14 @@ class TopCollector:
     def of_tile(self, product: object, tile: Tile) -> _Found:
         """The entries of a tile that may be among the hardest of their query, own positives left out."""
         limits = self.limits[tile.rows][:, None] if self.side == 0 else self.limits[tile.cols][None, :]
-        found = self.backend.above(product, limits)
+        return self._others(self.backend.above(product, limits), tile)
+
+    def of_entries(self, listed: Entries, tile: Tile) -> _Found:
+        """The same from a list that has all of them, and perhaps others."""
+        limits = self.limits[tile.rows][listed.rows] if self.side == 0 else self.limits[tile.cols][listed.cols]
+        return self._others(listed.chosen(listed.values > limits), tile)
+
+    def _others(self, found: Entries, tile: Tile) -> _Found:
         rows, cols = found.rows + tile.rows.start, found.cols + tile.cols.start
         apart = rows != cols
         ends = rows[apart].astype(np.int32), cols[apart].astype(np.int32)

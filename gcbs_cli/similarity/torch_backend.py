@@ -15,9 +15,15 @@ from gcbs_cli.similarity.backend import (
     EntryLimits,
     Finder,
     Summariser,
+    below,
     float32_error,
     plain_finder,
 )
+from gcbs_cli.similarity.out_of_memory import naming_what_does_not_fit
+from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
+
+GPU_TILE = (8192, 16384)
+"""Half a gigabyte of products: enough that a GPU is filled and rarely waits for the host."""
 
 
 def has_kernels(device: str) -> bool:
@@ -29,15 +35,22 @@ class TorchBackend:
     """float32 products without TF32; what comes back to the host is as small as the answer."""
 
     workers = 1
+    memory_errors: tuple[type[Exception], ...] = (torch.OutOfMemoryError,)
 
     def __init__(self, device: str, *, fused: bool | None = None) -> None:
         """`fused`: with the Triton kernels; by default where Triton is there and the device is a GPU."""
         self.name = device
         self._device = torch.device(device)
         self._fused = has_kernels(device) if fused is None else fused
+        self.tile_shape = GPU_TILE if device.startswith("cuda") else (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
+
+    def free_memory(self) -> None:
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def load(self, rows: NDArray[np.float32]) -> Array:
-        return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
+        with naming_what_does_not_fit(f"{len(rows):,} × {rows.shape[1]:,} embeddings", "--partitions, fewer rows"):
+            return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -62,7 +75,13 @@ class TorchBackend:
         return Entries(rows, cols, _to_numpy(values))
 
     def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
-        return plain_finder(self, x, y, threshold)
+        if not self._fused:
+            return plain_finder(self, x, y, threshold)
+        nothing = np.full(max(len(x), len(y)), np.inf, np.float32)
+        limit = below(threshold, self.error(x.shape[1]))
+        summarise = self.summariser(self.load(x), self.load(y), EntryLimits(limit, nothing, nothing, nothing), [])
+        assert summarise is not None
+        return lambda tile: summarise(tile).entries
 
     def summariser(
         self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]

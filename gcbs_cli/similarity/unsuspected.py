@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.global_sums import SuspectLookup, remove_own
 from gcbs_cli.similarity.suspects import SuspectPairs
-from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles
+from gcbs_cli.similarity.tiles import Progress, Tile, run_tiles, tiles_for
 
 
 def largest_unsuspected(
@@ -32,6 +32,6 @@ def largest_unsuspected(
         return backend.row_threshold(product, 1)
 
     largest = np.full(count, -np.inf, np.float32)
-    for tile, found in run_tiles(backend, cut(count, count, tile_rows), work, progress):
+    for tile, found in run_tiles(backend, tiles_for(backend, count, count, tile_rows), work, progress):
         np.maximum(largest[tile.rows], found, out=largest[tile.rows])
     return largest

@@ -1,0 +1,126 @@
+"""A device whose memory does not hold a tile: smaller tiles, the same result, and one line where nothing fits."""
+
+import os
+
+os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
+
+import numpy as np
+import pytest
+import torch
+from unit_data import exact_matrix, make_pair
+
+from gcbs_cli.checkpoints import Checkpoints
+from gcbs_cli.errors import GcbsError
+from gcbs_cli.similarity import tiles
+from gcbs_cli.similarity.edges import find_exceedances
+from gcbs_cli.similarity.global_sums import global_sums
+from gcbs_cli.similarity.numpy_backend import NumpyBackend
+from gcbs_cli.similarity.suspects import SuspectRule
+from gcbs_cli.similarity.tiles import Tile, run_tiles
+from gcbs_cli.similarity.top_candidates import find_candidates
+from gcbs_cli.similarity.torch_backend import TorchBackend
+
+ROWS = 150
+
+
+class SmallDevice(TorchBackend):
+    """A device that holds `most` products at once."""
+
+    def __init__(self, most, workers=1):
+        super().__init__("cpu")
+        self.most, self.workers, self.tried, self.freed = most, workers, [], 0
+
+    def free_memory(self):
+        self.freed += 1
+
+    def product(self, x, y, rows, cols):
+        product = super().product(x, y, rows, cols)
+        self.tried.append(product.numel())
+        if product.numel() > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return product
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(tiles, "LEAST_TILE", 16)
+
+
+def entries(found):
+    order = np.lexsort((found.cols, found.rows))
+    return found.rows[order], found.cols[order]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("most", [ROWS * ROWS - 1, 700, 20])
+def test_the_entries_are_the_same(most, workers):
+    pair, exact = make_pair("related", ROWS), exact_matrix("related", ROWS)
+    device = SmallDevice(most, workers)
+    found = find_exceedances(pair, 0.5, device)
+    rows, cols = np.nonzero(exact >= 0.5)
+    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(entries(found), (rows, cols), strict=True))
+    assert device.freed > 0
+
+
+def test_what_did_not_fit_once_is_not_tried_again():
+    device = SmallDevice(700)
+    find_exceedances(make_pair("related", ROWS), 0.5, device, tile_rows=50)
+    failed = [count for count in device.tried if count > device.most]
+    assert len(failed) == len(set(failed)) == 4  # 50 × 150, and three halvings
+
+
+def test_lists_of_the_hardest_are_the_same():
+    pair = make_pair("related", ROWS)
+    mine, theirs = (find_candidates(pair, 0.5, 5, backend) for backend in (SmallDevice(3000), NumpyBackend(1)))
+    for side in ("x", "y"):
+        assert np.array_equal(getattr(mine, side).indices, getattr(theirs, side).indices)
+        assert np.array_equal(getattr(mine, side).values, getattr(theirs, side).values)
+
+
+def test_sums_of_a_report_are_the_same():
+    pair = make_pair("related", ROWS)
+    rule = SuspectRule(0.95, pair.diagonal())
+    mine, theirs = (
+        global_sums(pair, [0.05], 0.5, rule, 5, backend) for backend in (SmallDevice(3000), NumpyBackend(1))
+    )
+    for side in ("x", "y"):
+        for name in ("log_sums", "masked_log_sums", "hardest"):
+            got, expected = getattr(getattr(mine, side), name), getattr(getattr(theirs, side), name)
+            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
+
+
+def test_checkpoints_are_taken_up_beside_tiles_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "BLOCK_ENTRIES", 50 * ROWS)
+    pair = make_pair("related", ROWS)
+    expected = entries(find_exceedances(pair, 0.5, NumpyBackend(1), tile_rows=50))
+    for most in (700, ROWS * ROWS, 700):  # the second run keeps its blocks, the third finds them
+        with Checkpoints(tmp_path / "work", "run") as store:
+            device = SmallDevice(most)
+            found = find_exceedances(pair, 0.5, device, tile_rows=50, store=store)
+        assert all(np.array_equal(a, b) for a, b in zip(entries(found), expected, strict=True))
+    assert device.tried == []
+
+
+def test_a_device_that_holds_nothing_says_so():
+    with pytest.raises(GcbsError, match="out of the device's memory: not even"):
+        find_exceedances(make_pair("related", ROWS), 0.5, SmallDevice(10))
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory():
+    def fail(tile):
+        raise RuntimeError("unlike")
+
+    with pytest.raises(RuntimeError, match="unlike"):
+        list(run_tiles(SmallDevice(100), [Tile(slice(0, 9), slice(0, 9))], fail))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.parametrize("cols", [2, 7, 9])
+def test_halves_are_the_tile(rows, cols):
+    tile = Tile(slice(3, 3 + rows), slice(5, 5 + cols))
+    covered = np.zeros((20, 20), int)
+    for half in tile.halves():
+        assert half.entries > 0
+        covered[half.rows, half.cols] += 1
+    assert covered[tile.rows, tile.cols].all()
+    assert covered.sum() == tile.entries
