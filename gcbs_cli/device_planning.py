@@ -19,7 +19,7 @@ _ORDERS = {"rcm": plan_rcm_on_device, "cm": plan_cm_on_device}
 def find_device_plan(
     pair: UnitPair, threshold: float, device: str, *, strip_rows: int | None = None, progress: Progress | None = None
 ) -> "DevicePlan":
-    """The graph above the threshold, on the device. Raises GcbsError where its memory does not suffice."""
+    """The graph above the threshold, on the device. Raises OutOfDeviceMemory where it does not fit."""
     found = find_device_edges(pair, threshold, device, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
     with _fitting(len(found.pairs.lower)):
         graph = device_graph_from_pairs(pair.rows, found.pairs.lower, found.pairs.higher)

@@ -7,6 +7,14 @@ class GcbsError(Exception):
     exit_code = 1
 
 
+class OutOfDeviceMemory(GcbsError):
+    """A GPU's memory does not suffice for `what`; the message says what to do about it."""
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"the device's memory does not suffice for {what}; use {instead} or --device cpu")
+        self.what = what
+
+
 class BadInput(GcbsError, ValueError):
     """What was asked cannot be done (exit code 2): a file, an option or an array does not fit.
 

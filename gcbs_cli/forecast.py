@@ -49,12 +49,13 @@ def forecast(
     settings: PlanSettings,
     backend: Backend,
     *,
-    checkpoints: bool = False,
+    on_host: bool = False,
     lists: int | None = None,
 ) -> Forecast:
-    """Edges, memory and time of the pass, from a sample and a timed product; checkpoints bring edges to the host.
+    """Edges, memory and time of the pass, from a sample and a timed product.
 
-    `lists`: how long the lists of the hardest are, by default as the settings need them.
+    `on_host`: the edges come to the host's memory even if a device could hold them; `lists`: how long the lists of the
+    hardest are, by default as the settings need them.
     """
     quantile = settings.graph.requested_quantile(pair.rows)
     ties = settings.false_negatives.needs_threshold
@@ -72,7 +73,7 @@ def forecast(
     entries += listed
     embeddings = 2 * pair.rows * pair.dim * 4
     scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
-    entry_bytes = 0 if stays_on_device(settings, backend) and not checkpoints else BYTES_PER_EDGE
+    entry_bytes = 0 if stays_on_device(settings, backend) and not on_host else BYTES_PER_EDGE
     memory = embeddings + scratch + entry_bytes * entries
     return Forecast(entries, memory, _pass_seconds(pair, backend), entry_bytes, listed, round(tied * pair.rows**2))
 

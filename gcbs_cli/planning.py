@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.checkpoints import Checkpoints
-from gcbs_cli.errors import BadInput
+from gcbs_cli.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.finishing import finish
 from gcbs_cli.forecast import check_forecast, describe, entry_limit, forecast, stays_on_device
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
@@ -47,7 +47,7 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
     settings.check_rows(pair.rows)
     backend = choose_backend(settings.device)
     threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
-    expected = forecast(pair, threshold, settings, backend, checkpoints=True, lists=top)
+    expected = forecast(pair, threshold, settings, backend, on_host=True, lists=top)
     check_forecast(pair, expected, settings)
     candidates = find_candidates(
         pair,
@@ -175,14 +175,22 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
             return _Base(found.threshold, hard_pairs_among(pair, settings, found.candidates, backend))
     with task.clock.step("quantile"):
         threshold = _threshold(pair, settings, backend, task.watcher, task.checkpoints)
-        expected = forecast(pair, threshold, settings, backend, checkpoints=task.checkpoints is not None)
+        expected = forecast(pair, threshold, settings, backend, on_host=task.checkpoints is not None)
     check_forecast(pair, expected, settings)
     task.watcher.note(describe(expected))
     if task.checkpoints is not None:
         task.checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
     with task.clock.step("edges"):
         if stays_on_device(settings, backend) and task.checkpoints is None:
-            return _Base(threshold, kept=_graph_on_device(pair, settings, threshold.value, backend, task.watcher))
+            try:
+                return _Base(threshold, kept=_graph_on_device(pair, settings, threshold.value, backend, task.watcher))
+            except OutOfDeviceMemory as error:
+                task.watcher.note(
+                    f"the device's memory does not suffice for {error.what}; the graph goes to the host's"
+                )
+            backend.free_memory()
+            expected = forecast(pair, threshold, settings, backend, on_host=True)
+            check_forecast(pair, expected, settings)
         hard = find_hard_pairs(
             pair,
             settings,

@@ -72,7 +72,7 @@ def find_device_edges(
     """Every {i, j}, i < j, with s_ij > t or s_ji > t, each once, and the count of the entries above t.
 
     `fused`: with the Triton kernels; by default where Triton is there and the device is a GPU. `strip_rows`: rows at
-    once, halved where the device's memory does not hold them. Raises GcbsError where it holds no part.
+    once, halved where the device's memory does not hold them. Raises OutOfDeviceMemory where it holds no part.
     """
     if fused is None:
         fused = has_kernels(device)

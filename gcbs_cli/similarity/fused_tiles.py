@@ -47,12 +47,16 @@ class FusedTiles:
         limits: EntryLimits,
         inverse_temperatures: list[float],
         *,
+        device: str | None = None,
         precision: str = PRECISION,
     ) -> None:
-        """x, y: (N, d) float32 unit rows on the device; limits: of all rows and columns; precision: as Triton's dot."""
+        """x, y: (N, d) float32 unit rows, on the device or to be sent there tile by tile; limits: of all rows and
+        columns; device: by default where x is; precision: as Triton's dot.
+        """
+        self._device = torch.device(device) if device else x.device
         self._x, self._y, self._threshold = x, y, float(np.float32(limits.threshold))
         self._rows, self._cols, self._suspicion = (
-            torch.from_numpy(np.ascontiguousarray(part, np.float32)).to(x.device)
+            torch.from_numpy(np.ascontiguousarray(part, np.float32)).to(self._device)
             for part in (limits.rows, limits.cols, limits.suspicion)
         )
         self._scales = inverse_temperatures
@@ -78,10 +82,10 @@ class FusedTiles:
     def _launch(self, tile: Tile) -> _Launch:
         from gcbs_cli.similarity import triton_kernels
 
-        x, y = self._x[tile.rows], self._y[tile.cols]
+        x, y = self._x[tile.rows].to(self._device), self._y[tile.cols].to(self._device)
         grid = -(-len(x) // TILE), -(-len(y) // TILE)
         layers = max(1, len(self._scales))
-        device = x.device
+        device = self._device
         filled = _Launch(
             torch.empty((grid[1], len(x)), dtype=torch.float32, device=device),
             torch.empty((layers, grid[1], len(x)), dtype=torch.float32, device=device),

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 
 import torch
 
-from gcbs_cli.errors import GcbsError
+from gcbs_cli.errors import OutOfDeviceMemory
 
 
 def in_fitting_blocks(count: int, size: int, work: Callable[[int, int], None], *, least: int, what: str) -> int:
     """Call work(start, stop) for consecutive blocks of range(count); returns the size of block that was used last.
 
     Where a block runs out of the device's memory, `work` must have changed nothing; the block is halved and the work
-    goes on from there. Raises GcbsError that names `what` did not fit when blocks of `least` do not fit either.
+    goes on from there. Raises OutOfDeviceMemory that names `what` when blocks of `least` do not fit either.
     """
     start = 0
     while start < count:
@@ -21,10 +21,7 @@ def in_fitting_blocks(count: int, size: int, work: Callable[[int, int], None], *
             work(start, stop)
         except torch.OutOfMemoryError as error:
             if size <= least:
-                raise GcbsError(
-                    f"out of the device's memory: {what} does not fit, even with {size:,} at once; "
-                    "use a higher --quantile, fewer rows or --device cpu"
-                ) from error
+                raise OutOfDeviceMemory(what, "a higher --quantile, fewer rows") from error
             size = max(least, size // 2)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
@@ -35,8 +32,8 @@ def in_fitting_blocks(count: int, size: int, work: Callable[[int, int], None], *
 
 @contextmanager
 def naming_what_does_not_fit(what: str, instead: str) -> Iterator[None]:
-    """Within it, running out of the device's memory raises GcbsError that names `what`, and what to use `instead`."""
+    """Within it, running out of the device's memory raises OutOfDeviceMemory with these words."""
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise GcbsError(f"out of the device's memory: {what} do not fit; use {instead} or --device cpu") from error
+        raise OutOfDeviceMemory(what, instead) from error

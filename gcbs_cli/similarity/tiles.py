@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import GcbsError
+from gcbs_cli.errors import OutOfDeviceMemory
 from gcbs_cli.similarity.backend import Backend
 
 Result = TypeVar("Result")
@@ -120,7 +120,7 @@ def run_tiles(
     """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
 
     `kept`: results that are there from an earlier run are taken, new ones are added. A tile that does not fit in the
-    device's memory is yielded as the parts of it that do. Raises GcbsError where not even small ones fit.
+    device's memory is yielded as the parts of it that do. Raises OutOfDeviceMemory where not even small ones fit.
     """
     total = sum(tile.entries for tile in tiles)
     done = 0
@@ -157,10 +157,8 @@ class _Fitting(Generic[Result]):
 
     def _halve(self, tile: Tile, error: Exception) -> None:
         if tile.entries <= LEAST_TILE:
-            raise GcbsError(
-                f"out of the device's memory: not even {tile.entries:,} products at once fit beside the embeddings "
-                "and what was found; use a higher --quantile, fewer rows or --device cpu"
-            ) from error
+            what = f"even {tile.entries:,} products at once, beside the embeddings"
+            raise OutOfDeviceMemory(what, "a higher --quantile, fewer rows") from error
         self._most = max(half.entries for half in tile.halves())
 
 

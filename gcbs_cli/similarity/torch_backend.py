@@ -19,7 +19,6 @@ from gcbs_cli.similarity.backend import (
     float32_error,
     plain_finder,
 )
-from gcbs_cli.similarity.out_of_memory import naming_what_does_not_fit
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
 
 GPU_TILE = (8192, 16384)
@@ -49,8 +48,12 @@ class TorchBackend:
             torch.cuda.empty_cache()
 
     def load(self, rows: NDArray[np.float32]) -> Array:
-        with naming_what_does_not_fit(f"{len(rows):,} × {rows.shape[1]:,} embeddings", "--partitions, fewer rows"):
-            return torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32)).to(self._device)
+        host = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
+        try:
+            return host.to(self._device)
+        except torch.OutOfMemoryError:
+            self.free_memory()
+        return host  # each tile then takes its rows there
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -62,7 +65,7 @@ class TorchBackend:
             torch.set_float32_matmul_precision(before)
 
     def product(self, x: Array, y: Array, rows: slice, cols: slice) -> torch.Tensor:
-        return x[rows] @ y[cols].T
+        return x[rows].to(self._device) @ y[cols].to(self._device).T
 
     def error(self, dim: int) -> float:
         return float32_error(dim)
@@ -90,7 +93,7 @@ class TorchBackend:
             return None
         from gcbs_cli.similarity.fused_tiles import FusedTiles
 
-        return FusedTiles(x, y, limits, inverse_temperatures)
+        return FusedTiles(x, y, limits, inverse_temperatures, device=self.name)
 
     def take(self, tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
         return cast(NDArray[np.float32], _to_numpy(tile[self._places(rows, cols)]))

@@ -188,7 +188,7 @@ def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
     backend = NumpyBackend(1)
     backend.name = "cuda:0"
     kept = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0)), backend)
-    stored = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0)), backend, checkpoints=True)
+    stored = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0)), backend, on_host=True)
     lists = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0), refine=True), backend)
     assert kept.entries > 10**4
     assert stored.memory - kept.memory == 72 * kept.entries

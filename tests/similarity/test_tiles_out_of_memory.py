@@ -102,7 +102,7 @@ def test_checkpoints_are_taken_up_beside_tiles_in_parts(tmp_path, monkeypatch):
 
 
 def test_a_device_that_holds_nothing_says_so():
-    with pytest.raises(GcbsError, match="out of the device's memory: not even"):
+    with pytest.raises(GcbsError, match="memory does not suffice for even"):
         find_exceedances(make_pair("related", ROWS), 0.5, SmallDevice(10))
 
 
