@@ -11,8 +11,8 @@ class OutOfDeviceMemory(GcbsError):
     """A GPU's memory does not suffice for `what`; the message says what to do about it."""
 
     def __init__(self, what: str, instead: str) -> None:
-        super().__init__(f"the device's memory does not suffice for {what}; use {instead} or --device cpu")
-        self.what = what
+        self.shortage = f"the device's memory does not suffice for {what}"
+        super().__init__(f"{self.shortage}; use {instead} or --device cpu")
 
 
 class BadInput(GcbsError, ValueError):

@@ -185,9 +185,7 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
             try:
                 return _Base(threshold, kept=_graph_on_device(pair, settings, threshold.value, backend, task.watcher))
             except OutOfDeviceMemory as error:
-                task.watcher.note(
-                    f"the device's memory does not suffice for {error.what}; the graph goes to the host's"
-                )
+                task.watcher.note(f"{error.shortage}; the graph goes to the host's")
             backend.free_memory()
             expected = forecast(pair, threshold, settings, backend, on_host=True)
             check_forecast(pair, expected, settings)

@@ -80,6 +80,8 @@ def find_pairs(
         wanted = (rows[:, None] < cols[None, :]) & row_inside[:, None] & col_inside[None, :]
         sides = _sides(forward, forward_margin, low, high) + 4 * _sides(backward, backward_margin, low, high)
         sides = tl.where(wanted, sides, 0)
+        entries = (sides & FORWARD_SURE) + (sides & BACKWARD_SURE) // BACKWARD_SURE
+        tl.atomic_add(counts_ptr + 2, tl.sum(tl.sum(entries, axis=1), axis=0).to(tl.int64))
         row_numbers = rows[:, None] + tl.zeros((TILE, TILE), dtype=tl.int32)
         col_numbers = cols[None, :] + tl.zeros((TILE, TILE), dtype=tl.int32)
         sure = (sides & (FORWARD_SURE | BACKWARD_SURE)) != 0
@@ -90,8 +92,6 @@ def find_pairs(
         second = tl.where(lone_backward, row_numbers, col_numbers)
         in_doubt = (sides & (FORWARD_OPEN | BACKWARD_OPEN)) != 0
         _append(in_doubt, first, second, unsure_ptr, counts_ptr + 1, unsure_room)
-        entries = (sides & FORWARD_SURE) + (sides & BACKWARD_SURE) // BACKWARD_SURE
-        tl.atomic_add(counts_ptr + 2, tl.sum(tl.sum(entries, axis=1), axis=0).to(tl.int64))
 
 
 @triton.jit
