@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Backend
-from gcbs_cli.similarity.tiles import cut, run_tiles
+from gcbs_cli.similarity.tiles import Tile, cut, run_tiles
 
 SAMPLE_COLUMNS = 2048
 ROWS_AT_ONCE = 4096
@@ -31,10 +31,11 @@ def likely_thresholds(
     chosen = np.sort(np.random.default_rng([seed, 0x4A2D]).choice(len(keys), size, replace=False))
     left, right = backend.load(queries), backend.load(keys[chosen])
     tiles = cut(rows, size, backend.tile_shape[0], size)
-    parts = run_tiles(
-        backend, tiles, lambda tile: backend.row_threshold(backend.product(left, right, tile.rows, tile.cols), rank)
-    )
-    return np.concatenate([part for _, part in parts])
+
+    def work(tile: Tile) -> NDArray[np.float32]:
+        return backend.row_threshold(backend.product(left, right, tile.rows, tile.cols), rank)
+
+    return np.concatenate([part for _, part in run_tiles(backend, tiles, work, whole_rows=True)])
 
 
 @dataclass

@@ -59,7 +59,7 @@ def nearest_strips(
         found, log_sums = _candidates(backend, x, y, strip, limits[strip.rows], temperature)
         return Nearest(strip.rows, finder.nearest(strip.rows, found, limits[strip.rows]), log_sums)
 
-    for _, part in run_tiles(backend, strips, work, progress):
+    for _, part in run_tiles(backend, strips, work, progress, whole_rows=True):
         yield part
 
 

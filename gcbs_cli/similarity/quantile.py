@@ -293,7 +293,7 @@ def _median_of_chunks(
 
     chunks: dict[int, list[_Tail]] = {}
     for tile, tail in run_tiles(backend, cut(pair.rows, pair.rows, CHUNK_ROWS), work, progress):
-        chunks.setdefault(tile.rows.start, []).append(tail)
+        chunks.setdefault(tile.rows.start // CHUNK_ROWS * CHUNK_ROWS, []).append(tail)
     thresholds = [
         _chunk_quantile(pair, start, _merge(parts), quantile, floor, error) for start, parts in chunks.items()
     ]

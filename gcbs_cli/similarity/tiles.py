@@ -40,10 +40,10 @@ class Tile:
         """Number of products in the tile."""
         return (self.rows.stop - self.rows.start) * (self.cols.stop - self.cols.start)
 
-    def halves(self) -> "tuple[Tile, Tile]":
-        """Two tiles, cut across the longer side."""
+    def halves(self, *, whole_rows: bool = False) -> "tuple[Tile, Tile]":
+        """Two tiles, cut across the longer side, or (`whole_rows`) between rows."""
         rows, cols = self.rows, self.cols
-        if rows.stop - rows.start < cols.stop - cols.start:
+        if not whole_rows and rows.stop - rows.start < cols.stop - cols.start:
             middle = (cols.start + cols.stop) // 2
             return Tile(rows, slice(cols.start, middle)), Tile(rows, slice(middle, cols.stop))
         middle = (rows.start + rows.stop) // 2
@@ -116,15 +116,18 @@ def run_tiles(
     work: Callable[[Tile], Result],
     progress: Progress | None = None,
     kept: Kept[Result] | None = None,
+    *,
+    whole_rows: bool = False,
 ) -> Iterator[tuple[Tile, Result]]:
     """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
 
     `kept`: results that are there from an earlier run are taken, new ones are added. A tile that does not fit in the
-    device's memory is yielded as the parts of it that do. Raises OutOfDeviceMemory where not even small ones fit.
+    device's memory is yielded as the parts of it that do, which have all its columns if `whole_rows`. Raises
+    OutOfDeviceMemory where not even small ones fit.
     """
     total = sum(tile.entries for tile in tiles)
     done = 0
-    fitting = _Fitting(backend, work)
+    fitting = _Fitting(backend, work, whole_rows)
     with backend.running():
         found = (
             _in_order(backend.workers, tiles, fitting)
@@ -141,8 +144,8 @@ def run_tiles(
 class _Fitting(Generic[Result]):
     """The work on a tile, in as few parts as the device's memory allows; what did not fit once is not tried again."""
 
-    def __init__(self, backend: Backend, work: Callable[[Tile], Result]) -> None:
-        self._backend, self._work = backend, work
+    def __init__(self, backend: Backend, work: Callable[[Tile], Result], whole_rows: bool) -> None:
+        self._backend, self._work, self._whole_rows = backend, work, whole_rows
         self._most: int | None = None
 
     def __call__(self, tile: Tile) -> list[tuple[Tile, Result]]:
@@ -153,13 +156,16 @@ class _Fitting(Generic[Result]):
             except self._backend.memory_errors as error:
                 self._halve(tile, error)
             self._backend.free_memory()  # only here has the error let go of the tile that failed
-        return [part for half in tile.halves() for part in self(half)]
+        return [part for half in self._halves(tile) for part in self(half)]
+
+    def _halves(self, tile: Tile) -> tuple[Tile, Tile]:
+        return tile.halves(whole_rows=self._whole_rows)
 
     def _halve(self, tile: Tile, error: Exception) -> None:
-        if tile.entries <= LEAST_TILE:
+        if tile.entries <= LEAST_TILE or (self._whole_rows and tile.rows.stop - tile.rows.start == 1):
             what = f"even {tile.entries:,} products at once, beside the embeddings"
             raise OutOfDeviceMemory(what, "a higher --quantile, fewer rows") from error
-        self._most = max(half.entries for half in tile.halves())
+        self._most = max(half.entries for half in self._halves(tile))
 
 
 _Parts = list[tuple[Tile, Result]]

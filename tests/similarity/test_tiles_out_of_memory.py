@@ -10,10 +10,11 @@ import torch
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.checkpoints import Checkpoints
-from gcbs_cli.errors import GcbsError
-from gcbs_cli.similarity import tiles
+from gcbs_cli.errors import GcbsError, OutOfDeviceMemory
+from gcbs_cli.similarity import quantile, tiles
 from gcbs_cli.similarity.edges import find_exceedances
 from gcbs_cli.similarity.global_sums import global_sums
+from gcbs_cli.similarity.nearest import nearest_keys
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.suspects import SuspectRule
 from gcbs_cli.similarity.tiles import Tile, run_tiles
@@ -77,6 +78,27 @@ def test_lists_of_the_hardest_are_the_same():
         assert np.array_equal(getattr(mine, side).values, getattr(theirs, side).values)
 
 
+def test_nearest_rows_are_the_same():
+    pair = make_pair("related", ROWS)
+    mine, theirs = (nearest_keys(pair, 5, backend) for backend in (SmallDevice(700), NumpyBackend(1)))
+    assert np.array_equal(mine, theirs)
+    with pytest.raises(OutOfDeviceMemory):
+        nearest_keys(pair, 5, SmallDevice(100))  # less than a row
+
+
+@pytest.mark.parametrize("method", ["chunks", "exact"])
+def test_quantiles_are_the_same(method, monkeypatch):
+    monkeypatch.setattr(quantile, "CHUNK_ROWS", 40)
+    monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", 32)
+    monkeypatch.setattr(quantile, "MOST_SAMPLE_ROWS", 32)
+    pair = make_pair("related", ROWS)
+    mine, theirs = (
+        quantile.estimate_quantile(pair, 0.9, method=quantile.QuantileMethod(method), backend=backend)
+        for backend in (SmallDevice(700), NumpyBackend(1))
+    )
+    assert mine == theirs
+
+
 def test_sums_of_a_report_are_the_same():
     pair = make_pair("related", ROWS)
     rule = SuspectRule(0.95, pair.diagonal())
@@ -114,12 +136,14 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory():
         list(run_tiles(SmallDevice(100), [Tile(slice(0, 9), slice(0, 9))], fail))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.parametrize("whole_rows", [False, True])
+@pytest.mark.parametrize("rows", [2, 3, 7])
 @pytest.mark.parametrize("cols", [2, 7, 9])
-def test_halves_are_the_tile(rows, cols):
+def test_halves_are_the_tile(rows, cols, whole_rows):
     tile = Tile(slice(3, 3 + rows), slice(5, 5 + cols))
     covered = np.zeros((20, 20), int)
-    for half in tile.halves():
+    for half in tile.halves(whole_rows=whole_rows):
+        assert half.cols == tile.cols or not whole_rows
         assert half.entries > 0
         covered[half.rows, half.cols] += 1
     assert covered[tile.rows, tile.cols].all()
