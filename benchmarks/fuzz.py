@@ -1,7 +1,7 @@
 """Tries every reader on files that no reader should trust, and counts how each try ends.
 
     python benchmarks/fuzz.py --tries 12000              made files, by kind and way
-    python benchmarks/fuzz.py --coverage npy --runs 20000  guided by coverage, with atheris
+    python benchmarks/fuzz.py --coverage npy --seconds 300  guided by coverage, with atheris
 
 Every try runs in a process that may take so much memory and no more; a try that crashes, hangs, or ends in anything but
 a BadInput of one line or a right result is written to --failed and makes the exit code 1.
@@ -15,13 +15,26 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))
 
-from fuzz_inputs import WAYS
-from fuzz_targets import TARGETS, attempt, input_of
+
+def _watched() -> AbstractContextManager[None]:
+    """With --coverage, what is imported in it tells atheris which of its lines run."""
+    if "--coverage" not in sys.argv:
+        return nullcontext()
+    import atheris
+
+    watched: AbstractContextManager[None] = atheris.instrument_imports(include=["gcbs_cli"])
+    return watched
+
+
+with _watched():
+    from fuzz_inputs import WAYS
+    from fuzz_targets import TARGETS, attempt, input_of
 
 TRIES_A_PROCESS = 40
 MEMORY_BYTES = 3 * 2**30
@@ -42,10 +55,10 @@ def main() -> int:
     parser.add_argument("--target", action="append", choices=TARGETS)
     parser.add_argument("--failed", type=Path, default=Path("fuzz-failed"))
     parser.add_argument("--coverage", choices=TARGETS)
-    parser.add_argument("--runs", type=int, default=20000)
+    parser.add_argument("--seconds", type=int, default=300, help="for --coverage")
     asked = parser.parse_args()
     if asked.coverage:
-        return guided(asked.coverage, asked.runs)
+        return guided(asked.coverage, asked.seconds, asked.failed)
     return counted(asked.target or list(TARGETS), asked.tries, asked.seed, asked.failed)
 
 
@@ -172,23 +185,36 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def guided(target: str, runs: int) -> int:
-    """Let atheris (libFuzzer) look for bytes that reach new lines of the reader; needs `pip install atheris`."""
+def guided(target: str, seconds: int, failed: Path) -> int:
+    """Let atheris (libFuzzer) look for bytes that reach new lines of the reader; needs `pip install atheris`.
+
+    A file that the reader does not take well ends it, and is left in `failed`.
+    """
     import atheris
 
+    with _watched():  # what readers import when they need it
+        import gcbs_cli.cli.app
+        import gcbs_cli.embeddings.arrow_file
+        import gcbs_cli.embeddings.npy
+        import gcbs_cli.embeddings.parquet
+        import gcbs_cli.embeddings.row_values
+        import gcbs_cli.embeddings.safetensors
+        import gcbs_cli.history
+        import gcbs_cli.plan_file.parquet_format  # noqa: F401
     folder = Path(tempfile.mkdtemp())
     seeds = folder / "seeds"
     seeds.mkdir()
-    for way in ("whole", "lying", "bits flipped"):
+    failed.mkdir(exist_ok=True)
+    for way in WAYS:
         for seed in range(20):
             (seeds / f"{way}-{seed}".replace(" ", "-")).write_bytes(input_of(target, way, seed))
 
     def one(data: bytes) -> None:
         attempt(target, data, folder)
 
-    atheris.instrument_all()
-    options = [f"-runs={runs}", f"-timeout={SECONDS_A_TRY}", "-max_len=20000", "-print_final_stats=1"]
-    atheris.Setup([sys.argv[0], str(seeds), *options], one, enable_python_coverage=True)
+    options = [f"-max_total_time={seconds}", f"-timeout={SECONDS_A_TRY}", "-max_len=20000", "-print_final_stats=1"]
+    options += [f"-artifact_prefix={failed}/{target}-guided-", f"-rss_limit_mb={MEMORY_BYTES >> 20}"]
+    atheris.Setup([sys.argv[0], str(seeds), *options], one)
     atheris.Fuzz()
     return 0
 
