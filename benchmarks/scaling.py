@@ -72,13 +72,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, nargs="+", help="the N to time")
     parser.add_argument("--dim", type=int, default=768, help="columns (default %(default)s)")
     parser.add_argument("--per-row", type=int, default=512, help="entries a row (default %(default)s)")
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:INDEX (default %(default)s)")
+    parser.add_argument("--device", default="auto", help="as for gcbs plan (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="runs of each N, of which the median (default 1)")
     parser.add_argument("--scratch", type=Path, help="folder for the data (default: a temporary one)")
     options = parser.parse_args(arguments)
     follow_thread_limit()
-    options.device = choose_backend(options.device).name
-    rate = product_rate(options.dim, options.device)
+    backend = choose_backend(options.device)
+    options.device = backend.name
+    rate = len(backend.devices) * product_rate(options.dim, backend.devices[0])
     rows_to_time = options.rows or (CPU_ROWS if options.device == "cpu" else GPU_ROWS)
     kind = "float32" if options.device == "cpu" else "bfloat16"
     print(f"{machine()}; d={options.dim}, {options.per_row} entries a row, {options.device}")

@@ -1,5 +1,6 @@
 """Planning where the graph stays on the GPU: edges, CSR, order and measures; only the permutation comes back."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -17,10 +18,18 @@ _ORDERS = {"rcm": plan_rcm_on_device, "cm": plan_cm_on_device}
 
 
 def find_device_plan(
-    pair: UnitPair, threshold: float, device: str, *, strip_rows: int | None = None, progress: Progress | None = None
+    pair: UnitPair,
+    threshold: float,
+    devices: Sequence[str],
+    *,
+    strip_rows: int | None = None,
+    progress: Progress | None = None,
 ) -> "DevicePlan":
-    """The graph above the threshold, on the device. Raises OutOfDeviceMemory where it does not fit."""
-    found = find_device_edges(pair, threshold, device, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
+    """The graph above the threshold, on the first of the devices; all of them look for its edges.
+
+    Raises OutOfDeviceMemory where it does not fit.
+    """
+    found = find_device_edges(pair, threshold, devices, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
     with _fitting(len(found.pairs.lower)):
         graph = device_graph_from_pairs(pair.rows, found.pairs.lower, found.pairs.higher)
     return DevicePlan(graph, 1.0 - found.entries_above / pair.rows**2)

@@ -279,7 +279,7 @@ def _graph_on_device(
 ) -> "DevicePlan":
     from gcbs_cli.device_planning import find_device_plan
 
-    return find_device_plan(pair, threshold, backend.name, strip_rows=settings.tile_rows, progress=watcher.progress)
+    return find_device_plan(pair, threshold, backend.devices, strip_rows=settings.tile_rows, progress=watcher.progress)
 
 
 def _figures_of_kept(kept: "DevicePlan", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:

@@ -5,6 +5,7 @@ import pytest
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.screening_backend import ScreeningBackend
+from gcbs_cli.similarity.several_devices import SeveralDevices
 from gcbs_cli.similarity.torch_backend import TorchBackend
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
@@ -12,6 +13,7 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "numpy-3-workers": lambda: NumpyBackend(workers=3),
     "cpu-screening": lambda: ScreeningBackend(workers=2, least_products=0),
     "torch-cpu": lambda: TorchBackend("cpu"),
+    "torch-cpu-twice": lambda: SeveralDevices(["cpu", "cpu"]),
 }
 
 

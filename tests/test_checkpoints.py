@@ -50,7 +50,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def planned(folder: Path | None, settings: PlanSettings, stop_after: int | None = None, key: str = "key"):
     """The plan, or None when it was killed; how many entries the work was done for."""
     computed = 0
-    run = tiles._in_order
+    run = tiles.in_order
 
     def counting(workers, some, work):
         nonlocal computed
@@ -61,7 +61,7 @@ def planned(folder: Path | None, settings: PlanSettings, stop_after: int | None 
             yield parts
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "_in_order", counting)
+        patch.setattr(tiles, "in_order", counting)
         try:
             if folder is None:
                 return make_plan(make_pair("related", ROWS), settings), computed

@@ -27,9 +27,7 @@ def doctor(
     quantile: Annotated[
         float, typer.Option("--quantile", help="Quantile of the plan.", rich_help_panel=FORECAST_PANEL)
     ] = 0.999,
-    device: Annotated[
-        str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX.", rich_help_panel=FORECAST_PANEL)
-    ] = "auto",
+    device: Annotated[str, typer.Option("--device", help=options.DEVICE_HELP, rich_help_panel=FORECAST_PANEL)] = "auto",
     seconds: Annotated[float, typer.Option("--seconds", help="Time to measure rates for.")] = 1.0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

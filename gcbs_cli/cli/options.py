@@ -116,7 +116,8 @@ QuantileMethodOption = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Decides every random draw.", rich_help_panel=WORK_PANEL)]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX.", rich_help_panel=WORK_PANEL)]
+DEVICE_HELP = "auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all."
+Device = Annotated[str, typer.Option("--device", help=DEVICE_HELP, rich_help_panel=WORK_PANEL)]
 ChunkRows = Annotated[
     int | None,
     typer.Option(

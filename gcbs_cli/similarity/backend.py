@@ -1,7 +1,7 @@
 """What a device must be able to do with one tile of X Yᵀ, and which device is meant by a name."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import cgroups
-from gcbs_cli.errors import BadInput
+from gcbs_cli.similarity.devices import devices_named
 
 if TYPE_CHECKING:
     from gcbs_cli.similarity.tiles import Tile
@@ -77,9 +77,13 @@ class Summariser(Protocol):
 
 
 class Backend(Protocol):
-    """Tile operations on one device. A pass calls them from `workers` threads, each thread on its own tile."""
+    """Tile operations on a device, or on several. A pass calls them from `workers` threads, each on its own tile.
+
+    `devices`: what torch calls them, such as `cpu` or `cuda:0`.
+    """
 
     name: str
+    devices: Sequence[str]
     workers: int
     tile_shape: tuple[int, int]
     """Rows and columns of the tiles that suit the device."""
@@ -181,37 +185,19 @@ def _requested_threads() -> Iterator[float]:
 
 
 def choose_backend(device: str) -> Backend:
-    """The backend for `auto`, `cpu`, `cuda` or `cuda:i`.
+    """The backend for `auto`, `cpu`, `cuda`, `cuda:i`, `cuda:i,j,...` or `cuda:all`.
 
     Raises BadInput for an unknown name and for a GPU that is not there.
     """
-    if device == "auto":
-        device = "cuda" if _nvidia_driver_present() and _cuda_device_count() > 0 else "cpu"
-    if device == "cpu":
+    devices = devices_named(device)
+    if devices == ["cpu"]:
         from gcbs_cli.similarity.screening_backend import ScreeningBackend
 
         return ScreeningBackend()
-    if device == "cuda" or (device.startswith("cuda:") and device[5:].isdigit()):
-        return _cuda_backend(device)
-    raise BadInput(f"--device {device}: expected auto, cpu, cuda or cuda:INDEX")
+    if len(devices) == 1:
+        from gcbs_cli.similarity.torch_backend import TorchBackend
 
+        return TorchBackend(devices[0])
+    from gcbs_cli.similarity.several_devices import SeveralDevices
 
-def _cuda_backend(device: str) -> Backend:
-    count = _cuda_device_count()
-    index = int(device[5:]) if ":" in device else 0
-    if index >= count:
-        raise BadInput(f"--device {device}: PyTorch sees {count} CUDA devices here; use --device cpu or auto")
-    from gcbs_cli.similarity.torch_backend import TorchBackend
-
-    return TorchBackend(f"cuda:{index}")
-
-
-def _nvidia_driver_present() -> bool:
-    """Whether a driver is loaded: looking costs nothing, importing torch to ask it costs a second."""
-    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg") or os.name == "nt"
-
-
-def _cuda_device_count() -> int:
-    import torch
-
-    return torch.cuda.device_count()
+    return SeveralDevices(devices)

@@ -4,7 +4,7 @@ Both give the pairs that DESIGN's rule gives: what a fast product leaves in doub
 and what these leave in doubt by the canonical float64 sum.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.launching import launching_on
 from gcbs_cli.similarity.out_of_memory import in_fitting_blocks, naming_what_does_not_fit
 from gcbs_cli.similarity.tiles import Progress
 from gcbs_cli.similarity.torch_backend import has_kernels
+from gcbs_cli.worker_threads import OwnedByThreads, all_at_once, in_order
 
 STRIP_ROWS = 8192
 STRIP_UNIT = 128
@@ -63,7 +65,7 @@ class FoundPairs:
 def find_device_edges(
     pair: UnitPair,
     threshold: float,
-    device: str,
+    devices: Sequence[str],
     *,
     fused: bool | None = None,
     strip_rows: int = STRIP_ROWS,
@@ -71,29 +73,67 @@ def find_device_edges(
 ) -> DeviceEdges:
     """Every {i, j}, i < j, with s_ij > t or s_ji > t, each once, and the count of the entries above t.
 
-    `fused`: with the Triton kernels; by default where Triton is there and the device is a GPU. `strip_rows`: rows at
-    once, halved where the device's memory does not hold them. Raises OutOfDeviceMemory where it holds no part.
+    Each device holds both sides and takes the next strip when it is free; the pairs come to the first of them, in the
+    order of the strips. `fused`: with the Triton kernels; by default where Triton is there and the device is a GPU.
+    `strip_rows`: rows at once, halved on a device whose memory does not hold them. Raises OutOfDeviceMemory where it
+    holds no part.
     """
-    if fused is None:
-        fused = has_kernels(device)
-    x, y = upload(pair.x, device), upload(pair.y, device)
-    find = _FusedSearch(x, y, threshold) if fused else _PlainSearch(x, y, threshold)
+    searches = OwnedByThreads(
+        all_at_once(devices, lambda device: _StripSearch(pair, threshold, device, fused=fused, strip_rows=strip_rows))
+    )
     parts: list[DeviceEdges] = []
-
-    def strip(first: int, last: int) -> None:
-        start, stop = first * STRIP_UNIT, min(last * STRIP_UNIT, pair.rows)
-        parts.append(_settled(x, y, find(start, stop), range(start, stop), threshold))
+    strips = _strips(pair.rows, strip_rows)
+    dealt = in_order(len(devices), strips, lambda strip: searches.mine(strip))
+    for strip, found in zip(strips, dealt, strict=True):
+        parts += found
         if progress is not None:
-            left = pair.rows - stop
+            left = pair.rows - strip.stop
             progress(pair.rows**2 - left**2, pair.rows**2)
+    edges = sum(len(part.pairs.lower) for part in parts)
+    with naming_what_does_not_fit(f"{edges:,} edges", "a higher --quantile, fewer rows, --partitions"):
+        pairs = _joined([part.pairs for part in parts], devices[0])
+    return DeviceEdges(pairs, sum(part.entries_above for part in parts))
 
-    units, at_once = -(-pair.rows // STRIP_UNIT), max(1, strip_rows // STRIP_UNIT)
-    in_fitting_blocks(units, at_once, strip, least=1, what=f"the search for edges in strips of {STRIP_UNIT} rows")
-    return DeviceEdges(_joined([part.pairs for part in parts]), sum(part.entries_above for part in parts))
+
+def _strips(rows: int, strip_rows: int) -> list[range]:
+    """The rows in strips that begin where a tile of the kernel does: the widest, with most columns to go, first."""
+    height = max(1, strip_rows // STRIP_UNIT) * STRIP_UNIT
+    return [range(start, min(start + height, rows)) for start in range(0, rows, height)]
 
 
-def _joined(parts: list[DevicePairs]) -> DevicePairs:
-    return DevicePairs(torch.cat([part.lower for part in parts]), torch.cat([part.higher for part in parts]))
+class _StripSearch:
+    """Both sides on one device, and the edges of strips of their rows, made and kept there."""
+
+    def __init__(self, pair: UnitPair, threshold: float, device: str, *, fused: bool | None, strip_rows: int) -> None:
+        self._x, self._y, self._threshold = upload(pair.x, device), upload(pair.y, device), threshold
+        search = _FusedSearch if (has_kernels(device) if fused is None else fused) else _PlainSearch
+        with naming_what_does_not_fit(f"{pair.rows:,} × {pair.dim:,} embeddings twice", "--partitions, fewer rows"):
+            self._find = search(self._x, self._y, threshold)
+        self._units = max(1, strip_rows // STRIP_UNIT)
+        self._what = f"strips of {STRIP_UNIT} rows in the search for edges on {device}"
+
+    def __call__(self, strip: range) -> list[DeviceEdges]:
+        """The edges of a strip, in as many parts as this device's memory has asked for so far."""
+        parts: list[DeviceEdges] = []
+
+        def settle(first: int, last: int) -> None:
+            rows = strip[first * STRIP_UNIT : last * STRIP_UNIT]
+            found = self._find(rows.start, rows.stop)
+            parts.append(_settled(self._x, self._y, found, rows, self._threshold))
+
+        units = -(-len(strip) // STRIP_UNIT)
+        self._units = in_fitting_blocks(units, self._units, settle, least=1, what=self._what)
+        return parts
+
+
+def _joined(parts: list[DevicePairs], device: str | torch.device) -> DevicePairs:
+    lower, higher = torch.empty((2, sum(len(part.lower) for part in parts)), dtype=torch.int32, device=device)
+    start = 0
+    for part in parts:
+        stop = start + len(part.lower)
+        lower[start:stop], higher[start:stop] = part.lower, part.higher
+        start = stop
+    return DevicePairs(lower, higher)
 
 
 def _settled(x: torch.Tensor, y: torch.Tensor, found: FoundPairs, rows: range, threshold: float) -> DeviceEdges:
@@ -103,7 +143,8 @@ def _settled(x: torch.Tensor, y: torch.Tensor, found: FoundPairs, rows: range, t
     pairs = DevicePairs(found.unsure.lower[above], found.unsure.higher[above])
     own = torch.arange(rows.start, rows.stop, device=x.device)
     decided = [forward, backward, decide(x, y, found.lone, threshold), canonical_dots(x, y, own, own) > threshold]
-    return DeviceEdges(_joined([found.sure, pairs]), found.entries + sum(int(entries.sum()) for entries in decided))
+    entries = found.entries + sum(int(entries.sum()) for entries in decided)
+    return DeviceEdges(_joined([found.sure, pairs], x.device), entries)
 
 
 def _mirrored(pairs: DevicePairs) -> DevicePairs:
@@ -164,9 +205,9 @@ def fused_dots(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor, cols: torch
     values = torch.empty(len(rows), dtype=torch.float32, device=x.device)
     if len(rows):
         grid = (-(-len(rows) // triton_kernels.PAIRS),)
-        triton_kernels.pair_dots[grid](
-            x, y, rows.contiguous(), cols.contiguous(), values, len(rows), x.shape[1], triton_kernels.PAIRS, 64
-        )
+        rows, cols = rows.contiguous(), cols.contiguous()
+        with launching_on(x):
+            triton_kernels.pair_dots[grid](x, y, rows, cols, values, len(rows), x.shape[1], triton_kernels.PAIRS, 64)
     return values
 
 
@@ -189,7 +230,7 @@ class _PlainSearch:
         return FoundPairs(
             sure=self._places(sure[0] | sure[1], start),
             unsure=self._places((doubts[0] | doubts[1]) & ~(sure[0] | sure[1]), start),
-            lone=_joined(lone),
+            lone=_joined(lone, forward.device),
             entries=int(sure[0].sum() + sure[1].sum()),
         )
 
@@ -236,24 +277,25 @@ class _FusedSearch:
         tile = triton_kernels.TILE
         counts = torch.zeros(3, dtype=torch.int64, device=self._x.device)
         tiles, first = -(-nodes // tile), start // tile
-        triton_kernels.find_pairs[(-(-stop // tile) - first, tiles - first)](
-            self._x,
-            self._y,
-            self._x_margin,
-            self._y_margin,
-            *lists,
-            counts,
-            *self._rooms,
-            nodes,
-            first,
-            float(np.nextafter(np.float32(self._threshold), np.float32(-np.inf))),
-            float(np.nextafter(np.float32(self._threshold), np.float32(np.inf))),
-            dim,
-            tile,
-            triton_kernels.DEPTH,
-            not self._x.is_cuda,  # the interpreter's products of bfloat16 are wrong
-            num_warps=8,
-        )
+        with launching_on(self._x):
+            triton_kernels.find_pairs[(-(-stop // tile) - first, tiles - first)](
+                self._x,
+                self._y,
+                self._x_margin,
+                self._y_margin,
+                *lists,
+                counts,
+                *self._rooms,
+                nodes,
+                first,
+                float(np.nextafter(np.float32(self._threshold), np.float32(-np.inf))),
+                float(np.nextafter(np.float32(self._threshold), np.float32(np.inf))),
+                dim,
+                tile,
+                triton_kernels.DEPTH,
+                not self._x.is_cuda,  # the interpreter's products of bfloat16 are wrong
+                num_warps=8,
+            )
         return cast(list[int], counts.tolist())
 
 

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Entries, EntryLimits, TileSummary
+from gcbs_cli.similarity.launching import launching_on
 from gcbs_cli.similarity.tiles import Tile
 
 PRECISION = "ieee"
@@ -65,9 +66,10 @@ class FusedTiles:
     def __call__(self, tile: Tile) -> TileSummary:
         """Sums and entries of a tile; entries in row-major order."""
         while True:
-            filled = self._launch(tile)
+            room = self._room
+            filled = self._launch(tile, room)
             count = int(filled.count)
-            if count <= self._room:
+            if count <= room:
                 break
             self._room = count + count // 8
         entries, left_out = _sorted_entries(filled.ends[:count], filled.values[:count], tile.cols.stop)
@@ -79,7 +81,7 @@ class FusedTiles:
         )
         return TileSummary(entries, left_out, rows, cols)
 
-    def _launch(self, tile: Tile) -> _Launch:
+    def _launch(self, tile: Tile, room: int) -> _Launch:
         from gcbs_cli.similarity import triton_kernels
 
         x, y = self._x[tile.rows].to(self._device), self._y[tile.cols].to(self._device)
@@ -91,37 +93,39 @@ class FusedTiles:
             torch.empty((layers, grid[1], len(x)), dtype=torch.float32, device=device),
             torch.empty((grid[0], len(y)), dtype=torch.float32, device=device),
             torch.empty((layers, grid[0], len(y)), dtype=torch.float32, device=device),
-            torch.empty((self._room, 2), dtype=torch.int32, device=device),
-            torch.empty(self._room, dtype=torch.float32, device=device),
+            torch.empty((room, 2), dtype=torch.int32, device=device),
+            torch.empty(room, dtype=torch.float32, device=device),
             torch.zeros(1, dtype=torch.int64, device=device),
         )
-        triton_kernels.summarise_tile[grid](
-            x,
-            y,
-            self._rows[tile.rows],
-            self._cols[tile.cols],
-            self._suspicion[tile.rows],
-            self._suspicion[tile.cols],
-            torch.tensor(self._scales or [1.0], dtype=torch.float32, device=device),
-            filled.row_largest,
-            filled.row_sums,
-            filled.col_largest,
-            filled.col_sums,
-            filled.ends,
-            filled.values,
-            filled.count,
-            self._room,
-            len(x),
-            len(y),
-            tile.rows.start - tile.cols.start,
-            self._threshold,
-            len(self._scales),
-            x.shape[1],
-            TILE,
-            DEPTH,
-            self._precision,
-            num_warps=8,
-        )
+        scales = torch.tensor(self._scales or [1.0], dtype=torch.float32, device=device)
+        with launching_on(x):
+            triton_kernels.summarise_tile[grid](
+                x,
+                y,
+                self._rows[tile.rows],
+                self._cols[tile.cols],
+                self._suspicion[tile.rows],
+                self._suspicion[tile.cols],
+                scales,
+                filled.row_largest,
+                filled.row_sums,
+                filled.col_largest,
+                filled.col_sums,
+                filled.ends,
+                filled.values,
+                filled.count,
+                room,
+                len(x),
+                len(y),
+                tile.rows.start - tile.cols.start,
+                self._threshold,
+                len(self._scales),
+                x.shape[1],
+                TILE,
+                DEPTH,
+                self._precision,
+                num_warps=8,
+            )
         return filled
 
 

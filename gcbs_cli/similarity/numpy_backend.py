@@ -1,7 +1,7 @@
 """Tiles on the CPU: one numpy product a worker thread, into memory that the thread keeps."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,6 +18,7 @@ class NumpyBackend:
     """float32 products by numpy's BLAS, comparisons and exponentials by numpy; float64 where sums are kept."""
 
     name = "cpu"
+    devices: Sequence[str] = ("cpu",)
     tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
     memory_errors: tuple[type[Exception], ...] = ()
 

@@ -1,8 +1,7 @@
 """Cut X Yᵀ into tiles and run a function on each, in several threads, with the results in order."""
 
-from collections import deque
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.errors import OutOfDeviceMemory
 from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.worker_threads import in_order
 
 Result = TypeVar("Result")
 
@@ -130,7 +130,7 @@ def run_tiles(
     fitting = _Fitting(backend, work, whole_rows)
     with backend.running():
         found = (
-            _in_order(backend.workers, tiles, fitting)
+            in_order(backend.workers, tiles, fitting)
             if kept is None
             else _resumed(backend.workers, tiles, fitting, kept)
         )
@@ -142,15 +142,18 @@ def run_tiles(
 
 
 class _Fitting(Generic[Result]):
-    """The work on a tile, in as few parts as the device's memory allows; what did not fit once is not tried again."""
+    """The work on a tile, in as few parts as the device's memory allows; what did not fit once is not tried again.
+
+    Of several devices each has a thread, so a thread keeps to itself what did not fit.
+    """
 
     def __init__(self, backend: Backend, work: Callable[[Tile], Result], whole_rows: bool) -> None:
         self._backend, self._work, self._whole_rows = backend, work, whole_rows
-        self._most: int | None = None
+        self._thread = threading.local()
 
     def __call__(self, tile: Tile) -> list[tuple[Tile, Result]]:
         """The parts of the tile with their results."""
-        if self._most is None or tile.entries <= self._most:
+        if tile.entries <= getattr(self._thread, "most", tile.entries):
             try:
                 return [(tile, self._work(tile))]
             except self._backend.memory_errors as error:
@@ -165,7 +168,7 @@ class _Fitting(Generic[Result]):
         if tile.entries <= LEAST_TILE or (self._whole_rows and tile.rows.stop - tile.rows.start == 1):
             what = f"even {tile.entries:,} products at once, beside the embeddings"
             raise OutOfDeviceMemory(what, "a higher --quantile, fewer rows") from error
-        self._most = max(half.entries for half in self._halves(tile))
+        self._thread.most = max(half.entries for half in self._halves(tile))
 
 
 _Parts = list[tuple[Tile, Result]]
@@ -178,14 +181,14 @@ def _resumed(
     blocks = _blocks(tiles)
     there = [kept.load(number, block) is not None for number, block in enumerate(blocks)]
     missing = [tile for block, held in zip(blocks, there, strict=True) if not held for tile in block]
-    stream = _in_order(workers, missing, fitting)
+    stream = in_order(workers, missing, fitting)
     for number, (block, held) in enumerate(zip(blocks, there, strict=True)):
         results = kept.load(number, block) if held else None
         if results is not None:
             yield list(zip(block, results, strict=True))
             continue
         # A block that was damaged since it was looked for is done on its own.
-        found = list(_in_order(workers, block, fitting) if held else islice(stream, len(block)))
+        found = list(in_order(workers, block, fitting) if held else islice(stream, len(block)))
         if all(len(parts) == 1 for parts in found):  # results of parts of tiles are not kept
             kept.save(number, block, [parts[0][1] for parts in found])
         yield from found
@@ -203,21 +206,3 @@ def _blocks(tiles: list[Tile]) -> list[list[Tile]]:
         blocks[-1].append(tile)
         entries += tile.entries
     return blocks
-
-
-def _in_order(workers: int, tiles: list[Tile], fitting: _Fitting[Result]) -> Iterator[_Parts[Result]]:
-    if workers == 1:
-        yield from map(fitting, tiles)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[_Parts[Result]]] = deque()
-        try:
-            for tile in tiles:
-                waiting.append(pool.submit(fitting, tile))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()

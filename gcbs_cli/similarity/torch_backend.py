@@ -1,7 +1,7 @@
 """Tiles on any torch device: the reference for GPU code, tested on the CPU."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from typing import cast
 
@@ -30,6 +30,17 @@ def has_kernels(device: str) -> bool:
     return device.startswith("cuda") and find_spec("triton") is not None
 
 
+@contextmanager
+def without_tf32() -> Iterator[None]:
+    """While this is held, float32 products of this process are float32 products."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 class TorchBackend:
     """float32 products without TF32; what comes back to the host is as small as the answer."""
 
@@ -39,6 +50,7 @@ class TorchBackend:
     def __init__(self, device: str, *, fused: bool | None = None) -> None:
         """`fused`: with the Triton kernels; by default where Triton is there and the device is a GPU."""
         self.name = device
+        self.devices: Sequence[str] = (device,)
         self._device = torch.device(device)
         self._fused = has_kernels(device) if fused is None else fused
         self.tile_shape = GPU_TILE if device.startswith("cuda") else (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
@@ -55,14 +67,8 @@ class TorchBackend:
             self.free_memory()
         return host  # each tile then takes its rows there
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
-            torch.set_float32_matmul_precision(before)
+    def running(self) -> AbstractContextManager[None]:
+        return without_tf32()
 
     def product(self, x: Array, y: Array, rows: slice, cols: slice) -> torch.Tensor:
         return x[rows].to(self._device) @ y[cols].to(self._device).T
@@ -71,7 +77,7 @@ class TorchBackend:
         return float32_error(dim)
 
     def above(self, tile: torch.Tensor, threshold: float | NDArray[np.float32]) -> Entries:
-        limit = torch.as_tensor(threshold, dtype=torch.float32, device=self._device)
+        limit = torch.as_tensor(threshold, dtype=torch.float32, device=tile.device)
         flat = torch.nonzero((tile > limit).reshape(-1)).reshape(-1)
         values = tile.reshape(-1)[flat]
         rows, cols = np.divmod(_to_numpy(flat), tile.shape[1])
@@ -96,13 +102,10 @@ class TorchBackend:
         return FusedTiles(x, y, limits, inverse_temperatures, device=self.name)
 
     def take(self, tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float32]:
-        return cast(NDArray[np.float32], _to_numpy(tile[self._places(rows, cols)]))
+        return cast(NDArray[np.float32], _to_numpy(tile[_places(tile, rows, cols)]))
 
     def remove(self, tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> None:
-        tile[self._places(rows, cols)] = -torch.inf
-
-    def _places(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.from_numpy(rows).to(self._device), torch.from_numpy(cols).to(self._device)
+        tile[_places(tile, rows, cols)] = -torch.inf
 
     def log_sums(
         self, tile: torch.Tensor, inverse_temperature: float, *, columns: bool
@@ -112,6 +115,10 @@ class TorchBackend:
 
     def row_threshold(self, tile: torch.Tensor, rank: int) -> NDArray[np.float32]:
         return _to_numpy(torch.topk(tile, rank, dim=1).values[:, -1])
+
+
+def _places(tile: torch.Tensor, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.from_numpy(rows).to(tile.device), torch.from_numpy(cols).to(tile.device)
 
 
 def _shifted_log_sums(tile: torch.Tensor, inverse_temperature: float, axis: int) -> NDArray[np.float64]:

@@ -30,7 +30,7 @@ def on_gpu(monkeypatch):
         planning,
         "_graph_on_device",
         lambda pair, settings, threshold, backend, watcher: find_device_plan(
-            pair, threshold, "cpu", strip_rows=settings.tile_rows, progress=watcher.progress
+            pair, threshold, ["cpu"], strip_rows=settings.tile_rows, progress=watcher.progress
         ),
     )
 

@@ -25,7 +25,7 @@ def fused(request):
 
 
 def check(pair, exact, threshold, fused, **settings):
-    edges = find_device_edges(pair, threshold, "cpu", fused=fused, **settings)
+    edges = find_device_edges(pair, threshold, ["cpu"], fused=fused, **settings)
     found = edges.pairs
     pairs = list(zip(found.lower.tolist(), found.higher.tolist(), strict=True))
     assert len(set(pairs)) == len(pairs)
