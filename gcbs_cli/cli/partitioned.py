@@ -1,11 +1,9 @@
 """What `gcbs plan --partitions` does once its options are parsed."""
 
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from gcbs_cli import __version__
@@ -17,18 +15,16 @@ from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_versions, settings_record
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings import EmbeddingSource
-from gcbs_cli.engines.local import plan_here
-from gcbs_cli.engines.ray_engine import import_ray, plan_on_ray
+from gcbs_cli.engines.named import engine_named
 from gcbs_cli.errors import BadInput
-from gcbs_cli.partitions.build import Engine, PartitionedPlan, plan_in_parts
+from gcbs_cli.partitions.build import PartitionedPlan, plan_in_parts
 from gcbs_cli.partitions.record import partitions_record
+from gcbs_cli.partitions.scattering import beside_no_output
 from gcbs_cli.partitions.settings import parse_partitions
 from gcbs_cli.partitions.streaming import PairStream
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
-
-ENGINES = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,8 @@ class PartitionedCommand:
         command = self.command
         if dry_run:
             raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
-        parts, engine = parse_partitions(self.partitions), self._engine()
+        parts = parse_partitions(self.partitions)
+        engine = engine_named(self.engine, self.address, command.settings.device)
         out = Output(command.mode, results_to_stderr=command.output == "-")
         self._check(parts)
         sources = command.inputs.open()
@@ -96,15 +93,7 @@ class PartitionedCommand:
 
     def _beside(self) -> Path:
         output = self.command.output
-        return Path(tempfile.gettempdir()) / "gcbs-plan" if output == "-" else Path(output)
-
-    def _engine(self) -> Engine:
-        if self.engine not in ENGINES:
-            raise BadInput(f"--engine {self.engine}: expected {' or '.join(ENGINES)}")
-        if self.engine == "local":
-            return plan_here
-        import_ray()
-        return partial(plan_on_ray, address=self.address)
+        return beside_no_output() if output == "-" else Path(output)
 
     def _entry(self, stream: PairStream, plan: PartitionedPlan) -> ManifestEntry:
         command, settings = self.command, self.command.settings
@@ -129,7 +118,7 @@ class PartitionedCommand:
             method=settings.method,
             method_settings=settings_record(plan.as_result(), command.text, command.groups[0]),
             partitions=partitions_record(plan, self.engine, groups=command.groups[0] is not None),
-            device=plan.parts[0].device,
+            device=plan.device,
             timings=plan.seconds,
             permutation_hash=permutation_hash(plan.perm),
             libraries=library_versions(),

@@ -4,14 +4,13 @@ The rows of a part go through Ray's object store, put there from this process: t
 side effects, and its plan depends on its rows and settings alone, so one that runs twice gives the same order.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gcbs_cli.errors import BadInput, GcbsError
-from gcbs_cli.partitions.part_plan import PartPlan, PartTask, plan_part
+from gcbs_cli.partitions.part_plan import PartPlan, PartTask, ReadPart, plan_part
 from gcbs_cli.progress import Watcher
-from gcbs_cli.similarity.canonical_values import UnitPair
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +24,7 @@ IN_FLIGHT_PER_CPU = 2
 
 def plan_on_ray(
     tasks: Iterable[PartTask],
-    read: Callable[[int], UnitPair],
+    read: ReadPart,
     watcher: Watcher,
     address: str = "auto",
     cpus: float = 1.0,
@@ -72,9 +71,7 @@ def connect(ray: Any, address: str) -> bool:
     return True
 
 
-def _dealt(
-    ray: Any, tasks: Iterable[PartTask], read: Callable[[int], UnitPair], watcher: Watcher, cpus: float
-) -> Iterator[PartPlan]:
+def _dealt(ray: Any, tasks: Iterable[PartTask], read: ReadPart, watcher: Watcher, cpus: float) -> Iterator[PartPlan]:
     # No retry_exceptions: what a part's rows do not allow, they will not allow the next time.
     options: dict[str, Any] = {"num_cpus": cpus, "max_retries": RETRIES}
     remote = ray.remote(plan_task)

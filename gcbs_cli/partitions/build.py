@@ -14,7 +14,7 @@ from gcbs_cli.engines.local import plan_here
 from gcbs_cli.errors import BadInput
 from gcbs_cli.partitions.balancing import Partition, find_nearest_parts, make_partition
 from gcbs_cli.partitions.clustering import learn_centres, sample_means
-from gcbs_cli.partitions.part_plan import PartPlan, PartTask
+from gcbs_cli.partitions.part_plan import Engine, PartPlan, PartTask, ReadPart
 from gcbs_cli.partitions.scattering import scattered
 from gcbs_cli.partitions.settings import check_settings, choose_parts
 from gcbs_cli.partitions.streaming import PairStream
@@ -23,10 +23,7 @@ from gcbs_cli.planners.batch_order import shuffle_batches
 from gcbs_cli.planning import PlanResult
 from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.settings import BatchOrderSettings, PlanSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
 
-Engine = Callable[[Iterable[PartTask], Callable[[int], UnitPair], Watcher], Iterator[PartPlan]]
-"""Runs part plans, given how to read the rows of a part, and yields them in any order."""
 BLOCK_NAME = "part"
 
 
@@ -40,13 +37,18 @@ class PartitionedPlan:
     parts: list[PartPlan]
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def device(self) -> str:
+        """Where the parts were planned; several names where they were dealt to several GPUs."""
+        return ", ".join(sorted({part.device for part in self.parts}))
+
     def as_result(self) -> PlanResult:
         """As one plan, which has no single threshold or graph."""
         inside = [part.suspected_inside for part in self.parts if part.suspected_inside is not None]
         return PlanResult(
             self.perm,
             self.settings,
-            self.parts[0].device,
+            self.device,
             None,
             None,
             self.seconds,
@@ -78,8 +80,7 @@ def plan_in_parts(
     check_settings(settings)
     planner_named(settings.method).check()
     count = choose_parts(parts, stream.rows, stream.dim, settings)
-    if groups is not None and groups.shape != (stream.rows,):
-        raise BadInput(f"groups: expected one id for each of the {stream.rows:,} rows, got shape {groups.shape}")
+    _check_one_a_row(groups, method_inputs or {}, stream.rows)
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
@@ -96,6 +97,14 @@ def plan_in_parts(
         perm = shuffle_batches(perm, settings.batch_size, settings.seed)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
     return PartitionedPlan(perm, settings, partition, found, clock.seconds)
+
+
+def _check_one_a_row(groups: NDArray[np.int64] | None, method_inputs: Mapping[str, Any], rows: int) -> None:
+    if groups is not None and groups.shape != (rows,):
+        raise BadInput(f"groups: expected one id for each of the {rows:,} rows, got shape {groups.shape}")
+    for name, values in method_inputs.items():
+        if len(values) != rows:
+            raise BadInput(f"{name}: expected one for each of the {rows:,} rows, got {len(values):,}")
 
 
 def _settings_of_part(settings: PlanSettings) -> PlanSettings:
@@ -119,7 +128,7 @@ def _tasks(
 
 def _with_checkpoints(
     tasks: Iterable[PartTask],
-    read: Callable[[int], UnitPair],
+    read: ReadPart,
     watcher: Watcher,
     engine: Engine,
     checkpoints: Checkpoints | None,

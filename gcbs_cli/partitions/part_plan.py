@@ -1,6 +1,6 @@
 """The plan of one part: what a process or a worker of a cluster does by itself."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,12 @@ class PartPlan:
     swaps: int = 0
     sweeps: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
+
+
+ReadPart = Callable[[int], UnitPair]
+"""Gives the unit rows of a part."""
+Engine = Callable[[Iterable[PartTask], ReadPart, Watcher], Iterator[PartPlan]]
+"""Runs part plans, given how to read the rows of a part, and yields them in any order."""
 
 
 def plan_part(

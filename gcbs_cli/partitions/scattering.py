@@ -1,6 +1,7 @@
 """Unit rows in the order of their parts, in two files: a part is then one piece of each."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,11 @@ class ScatteredRows:
             values = np.fromfile(path, np.float32, count, offset=first * self.dim * FLOAT32_BYTES)
             sides.append(values.reshape(stop - first, self.dim))
         return UnitPair(*sides)
+
+
+def beside_no_output() -> Path:
+    """Where the rows lie meanwhile if the plan goes to no file: the temporary folder."""
+    return Path(tempfile.gettempdir()) / "gcbs-plan"
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """Plans in parts: parts are whole batches of similar rows, and the plan is the same however it is computed."""
 
 import json
+import threading
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +13,21 @@ from unit_data import make_pair
 
 from gcbs_cli.cli.app import app
 from gcbs_cli.embeddings import from_array, open_pair
+from gcbs_cli.engines import local
+from gcbs_cli.engines.local import plan_here, plan_on_each
+from gcbs_cli.engines.named import engine_named
 from gcbs_cli.errors import BadInput
 from gcbs_cli.partitions.balancing import make_partition, part_sizes
 from gcbs_cli.partitions.build import PartitionedPlan, plan_in_parts
 from gcbs_cli.partitions.clustering import learn_centres
+from gcbs_cli.partitions.part_plan import PartPlan, PartTask, plan_part
 from gcbs_cli.partitions.record import settings_from_record
 from gcbs_cli.partitions.streaming import PairStream, mean_rows
 from gcbs_cli.partitions.whole_numbers import SCALE, products, whole
 from gcbs_cli.planning import make_plan
+from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.similarity import devices
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 ROWS = 1003
@@ -159,6 +168,56 @@ def test_a_part_whose_groups_do_not_fit_is_named(tmp_path: Path) -> None:
         plan_in_parts(stream_of(clustered()), PlanSettings(), 4, tmp_path / "perm.npy", groups=np.arange(ROWS) % 12)
 
 
+@pytest.mark.parametrize("method", ["rcm", "knn-groups"])
+def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(tmp_path: Path, method: str) -> None:
+    notes: list[str] = []
+    done: list[tuple[int, int]] = []
+
+    class Listener(Watcher):
+        def note(self, text: str) -> None:
+            assert threading.current_thread() is threading.main_thread()
+            notes.append(text)
+
+        def progress(self, done_parts: int, parts: int) -> None:
+            done.append((done_parts, parts))
+
+    settings = PlanSettings(method=method)
+    engine = partial(plan_on_each, devices=["cpu", "cpu"])
+    dealt = plan_in_parts(stream_of(clustered()), settings, 4, tmp_path / "perm.npy", engine=engine, watcher=Listener())
+    assert (dealt.perm == planned(tmp_path, settings).perm).all()
+    assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert any("2 parts at a time, one a device; --max-memory holds for each" in note for note in notes)
+    assert sum(note.startswith("each part: ") for note in notes) == (method == "rcm")
+
+
+def test_both_devices_get_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: dict[str, int] = {}
+    together = threading.Barrier(2)
+
+    def planned_on(task: PartTask, x, y, watcher=None) -> PartPlan:
+        name = task.settings.device
+        if name not in used:
+            used[name] = 0
+            together.wait(60.0)
+        used[name] += 1
+        found = plan_part(replace(task, settings=replace(task.settings, device="cpu")), x, y, watcher)
+        return replace(found, device=name)
+
+    monkeypatch.setattr(local, "plan_part", planned_on)
+    monkeypatch.setattr(devices, "_cuda_device_count", lambda: 2)
+    engine = engine_named("local", "auto", "cuda:all")
+    plan = plan_in_parts(stream_of(clustered()), PlanSettings(), 4, tmp_path / "perm.npy", engine=engine)
+    assert sorted(used) == ["cuda:0", "cuda:1"]
+    assert sum(used.values()) == 4
+    assert plan.device == "cuda:0, cuda:1"
+
+
+def test_one_device_plans_one_part_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_cuda_device_count", lambda: 1)
+    assert engine_named("local", "auto", "cuda:all") is plan_here
+    assert engine_named("local", "auto", "auto") is plan_here
+
+
 def test_settings_come_back_from_the_manifest() -> None:
     settings = PlanSettings(graph=GraphSettings(rank_window=(3, 40)), method_options={"clusters": 3})
     assert settings_from_record(json.loads(json.dumps(settings.as_record()))) == settings
@@ -188,8 +247,6 @@ def test_the_command_writes_plan_and_record(files: Path) -> None:
 
 
 def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gcbs_cli.engines import local
-
     command = ("plan", "x.npy", "y.npy", "--partitions", "4", "--work-dir", "work", "-o", "perm.npy")
     done: list[int] = []
     real = local.plan_part
@@ -219,6 +276,10 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
         (("--partitions", "two"), "--partitions two: expected auto"),
         (("--partitions", "4", "--engine", "spark"), "--engine spark: expected local or ray"),
         (("--engine", "ray"), "go with --partitions"),
+        (("--partitions", "4", "--device", "cuda:0,99"), "--device cuda:0,99: PyTorch sees"),
+        (("--partitions", "4", "--device", "cuda:1,1"), "--device cuda:1,1: names cuda:1 twice"),
+        (("--partitions", "4", "--engine", "ray", "--device", "cuda:0,1"), "use --device cuda"),
+        (("--partitions", "4", "--engine", "ray", "--device", "cuda:all"), "use --device cuda"),
         (("--partitions", "4", "--report", "r.json"), "--report"),
         (("--partitions", "4", "--dry-run"), "--dry-run"),
     ],
