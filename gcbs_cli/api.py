@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcbs_cli.embeddings import check_pair, from_array, read_unit_rows
+from gcbs_cli.embeddings import EmbeddingSource, check_pair, from_array, read_unit_rows
 from gcbs_cli.embeddings.scaling import scale_side
 from gcbs_cli.errors import BadInput
 from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.mining.settings import DEFAULT_NEGATIVES, DEFAULT_TRIALS, MineSettings
+from gcbs_cli.partitions.arrays import plan_arrays_in_parts
 from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.planners.bsc_settings import asked_bsc_options, bsc_options
 from gcbs_cli.planning import PlanResult, make_plan
@@ -72,13 +73,19 @@ def plan(
     bsc_words: int | None = None,
     texts: Sequence[str] | None = None,
     chunk_rows: int | None = None,
+    max_memory: int | None = None,
+    partitions: int | str | None = None,
+    engine: str = "local",
+    address: str = "auto",
     normalize: bool = True,
 ) -> PlanResult:
     """Plan the batches of one epoch.
 
     x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
     groups: (N,) an id for each row; rows with the same one never share a batch. texts: a text for each row, for the
-    method words.
+    method words. max_memory: bytes.
+    partitions: a number of parts or "auto", for more rows than one graph holds; the rows lie in the temporary folder
+    (TMPDIR) for the time of the run, 8 · N · d bytes. engine: local or ray, at address.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
     """
@@ -91,6 +98,7 @@ def plan(
         seed=seed,
         device=device,
         tile_rows=chunk_rows,
+        max_memory=max_memory,
         max_edges=max_edges,
         world_size=world_size,
         gather=gather,
@@ -105,6 +113,12 @@ def plan(
         raise BadInput(f"texts: go with method words, not {method}")
     numbers = None if groups is None else group_numbers(groups)
     given = {} if texts is None else {"texts": list(texts)}
+    if partitions is not None:
+        return plan_arrays_in_parts(
+            _sources(x, y), settings, partitions, engine, address, normalize=normalize, groups=numbers, inputs=given
+        )
+    if (engine, address) != ("local", "auto"):
+        raise BadInput("engine, address: say where parts are planned and go with partitions")
     return make_plan(_pair(x, y, normalize=normalize), settings, groups=numbers, method_inputs=given)
 
 
@@ -270,10 +284,14 @@ def _check_shape(values: NDArray[Any], name: str, rows: int) -> None:
         raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {values.shape}")
 
 
-def _pair(x: Any, y: Any, *, normalize: bool) -> UnitPair:
+def _sources(x: Any, y: Any) -> tuple[EmbeddingSource, EmbeddingSource]:
     sources = from_array(x, "x"), from_array(y, "y")
     check_pair(*sources)
-    left, right = (read_unit_rows(source, normalize=normalize) for source in sources)
+    return sources
+
+
+def _pair(x: Any, y: Any, *, normalize: bool) -> UnitPair:
+    left, right = (read_unit_rows(source, normalize=normalize) for source in _sources(x, y))
     return UnitPair(left.values, right.values)
 
 

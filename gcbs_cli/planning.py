@@ -29,6 +29,7 @@ from gcbs_cli.threshold import Threshold, find_threshold
 
 if TYPE_CHECKING:
     from gcbs_cli.device_planning import DevicePlan
+    from gcbs_cli.plan_file.manifest import PartitionsRecord
 
 CHECKPOINT_BYTES_PER_ENTRY = 16
 """Row, column (int32) and value (float64) of an entry in a block of --work-dir."""
@@ -80,7 +81,8 @@ class GraphFigures:
 @dataclass(frozen=True)
 class PlanResult:
     """A permutation (N,) int64 and how it came about. `seconds`: time by step; `refinement`: what swaps did, where they
-    were asked for; `suspected_inside`: suspected pairs left inside batches, where they were looked for.
+    were asked for; `suspected_inside`: suspected pairs left inside batches, where they were looked for; `partitions`:
+    what the parts were, of a plan in parts, which has no threshold and figures of one graph.
     """
 
     perm: NDArray[np.int64]
@@ -91,6 +93,7 @@ class PlanResult:
     seconds: dict[str, float] = field(default_factory=dict)
     refinement: Refinement | None = None
     suspected_inside: int | None = None
+    partitions: "PartitionsRecord | None" = None
 
 
 def _threshold(

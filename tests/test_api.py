@@ -49,6 +49,16 @@ PLANS = {
         {"groups": IDS, "fn_top": 2, "no_duplicates": True, "refine": True, "chunk_rows": 64},
         ["--groups", "ids.txt", "--fn-top", "2", "--no-duplicates", "--refine", "--chunk-rows", "64"],
     ),
+    "parts": ({"partitions": 3, "max_memory": 2**30}, ["--partitions", "3", "--max-memory", "1G"]),
+    "as many parts as it takes": ({"partitions": "auto"}, ["--partitions", "auto"]),
+    "parts with groups": (
+        {"partitions": 2, "groups": IDS, "graph": "top-m", "shuffle_batches": True},
+        ["--partitions", "2", "--groups", "ids.txt", "--graph", "top-m", "--shuffle-batches"],
+    ),
+    "parts with texts": (
+        {"partitions": 3, "method": "words", "texts": TEXTS},
+        ["--partitions", "3", "--method", "words", "--text", "texts.txt"],
+    ),
 }
 
 
@@ -58,6 +68,22 @@ def test_plans_are_those_of_the_command_line(gcbs: Gcbs, pair: tuple[np.ndarray,
     ran = gcbs("plan", "x.npy", "y.npy", "-o", "p.npy", "-k", 16, "-q", *words)
     assert ran.exit_code == 0, ran.output
     assert plan(*pair, batch_size=16, **settings).perm.tobytes() == np.load("p.npy").tobytes()
+
+
+def test_a_plan_in_parts_says_what_the_parts_were(
+    pair: tuple[np.ndarray, np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    found = plan(*pair, batch_size=16, partitions=3)
+    assert found.partitions is not None
+    assert found.partitions.parts == 3
+    assert sum(found.partitions.sizes) == 300
+    assert len(found.partitions.thresholds) == 3
+    assert (found.partitions.engine, found.threshold, found.figures) == ("local", None, None)
+    assert list(scratch.iterdir()) == []
+    assert plan(*pair, batch_size=16).partitions is None
 
 
 REPORTS = {
@@ -109,6 +135,16 @@ def test_negatives_are_those_of_the_command_line(gcbs: Gcbs, pair: tuple[np.ndar
         (lambda x, y: plan(x, y, texts=["a"] * 300), "texts: go with method words, not rcm"),
         (lambda x, y: plan(x, y, method="words", texts=["a"]), "has 1 texts for 300 rows"),
         (lambda x, y: plan(x, y, bsc_by="x"), "--bsc-by: goes with --method knn-groups"),
+        (lambda x, y: plan(x, y, partitions="many"), "--partitions many: expected auto or a number"),
+        (lambda x, y: plan(x, y, partitions=True), "--partitions True: expected auto or a number"),
+        (lambda x, y: plan(x, y, partitions=9, batch_size=64), "--partitions 9: the 300 rows make 4 batches"),
+        (lambda x, y: plan(x, y, partitions=2, curriculum="easy-first"), "--curriculum"),
+        (lambda x, y: plan(x, y, partitions=2, engine="spark"), "--engine spark: expected local or ray"),
+        (lambda x, y: plan(x, y, engine="ray"), "engine, address: .* go with partitions"),
+        (
+            lambda x, y: plan(x, y, method="words", texts=["a"], partitions=2),
+            "texts: expected one for each of the 300 rows, got 1",
+        ),
         (lambda x, y: report(x, y, positives=[1, 2]), r"positives: expected one value for each of the 300 rows"),
         (lambda x, y: report(x, y, labels=[2] * 300), "labels: expected 1 or 0"),
         (lambda x, y: report(x, y, labels=[1] * 300, loss="symmetric"), "go with the loss bsc"),
