@@ -12,11 +12,15 @@ from gcbs_cli.cli.output import say
 from gcbs_cli.errors import GcbsError
 from gcbs_cli.memory import check_address_space
 
+TORCH_SENTENCES = 3
+"""Of what torch says of a full GPU: that it is full, what was asked for, and which GPU with how much it is."""
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def at_the_edge(command: Command) -> Command:
-    """Wrap a command: gcbs's own errors, Ctrl-C, a closed pipe and lack of memory end it without a traceback."""
+    """Wrap a command: gcbs's own errors, Ctrl-C, a closed pipe and a lack of memory, here or on a GPU, end it without a
+    traceback.
+    """
 
     @functools.wraps(command)
     def run(*args: object, **kwargs: object) -> None:
@@ -34,10 +38,21 @@ def at_the_edge(command: Command) -> Command:
             raise typer.Exit(1) from None
         except MemoryError:
             _stop("out of memory; try --max-memory, a higher --quantile or fewer rows", 1)
+        except RuntimeError as error:
+            if not _is_full_gpu(error):
+                raise
+            said = ". ".join(str(error).split(". ")[:TORCH_SENTENCES])
+            _stop(f"{said}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1)
         except OSError as error:
             _stop(f"{error.filename or 'input/output'}: {error.strerror or error}", 1)
 
     return run  # type: ignore[return-value]
+
+
+def _is_full_gpu(error: RuntimeError) -> bool:
+    """Whether a GPU had no room; torch is there already where it raised that."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)
 
 
 def _stop(message: str, code: int) -> None:

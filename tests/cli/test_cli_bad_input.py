@@ -209,6 +209,27 @@ def test_bad_option(gcbs: Gcbs, folder: Path, case: str) -> None:
     assert sorted(os.listdir()) == before
 
 
+def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from gcbs_cli.similarity.torch_backend import TorchBackend
+
+    class Full(TorchBackend):
+        def load(self, rows: np.ndarray) -> None:
+            raise torch.OutOfMemoryError(
+                "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15 GiB of which "
+                "1.05 GiB is free. Process 77 has 78.10 GiB memory in use.\nIf reserved"
+            )
+
+    monkeypatch.setattr("gcbs_cli.planning.choose_backend", lambda device: Full("cpu"))
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("gcbs: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15")
+    assert "1.05 GiB is free; try --partitions" in line
+    assert not Path("perm.npy").exists()
+
+
 def test_a_folder_that_cannot_be_written_is_found_before_the_work(gcbs_process, folder: Path) -> None:
     locked = folder / "locked"
     locked.mkdir(mode=0o500)
