@@ -11,7 +11,7 @@ from gcbs_cli.similarity.affinity import draw_affinity_sample
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.entry_limit import EntryLimit
-from gcbs_cli.similarity.quantile import draw_sample
+from gcbs_cli.similarity.quantile_sample import draw_sample
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS
 from gcbs_cli.threshold import Threshold
 

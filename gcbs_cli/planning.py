@@ -22,7 +22,7 @@ from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.settings import PlanSettings
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod
+from gcbs_cli.similarity.quantile_estimate import QuantileEstimate, QuantileMethod
 from gcbs_cli.similarity.tiles import tile_rows_for
 from gcbs_cli.similarity.top_candidates import Candidates, find_candidates
 from gcbs_cli.threshold import Threshold, find_threshold

@@ -7,7 +7,8 @@ from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity.affinity import draw_affinity_sample
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.quantile import QuantileEstimate, QuantileMethod, confirm_threshold, estimate_quantile
+from gcbs_cli.similarity.quantile import confirm_threshold, estimate_quantile
+from gcbs_cli.similarity.quantile_estimate import QuantileEstimate, QuantileMethod
 
 
 @dataclass(frozen=True)

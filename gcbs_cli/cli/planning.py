@@ -31,7 +31,7 @@ from gcbs_cli.planning import GraphFigures, PlanResult, make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity.backend import choose_backend
-from gcbs_cli.similarity.quantile import QuantileEstimate
+from gcbs_cli.similarity.quantile_estimate import QuantileEstimate
 from gcbs_cli.threshold import find_threshold
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")

@@ -19,7 +19,7 @@ from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.reports.sampled_schema import Estimate, SampledGap, SampledLoss, SampledReport
 from gcbs_cli.settings import check_batch_size, check_temperature
 from gcbs_cli.similarity.backend import Backend, choose_backend
-from gcbs_cli.similarity.quantile import NORMAL_975
+from gcbs_cli.similarity.quantile_sample import NORMAL_975
 from gcbs_cli.similarity.tiles import Tile, run_tiles, tiles_for
 
 LEAST_BATCHES = 30

@@ -15,7 +15,7 @@ from gcbs_cli.similarity.backend import Backend, below
 from gcbs_cli.similarity.canonical_values import UnitPair, of_rank
 from gcbs_cli.similarity.edges import Exceedances, find_exceedances
 from gcbs_cli.similarity.pair_values import pair_values
-from gcbs_cli.similarity.quantile import Sample, draw_sample
+from gcbs_cli.similarity.quantile_sample import Sample, draw_sample
 from gcbs_cli.similarity.tiles import Progress
 
 

@@ -11,7 +11,7 @@ from gcbs_cli.forecast import Forecast, check_forecast, forecast
 from gcbs_cli.planning import make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
-from gcbs_cli.similarity import quantile
+from gcbs_cli.similarity import quantile_sample
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.threshold import Threshold, find_threshold
@@ -50,11 +50,11 @@ def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_
 
 
 def test_a_sampled_plan_is_the_same_everywhere(chosen_backend, monkeypatch):
-    monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", 100)
-    monkeypatch.setattr(quantile, "MOST_SAMPLE_ROWS", 100)
+    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 100)
+    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 100)
     pair, exact = make_pair("related", 300), exact_matrix("related", 300)
     settings = PlanSettings(16, GraphSettings(quantile=0.99), seed=5)
-    sample = quantile.draw_sample(pair, 0.99, 5)
+    sample = quantile_sample.draw_sample(pair, 0.99, 5)
     threshold = reference.quantile_of(exact[np.ix_(sample.rows, sample.cols)], 0.99)
     edges = reference.edges_above(exact, threshold)
     order = reference.cuthill_mckee(reference.neighbours_of(300, edges))[::-1]

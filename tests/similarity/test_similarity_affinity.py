@@ -10,7 +10,7 @@ from gcbs_cli.forecast import forecast
 from gcbs_cli.planning import make_plan
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import GraphSettings, PlanSettings
-from gcbs_cli.similarity import quantile
+from gcbs_cli.similarity import quantile_sample
 from gcbs_cli.similarity.affinity import affinities, draw_affinity_sample
 from gcbs_cli.threshold import find_threshold
 
@@ -49,8 +49,8 @@ def test_the_plan_is_cuthill_mckee_of_the_affinity_graph(kind, graph, chosen_bac
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sampled_threshold_is_that_of_the_sampled_affinities(kind, monkeypatch):
-    monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", 60)
-    monkeypatch.setattr(quantile, "MOST_SAMPLE_ROWS", 60)
+    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 60)
+    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 60)
     pair = make_pair(kind, ROWS)
     matrix = affinity_matrix(pair)
     sample = draw_affinity_sample(pair, 0.95, 4)

@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 from unit_data import KINDS, exact_matrix, make_pair, unit
 
 from gcbs_cli.errors import BadInput
-from gcbs_cli.similarity import canonical_values, quantile
+from gcbs_cli.similarity import canonical_values, quantile_passes, quantile_sample
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
-from gcbs_cli.similarity.quantile import QuantileMethod, draw_sample, estimate_quantile
+from gcbs_cli.similarity.quantile import estimate_quantile
+from gcbs_cli.similarity.quantile_estimate import QuantileMethod
+from gcbs_cli.similarity.quantile_sample import draw_sample
 
 QUANTILES = [0.001, 0.2, 0.5, 0.9, 0.99, 0.9999]
 UNTIED = ["random", "related", "1003-dimensions", "hubs"]
@@ -20,8 +22,8 @@ SAMPLE, CHUNKS, EXACT = QuantileMethod.SAMPLE, QuantileMethod.CHUNKS, QuantileMe
 @pytest.fixture
 def small_sample(monkeypatch):
     """Samples of 40 rows and columns, so that a matrix of a few hundred rows is not read whole."""
-    monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", 40)
-    monkeypatch.setattr(quantile, "MOST_SAMPLE_ROWS", 40)
+    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 40)
+    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 40)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,7 +47,7 @@ def test_the_quantile_is_numpys_inverted_cdf():
 @pytest.mark.parametrize(("kind", "held"), [(kind, EVERYTHING) for kind in KINDS] + [(kind, 2000) for kind in UNTIED])
 def test_exact_quantile_is_that_of_brute_force(kind, held, backend, small_sample, monkeypatch):
     pair, values = make_pair(kind, 150, seed=3), exact_matrix(kind, 150, seed=3)
-    monkeypatch.setattr(quantile, "ENTRIES_HELD", held)
+    monkeypatch.setattr(quantile_passes, "ENTRIES_HELD", held)
     for q in QUANTILES:
         found = estimate_quantile(pair, q, method=EXACT, backend=backend)
         assert found.threshold == reference.quantile_of(values, q)
@@ -57,7 +59,7 @@ def test_exact_quantile_is_that_of_brute_force(kind, held, backend, small_sample
 @pytest.mark.parametrize("method", QuantileMethod)
 def test_quantiles_where_many_entries_are_near_them(kind, method, backend, small_sample, monkeypatch):
     monkeypatch.setattr(canonical_values, "MANY_PAIRS", 30)
-    monkeypatch.setattr(quantile, "CHUNK_ROWS", 37)
+    monkeypatch.setattr(quantile_passes, "CHUNK_ROWS", 37)
     pair, values = make_pair(kind, 150, seed=4), exact_matrix(kind, 150, seed=4)
     for q in (0.2, 0.9, 0.9999):
         found = estimate_quantile(pair, q, method=method, backend=backend)
@@ -72,7 +74,7 @@ def test_quantiles_where_many_entries_are_near_them(kind, method, backend, small
 
 
 def test_exact_refuses_more_equal_entries_than_it_can_order(small_sample, monkeypatch):
-    monkeypatch.setattr(quantile, "ENTRIES_HELD", 2000)
+    monkeypatch.setattr(quantile_passes, "ENTRIES_HELD", 2000)
     with pytest.raises(BadInput, match=r"--quantile-method exact: .* equal .* use --quantile-method sample"):
         estimate_quantile(make_pair("all-equal", 150), 0.9, method=EXACT)
 
@@ -89,8 +91,8 @@ def test_exact_quantile_of_generated_rows(q, rows, contents, seed):
     pool = unit(generator.normal(size=(contents, 3)))
     pair = UnitPair(*(pool[generator.integers(contents, size=rows)] for _ in "xy"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quantile, "LEAST_SAMPLE_ROWS", 10)
-        patch.setattr(quantile, "MOST_SAMPLE_ROWS", 10)
+        patch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 10)
+        patch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 10)
         found = estimate_quantile(pair, q, method=EXACT, backend=NumpyBackend(workers=1))
     assert found.threshold == reference.quantile_of(reference.similarity_matrix(pair.x, pair.y), q)
 
@@ -98,9 +100,9 @@ def test_exact_quantile_of_generated_rows(q, rows, contents, seed):
 @pytest.mark.parametrize("kind", ["related", "hubs", "1003-dimensions"])
 @pytest.mark.parametrize("sampled", [40, 1000], ids=["sample-of-40", "sample-of-everything"])
 def test_chunks_is_the_median_of_the_chunks_quantiles(kind, sampled, backend, monkeypatch):
-    monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", sampled)
-    monkeypatch.setattr(quantile, "MOST_SAMPLE_ROWS", sampled)
-    monkeypatch.setattr(quantile, "CHUNK_ROWS", 32)
+    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", sampled)
+    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", sampled)
+    monkeypatch.setattr(quantile_passes, "CHUNK_ROWS", 32)
     pair, values = make_pair(kind, 150, seed=5), exact_matrix(kind, 150, seed=5)
     for q in QUANTILES:
         chunks = [reference.quantile_of(values[top : top + 32], q) for top in range(0, 150, 32)]
@@ -110,7 +112,7 @@ def test_chunks_is_the_median_of_the_chunks_quantiles(kind, sampled, backend, mo
 
 def test_chunks_of_very_different_rows(backend, small_sample, monkeypatch):
     """A chunk whose quantile lies far below the others' is read in full."""
-    monkeypatch.setattr(quantile, "CHUNK_ROWS", 30)
+    monkeypatch.setattr(quantile_passes, "CHUNK_ROWS", 30)
     x, y = np.random.default_rng(6).normal(size=(2, 150, 6))
     x[:60], y[:] = -np.abs(x[:60]), np.abs(y)
     pair = UnitPair(unit(x), unit(y))
@@ -149,7 +151,7 @@ def strong_row_effects(rows):
 
 def test_the_interval_covers_the_achieved_quantile(monkeypatch):
     """A nominal 95 %; 62 of 70 leaves room for the luck of the seeds. A binomial interval covers in a few."""
-    monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", 500)
+    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 500)
     rows = 5000
     pair, q, seeds = strong_row_effects(rows), 0.98, 70
     tail = np.concatenate(

@@ -15,7 +15,7 @@ from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.edges import EdgeSearch, find_exceedances
 from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
-from gcbs_cli.similarity.quantile import draw_sample
+from gcbs_cli.similarity.quantile_sample import draw_sample
 from gcbs_cli.similarity.repeated_rows import find_repeated
 from gcbs_cli.similarity.top_candidates import find_candidates
 

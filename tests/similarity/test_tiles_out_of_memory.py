@@ -11,7 +11,7 @@ from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.errors import GcbsError, OutOfDeviceMemory
-from gcbs_cli.similarity import quantile, tiles
+from gcbs_cli.similarity import quantile, quantile_estimate, quantile_passes, quantile_sample, tiles
 from gcbs_cli.similarity.edges import find_exceedances
 from gcbs_cli.similarity.global_sums import global_sums
 from gcbs_cli.similarity.nearest import nearest_keys
@@ -88,12 +88,12 @@ def test_nearest_rows_are_the_same():
 
 @pytest.mark.parametrize("method", ["chunks", "exact"])
 def test_quantiles_are_the_same(method, monkeypatch):
-    monkeypatch.setattr(quantile, "CHUNK_ROWS", 40)
-    monkeypatch.setattr(quantile, "LEAST_SAMPLE_ROWS", 32)
-    monkeypatch.setattr(quantile, "MOST_SAMPLE_ROWS", 32)
+    monkeypatch.setattr(quantile_passes, "CHUNK_ROWS", 40)
+    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 32)
+    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 32)
     pair = make_pair("related", ROWS)
     mine, theirs = (
-        quantile.estimate_quantile(pair, 0.9, method=quantile.QuantileMethod(method), backend=backend)
+        quantile.estimate_quantile(pair, 0.9, method=quantile_estimate.QuantileMethod(method), backend=backend)
         for backend in (SmallDevice(700), NumpyBackend(1))
     )
     assert mine == theirs
