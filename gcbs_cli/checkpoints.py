@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xxhash
@@ -27,9 +27,14 @@ from gcbs_cli.plan_file.atomic import write_atomically, write_error
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import PlanSettings
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from gcbs_cli.reports.settings import ReportSettings
+
+FORMAT = 2
 """Of the files in the folder; those of another format are done again."""
-OURS = re.compile(r"\.?(block-\d{5}-[0-9a-f]{32}\.npy|value-[a-z]+-[0-9a-f]{32}\.json)(\.\d+\.[0-9a-f]+\.gcbs-tmp)?")
+OURS = re.compile(
+    r"\.?(block-([a-z]+-)?\d{5}-[0-9a-f]{32}\.npy|value-[a-z]+-[0-9a-f]{32}\.json)(\.\d+\.[0-9a-f]+\.gcbs-tmp)?"
+)
 """Names of the files that gcbs makes there, temporary ones included; all others are left alone."""
 SPARE_BYTES = 1 << 20
 HOW_ONLY = ("device", "tile_rows", "max_memory", "max_edges")
@@ -104,15 +109,15 @@ class Checkpoints:
         self._write(self.folder / f"value-{name}-{self._hash(name, data)}.json", data)
         return found
 
-    def load(self, block: str, number: int) -> list[NDArray[Any]] | None:
+    def load(self, stage: str, number: int, block: str) -> list[NDArray[Any]] | None:
         """The arrays of a block; None when there is none whose content matches its name."""
-        for path in sorted(self.folder.glob(f"block-{number:05d}-*.npy")):
-            data = self._read(path, f"{block} {number}")
+        for path in sorted(self.folder.glob(f"block-{stage}-{number:05d}-*.npy")):
+            data = self._read(path, f"{stage} {number} {block}")
             if data is not None:
                 return _arrays(data)
         return None
 
-    def save(self, block: str, number: int, arrays: Sequence[NDArray[Any]]) -> None:
+    def save(self, stage: str, number: int, block: str, arrays: Sequence[NDArray[Any]]) -> None:
         """Keep the arrays of a block. A disk that does not take them is said once; the work goes on without."""
         if not self._works:
             return
@@ -120,7 +125,8 @@ class Checkpoints:
         for array in arrays:
             np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
         data = file.getvalue()
-        self._write(self.folder / f"block-{number:05d}-{self._hash(f'{block} {number}', data)}.npy", data)
+        hashed = self._hash(f"{stage} {number} {block}", data)
+        self._write(self.folder / f"block-{stage}-{number:05d}-{hashed}.npy", data)
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
@@ -183,11 +189,20 @@ class Checkpoints:
             return 0
 
 
-def run_key(x_fingerprint: str, y_fingerprint: str, settings: PlanSettings, *, normalize: bool) -> str:
-    """What decides the results of a pass: the data, the settings, and the version of gcbs."""
+def run_key(
+    x_fingerprint: str, y_fingerprint: str, settings: "PlanSettings | ReportSettings", *, normalize: bool | str
+) -> str:
+    """What decides the results of a pass: the data, how they are normalised, the settings, and the version of gcbs."""
     decisive = {name: value for name, value in asdict(settings).items() if name not in HOW_ONLY}
     parts = [FORMAT, __version__, x_fingerprint, y_fingerprint, normalize, decisive]
-    return json.dumps(parts, sort_keys=True, default=repr)
+    return json.dumps(parts, sort_keys=True, default=_shown)
+
+
+def _shown(value: object) -> str:
+    """A setting that JSON has no word for: arrays by their content."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {xxhash.xxh3_128_hexdigest(value.tobytes())}"
+    return repr(value)
 
 
 def _arrays(data: bytes) -> list[NDArray[Any]]:

@@ -1,33 +1,36 @@
 """What a pass will find and need, told before it: entries, memory and time; and which settings would fit."""
 
-import time
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import partial
 
 from gcbs_cli.errors import BadInput
 from gcbs_cli.hard_pairs import lists_wanted
 from gcbs_cli.memory import SHARE_TO_USE, available_memory, show_size
-from gcbs_cli.settings import PlanSettings
+from gcbs_cli.pass_seconds import seconds_of_edges, seconds_of_lists
+from gcbs_cli.progress import HOUR, show_seconds
+from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.affinity import draw_affinity_sample
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.entry_limit import EntryLimit
+from gcbs_cli.similarity.hardest import likely_candidates
 from gcbs_cli.similarity.quantile_sample import draw_sample
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS
 from gcbs_cli.threshold import Threshold
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
-LISTED_PER_PLACE = 5
-"""Entries that the pass holds for each place of the hardest lists of rows and columns: candidates beyond them."""
-TRIAL_ROWS = 512
+BYTES_PER_LISTED = 40
+"""Peak memory for one candidate for the lists of the hardest: found, joined, sorted by row (measured)."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the pass will find and need: directed entries above t, bytes at the peak, seconds of float32 products.
+    """What the pass will find and need: directed entries above t and listed, bytes at the peak, seconds of the pass.
 
     `entry_bytes`: the part of `memory` that each entry takes: none of this machine's where the graph stays on a GPU;
-    `listed`: the entries that the lists of the hardest hold, whatever the quantile;
+    `listed`: the entries that the pass lists for the hardest of each row and column, whatever the quantile;
     `tied`: how many of the entries equal t, where these are looked at too, for suspected pairs.
     """
 
@@ -38,9 +41,20 @@ class Forecast:
     listed: int = 0
     tied: int = 0
 
+    @property
+    def above(self) -> int:
+        """The entries that are not listed for the hardest."""
+        return self.entries - self.listed
+
+    @property
+    def fixed(self) -> int:
+        """The bytes that are needed whatever is found."""
+        return self.memory - self.entry_bytes * self.above - BYTES_PER_LISTED * self.listed
+
     def entries_within(self, limit: int) -> int:
-        """How many entries this much memory holds."""
-        return (limit - (self.memory - self.entry_bytes * self.entries)) // max(self.entry_bytes, 1)
+        """How many entries this much memory holds, listed ones included."""
+        left = limit - self.fixed - BYTES_PER_LISTED * self.listed
+        return self.listed + left // max(self.entry_bytes, 1)
 
 
 def forecast(
@@ -57,38 +71,57 @@ def forecast(
     `on_host`: the edges come to the host's memory even if a device could hold them; `lists`: how long the lists of the
     hardest are, by default as the settings need them.
     """
-    quantile = settings.graph.requested_quantile(pair.rows)
     ties = settings.false_negatives.needs_threshold
+    share = share_from(pair, threshold, settings.graph, settings.seed, ties=ties)
+    above = round(share.reaching * pair.rows**2) if settings.graph.uses_threshold or ties else 0
+    length = lists_wanted(settings) if lists is None else lists
+    listed = _listed(length, pair.rows)
+    embeddings = 2 * pair.rows * pair.dim * 4
+    scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
+    entry_bytes = 0 if stays_on_device(settings, backend) and not on_host else BYTES_PER_EDGE
+    memory = embeddings + scratch + entry_bytes * above + BYTES_PER_LISTED * listed
+    seconds = _seconds(pair, threshold.value if above else None, length, settings, backend)
+    return Forecast(above + listed, memory, seconds, entry_bytes, listed, round(share.tied * pair.rows**2))
+
+
+def _seconds(pair: UnitPair, threshold: float | None, length: int, settings: PlanSettings, backend: Backend) -> float:
+    """Of the pass over X Yᵀ, and of those over X Xᵀ and Y Yᵀ where affinities are asked for."""
+    ties = settings.false_negatives.needs_threshold
+    across = seconds_of_edges if length == 0 else partial(seconds_of_lists, top=length)
+    seconds = 0.0 if threshold is None and length == 0 else across(pair, threshold, backend, ties=ties)
+    if settings.graph.pairs == "all":
+        seconds += sum(
+            seconds_of_edges(UnitPair(side, side), threshold, backend, ties=False) for side in (pair.x, pair.y)
+        )
+    return seconds
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of the N² entries: how many may reach t, and how many of all equal it, where that was asked."""
+
+    reaching: float
+    tied: float
+
+
+def share_from(pair: UnitPair, threshold: Threshold, graph: GraphSettings, seed: int, *, ties: bool = True) -> Share:
+    """The shares from a sample, or from what the quantile promises; `ties`: whether entries equal to t count."""
+    quantile = graph.requested_quantile(pair.rows)
     share, tied = 1.0 - quantile if quantile is not None else 0.0, 0.0
     if threshold.estimate is not None:
         share = min(share, 1.0 - threshold.estimate.low)  # less where many entries equal t
     if quantile is None or ties:
-        draw = draw_affinity_sample if settings.graph.pairs == "all" else draw_sample
-        sample = draw(pair, 0.999, settings.seed)
+        draw = draw_affinity_sample if graph.pairs == "all" else draw_sample
+        sample = draw(pair, 0.999, seed)
         above = sample.share_above(threshold.value)
         tied = sample.share_reaching(threshold.value) - above if ties else 0.0
         share = max(share, above + tied)
-    entries = round(share * pair.rows**2) if settings.graph.uses_threshold or ties else 0
-    listed = LISTED_PER_PLACE * (lists_wanted(settings) if lists is None else lists) * pair.rows
-    entries += listed
-    embeddings = 2 * pair.rows * pair.dim * 4
-    scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
-    entry_bytes = 0 if stays_on_device(settings, backend) and not on_host else BYTES_PER_EDGE
-    memory = embeddings + scratch + entry_bytes * entries
-    return Forecast(entries, memory, _pass_seconds(pair, backend), entry_bytes, listed, round(tied * pair.rows**2))
+    return Share(share, tied)
 
 
-def _pass_seconds(pair: UnitPair, backend: Backend) -> float:
-    """Seconds for all products at the rate of a small one (about a hundredth of a second)."""
-    rows = min(pair.rows, TRIAL_ROWS)
-    x, y = backend.load(pair.x[:rows]), backend.load(pair.y[:rows])
-    part = slice(0, rows)
-    with backend.running():
-        backend.above(backend.product(x, y, part, part), 1.0)
-        began = time.perf_counter()
-        backend.above(backend.product(x, y, part, part), 1.0)
-        seconds = time.perf_counter() - began
-    return seconds * (pair.rows / rows) ** 2 / backend.workers
+def _listed(length: int, rows: int) -> int:
+    """Candidates for the hardest of all rows and columns."""
+    return 2 * rows * likely_candidates(length, rows) if length else 0
 
 
 def check_forecast(pair: UnitPair, expected: Forecast, settings: PlanSettings) -> None:
@@ -96,14 +129,14 @@ def check_forecast(pair: UnitPair, expected: Forecast, settings: PlanSettings) -
     if settings.max_edges is not None and expected.entries > settings.max_edges:
         raise BadInput(
             f"--max-edges {settings.max_edges:,}: about {expected.entries:,} entries lie above the threshold; "
-            f"{_tied_advice(expected) or _fitting(pair, expected, settings, settings.max_edges)}"
+            f"{_tied_advice(expected) or _fitting(pair, expected, settings, _Room(settings.max_edges, 1, 1))}"
         )
-    limit = _memory_limit(pair, settings)
+    limit = memory_limit(pair, settings.max_memory)
     if expected.memory > limit:
         raise BadInput(
             f"--max-memory {show_size(limit)}: the plan would need about {show_size(expected.memory)} "
             f"({expected.entries:,} entries above the threshold); "
-            f"{_advice(pair, expected, settings, expected.entries_within(limit))}"
+            f"{_advice(pair, expected, settings, limit)}"
         )
 
 
@@ -111,12 +144,13 @@ def entry_limit(pair: UnitPair, expected: Forecast, settings: PlanSettings) -> E
     """What the pass may find on this machine before it is stopped: what fits, or more than a sample errs."""
     if expected.entry_bytes == 0:
         return None
-    most = max(expected.entries_within(_memory_limit(pair, settings)), 2 * expected.entries + pair.rows)
+    most = max(expected.entries_within(memory_limit(pair, settings.max_memory)), 2 * expected.entries + pair.rows)
     return EntryLimit(most, "use a higher --quantile, or leave out rows that are equal or nearly so")
 
 
-def _memory_limit(pair: UnitPair, settings: PlanSettings) -> int:
-    return settings.max_memory or int(SHARE_TO_USE * available_memory() + 2 * pair.rows * pair.dim * 4)
+def memory_limit(pair: UnitPair, max_memory: int | None) -> int:
+    """The bytes that may be used, those of the embeddings included: as asked, or most of what is free."""
+    return max_memory or int(SHARE_TO_USE * available_memory() + 2 * pair.rows * pair.dim * 4)
 
 
 def _tied_advice(expected: Forecast) -> str | None:
@@ -128,28 +162,42 @@ def _tied_advice(expected: Forecast) -> str | None:
     )
 
 
-def _advice(pair: UnitPair, expected: Forecast, settings: PlanSettings, fits: int) -> str:
+def _advice(pair: UnitPair, expected: Forecast, settings: PlanSettings, limit: int) -> str:
     tied = _tied_advice(expected)
     if tied is not None:
         return tied
-    return (
-        _fitting(pair, expected, settings, fits)
-        if fits > pair.rows
-        else "use fewer rows, or a machine with more memory"
-    )
+    room = _Room(limit - expected.fixed, max(expected.entry_bytes, 1), BYTES_PER_LISTED)
+    if room.size <= room.above * pair.rows:
+        return "use fewer rows, or a machine with more memory"
+    return _fitting(pair, expected, settings, room)
 
 
-def _fitting(pair: UnitPair, expected: Forecast, settings: PlanSettings, fits: int) -> str:
-    """Which options make `fits` entries or fewer: a higher quantile, or shorter lists where they take the room."""
-    above, room = expected.entries - expected.listed, fits - expected.listed
-    if not expected.listed or (above and room >= pair.rows):
-        return f"{_fitting_quantile(pair, room)} would fit"
-    kept = above if 2 * above <= fits else fits // 2
-    length = (fits - kept) // (LISTED_PER_PLACE * pair.rows)
+@dataclass(frozen=True)
+class _Room:
+    """`size` in entries or in bytes; `above`, `listed`: what an entry of either kind takes of it."""
+
+    size: int
+    above: int
+    listed: int
+
+
+def _fitting(pair: UnitPair, expected: Forecast, settings: PlanSettings, room: _Room) -> str:
+    """Which options need no more room: a higher quantile, or shorter lists where these take it."""
+    itself = int(settings.false_negatives.needs_threshold)  # t is an entry too
+    entries = (room.size - room.listed * expected.listed) // room.above - itself
+    if not expected.listed or (expected.above and entries >= pair.rows):
+        return f"{fitting_quantile(pair, entries)} would fit"
+    kept = min(expected.above, room.size // 2 // room.above - itself)
+    length = _longest_list(pair.rows, (room.size - (kept + itself) * room.above) // room.listed)
     advice = _shorter_lists(settings, length) if length else []
-    if length and kept < above:
-        advice.append(_fitting_quantile(pair, kept))
+    if length and kept < expected.above:
+        advice.append(fitting_quantile(pair, kept))
     return f"{' and '.join(advice)} would fit" if advice else "the lists of the hardest alone hold more; use fewer rows"
+
+
+def _longest_list(rows: int, entries: int) -> int:
+    """The greatest length whose candidates are so many or fewer; 0 where none is."""
+    return bisect_right(range(rows), entries, lo=1, key=lambda length: _listed(length, rows)) - 1
 
 
 def _shorter_lists(settings: PlanSettings, length: int) -> list[str]:
@@ -165,7 +213,8 @@ def _shorter_lists(settings: PlanSettings, length: int) -> list[str]:
     return found
 
 
-def _fitting_quantile(pair: UnitPair, entries: int) -> str:
+def fitting_quantile(pair: UnitPair, entries: int) -> str:
+    """The --quantile that leaves so many entries above it."""
     # In integers, with two digits of the share above however small it is, and that rounded down.
     digits = max(7, len(str(pair.rows**2 // entries)) + 2)
     above = entries * 10**digits // pair.rows**2
@@ -177,8 +226,16 @@ def describe(expected: Forecast) -> str:
     """The forecast as one line."""
     return (
         f"expecting about {expected.entries:,} entries above the threshold, "
-        f"{show_size(expected.memory)} of memory and about {expected.seconds:.1f} s for the pass"
+        f"{show_size(expected.memory)} of memory and {show_seconds(expected.seconds)} for the pass"
     )
+
+
+def describe_long(expected: Forecast, *, checkpoints: bool) -> str | None:
+    """What to consider before a pass of hours; None for a shorter one."""
+    if expected.seconds < HOUR:
+        return None
+    keep = "" if checkpoints else "; --work-dir keeps what it finds, should it be stopped"
+    return f"the pass would take {show_seconds(expected.seconds)}{keep}; --partitions auto compares fewer pairs"
 
 
 def stays_on_device(settings: PlanSettings, backend: Backend) -> bool:

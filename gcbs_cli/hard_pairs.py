@@ -12,9 +12,10 @@ from gcbs_cli.similarity.affinity import affinity_graph
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.entry_limit import EntryLimit
+from gcbs_cli.similarity.hardest_keys import hardest_of
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, pairs_of
 from gcbs_cli.similarity.tiles import BlockStore, Progress
-from gcbs_cli.similarity.top_candidates import Candidates, TopLists, find_candidates, hardest_of
+from gcbs_cli.similarity.top_candidates import Candidates, TopLists, find_candidates
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ def find_hard_pairs(
         store=store,
         limit=limit,
     )
-    return hard_pairs_among(pair, settings, found, backend, tile_rows=tile_rows, progress=progress)
+    return hard_pairs_among(
+        pair, settings, found, backend, tile_rows=tile_rows, progress=progress, store=store, limit=limit
+    )
 
 
 def hard_pairs_among(
@@ -69,13 +72,20 @@ def hard_pairs_among(
     *,
     tile_rows: int | None = None,
     progress: Progress | None = None,
+    store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
 ) -> HardPairs:
-    """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask."""
+    """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask.
+
+    `store`, `limit`: for the further passes of `--pairs all`.
+    """
     suspects = _suspects(pair, settings, found, backend)
     achieved = None
     if settings.graph.pairs == "all" and found.exceedances is not None:
         across = found.exceedances.above()
-        graph, achieved = affinity_graph(pair, across, backend, tile_rows=tile_rows, progress=progress)
+        graph, achieved = affinity_graph(
+            pair, across, backend, tile_rows=tile_rows, progress=progress, store=store, limit=limit
+        )
     else:
         graph = _graph(pair.rows, settings.graph, found)
     if suspects is not None:

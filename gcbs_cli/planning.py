@@ -1,7 +1,7 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.finishing import finish
-from gcbs_cli.forecast import check_forecast, describe, entry_limit, forecast, stays_on_device
+from gcbs_cli.forecast import check_forecast, describe, describe_long, entry_limit, forecast, stays_on_device
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.hard_pairs import HardPairs, find_hard_pairs, hard_pairs_among, with_every_row
@@ -22,10 +22,9 @@ from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.settings import PlanSettings
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.quantile_estimate import QuantileEstimate, QuantileMethod
 from gcbs_cli.similarity.tiles import tile_rows_for
 from gcbs_cli.similarity.top_candidates import Candidates, find_candidates
-from gcbs_cli.threshold import Threshold, find_threshold
+from gcbs_cli.threshold import Threshold, find_threshold, kept_threshold
 
 if TYPE_CHECKING:
     from gcbs_cli.device_planning import DevicePlan
@@ -96,21 +95,6 @@ class PlanResult:
     partitions: "PartitionsRecord | None" = None
 
 
-def _threshold(
-    pair: UnitPair, settings: PlanSettings, backend: Backend, watcher: Watcher, checkpoints: Checkpoints | None
-) -> Threshold:
-    """t, from the checkpoints where they have it: the exact quantile is a pass of its own."""
-
-    def find() -> dict[str, Any]:
-        return asdict(find_threshold(pair, settings.graph, settings.seed, backend, watcher))
-
-    found = find() if checkpoints is None else checkpoints.value("threshold", find)
-    estimate = found["estimate"]
-    if estimate is not None:
-        estimate = QuantileEstimate(**estimate | {"method": QuantileMethod(estimate["method"])})
-    return Threshold(found["value"], estimate)
-
-
 def make_plan(
     pair: UnitPair,
     settings: PlanSettings,
@@ -177,12 +161,19 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
         with task.clock.step("graph"):
             return _Base(found.threshold, hard_pairs_among(pair, settings, found.candidates, backend))
     with task.clock.step("quantile"):
-        threshold = _threshold(pair, settings, backend, task.watcher, task.checkpoints)
+        threshold = kept_threshold(
+            pair, settings.graph, settings.seed, backend, task.watcher, task.checkpoints, "threshold"
+        )
         expected = forecast(pair, threshold, settings, backend, on_host=task.checkpoints is not None)
     check_forecast(pair, expected, settings)
     task.watcher.note(describe(expected))
+    long = describe_long(expected, checkpoints=task.checkpoints is not None)
+    if long is not None:
+        task.watcher.warn(long)
     if task.checkpoints is not None:
-        task.checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
+        task.checkpoints.check_room(
+            CHECKPOINT_BYTES_PER_ENTRY * expected.entries * (3 if settings.graph.pairs == "all" else 1)
+        )
     with task.clock.step("edges"):
         if stays_on_device(settings, backend) and task.checkpoints is None:
             try:

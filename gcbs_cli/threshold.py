@@ -1,7 +1,9 @@
 """Where edges begin: the threshold t by the settings of a plan."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.progress import Watcher
 from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity.affinity import draw_affinity_sample
@@ -36,3 +38,24 @@ def find_threshold(pair: UnitPair, graph: GraphSettings, seed: int, backend: Bac
     method = QuantileMethod(graph.method)
     estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
     return Threshold(estimate.threshold, estimate)
+
+
+def kept_threshold(
+    pair: UnitPair,
+    graph: GraphSettings,
+    seed: int,
+    backend: Backend,
+    watcher: Watcher,
+    checkpoints: Checkpoints | None,
+    name: str,
+) -> Threshold:
+    """t, from the checkpoints where they have it under this name: the exact quantile is a pass of its own."""
+
+    def find() -> dict[str, Any]:
+        return asdict(find_threshold(pair, graph, seed, backend, watcher))
+
+    found = find() if checkpoints is None else checkpoints.value(name, find)
+    estimate = found["estimate"]
+    if estimate is not None:
+        estimate = QuantileEstimate(**estimate | {"method": QuantileMethod(estimate["method"])})
+    return Threshold(found["value"], estimate)

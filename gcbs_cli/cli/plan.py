@@ -118,15 +118,7 @@ def plan(
     address: Annotated[
         str, typer.Option("--address", help="Of the Ray cluster.", rich_help_panel=options.WORK_PANEL)
     ] = "auto",
-    work_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--work-dir",
-            help="Keep what the pass has found in this folder until the plan is saved: after a kill, the same command "
-            "goes on from there.",
-            rich_help_panel=options.WORK_PANEL,
-        ),
-    ] = None,
+    work_dir: options.WorkDir = None,
     report: Annotated[
         str | None,
         typer.Option(

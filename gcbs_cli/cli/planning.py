@@ -75,14 +75,13 @@ class PlanCommand:
             result = make_plan(
                 pair.unit, self.settings, watcher, groups=groups, method_inputs=inputs, checkpoints=checkpoints
             )
-            report = self._report(pair, result, groups, watcher)
             pair.check_unchanged()
             entry = self._entry(pair, result, reading)
             save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
+            # The plan is there whatever becomes of the report, which may need more memory.
+            self._report(pair, result, groups, watcher, checkpoints)
             if checkpoints is not None:
                 checkpoints.clear()
-        if self.report_path is not None and report is not None:
-            write_atomically(self.report_path, lambda file: file.write(report.encode()))
         out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
         out.result({"output": self.output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
@@ -122,10 +121,16 @@ class PlanCommand:
         return read_pair(sources, self.inputs, out), time.perf_counter() - began
 
     def _report(
-        self, pair: ReadPair, result: PlanResult, groups: NDArray[np.int64] | None, watcher: Watcher
-    ) -> str | None:
+        self,
+        pair: ReadPair,
+        result: PlanResult,
+        groups: NDArray[np.int64] | None,
+        watcher: Watcher,
+        checkpoints: Checkpoints | None,
+    ) -> None:
+        """Write the report, where one is wanted."""
         if self.report_path is None:
-            return None
+            return
         from gcbs_cli.reports.build import make_reports
         from gcbs_cli.reports.settings import ReportSettings
 
@@ -139,13 +144,17 @@ class PlanCommand:
             drop_last=self.settings.drop_last,
             device=self.settings.device,
             tile_rows=self.settings.tile_rows,
+            max_memory=self.settings.max_memory,
             fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
             fn_absolute=false.absolute,
             fn_top=false.top,
             duplicates=self.settings.no_duplicates,
             groups=groups,
         )
-        return make_reports(pair.unit, result.perm, settings, watcher)[0].model_dump_json(indent=2) + "\n"
+        report = make_reports(pair.unit, result.perm, settings, watcher, checkpoints)[0]
+        pair.check_unchanged()
+        text = report.model_dump_json(indent=2) + "\n"
+        write_atomically(self.report_path, lambda file: file.write(text.encode()))
 
     def _entry(self, pair: ReadPair, result: PlanResult, reading: float) -> ManifestEntry:
         settings, figures = self.settings, result.figures

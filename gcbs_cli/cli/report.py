@@ -158,6 +158,8 @@ def report(
     seed: options.Seed = 0,
     device: options.Device = "auto",
     chunk_rows: options.ChunkRows = None,
+    max_memory: options.MaxMemory = None,
+    work_dir: options.WorkDir = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -201,6 +203,7 @@ def report(
     from gcbs_cli.cli.inputs import InputOptions
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.reporting import Asked, ReportCommand
+    from gcbs_cli.memory import parse_size
     from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
     from gcbs_cli.settings import GraphSettings
 
@@ -229,6 +232,8 @@ def report(
         seed=seed,
         device=device,
         tile_rows=chunk_rows,
+        max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
+        work_dir=Path(work_dir) if work_dir else None,
         output=Path(output) if output else None,
         html=Path(html) if html else None,
         id_column=id_column,

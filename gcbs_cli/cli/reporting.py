@@ -1,9 +1,11 @@
 """What `gcbs report` does once its options are parsed."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.loss_options import LabelFiles
 from gcbs_cli.cli.output import Mode, Output
@@ -58,6 +60,8 @@ class ReportCommand:
     seed: int
     device: str
     tile_rows: int | None
+    max_memory: int | None
+    work_dir: Path | None
     output: Path | None
     html: Path | None
     id_column: str | None
@@ -88,14 +92,21 @@ class ReportCommand:
             settings = self._settings(entry, same_data=False)
         settings = replace(settings, labels=labels, groups=read_groups(*self.groups, pair.x.rows))
         self._warn_of_batch_size(out, entry, settings)
-        with watcher_for(out) as watcher:
+        with ExitStack() as stack:
+            watcher = stack.enter_context(watcher_for(out))
+            checkpoints = self._checkpoints(pair, settings, watcher)
+            if checkpoints is not None:
+                stack.enter_context(checkpoints)
             if self.html is None:
-                reports = make_reports(self._scaled(pair.unit), perm, settings, watcher)
+                reports = make_reports(self._scaled(pair.unit), perm, settings, watcher, checkpoints)
             else:
                 source = PageSource(sources, pair, self.perm, perm, entry, settings, self.id_column)
-                reports = self._write_page(source, watcher)
-        pair.check_unchanged()
-        self._deliver(out, reports)
+                reports = self._write_page(source, watcher, checkpoints)
+            pair.check_unchanged()
+            self._save(reports)
+            if checkpoints is not None:
+                checkpoints.clear()
+        self._show(out, reports)
         warn_of_suspects(out, reports)
         warn_of_differences(out, reports)
 
@@ -109,11 +120,21 @@ class ReportCommand:
     def _scaled(self, pair: UnitPair) -> UnitPair:
         return UnitPair(scale_side(pair.x, self.normalization, "X"), scale_side(pair.y, self.normalization, "Y"))
 
-    def _write_page(self, source: PageSource, watcher: Watcher) -> list[GapReport]:
+    def _checkpoints(self, pair: ReadPair, settings: ReportSettings, watcher: Watcher) -> Checkpoints | None:
+        """The folder of --work-dir, locked; None where none was named."""
+        if self.work_dir is None:
+            return None
+        every = settings if self.html is None else with_neighbours(settings, pair.x.rows)
+        how = f"{self.inputs.normalize} {self.normalization}"
+        return Checkpoints(
+            self.work_dir, run_key(pair.x.fingerprint, pair.y.fingerprint, every, normalize=how), watcher
+        )
+
+    def _write_page(self, source: PageSource, watcher: Watcher, checkpoints: Checkpoints | None) -> list[GapReport]:
         """Write the page, whole or not at all; returns the reports that were asked for."""
         settings = source.settings
         every, details = make_detailed_reports(
-            source.pair.unit, source.perm, with_neighbours(settings, source.pair.x.rows), watcher
+            source.pair.unit, source.perm, with_neighbours(settings, source.pair.x.rows), watcher, checkpoints
         )
         reports = asked_only(every, settings)
         notes = [note for note in [suspects_warning(reports)] if note is not None]
@@ -138,6 +159,7 @@ class ReportCommand:
             fn_top=_planned_top(entry) if asked.fn_top is None else asked.fn_top,
             duplicates=_planned_without_duplicates(entry) if asked.duplicates is None else asked.duplicates,
             tile_rows=self.tile_rows,
+            max_memory=self.max_memory,
             parts=_planned_parts(entry) if same_data else None,
         )
 
@@ -158,13 +180,18 @@ class ReportCommand:
             sizes = ", ".join(map(str, others))
             out.warning(f"{self.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
 
-    def _deliver(self, out: Output, reports: list[GapReport]) -> None:
-        whole = reports[0] if len(reports) == 1 else GapReports(results=reports)
+    def _save(self, reports: list[GapReport]) -> None:
         if self.output is not None:
-            text = whole.model_dump_json(indent=2) + "\n"
+            text = _whole(reports).model_dump_json(indent=2) + "\n"
             write_atomically(self.output, lambda file: file.write(text.encode()))
+
+    def _show(self, out: Output, reports: list[GapReport]) -> None:
         out.table(report_tables(reports))
-        out.result(whole.model_dump(mode="json"))
+        out.result(_whole(reports).model_dump(mode="json"))
+
+
+def _whole(reports: list[GapReport]) -> GapReport | GapReports:
+    return reports[0] if len(reports) == 1 else GapReports(results=reports)
 
 
 def _planned_top(entry: ManifestEntry | None) -> int:

@@ -78,6 +78,7 @@ class SampledCommand:
             "--html": command.html is not None,
             "--verify": command.verify,
             "--groups": command.groups[0] is not None,
+            "--work-dir": command.work_dir is not None,
             "--normalization": command.normalization != "row",
         }
         for option, given in whole.items():

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gcbs_cli.memory import show_size
+from gcbs_cli.progress import show_seconds
 from gcbs_cli.reports.headline import headline
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", devi
     lines += [
         ("entries above it", f"about {expected.entries:,} ({expected.entries / rows:,.1f} a row)"),
         ("memory", f"about {show_size(expected.memory)}"),
-        ("pass", f"about {expected.seconds:.1f} s on {device}"),
+        ("pass", f"{show_seconds(expected.seconds)} on {device}"),
         ("written", "nothing (dry run)"),
     ]
     return two_columns(lines)

@@ -39,6 +39,9 @@ class LineWatcher(Watcher):
     def note(self, text: str) -> None:
         self._output.note(text)
 
+    def warn(self, text: str) -> None:
+        self._output.warning(text)
+
     def progress(self, done: int, total: int) -> None:
         now = time.monotonic()
         if now - self._said >= SECONDS_BETWEEN_LINES:
@@ -70,6 +73,10 @@ class BarWatcher(LineWatcher):
     def note(self, text: str) -> None:
         self._close()
         super().note(text)
+
+    def warn(self, text: str) -> None:
+        self._close()
+        super().warn(text)
 
     def progress(self, done: int, total: int) -> None:
         if self._bar is None:

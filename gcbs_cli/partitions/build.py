@@ -139,13 +139,13 @@ def _with_checkpoints(
     found: list[PartPlan] = []
     missing: list[PartTask] = []
     for task in tasks:
-        kept = checkpoints.load(BLOCK_NAME, task.number)
+        kept = checkpoints.load(BLOCK_NAME, task.number, "")
         if kept is None:
             missing.append(task)
         else:
             found.append(_unpack(kept))
     for part in engine(missing, read, watcher):
-        checkpoints.save(BLOCK_NAME, part.number, _pack(part))
+        checkpoints.save(BLOCK_NAME, part.number, "", _pack(part))
         found.append(part)
     return found
 

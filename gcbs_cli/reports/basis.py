@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.reports.bsc import bsc_terms
+from gcbs_cli.reports.forecast import check_report_forecast, describe_report, forecast_report
 from gcbs_cli.reports.held_apart import PairsToHoldApart, pairs_to_hold_apart
 from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, merge_sides, tolerance
 from gcbs_cli.reports.representation import alignment, uniformity
@@ -18,8 +20,12 @@ from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
 from gcbs_cli.similarity.suspects import SuspectRule
+from gcbs_cli.similarity.tiles import BlockStore
 from gcbs_cli.similarity.unsuspected import largest_unsuspected
-from gcbs_cli.threshold import Threshold, find_threshold
+from gcbs_cli.threshold import Threshold, kept_threshold
+
+WORTH_SAYING_SECONDS = 10.0
+"""A pass that lasts longer is announced."""
 
 
 @dataclass
@@ -43,16 +49,27 @@ class Basis:
     one_graph: NDArray[np.int64] | None = None
 
 
-def prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> Basis:
-    """The quantile, the pass over all pairs and the graph."""
+def prepare(
+    pair: UnitPair, settings: ReportSettings, watcher: Watcher, checkpoints: Checkpoints | None = None
+) -> Basis:
+    """The quantile, the passes over all pairs and the graph; `checkpoints`: where the passes keep what they have found.
+
+    Raises BadInput before the passes where there is too little memory for them.
+    """
     clock = Stopwatch(watcher)
     backend = choose_backend(settings.device)
     with clock.step("quantile"):
-        threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+        threshold = kept_threshold(pair, settings.graph, settings.seed, backend, watcher, checkpoints, "reported")
+        expected = forecast_report(pair, threshold, settings, backend, _hardest_wanted(pair, settings))
+    check_report_forecast(pair, expected, settings)
+    if expected.seconds > WORTH_SAYING_SECONDS:
+        watcher.note(describe_report(expected))
+    if checkpoints is not None:
+        checkpoints.check_room(expected.disk)
     with clock.step("all pairs"):
         rule = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute, settings.groups)
-        sums = _sums_across(pair, settings, threshold, rule, backend, watcher)
-        same_side = _sums_same_side(pair, settings, sums, backend, watcher)
+        sums = _sums_across(pair, settings, threshold, rule, backend, watcher, checkpoints)
+        same_side = _sums_same_side(pair, settings, sums, backend, watcher, checkpoints)
     with clock.step("pairs to hold apart"):
         to_hold_apart = pairs_to_hold_apart(
             pair,
@@ -62,13 +79,14 @@ def prepare(pair: UnitPair, settings: ReportSettings, watcher: Watcher) -> Basis
             seed=settings.seed,
             tile_rows=settings.tile_rows,
             watcher=watcher,
+            store=checkpoints,
         )
     with clock.step("graph"):
         edges = sums.exceedances.above()
         graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
         achieved = 1.0 - len(edges.rows) / pair.rows**2
     terms = {
-        loss: _own_terms(pair, settings, loss, sums, rule.diagonal, backend, watcher)
+        loss: _own_terms(pair, settings, loss, sums, rule.diagonal, backend, watcher, checkpoints)
         for loss in settings.losses
         if loss.has_own_terms
     }
@@ -100,14 +118,22 @@ def _own_terms(
     diagonal: NDArray[np.float64],
     backend: Backend,
     watcher: Watcher,
+    store: BlockStore | None,
 ) -> RowTerms:
     if loss.kind is LossKind.BSC:
         return bsc_terms(pair, settings.labels)
     masked = [
         largest_unsuspected(
-            queries, keys, sums.suspects, backend, tile_rows=settings.tile_rows, progress=watcher.progress
+            queries,
+            keys,
+            sums.suspects,
+            backend,
+            tile_rows=settings.tile_rows,
+            progress=watcher.progress,
+            store=store,
+            stage=stage,
         )
-        for queries, keys in ((pair.x, pair.y), (pair.y, pair.x))
+        for stage, queries, keys in (("largestx", pair.x, pair.y), ("largesty", pair.y, pair.x))
     ]
     hardest = np.stack([sums.x.hardest[:, 0], sums.y.hardest[:, 0]])
     return TripletTerms(pair, sums.suspects, loss.margin, diagonal, hardest, np.stack(masked))
@@ -125,6 +151,7 @@ def _sums_across(
     rule: SuspectRule,
     backend: Backend,
     watcher: Watcher,
+    store: BlockStore | None,
 ) -> GlobalSums:
     return global_sums(
         pair,
@@ -136,11 +163,17 @@ def _sums_across(
         seed=settings.seed,
         tile_rows=settings.tile_rows,
         progress=watcher.progress,
+        store=store,
     )
 
 
 def _sums_same_side(
-    pair: UnitPair, settings: ReportSettings, sums: GlobalSums, backend: Backend, watcher: Watcher
+    pair: UnitPair,
+    settings: ReportSettings,
+    sums: GlobalSums,
+    backend: Backend,
+    watcher: Watcher,
+    store: BlockStore | None,
 ) -> tuple[SideSums, SideSums] | None:
     if all(loss.kind is not LossKind.SIMCLR for loss in settings.losses):
         return None
@@ -155,8 +188,10 @@ def _sums_same_side(
             seed=settings.seed,
             tile_rows=settings.tile_rows,
             progress=watcher.progress,
+            store=store,
+            stage=stage,
         )
-        for side in (pair.x, pair.y)
+        for stage, side in (("sidex", pair.x), ("sidey", pair.y))
     )
     return x, y
 

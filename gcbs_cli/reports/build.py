@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.errors import BadInput
 from gcbs_cli.graph.measures import positions
 from gcbs_cli.planning import make_plan
@@ -25,13 +26,15 @@ def make_reports(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Watcher | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> list[GapReport]:
     """One report for each loss, batch size and temperature, in that order of nesting.
 
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
-    Raises BadInput for settings that do not fit the data.
+    `checkpoints`: where the passes keep what they have found.
+    Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return _all_reports(pair, perm, settings, watcher)[0]
+    return _all_reports(pair, perm, settings, watcher, checkpoints)[0]
 
 
 class OrderReports:
@@ -60,19 +63,24 @@ def make_detailed_reports(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Watcher | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[list[GapReport], ReportDetails]:
     """The same, and what a page shows beyond the figures of the first combination."""
-    reports, basis, first = _all_reports(pair, perm, settings, watcher)
+    reports, basis, first = _all_reports(pair, perm, settings, watcher, checkpoints)
     return reports, _details(basis, first, perm)
 
 
 def _all_reports(
-    pair: UnitPair, perm: NDArray[np.int64] | None, settings: ReportSettings, watcher: Watcher | None
+    pair: UnitPair,
+    perm: NDArray[np.int64] | None,
+    settings: ReportSettings,
+    watcher: Watcher | None,
+    checkpoints: Checkpoints | None,
 ) -> tuple[list[GapReport], Basis, Measured]:
     settings.check(pair.rows)
     if settings.verify and perm is None:
         raise BadInput("--verify: it is a plan's gap that is computed once more; name the plan with -p")
-    basis = prepare(pair, settings, watcher or Watcher())
+    basis = prepare(pair, settings, watcher or Watcher(), checkpoints)
     if settings.parts is not None and settings.parts.one_graph is not None:
         with basis.clock.step("one graph"):
             basis.one_graph = make_plan(pair, settings.parts.one_graph).perm

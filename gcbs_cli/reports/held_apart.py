@@ -12,6 +12,7 @@ from gcbs_cli.reports.schema import HeldApart
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.suspects import SuspectPairs, pairs_of
+from gcbs_cli.similarity.tiles import BlockStore
 from gcbs_cli.similarity.top_candidates import find_candidates
 
 
@@ -49,11 +50,17 @@ def pairs_to_hold_apart(
     seed: int,
     tile_rows: int | None,
     watcher: Watcher,
+    store: BlockStore | None = None,
 ) -> PairsToHoldApart:
-    """What was asked for; the p hardest columns of each row, as a plan finds them, take a pass of their own."""
+    """What was asked for; the p hardest columns of each row, as a plan finds them, take a pass of their own.
+
+    `store`: where its finished tiles outlive this process.
+    """
     top = None
     if fn_top:
-        found = find_candidates(pair, None, fn_top, backend, seed=seed, tile_rows=tile_rows, progress=watcher.progress)
+        found = find_candidates(
+            pair, None, fn_top, backend, seed=seed, tile_rows=tile_rows, progress=watcher.progress, store=store
+        )
         assert found.x is not None
         top = pairs_of(*ranked_entries(found.x, 0, fn_top), pair.rows)
     labels = np.stack([duplicate_labels(pair.x), duplicate_labels(pair.y)]) if duplicates else None

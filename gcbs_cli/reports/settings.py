@@ -26,8 +26,8 @@ class ReportSettings:
     `fn_absolute` they reach it less that number instead. `groups`: (N,) ids; rows with the same one are suspected too.
 
     `verify`: the plan's gap and the entries above the threshold are computed once more, whole, in float64.
-    `labels`: the positives of the loss `bsc`. `fn_top`: pairs of a row with one of its p hardest columns are counted;
-    `duplicates`: those with equal x or equal y.
+    `max_memory`: bytes, most of what is free by default. `labels`: the positives of the loss `bsc`. `fn_top`: pairs of
+    a row with one of its p hardest columns are counted; `duplicates`: those with equal x or equal y.
     """
 
     batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,)
@@ -40,6 +40,7 @@ class ReportSettings:
     drop_last: bool = False
     device: str = "auto"
     tile_rows: int | None = None
+    max_memory: int | None = None
     verify: bool = False
     labels: RowLabels = field(default_factory=RowLabels)
     fn_absolute: float | None = None

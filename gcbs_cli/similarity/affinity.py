@@ -14,9 +14,10 @@ from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.similarity.backend import Backend, below
 from gcbs_cli.similarity.canonical_values import UnitPair, of_rank
 from gcbs_cli.similarity.edges import Exceedances, find_exceedances
+from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.pair_values import pair_values
 from gcbs_cli.similarity.quantile_sample import Sample, draw_sample
-from gcbs_cli.similarity.tiles import Progress
+from gcbs_cli.similarity.tiles import BlockStore, Progress
 
 
 def affinities(pair: UnitPair, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -72,15 +73,26 @@ def affinity_graph(
     *,
     tile_rows: int | None = None,
     progress: Progress | None = None,
+    store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
 ) -> tuple[Adjacency, float]:
     """The graph of pairs whose affinity is above the threshold, and the share of the N² affinities at or below it.
 
-    `across`: the entries of X Yᵀ strictly above it; X Xᵀ and Y Yᵀ are a pass each.
+    `across`: the entries of X Yᵀ strictly above it; X Xᵀ and Y Yᵀ are a pass each. `store`, `limit`: as in
+    `find_exceedances`.
     """
     found = [across]
-    for side in (pair.x, pair.y):
+    for stage, side in (("withinx", pair.x), ("withiny", pair.y)):
         own = find_exceedances(
-            UnitPair(side, side), across.threshold, backend, ties=False, tile_rows=tile_rows, progress=progress
+            UnitPair(side, side),
+            across.threshold,
+            backend,
+            ties=False,
+            tile_rows=tile_rows,
+            progress=progress,
+            store=store,
+            stage=stage,
+            limit=limit,
         )
         found.append(own)
     graph = adjacency_from_pairs(

@@ -117,10 +117,13 @@ class Backend(Protocol):
         """
         ...
 
-    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+    def finder(
+        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
+    ) -> Finder:
         """A function for the tiles of X Yᵀ: every entry whose exact value may be at or above the threshold.
 
         The values are off by at most `error`; entries below the threshold may be among them, and the order is any.
+        `trial_of`: these rows stand for a pass over so many entries, whose way of finding is wanted.
         """
         ...
 

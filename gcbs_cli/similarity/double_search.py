@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.similarity.canonical_values import UnitPair, canonical_of_many, double_error
+from gcbs_cli.similarity.spread_rows import spread_rows
 from gcbs_cli.similarity.tiles import Tile
 
 TRIAL_ROWS = 512
@@ -15,13 +16,9 @@ STRIP_ROWS = 128
 
 def mostly_near(pair: UnitPair, threshold: float, error: float) -> bool:
     """Whether a large share of the entries lies within `error` of the threshold, by a trial on rows from everywhere."""
-    left, right = _spread(pair.x), _spread(pair.y)
+    left, right = spread_rows(pair.x, TRIAL_ROWS), spread_rows(pair.y, TRIAL_ROWS)
     near = np.abs((left @ right.T).astype(np.float64) - threshold) <= error
     return float(near.mean()) > LARGE_SHARE
-
-
-def _spread(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    return rows[np.linspace(0, len(rows) - 1, min(TRIAL_ROWS, len(rows))).astype(np.int64)]
 
 
 class DoubleSearch:

@@ -10,7 +10,7 @@ from gcbs_cli.similarity.backend import Array, Backend, Entries, below
 from gcbs_cli.similarity.canonical_values import UnitPair, settle
 from gcbs_cli.similarity.double_search import DoubleSearch, mostly_near
 from gcbs_cli.similarity.entry_limit import EntryLimit
-from gcbs_cli.similarity.repeated_rows import find_repeated
+from gcbs_cli.similarity.repeated_rows import RepeatedRows, find_repeated
 from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, run_tiles, tiles_for
 
 
@@ -37,10 +37,13 @@ class EdgeSearch:
 
     `ties`: whether entries equal to the threshold are kept; they make no edge. Where the products of the device leave
     a large share of the entries undecided (a cluster tighter than their rounding), tiles are made in float64 instead.
-    `limit`: a float32 number that the device's value of every such entry exceeds.
+    `limit`: a float32 number that the device's value of every such entry exceeds; `trial_of`: as in `Backend.finder`.
     """
 
-    def __init__(self, pair: UnitPair, threshold: float, backend: Backend, *, ties: bool = True) -> None:
+    def __init__(
+        self, pair: UnitPair, threshold: float, backend: Backend, *, ties: bool = True, trial_of: int | None = None
+    ) -> None:
+        self._trial_of = trial_of
         self.pair, self._threshold, self._backend, self._ties = pair, threshold, backend, ties
         self._error = backend.error(pair.dim)
         self.limit = below(threshold, self._error)
@@ -51,7 +54,7 @@ class EdgeSearch:
         """A function for the entries of a tile, whose products need not be kept."""
         if self.in_double:
             return self._in_double
-        find = self._backend.finder(self.pair.x, self.pair.y, self._threshold)
+        find = self._backend.finder(self.pair.x, self.pair.y, self._threshold, self._trial_of)
         return lambda tile: self._settled(find(tile), tile)
 
     def of_product(self, product: Array, tile: Tile) -> Exceedances:
@@ -98,21 +101,22 @@ def find_exceedances(
     tile_rows: int | None = None,
     progress: Progress | None = None,
     store: BlockStore | None = None,
+    stage: str = "edges",
     limit: EntryLimit | None = None,
 ) -> Exceedances:
     """Every entry s_ij >= threshold of X Yᵀ, the same whatever the device and the size of the tiles.
 
-    `ties`: whether entries equal to the threshold are wanted; `store`: where finished tiles outlive this process;
-    `limit`: how many entries there is room for. Memory: 16 bytes an entry found, and the scratch of the tiles.
+    `ties`: whether entries equal to the threshold are wanted; `store`: where finished tiles outlive this process, as
+    this `stage` of the run; `limit`: how many entries there is room for. Memory: 16 bytes an entry found, and the
+    scratch of the tiles.
     """
     search = EdgeSearch(pair, threshold, backend, ties=ties)
-    repeated = find_repeated(pair) if search.in_double else None
+    repeated = repeated_rows_of(search)
     if repeated is not None:
         search = EdgeSearch(repeated.pair, threshold, backend, ties=ties)
-
     tiles = tiles_for(backend, len(search.pair.x), len(search.pair.y), tile_rows)
-    name = f"edges {threshold.hex()} {ties} {backend.name}"
-    kept = None if store is None else kept_exceedances(store, name, threshold)
+    how = f"{threshold.hex()} {ties} {backend.name}"
+    kept = None if store is None else kept_exceedances(store, stage, how, threshold)
     parts: list[Exceedances] = []
     for _, found in run_tiles(backend, tiles, search.of_tiles(), progress, kept):
         parts.append(found)
@@ -125,11 +129,17 @@ def find_exceedances(
     return Exceedances(threshold, rows, cols, whole.values[places])
 
 
-def kept_exceedances(store: BlockStore, pass_name: str, threshold: float) -> Kept[Exceedances]:
+def repeated_rows_of(search: EdgeSearch) -> RepeatedRows | None:
+    """The distinct rows, where they are worth looking for: equal rows make a cluster that float32 does not part."""
+    return find_repeated(search.pair) if search.in_double else None
+
+
+def kept_exceedances(store: BlockStore, stage: str, settings: str, threshold: float) -> Kept[Exceedances]:
     """How a pass to the entries above a threshold keeps its results."""
     return Kept(
         store,
-        pass_name,
+        stage,
+        settings,
         3,
         lambda found: (found.rows, found.cols, found.values),
         lambda arrays: Exceedances(threshold, *arrays),

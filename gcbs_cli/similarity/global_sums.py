@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from gcbs_cli.similarity.backend import Array, Backend, Entries, EntryLimits, Summariser, below
 from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values, settle
 from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, join
-from gcbs_cli.similarity.hardest import HardestCollector, likely_thresholds
+from gcbs_cli.similarity.entry_limit import EntryLimit
+from gcbs_cli.similarity.hardest import HardestCollector, QueryValues, likely_thresholds
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.suspects import SuspectPairs, SuspectRule, group_mates, pairs_of
-from gcbs_cli.similarity.tiles import Progress, Tile, cut, run_tiles, tiles_for
+from gcbs_cli.similarity.tile_sums import SideTileSums, TileSums, kept_side_sums, kept_sums
+from gcbs_cli.similarity.tiles import BlockStore, Progress, Tile, cut, run_tiles, tiles_for
 
 MOST_TAKEN = 0.9
 """Share of a row's sum that may be subtracted from it; beyond, rounding would decide what is left."""
@@ -45,16 +47,6 @@ class GlobalSums:
     suspects: SuspectPairs
 
 
-@dataclass(frozen=True)
-class _TileSums:
-    rows: list[NDArray[np.float64]]
-    cols: list[NDArray[np.float64]]
-    found: Exceedances
-    masked: NDArray[np.bool_]
-    hard_rows: Entries
-    hard_cols: Entries
-
-
 def global_sums(
     pair: UnitPair,
     temperatures: Sequence[float],
@@ -66,30 +58,37 @@ def global_sums(
     seed: int = 0,
     tile_rows: int | None = None,
     progress: Progress | None = None,
+    store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
 ) -> GlobalSums:
     """Sums, hardest negatives and exceedances of both directions in one pass; float32 products, float64 sums.
 
-    `hardest`: K, how many of each row's hardest negatives are kept. Memory: the exceedances, about 3·K candidates a row
-    and direction, and the scratch of the tiles.
+    `hardest`: K, how many of each row's hardest negatives are kept; `store`: where finished tiles outlive this process;
+    `limit`: how many entries there is room for. Memory: the exceedances, `likely_candidates` a row and direction, and
+    the scratch of the tiles.
     """
-    sums_of_tile, tiles = _tile_work(pair, temperatures, threshold, rule, hardest, backend, seed, tile_rows)
+    sums_of_tile, tiles, how = tile_work(pair, temperatures, threshold, rule, hardest, backend, seed, tile_rows)
     unmasked = np.full((2, len(temperatures), pair.rows), -np.inf)
     collectors = HardestCollector(pair.x, pair.y, hardest), HardestCollector(pair.y, pair.x, hardest)
     parts: list[Exceedances] = []
     masks: list[NDArray[np.bool_]] = []
-    for tile, sums in run_tiles(backend, tiles, sums_of_tile, progress):
+    settings = f"{list(temperatures)} {threshold.hex()} {rule.margin} {rule.absolute} {hardest} {seed} {how}"
+    kept = kept_sums(store, settings, len(temperatures), threshold)
+    for tile, sums in run_tiles(backend, tiles, sums_of_tile, progress, kept):
         for number in range(len(temperatures)):
             _add(unmasked[0, number, tile.rows], sums.rows[number])
             _add(unmasked[1, number, tile.cols], sums.cols[number])
-        collectors[0].add(sums.hard_rows.rows, sums.hard_rows.values)
-        collectors[1].add(sums.hard_cols.cols, sums.hard_cols.values)
+        collectors[0].add(sums.hard_rows)
+        collectors[1].add(sums.hard_cols)
         parts.append(sums.found)
         masks.append(sums.masked)
+        if limit is not None:
+            limit.add(len(sums.masked) + len(sums.hard_rows.queries) + len(sums.hard_cols.queries))
     found, masked = join(parts, threshold), np.concatenate(masks)
     return _assemble(pair, temperatures, rule, unmasked, collectors, found, masked)
 
 
-def _tile_work(
+def tile_work(
     pair: UnitPair,
     temperatures: Sequence[float],
     threshold: float,
@@ -98,8 +97,8 @@ def _tile_work(
     backend: Backend,
     seed: int,
     tile_rows: int | None,
-) -> tuple[Callable[[Tile], _TileSums], list[Tile]]:
-    """What is done with each tile, and the tiles: by a kernel of the backend where it has one, else by its products."""
+) -> tuple[Callable[[Tile], TileSums], list[Tile], str]:
+    """What is done with each tile, the tiles, and how: by the backend's kernel where it has one, else by products."""
     x, y = backend.load(pair.x), backend.load(pair.y)
     row_limits = likely_thresholds(pair.x, pair.y, hardest, backend, seed)
     col_limits = likely_thresholds(pair.y, pair.x, hardest, backend, seed + 1)
@@ -108,20 +107,21 @@ def _tile_work(
     summarise = backend.summariser(x, y, limits, scales)
     search = EdgeSearch(pair, threshold, backend)
 
-    def from_products(tile: Tile) -> _TileSums:
+    def from_products(tile: Tile) -> TileSums:
         product = backend.product(x, y, tile.rows, tile.cols)
         found = search.of_product(product, tile)
         masked = rule.meets(pair, found, error)
-        hard_rows = _others(backend.above(product, row_limits[tile.rows, None]), tile)
-        hard_cols = _others(backend.above(product, col_limits[None, tile.cols]), tile)
+        hard_rows = _by_row(_others(backend.above(product, row_limits[tile.rows, None]), tile))
+        hard_cols = _by_col(_others(backend.above(product, col_limits[None, tile.cols]), tile))
         backend.remove(product, found.rows[masked] - tile.rows.start, found.cols[masked] - tile.cols.start)
         sums = [backend.log_sums(product, scale, columns=True) for scale in scales]
-        return _TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
+        return TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
 
     if summarise is None or search.in_double:
-        return from_products, tiles_for(backend, pair.rows, pair.rows, tile_rows)
+        return from_products, tiles_for(backend, pair.rows, pair.rows, tile_rows), f"{backend.name} products"
     fused = _FusedWork(pair, threshold, rule, error, limits, scales, summarise)
-    return fused, cut(pair.rows, pair.rows, tile_rows or summarise.tile_rows, summarise.tile_cols)
+    tiles = cut(pair.rows, pair.rows, tile_rows or summarise.tile_rows, summarise.tile_cols)
+    return fused, tiles, f"{backend.name} kernel"
 
 
 def _surely_below(limits: NDArray[np.float64], error: float) -> NDArray[np.float32]:
@@ -143,7 +143,7 @@ class _FusedWork:
     scales: list[float]
     summarise: Summariser
 
-    def __call__(self, tile: Tile) -> _TileSums:
+    def __call__(self, tile: Tile) -> TileSums:
         """Sums and entries of a tile."""
         summary = self.summarise(tile)
         local = summary.entries
@@ -159,7 +159,8 @@ class _FusedWork:
         apart = entries.rows != entries.cols
         hard_rows = apart & (entries.values > self.limits.rows[entries.rows])
         hard_cols = apart & (entries.values > self.limits.cols[entries.cols])
-        return _TileSums(rows, cols, found, masked, entries.chosen(hard_rows), entries.chosen(hard_cols))
+        hard = _by_row(entries.chosen(hard_rows)), _by_col(entries.chosen(hard_cols))
+        return TileSums(rows, cols, found, masked, *hard)
 
     def _exceedances(self, entries: Entries) -> tuple[Exceedances, NDArray[np.bool_], NDArray[np.bool_]]:
         """The entries at or above t, which of these are masked, and which of all entries are."""
@@ -174,6 +175,14 @@ class _FusedWork:
         is_masked = np.zeros(len(entries.rows), np.bool_)
         is_masked[places[keep][masked]] = True
         return found, masked, is_masked
+
+
+def _by_row(entries: Entries) -> QueryValues:
+    return QueryValues(entries.rows.astype(np.int32), entries.values)
+
+
+def _by_col(entries: Entries) -> QueryValues:
+    return QueryValues(entries.cols.astype(np.int32), entries.values)
 
 
 def _add(total: NDArray[np.float64], more: NDArray[np.float64]) -> None:
@@ -279,29 +288,36 @@ def self_sums(
     seed: int = 0,
     tile_rows: int | None = None,
     progress: Progress | None = None,
+    store: BlockStore | None = None,
+    stage: str = "side",
 ) -> SideSums:
-    """The same sums over S Sᵀ without its diagonal, for losses in which a view meets the views of its own side."""
+    """The same sums over S Sᵀ without its diagonal, for losses in which a view meets the views of its own side.
+
+    `store`: where finished tiles outlive this process, as this `stage` of the run.
+    """
     count = len(side)
     loaded = backend.load(side)
     limits = likely_thresholds(side, side, hardest, backend, seed)[:, None]
     lookup = SuspectLookup(suspects, count)
 
-    def work(tile: Tile) -> tuple[list[NDArray[np.float64]], Entries, Entries]:
+    def work(tile: Tile) -> SideTileSums:
         product = backend.product(loaded, loaded, tile.rows, tile.cols)
         hard = _others(backend.above(product, limits[tile.rows]), tile)
-        masked = remove_own(backend, product, tile, lookup)
+        removed = remove_own(backend, product, tile, lookup)
         sums = [backend.log_sums(product, 1.0 / temperature, columns=False)[0] for temperature in temperatures]
-        return sums, hard, masked
+        return SideTileSums(sums, _by_row(hard), _by_row(removed))
 
     unmasked = np.full((len(temperatures), count), -np.inf)
     collector = HardestCollector(side, side, hardest)
-    removed: list[Entries] = []
-    for tile, (sums, hard, masked) in run_tiles(backend, tiles_for(backend, count, count, tile_rows), work, progress):
-        for number, part in enumerate(sums):
+    removed: list[QueryValues] = []
+    settings = f"{list(temperatures)} {hardest} {seed} {suspects.fingerprint()} {backend.name}"
+    kept = kept_side_sums(store, stage, settings, len(temperatures))
+    for tile, sums in run_tiles(backend, tiles_for(backend, count, count, tile_rows), work, progress, kept):
+        for number, part in enumerate(sums.rows):
             _add(unmasked[number, tile.rows], part)
-        collector.add(hard.rows, hard.values)
-        removed.append(masked)
-    rows = np.concatenate([entries.rows for entries in removed])
+        collector.add(sums.hard)
+        removed.append(sums.removed)
+    rows = np.concatenate([entries.queries for entries in removed])
     values = np.concatenate([entries.values for entries in removed]).astype(np.float64)
     plain = np.stack([add_entries(unmasked[n], rows, values / t) for n, t in enumerate(temperatures)])
     return SideSums(plain, unmasked, collector.finish())

@@ -9,9 +9,24 @@ from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.tiles import Tile, cut, run_tiles
 
 SAMPLE_COLUMNS = 2048
+SAMPLE_SHARE = 1 / 64
+"""Of the keys, where that is more: the smaller the share, the more keys lie above the rank that is safe."""
 ROWS_AT_ONCE = 4096
 EVERYTHING = -2.0
 """Below every similarity of unit rows: a threshold that lets all entries through."""
+
+
+def likely_candidates(count: int, keys: int) -> int:
+    """How many keys of a query are expected above its likely threshold."""
+    size, rank = sample_rank(count, keys)
+    return keys if 2 * rank > size else rank * keys // size
+
+
+def sample_rank(count: int, keys: int) -> tuple[int, int]:
+    """How many keys are drawn, and the rank among these that `count` of all keys almost surely exceed."""
+    size = min(keys, max(SAMPLE_COLUMNS, int(SAMPLE_SHARE * keys)))
+    expected = count * size / keys
+    return size, int(expected + 3.0 * np.sqrt(expected) + 3.0)
 
 
 def likely_thresholds(
@@ -23,19 +38,26 @@ def likely_thresholds(
     standard deviations. Queries for which it fails are seen by `HardestCollector.finish`, which does them in full.
     """
     rows = len(queries)
-    size = min(len(keys), SAMPLE_COLUMNS)
-    expected = count * size / len(keys)
-    rank = int(expected + 3.0 * np.sqrt(expected) + 3.0)
+    size, rank = sample_rank(count, len(keys))
     if 2 * rank > size:
         return np.full(rows, EVERYTHING, np.float32)
     chosen = np.sort(np.random.default_rng([seed, 0x4A2D]).choice(len(keys), size, replace=False))
     left, right = backend.load(queries), backend.load(keys[chosen])
-    tiles = cut(rows, size, backend.tile_shape[0], size)
+    height, width = backend.tile_shape
+    tiles = cut(rows, size, max(1, min(height, height * width // size)), size)
 
     def work(tile: Tile) -> NDArray[np.float32]:
         return backend.row_threshold(backend.product(left, right, tile.rows, tile.cols), rank)
 
     return np.concatenate([part for _, part in run_tiles(backend, tiles, work, whole_rows=True)])
+
+
+@dataclass(frozen=True)
+class QueryValues:
+    """Some entries by their query alone: (n,) int32 which query, (n,) float32 the similarity."""
+
+    queries: NDArray[np.int32]
+    values: NDArray[np.float32]
 
 
 @dataclass
@@ -47,20 +69,20 @@ class HardestCollector:
     count: int
 
     def __post_init__(self) -> None:
-        self._indices: list[NDArray[np.int32]] = []
-        self._values: list[NDArray[np.float32]] = []
+        self._parts: list[QueryValues] = []
 
-    def add(self, indices: NDArray[np.int64], values: NDArray[np.float32]) -> None:
-        """Take candidates of one tile: the query's index and the similarity, own positives left out."""
-        self._indices.append(indices.astype(np.int32))
-        self._values.append(values)
+    def add(self, candidates: QueryValues) -> None:
+        """Take candidates of one tile, own positives left out."""
+        self._parts.append(candidates)
 
     def finish(self) -> NDArray[np.float32]:
         """(N, count) the largest similarities of each query to other rows' keys, falling."""
         from scipy.sparse import csr_array
 
         rows = len(self.queries)
-        values, indices = np.concatenate(self._values), np.concatenate(self._indices)
+        values = np.concatenate([part.values for part in self._parts])
+        indices = np.concatenate([part.queries for part in self._parts])
+        self._parts.clear()
         # One long sparse row turned into columns is a counting sort by index.
         grouped = csr_array((values, indices, np.array([0, len(values)])), shape=(1, rows)).tocsc()
         best = np.empty((rows, self.count), np.float32)

@@ -54,7 +54,9 @@ class NumpyBackend:
         rows, cols = np.divmod(flat, tile.shape[1])
         return Entries(rows, cols, tile.reshape(-1)[flat])
 
-    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+    def finder(
+        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
+    ) -> Finder:
         return plain_finder(self, x, y, threshold)
 
     def summariser(self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]) -> None:

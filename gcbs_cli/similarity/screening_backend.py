@@ -11,6 +11,7 @@ from gcbs_cli.similarity.backend import Entries, Finder
 from gcbs_cli.similarity.byte_kernels import BLOCK_COLS, BLOCK_ROWS, ByteKernels, byte_kernels
 from gcbs_cli.similarity.byte_screen import MOST_DIM, ByteScreen
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
+from gcbs_cli.similarity.spread_rows import spread_rows
 from gcbs_cli.similarity.tiles import Tile
 
 LEAST_PRODUCTS = 1 << 35
@@ -32,10 +33,12 @@ class ScreeningBackend(NumpyBackend):
         self._least_products = least_products
         self._places = threading.local()
 
-    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+    def finder(
+        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
+    ) -> Finder:
         plain = super().finder(x, y, threshold)
         dim = x.shape[1]
-        if len(x) * len(y) * dim < self._least_products or dim > MOST_DIM:
+        if (trial_of or len(x) * len(y)) * dim < self._least_products or dim > MOST_DIM:
             return plain
         kernels = byte_kernels()
         if kernels is None or not self._pays(kernels, x, y, threshold):
@@ -59,16 +62,12 @@ class ScreeningBackend(NumpyBackend):
 
     def _pays(self, kernels: ByteKernels, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> bool:
         """Whether bytes are quicker on a small tile of rows and columns from everywhere (hundredths of a second)."""
-        left, right = _spread(x, TRIAL_ROWS), _spread(y, TRIAL_COLS)
+        left, right = spread_rows(x, TRIAL_ROWS), spread_rows(y, TRIAL_COLS)
         tile = Tile(slice(0, len(left)), slice(0, len(right)))
         plain = super().finder(left, right, threshold)
         screening = self._screening(ByteScreen(kernels, left, right), threshold, plain)
         with self.running():
             return _seconds(screening, tile) < _seconds(plain, tile)
-
-
-def _spread(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    return rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).astype(np.int64)]
 
 
 def _seconds(find: Callable[[Tile], Entries], tile: Tile) -> float:

@@ -75,39 +75,45 @@ def tiles_for(backend: Backend, rows: int, cols: int, tile_rows: int | None = No
 class BlockStore(Protocol):
     """Where results of blocks of tiles outlive the process; `gcbs_cli.checkpoints` has one."""
 
-    def load(self, block: str, number: int) -> list[NDArray[Any]] | None:
-        """The arrays of a block; None when it is not there or is damaged."""
+    def load(self, stage: str, number: int, block: str) -> list[NDArray[Any]] | None:
+        """The arrays of a block of a stage; None when it is not there, is damaged, or is not this very `block`."""
         ...
 
-    def save(self, block: str, number: int, arrays: Sequence[NDArray[Any]]) -> None:
+    def save(self, stage: str, number: int, block: str, arrays: Sequence[NDArray[Any]]) -> None:
         """Keep the arrays of a block."""
         ...
 
 
 @dataclass(frozen=True)
 class Kept(Generic[Result]):
-    """Where and how a pass keeps its results: `pass_name` says which pass, `width` arrays make a result."""
+    """Where and how a pass keeps its results.
+
+    `stage`: which pass of the run, in lower-case letters; `settings`: what decides its results beside the run's own;
+    `width`: so many arrays make a result.
+    """
 
     store: BlockStore
-    pass_name: str
+    stage: str
+    settings: str
     width: int
     pack: Callable[[Result], Sequence[NDArray[Any]]]
     unpack: Callable[[Sequence[NDArray[Any]]], Result]
 
     def load(self, number: int, tiles: list[Tile]) -> list[Result] | None:
         """The results of a block of tiles."""
-        arrays = self.store.load(self._block(tiles), number)
+        arrays = self.store.load(self.stage, number, self._block(tiles))
         if arrays is None or len(arrays) != self.width * len(tiles):
             return None
         return [self.unpack(arrays[start : start + self.width]) for start in range(0, len(arrays), self.width)]
 
     def save(self, number: int, tiles: list[Tile], results: list[Result]) -> None:
         """Keep the results of a block of tiles."""
-        self.store.save(self._block(tiles), number, [array for result in results for array in self.pack(result)])
+        arrays = [array for result in results for array in self.pack(result)]
+        self.store.save(self.stage, number, self._block(tiles), arrays)
 
     def _block(self, tiles: list[Tile]) -> str:
         first, last = tiles[0], tiles[-1]
-        return f"{self.pass_name} {len(tiles)} {first.rows} {first.cols} {last.rows} {last.cols}"
+        return f"{self.settings} {len(tiles)} {first.rows} {first.cols} {last.rows} {last.cols}"
 
 
 def run_tiles(

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Backend, Entries, EntryLimits, float32_error
-from gcbs_cli.similarity.canonical_values import UnitPair, settle
+from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, find_exceedances, join
 from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.hardest import likely_thresholds
+from gcbs_cli.similarity.hardest_keys import HardestKeys, as_lines
 from gcbs_cli.similarity.pair_values import pair_values
 from gcbs_cli.similarity.tiles import BlockStore, Kept, Progress, Tile, run_tiles, tiles_for
 
 ROWS_AT_ONCE = 4096
-FULL_ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def find_candidates(
 
     A threshold of None or a `top` of 0 leaves that part out. `ties`: whether entries equal to the threshold are wanted;
     `store`: where finished tiles outlive this process; `limit`: how many entries there is room for.
-    Memory: 16 bytes an entry above the threshold, about 40 bytes · top a row and direction, and the tiles' scratch.
+    Memory: 16 bytes an entry above the threshold, 40 bytes a candidate (`likely_candidates` a row and direction), and
+    the tiles' scratch.
     """
     top = min(top, pair.rows - 1)
     if top == 0:
@@ -132,59 +133,8 @@ def _kept(
         found = None if threshold is None else Exceedances(threshold, *arrays[:above])
         return found, [_Found(*arrays[start : start + 3]) for start in range(above, len(arrays), 3)]
 
-    name = f"candidates {None if threshold is None else threshold.hex()} {top} {seed} {how}"
-    return Kept(store, name, above + 6, pack, unpack)
-
-
-class _Chooser:
-    """Picks the `top` hardest keys of queries of one side (0: columns for rows, 1: rows for columns)."""
-
-    def __init__(self, pair: UnitPair, side: int, top: int, error: float) -> None:
-        self.pair, self.side, self.top = pair, side, top
-        self.queries, self.keys = (pair.x, pair.y) if side == 0 else (pair.y, pair.x)
-        self.error = error
-
-    def choose(
-        self, queries: NDArray[np.int64], table: NDArray[np.float32], numbers: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The keys of the `top` largest of each line by (canonical value, index), and the fast value of the last one.
-
-        Fast values within twice their error of that last one are replaced by canonical ones: whatever lies above is
-        among the largest for certain, whatever lies below is not.
-        """
-        last = np.partition(table, table.shape[1] - self.top, axis=1)[:, table.shape[1] - self.top]
-        with np.errstate(invalid="ignore"):  # −inf fills lines that have too few
-            within = np.abs(table - last[:, None]) <= 2.0 * self.error
-        unsure = np.flatnonzero(((table > last[:, None]) | within).sum(axis=1) > self.top)
-        order = np.argpartition(table, table.shape[1] - self.top, axis=1)[:, table.shape[1] - self.top :]
-        chosen = np.take_along_axis(numbers, order, axis=1)
-        if len(unsure):
-            lines, places = np.nonzero(within[unsure])
-            ends = queries[unsure[lines]], numbers[unsure[lines], places].astype(np.int64)
-            fast, limit = table[unsure[lines], places], last[unsure[lines]].astype(np.float64)
-            settled = table[unsure].astype(np.float64)
-            settled[lines, places] = settle(
-                self.pair, ends[self.side], ends[1 - self.side], fast, limit, 2.0 * self.error
-            )
-            ranked = np.lexsort((numbers[unsure], -settled), axis=1)[:, : self.top]
-            chosen[unsure] = np.take_along_axis(numbers[unsure], ranked, axis=1)
-        return chosen, last
-
-    def in_full(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """(n, top) the hardest keys of these queries, from their products with all keys."""
-        chosen = np.empty((len(rows), self.top), np.int32)
-        for start in range(0, len(rows), FULL_ROWS_AT_ONCE):
-            part = rows[start : start + FULL_ROWS_AT_ONCE]
-            table = self.queries[part] @ self.keys.T
-            table[np.arange(len(part)), part] = -np.inf
-            numbers = np.broadcast_to(np.arange(len(self.keys), dtype=np.int32), table.shape)
-            chosen[start : start + len(part)] = self.choose(part, table, numbers)[0]
-        return chosen
-
-
-def hardest_of(pair: UnitPair, side: int, rows: NDArray[np.int64], top: int) -> NDArray[np.int32]:
-    """(n, top) the hardest columns of a few rows (side 0), or rows of a few columns (side 1), in no order."""
-    return _Chooser(pair, side, top, float32_error(pair.dim)).in_full(rows)
+    settings = f"{None if threshold is None else threshold.hex()} {top} {seed} {how}"
+    return Kept(store, "candidates", settings, above + 6, pack, unpack)
 
 
 class TopCollector:
@@ -192,7 +142,7 @@ class TopCollector:
 
     def __init__(self, pair: UnitPair, side: int, top: int, backend: Backend, seed: int) -> None:
         self.pair, self.side, self.top = pair, side, top
-        self.chooser = _Chooser(pair, side, top, max(backend.error(pair.dim), float32_error(pair.dim)))
+        self.chooser = HardestKeys(pair, side, top, max(backend.error(pair.dim), float32_error(pair.dim)))
         self.backend = backend
         self.limits = likely_thresholds(self.chooser.queries, self.chooser.keys, top, backend, seed + side)
         self.parts: list[_Found] = []
@@ -231,7 +181,7 @@ class TopCollector:
             stop = min(start + ROWS_AT_ONCE, rows)
             bounds = grouped.indptr[start : stop + 1]
             part = slice(bounds[0], bounds[-1])
-            table, numbers = _table(bounds, values[part], keys[part], self.top)
+            table, numbers = as_lines(np.diff(bounds), values[part], keys[part], self.top)
             chosen[start:stop], least = self.chooser.choose(np.arange(start, stop), table, numbers)
             enough[start:stop] = least > self.limits[start:stop] + 2.0 * self.chooser.error
         short = np.flatnonzero(~enough)
@@ -244,16 +194,3 @@ class TopCollector:
         values = pair_values(self.pair, ends[self.side], ends[1 - self.side]).reshape(chosen.shape)
         order = np.lexsort((chosen, -values), axis=1)
         return TopLists(np.take_along_axis(chosen, order, axis=1), np.take_along_axis(values, order, axis=1))
-
-
-def _table(
-    bounds: NDArray[np.int64], values: NDArray[np.float32], keys: NDArray[np.int32], top: int
-) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Candidates as lines of equal width, −inf and index −1 where a line has fewer."""
-    counts = np.diff(bounds)
-    width = max(int(counts.max()), top)
-    filled = np.arange(width) < counts[:, None]
-    table = np.full(filled.shape, -np.inf, np.float32)
-    numbers = np.full(filled.shape, -1, np.int32)
-    table[filled], numbers[filled] = values, keys
-    return table, numbers

@@ -83,7 +83,9 @@ class TorchBackend:
         rows, cols = np.divmod(_to_numpy(flat), tile.shape[1])
         return Entries(rows, cols, _to_numpy(values))
 
-    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
+    def finder(
+        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
+    ) -> Finder:
         if not self._fused:
             return plain_finder(self, x, y, threshold)
         nothing = np.full(max(len(x), len(y)), np.inf, np.float32)
