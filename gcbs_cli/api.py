@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gcbs_cli.embeddings import EmbeddingSource, check_pair, from_array, read_unit_rows
 from gcbs_cli.embeddings.scaling import scale_side
+from gcbs_cli.engines.named import EngineChoice
 from gcbs_cli.errors import BadInput
 from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import Mined
@@ -77,6 +78,7 @@ def plan(
     partitions: int | str | None = None,
     engine: str = "local",
     address: str = "auto",
+    transport: str = "store",
     normalize: bool = True,
 ) -> PlanResult:
     """Plan the batches of one epoch.
@@ -85,7 +87,7 @@ def plan(
     groups: (N,) an id for each row; rows with the same one never share a batch. texts: a text for each row, for the
     method words. max_memory: bytes.
     partitions: a number of parts or "auto", for more rows than one graph holds; the rows lie in the temporary folder
-    (TMPDIR) for the time of the run, 8 · N · d bytes. engine: local or ray, at address.
+    (TMPDIR) for the time of the run, 8 · N · d bytes. engine: local, or ray at address, transport: store or path.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
     """
@@ -113,12 +115,14 @@ def plan(
         raise BadInput(f"texts: go with method words, not {method}")
     numbers = None if groups is None else group_numbers(groups)
     given = {} if texts is None else {"texts": list(texts)}
+    chosen = EngineChoice(engine, address, transport)
     if partitions is not None:
+        sources = _sources(x, y)
         return plan_arrays_in_parts(
-            _sources(x, y), settings, partitions, engine, address, normalize=normalize, groups=numbers, inputs=given
+            sources, settings, partitions, chosen, normalize=normalize, groups=numbers, inputs=given
         )
-    if (engine, address) != ("local", "auto"):
-        raise BadInput("engine, address: say where parts are planned and go with partitions")
+    if chosen != EngineChoice():
+        raise BadInput("engine, address, transport: say where parts are planned and go with partitions")
     return make_plan(_pair(x, y, normalize=normalize), settings, groups=numbers, method_inputs=given)
 
 

@@ -140,7 +140,7 @@ def test_negatives_are_those_of_the_command_line(gcbs: Gcbs, pair: tuple[np.ndar
         (lambda x, y: plan(x, y, partitions=9, batch_size=64), "--partitions 9: the 300 rows make 4 batches"),
         (lambda x, y: plan(x, y, partitions=2, curriculum="easy-first"), "--curriculum"),
         (lambda x, y: plan(x, y, partitions=2, engine="spark"), "--engine spark: expected local or ray"),
-        (lambda x, y: plan(x, y, engine="ray"), "engine, address: .* go with partitions"),
+        (lambda x, y: plan(x, y, engine="ray"), "engine, address, transport: .* go with partitions"),
         (
             lambda x, y: plan(x, y, method="words", texts=["a"], partitions=2),
             "texts: expected one for each of the 300 rows, got 1",

@@ -15,7 +15,7 @@ from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_versions, settings_record
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings import EmbeddingSource
-from gcbs_cli.engines.named import engine_named
+from gcbs_cli.engines.named import EngineChoice
 from gcbs_cli.errors import BadInput
 from gcbs_cli.partitions.build import PartitionedPlan, plan_in_parts
 from gcbs_cli.partitions.record import partitions_record
@@ -33,8 +33,7 @@ class PartitionedCommand:
 
     command: PlanCommand
     partitions: str
-    engine: str = "local"
-    address: str = "auto"
+    engine: EngineChoice
 
     def run(self, *, dry_run: bool = False) -> None:
         """Check, plan part by part, save, show. Raises GcbsError before anything is written where something is off."""
@@ -42,7 +41,7 @@ class PartitionedCommand:
         if dry_run:
             raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
         parts = parse_partitions(self.partitions)
-        engine = engine_named(self.engine, self.address, command.settings.device)
+        engine = self.engine.on(command.settings.device)
         out = Output(command.mode, results_to_stderr=command.output == "-")
         self._check(parts)
         sources = command.inputs.open()
@@ -117,7 +116,7 @@ class PartitionedCommand:
             quantile=quantile if uses_graph else None,
             method=settings.method,
             method_settings=settings_record(plan.as_result(), command.text, command.groups[0]),
-            partitions=partitions_record(plan, self.engine, groups=command.groups[0] is not None),
+            partitions=partitions_record(plan, self.engine.name, groups=command.groups[0] is not None),
             device=plan.device,
             timings=plan.seconds,
             permutation_hash=permutation_hash(plan.perm),

@@ -118,6 +118,15 @@ def plan(
     address: Annotated[
         str, typer.Option("--address", help="Of the Ray cluster.", rich_help_panel=options.WORK_PANEL)
     ] = "auto",
+    transport: Annotated[
+        str,
+        typer.Option(
+            "--transport",
+            help="How rows get to the cluster: store, from here through Ray's object store; path, read by the tasks "
+            "from beside the output, in a folder that every node sees.",
+            rich_help_panel=options.WORK_PANEL,
+        ),
+    ] = "store",
     work_dir: options.WorkDir = None,
     report: Annotated[
         str | None,
@@ -156,6 +165,7 @@ def plan(
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.planning import PlanCommand
     from gcbs_cli.cli.texts import TextOptions
+    from gcbs_cli.engines.named import EngineChoice
     from gcbs_cli.errors import BadInput
     from gcbs_cli.memory import parse_size
     from gcbs_cli.plan_file.warm_start import read_earlier_plan
@@ -217,11 +227,12 @@ def plan(
         groups=(groups, groups_column),
         warm_start=earlier.permutation_hash if earlier else None,
     )
+    chosen = EngineChoice(engine, address, transport)
     if partitions is not None:
         from gcbs_cli.cli.partitioned import PartitionedCommand
 
-        PartitionedCommand(command, partitions, engine, address).run(dry_run=dry_run)
+        PartitionedCommand(command, partitions, chosen).run(dry_run=dry_run)
         return
-    if (engine, address) != ("local", "auto"):
-        raise BadInput("--engine, --address: say where parts are planned and go with --partitions")
+    if chosen != EngineChoice():
+        raise BadInput("--engine, --address, --transport: say where parts are planned and go with --partitions")
     command.estimate() if dry_run else command.run()

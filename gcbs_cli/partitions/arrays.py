@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.embeddings import EmbeddingSource
-from gcbs_cli.engines.named import engine_named
+from gcbs_cli.engines.named import EngineChoice
 from gcbs_cli.partitions.build import plan_in_parts
 from gcbs_cli.partitions.record import partitions_record
 from gcbs_cli.partitions.scattering import beside_no_output
@@ -22,8 +22,7 @@ def plan_arrays_in_parts(
     sources: tuple[EmbeddingSource, EmbeddingSource],
     settings: PlanSettings,
     partitions: int | str,
-    engine: str,
-    address: str,
+    engine: EngineChoice,
     *,
     normalize: bool,
     groups: NDArray[np.int64] | None,
@@ -39,6 +38,6 @@ def plan_arrays_in_parts(
         beside_no_output(),
         groups=groups,
         method_inputs=inputs,
-        engine=engine_named(engine, address, settings.device),
+        engine=engine.on(settings.device),
     )
-    return replace(plan.as_result(), partitions=partitions_record(plan, engine, groups=groups is not None))
+    return replace(plan.as_result(), partitions=partitions_record(plan, engine.name, groups=groups is not None))

@@ -31,7 +31,7 @@ class ScatteredRows:
     starts: NDArray[np.int64]
 
     def read(self, part: int) -> UnitPair:
-        """The unit rows of a part."""
+        """The unit rows of a part. Raises OSError and ValueError where the files are not there, or not whole."""
         first, stop = (int(bound) for bound in self.starts[part : part + 2])
         sides = []
         for path in (self.x, self.y):
@@ -60,7 +60,9 @@ def scattered(stream: PairStream, partition: Partition, beside: Path) -> Iterato
                 f"--partitions: the rows in the order of their parts take {show_size(needed)} beside the output for "
                 f"the time of the run, and {show_size(free)} are free in {folder.parent}; write to a larger disk"
             )
-        rows = ScatteredRows(folder / "x.f32", folder / "y.f32", stream.dim, partition.starts)
+        # Absolute, for tasks that read them from another working folder.
+        x, y = (folder.absolute() / f"{side}.f32" for side in "xy")
+        rows = ScatteredRows(x, y, stream.dim, partition.starts)
         try:
             _write(stream, partition, rows)
         except OSError as error:

@@ -15,7 +15,7 @@ from gcbs_cli.cli.app import app
 from gcbs_cli.embeddings import from_array, open_pair
 from gcbs_cli.engines import local
 from gcbs_cli.engines.local import plan_here, plan_on_each
-from gcbs_cli.engines.named import engine_named
+from gcbs_cli.engines.named import EngineChoice
 from gcbs_cli.errors import BadInput
 from gcbs_cli.partitions.balancing import make_partition, part_sizes
 from gcbs_cli.partitions.build import PartitionedPlan, plan_in_parts
@@ -205,7 +205,7 @@ def test_both_devices_get_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(local, "plan_part", planned_on)
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 2)
-    engine = engine_named("local", "auto", "cuda:all")
+    engine = EngineChoice().on("cuda:all")
     plan = plan_in_parts(stream_of(clustered()), PlanSettings(), 4, tmp_path / "perm.npy", engine=engine)
     assert sorted(used) == ["cuda:0", "cuda:1"]
     assert sum(used.values()) == 4
@@ -214,8 +214,8 @@ def test_both_devices_get_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_one_device_plans_one_part_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 1)
-    assert engine_named("local", "auto", "cuda:all") is plan_here
-    assert engine_named("local", "auto", "auto") is plan_here
+    assert EngineChoice().on("cuda:all") is plan_here
+    assert EngineChoice().on("auto") is plan_here
 
 
 def test_settings_come_back_from_the_manifest() -> None:
@@ -276,6 +276,10 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
         (("--partitions", "two"), "--partitions two: expected auto"),
         (("--partitions", "4", "--engine", "spark"), "--engine spark: expected local or ray"),
         (("--engine", "ray"), "go with --partitions"),
+        (("--transport", "path"), "go with --partitions"),
+        (("--partitions", "4", "--transport", "path"), "go with --engine ray"),
+        (("--partitions", "4", "--address", "auto2"), "go with --engine ray"),
+        (("--partitions", "4", "--engine", "ray", "--transport", "mail"), "--transport mail: expected store or path"),
         (("--partitions", "4", "--device", "cuda:0,99"), "--device cuda:0,99: PyTorch sees"),
         (("--partitions", "4", "--device", "cuda:1,1"), "--device cuda:1,1: names cuda:1 twice"),
         (("--partitions", "4", "--engine", "ray", "--device", "cuda:0,1"), "use --device cuda"),

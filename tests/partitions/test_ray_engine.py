@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ import pytest
 
 from gcbs_cli.embeddings import from_array
 from gcbs_cli.engines import ray_engine
-from gcbs_cli.errors import BadInput
+from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.partitions.build import plan_in_parts
 from gcbs_cli.partitions.part_plan import PartPlan, PartTask, plan_part
+from gcbs_cli.partitions.scattering import ScatteredRows
 from gcbs_cli.partitions.streaming import PairStream
 from gcbs_cli.settings import PlanSettings
+from gcbs_cli.similarity.canonical_values import UnitPair
 
 ray: Any = pytest.importorskip("ray", reason="needs gcbs[ray]")
 
@@ -76,6 +79,15 @@ def stuck_on_the_second_node(task: PartTask, x: Any, y: Any) -> PartPlan:
     return plan_part(task, x, y)
 
 
+def read_and_say(rows: ScatteredRows, part: int) -> UnitPair:
+    with Path(os.environ[MARK]).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return read_rows(rows, part)
+
+
+read_rows = ScatteredRows.read
+
+
 def wait_for(mark: Path) -> None:
     deadline = time.monotonic() + LONGEST_WAIT
     while not mark.exists():
@@ -107,6 +119,25 @@ def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkey
     found = planned.result(LONGEST_WAIT)
     assert (found.perm == wanted.perm).all()
     assert [part.number for part in found.parts] == list(range(PARTS))
+    monkeypatch.setattr(ray_engine, "plan_task", None)
+    monkeypatch.setattr(ScatteredRows, "read", read_and_say)
+    engine = partial(ray_engine.plan_on_ray, transport="path")
+    from_path = plan_in_parts(pairs(), PlanSettings(), PARTS, tmp_path / "perm.npy", engine=engine)
+    assert (from_path.perm == wanted.perm).all()
+    readers = (tmp_path / "reached").read_text().split()
+    assert len(readers) == PARTS
+    assert str(os.getpid()) not in readers
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["not-there", "too-short"])
+def test_a_path_that_a_node_does_not_see_is_named(tmp_path: Path, whole: bool) -> None:
+    files = [tmp_path / f"{side}.f32" for side in "xy"]
+    if whole:
+        for file in files:
+            file.write_bytes(b"\0" * 12)
+    rows = ScatteredRows(*files, dim=4, starts=np.array([0, 64, 128]))
+    with pytest.raises(GcbsError, match="--transport path: .* write to a folder that every node of the cluster sees"):
+        ray_engine.plan_task_from_path(PartTask(0, 2, PlanSettings()), rows.read)
 
 
 def test_no_cluster_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
