@@ -362,12 +362,15 @@ PARTS: dict[str, Callable[[Faults, int, Path], None]] = {
 def main() -> int:
     """Run the parts that were asked for. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--kills", type=int, default=200, help="signals for each command")
     asked = parser.parse_args()
+    unknown = [part for part in asked.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"{unknown[0]}: expected {', '.join(PARTS)}")
     sys.path.insert(0, str(ROOT))
     faults = Faults()
-    for part in asked.parts:
+    for part in asked.parts or PARTS:
         with tempfile.TemporaryDirectory() as work:
             PARTS[part](faults, asked.kills, Path(work))
     print(f"{faults.tried.total():,} checks, {len(faults.wrong)} not whole: {dict(faults.tried)}")

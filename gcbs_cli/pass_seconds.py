@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.similarity.backend import Backend, available_cpus
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.edges import EdgeSearch, repeated_rows_of
 from gcbs_cli.similarity.global_sums import tile_work
 from gcbs_cli.similarity.hardest import likely_candidates, sample_rank
-from gcbs_cli.similarity.hardest_keys import HardestKeys
+from gcbs_cli.similarity.hardest_keys import HardestKeys, full_rows_at_once
 from gcbs_cli.similarity.spread_rows import spread_places, spread_rows
 from gcbs_cli.similarity.suspects import SuspectRule
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Tile, run_tiles
@@ -44,13 +44,14 @@ def seconds_of_lists(
 
 
 def seconds_of_sums(
-    pair: UnitPair, threshold: float, temperatures: Sequence[float], margin: float, backend: Backend
+    pair: UnitPair, threshold: float, temperatures: Sequence[float], margin: float, backend: Backend, *, hardest: int
 ) -> float:
-    """Of `global_sums`."""
+    """Of `global_sums` with so many of the hardest a row."""
     trial = UnitPair(spread_rows(pair.x, TRIAL_ROWS), spread_rows(pair.y, TRIAL_ROWS))
     rule = SuspectRule(margin, trial.diagonal())
     work, _, _ = tile_work(trial, temperatures, threshold, rule, 1, backend, 0, None)
-    return _seconds_an_entry(backend, trial, work) * pair.rows**2
+    sampling = sum(_seconds_of_limit(HardestKeys(pair, side, hardest, 0.0), backend) for side in range(2))
+    return _seconds_an_entry(backend, trial, work) * pair.rows**2 + sampling * pair.rows
 
 
 def _list_work(
@@ -78,21 +79,31 @@ def _seconds_a_query(pair: UnitPair, side: int, top: int, backend: Backend) -> f
     """For a query's likely threshold, and for its list in full where some queries will need that."""
     top = min(top, pair.rows - 1)
     keys = HardestKeys(pair, side, top, backend.error(pair.dim))
-    size, rank = sample_rank(top, pair.rows)
-    sample = UnitPair(spread_rows(keys.queries, TRIAL_ROWS), spread_rows(keys.keys, size))
-    x, y = backend.load(sample.x), backend.load(sample.y)
-    sampling = _seconds_an_entry(
-        backend, sample, lambda tile: backend.row_threshold(backend.product(x, y, tile.rows, tile.cols), rank)
-    )
+    sampling = _seconds_of_limit(keys, backend)
     places = spread_places(pair.rows, FULL_ROWS)
     falling = -np.sort(-(keys.queries[places] @ keys.keys.T), axis=1)
     limit = falling[:, min(likely_candidates(top, pair.rows), pair.rows) - 1]
     share = float((falling[:, top - 1] <= limit + 2.0 * keys.error).mean())
-    if share == 0.0 or 2 * rank > size:
-        return sampling * size
+    if share == 0.0:
+        return sampling
+    places = spread_places(pair.rows, full_rows_at_once(pair.rows) * available_cpus())
     began = time.perf_counter()
     keys.in_full(places)
-    return sampling * size + share * (time.perf_counter() - began) / len(places)
+    return sampling + share * (time.perf_counter() - began) / len(places)
+
+
+def _seconds_of_limit(keys: HardestKeys, backend: Backend) -> float:
+    """For the likely threshold of one query."""
+    size, rank = sample_rank(keys.top, len(keys.keys))
+    if 2 * rank > size:
+        return 0.0
+    sample = UnitPair(spread_rows(keys.queries, TRIAL_ROWS), spread_rows(keys.keys, size))
+    x, y = backend.load(sample.x), backend.load(sample.y)
+
+    def work(tile: Tile) -> None:
+        backend.row_threshold(backend.product(x, y, tile.rows, tile.cols), rank)
+
+    return _seconds_an_entry(backend, sample, work) * size
 
 
 def _seconds_an_entry(backend: Backend, trial: UnitPair, work: Callable[[Tile], Any]) -> float:

@@ -60,7 +60,7 @@ def test_lists_made_in_full_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seconds_of_lists(make_pair("related", 700), None, backend, top=4) > 0
     assert not calls
     equal = make_pair("all-equal", 700)
-    assert seconds_of_lists(equal, None, backend, top=4) > 2 * 0.9 * SLOW * 700 / 32
+    assert seconds_of_lists(equal, None, backend, top=4) > 2 * 0.9 * SLOW * 700 / 700
     assert len(calls) == 2
 
 
@@ -69,7 +69,7 @@ def test_every_temperature_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seconds_of_edges(pair, None, backend) == 0.0
     slowed(monkeypatch, NumpyBackend, "log_sums")
     tiles = 1500**2 / 512**2
-    assert seconds_of_sums(pair, 0.5, [0.05] * 12, 0.95, backend) > 0.9 * SLOW * 12 * tiles
+    assert seconds_of_sums(pair, 0.5, [0.05] * 12, 0.95, backend, hardest=7) > 0.9 * SLOW * 12 * tiles
 
 
 def test_hours_are_said_before_they_pass() -> None:

@@ -16,7 +16,9 @@ from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.hardest import likely_candidates
 from gcbs_cli.threshold import Threshold
 
-BYTES_PER_CANDIDATE = 24
+BYTES_PER_TIED = 24
+"""What an entry takes beyond that where it equals t: those of equal rows are suspected, both ways."""
+BYTES_PER_CANDIDATE = 26
 """Peak memory for one candidate for the hardest of its row: found, joined, sorted by row."""
 SUMS_PER_ROW = 24
 """Numbers of 8 bytes that a row has for each temperature: sums of both sides, with and without suspected pairs."""
@@ -53,13 +55,20 @@ def forecast_report(
     candidates = 2 * pair.rows * likely_candidates(hardest, pair.rows)
     temperatures, passes = len(settings.temperatures), 3 if _needs_own_sides(settings) else 1
     memory = 2 * pair.rows * pair.dim * 4 + BYTES_PER_EDGE * entries + BYTES_PER_CANDIDATE * candidates
-    memory += 8 * SUMS_PER_ROW * temperatures * pair.rows + 4 * COPIES_OF_HARDEST * passes * hardest * pair.rows
+    tied = round(share.tied * pair.rows**2)
+    memory += (
+        BYTES_PER_TIED * tied
+        + 8 * SUMS_PER_ROW * temperatures * pair.rows
+        + 4 * COPIES_OF_HARDEST * passes * hardest * pair.rows
+    )
     height, width = settings.tile_rows or backend.tile_shape[0], backend.tile_shape[1]
     tiles = ceil(pair.rows / height) * ceil(pair.rows / width)
     sums = 8 * temperatures * (height + width) + KEPT_BYTES_PER_TILE
     disk = passes * (tiles * sums + KEPT_BYTES_PER_ENTRY * entries + KEPT_BYTES_PER_CANDIDATE * candidates)
-    seconds = passes * seconds_of_sums(pair, threshold.value, settings.temperatures, settings.fn_margin, backend)
-    return ReportForecast(entries, round(share.tied * pair.rows**2), memory, disk, seconds)
+    seconds = passes * seconds_of_sums(
+        pair, threshold.value, settings.temperatures, settings.fn_margin, backend, hardest=hardest
+    )
+    return ReportForecast(entries, tied, memory, disk, seconds)
 
 
 def _needs_own_sides(settings: ReportSettings) -> bool:

@@ -103,7 +103,7 @@ class HardestKeys:
             numbers = np.broadcast_to(np.arange(len(self.keys), dtype=np.int32), table.shape)
             chosen[start:stop] = chooser.choose(part, table, numbers, error)[0]
 
-        in_parts(len(rows), max(1, min(MOST_FULL_ROWS, FULL_ENTRIES // len(self.keys))), fill)
+        in_parts(len(rows), full_rows_at_once(len(self.keys)), fill)
         return chosen
 
     def _undecided(self, table: NDArray[np.floating], top: int) -> float:
@@ -120,6 +120,11 @@ class HardestKeys:
             stop = min(start + DOUBLE_COLS, len(self.keys))
             np.matmul(queries, self.keys[start:stop].astype(np.float64).T, out=table[:, start:stop])
         return table
+
+
+def full_rows_at_once(keys: int) -> int:
+    """How many queries a thread compares with so many keys at once."""
+    return max(1, min(MOST_FULL_ROWS, FULL_ENTRIES // keys))
 
 
 def hardest_of(pair: UnitPair, side: int, rows: NDArray[np.int64], top: int) -> NDArray[np.int32]:
