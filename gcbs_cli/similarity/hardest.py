@@ -30,12 +30,20 @@ def sample_rank(count: int, keys: int) -> tuple[int, int]:
 
 
 def likely_thresholds(
-    queries: NDArray[np.float32], keys: NDArray[np.float32], count: int, backend: Backend, seed: int
+    queries: NDArray[np.float32],
+    keys: NDArray[np.float32],
+    count: int,
+    backend: Backend,
+    seed: int,
+    *,
+    reach: float | None = None,
 ) -> NDArray[np.float32]:
     """(N,) for each query a number that its `count` hardest keys almost surely exceed, and few others.
 
     From each query's products with a random sample of the keys: the rank at which `count` keys are expected, plus three
     standard deviations. Queries for which it fails are seen by `HardestCollector.finish`, which does them in full.
+    `reach`: infinity for queries whose largest product in the sample lies no further than this above that number; what
+    lets other keys through is rounding alone, and there may be any number of them.
     """
     rows = len(queries)
     size, rank = sample_rank(count, len(keys))
@@ -47,7 +55,11 @@ def likely_thresholds(
     tiles = cut(rows, size, max(1, min(height, height * width // size)), size)
 
     def work(tile: Tile) -> NDArray[np.float32]:
-        return backend.row_threshold(backend.product(left, right, tile.rows, tile.cols), rank)
+        product = backend.product(left, right, tile.rows, tile.cols)
+        limits = backend.row_threshold(product, rank)
+        if reach is not None:
+            limits = np.where(backend.row_threshold(product, 1) <= limits + reach, np.float32(np.inf), limits)
+        return limits
 
     return np.concatenate([part for _, part in run_tiles(backend, tiles, work, whole_rows=True)])
 

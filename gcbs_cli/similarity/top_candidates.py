@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.similarity.backend import Backend, Entries, EntryLimits, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.double_search import mostly_near
 from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, find_exceedances, join
 from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.hardest import likely_thresholds
@@ -144,8 +145,16 @@ class TopCollector:
         self.pair, self.side, self.top = pair, side, top
         self.chooser = HardestKeys(pair, side, top, max(backend.error(pair.dim), float32_error(pair.dim)))
         self.backend = backend
-        self.limits = likely_thresholds(self.chooser.queries, self.chooser.keys, top, backend, seed + side)
+        self.limits = self._limits(seed + side)
         self.parts: list[_Found] = []
+
+    def _limits(self, seed: int) -> NDArray[np.float32]:
+        """(N,) what the candidates of each query exceed; infinity in clusters tighter than the products' rounding."""
+        queries, keys, error = self.chooser.queries, self.chooser.keys, self.chooser.error
+        limits = likely_thresholds(queries, keys, self.top, self.backend, seed)
+        if not mostly_near(self.pair, float(np.median(limits)), error):
+            return limits
+        return likely_thresholds(queries, keys, self.top, self.backend, seed, reach=2.0 * error)
 
     def of_tile(self, product: object, tile: Tile) -> _Found:
         """The entries of a tile that may be among the hardest of their query, own positives left out."""

@@ -10,8 +10,16 @@ from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
 from gcbs_cli.similarity.hardest import likely_candidates, likely_thresholds
 from gcbs_cli.similarity.hardest_keys import HardestKeys, hardest_of
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
+from gcbs_cli.similarity.tiles import Tile
+from gcbs_cli.similarity.top_candidates import TopCollector
 
 ROWS = 90
+
+
+def wide_tight(rows: int) -> UnitPair:
+    """Rows of one cluster, tighter than float32's rounding."""
+    sides = 1.0 + 1e-5 * np.random.default_rng(1).normal(size=(2, rows, 16))
+    return UnitPair(*(sides / np.linalg.norm(sides, axis=2, keepdims=True)).astype(np.float32))
 
 
 def tight(seed: int = 0) -> UnitPair:
@@ -64,6 +72,17 @@ def test_a_tight_cluster_goes_through_float64(monkeypatch: pytest.MonkeyPatch) -
     calls.clear()
     hardest_of(make_pair("random", ROWS), 0, np.arange(ROWS), 4)
     assert not calls
+
+
+def test_rounding_alone_makes_no_candidates(backend) -> None:
+    rows = np.repeat(make_pair("random", 3000).x[:1], 3000, axis=0)
+    for pair in (UnitPair(rows, rows), wide_tight(3000)):
+        collectors = [TopCollector(pair, side, 4, backend, 0) for side in range(2)]
+        product = backend.product(backend.load(pair.x), backend.load(pair.y), slice(0, 500), slice(0, 3000))
+        tile = Tile(slice(0, 500), slice(0, 3000))
+        assert sum(len(collector.of_tile(product, tile).values) for collector in collectors) == 0
+    loose = make_pair("random", 3000)
+    assert np.isfinite(TopCollector(loose, 0, 4, backend, 0).limits).all()
 
 
 def test_how_many_candidates_to_expect() -> None:
