@@ -131,7 +131,8 @@ def _joined(parts: list[DevicePairs], device: str | torch.device) -> DevicePairs
     start = 0
     for part in parts:
         stop = start + len(part.lower)
-        lower[start:stop], higher[start:stop] = part.lower, part.higher
+        lower[start:stop].copy_(part.lower)
+        higher[start:stop].copy_(part.higher)
         start = stop
     return DevicePairs(lower, higher)
 

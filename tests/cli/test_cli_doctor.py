@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gcbs_cli.doctor import forecast_plan
+from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.similarity.several_devices import SeveralDevices
 from tests.cli.conftest import Gcbs
 
 
@@ -37,6 +40,20 @@ def test_forecast_is_of_the_order_of_a_plan(gcbs: Gcbs, folder: Path) -> None:
     assert 0.02 < forecast["pass_seconds"] / entry["timings"]["edges"] < 50  # a busy machine, not a wrong unit
     assert forecast["fits"] is True
     assert forecast["memory"] > 2 * rows * dim * 4
+
+
+def test_a_forecast_for_several_devices_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def several(device: str) -> Backend:
+        asked.append(device)
+        return SeveralDevices(["cpu", "cpu"])
+
+    monkeypatch.setattr("gcbs_cli.doctor.forecast.choose_backend", several)
+    dealt = forecast_plan(20_000, 64, device="cuda:all")
+    assert asked == ["cuda:all"]
+    assert dealt.device == "cpu,cpu"
+    assert 0.0 < dealt.pass_seconds < float("inf")
 
 
 def test_a_plan_too_large_is_said_to_be(gcbs: Gcbs) -> None:
