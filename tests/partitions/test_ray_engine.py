@@ -55,7 +55,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for name, setting in ENVIRONMENT.items():
         monkeypatch.setenv(name, setting)
     monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)  # read when Ray was imported
-    folder = Path(tempfile.mkdtemp(prefix="gcbs-", dir="/tmp"))  # the paths of its sockets must be short
+    folder = Path(tempfile.mkdtemp(prefix="gcbs-ray-", dir="/tmp"))  # the paths of its sockets must be short
     (folder / "ray").mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(folder))
     made = Cluster()

@@ -164,6 +164,16 @@ def test_every_device_makes_tiles_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> 
     assert backend not in used
 
 
+def test_entries_above_a_threshold_are_those_of_one_device(fused: bool) -> None:
+    pair = make_pair("at-threshold", 300)
+    one, two = (
+        find_exceedances(pair, 0.5, backend, tile_rows=64)
+        for backend in (TorchBackend("cpu", fused=fused), SeveralDevices(TWICE, fused=fused))
+    )
+    assert len(one.rows) > 0
+    assert same(one, two)
+
+
 @pytest.mark.parametrize("kind", ["related", "duplicates", "hubs", "at-threshold"])
 def test_hardest_lists_and_entries_are_those_of_one_device(kind: str, fused: bool) -> None:
     pair = make_pair(kind, 300)
