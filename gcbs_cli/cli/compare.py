@@ -84,6 +84,7 @@ def compare(
       gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
     from gcbs_cli.cli.compare_tables import compare_table
+    from gcbs_cli.cli.group_files import GroupsFile
     from gcbs_cli.cli.inputs import InputOptions, read_pair
     from gcbs_cli.cli.output import Output, choose_mode
     from gcbs_cli.cli.texts import TextOptions
@@ -128,7 +129,7 @@ def compare(
     sources = inputs.open()
     settings.check_rows(sources[0].rows)
     inputs_of_methods = texts.read(sources[0].rows)
-    rows_apart = plan_options.read_groups(groups, groups_column, sources[0].rows)
+    rows_apart = GroupsFile(groups, groups_column).read(sources[0].rows)
     pair = read_pair(sources, inputs, out)
     with watcher_for(out) as watcher:
         lines = compare_methods(

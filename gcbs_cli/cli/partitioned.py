@@ -11,7 +11,6 @@ from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import command_line, show_order
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.partition_tables import partitioned_table
-from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_versions, settings_record
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.embeddings import EmbeddingSource
@@ -50,7 +49,7 @@ class PartitionedCommand:
             show_order(source, out)
         stream = PairStream(*sources, normalize=command.inputs.normalize)
         inputs = command.text.read(stream.rows)
-        groups = read_groups(*command.groups, stream.rows)
+        groups = command.groups.read(stream.rows)
         with ExitStack() as stack:
             watcher = stack.enter_context(watcher_for(out))
             opened: list[Checkpoints] = []
@@ -73,7 +72,7 @@ class PartitionedCommand:
                 checkpoints=open_checkpoints,
             )
             stream.check_unchanged()
-            entry = self._entry(stream, plan)
+            entry = self._entry(stream, plan, command.groups.as_record(groups))
             save_plan(command.output, plan.perm, entry, batch_size=command.settings.batch_size)
             for checkpoints in opened:
                 checkpoints.clear()
@@ -94,7 +93,7 @@ class PartitionedCommand:
         output = self.command.output
         return beside_no_output() if output == "-" else Path(output)
 
-    def _entry(self, stream: PairStream, plan: PartitionedPlan) -> ManifestEntry:
+    def _entry(self, stream: PairStream, plan: PartitionedPlan, groups: dict[str, str | None]) -> ManifestEntry:
         command, settings = self.command, self.command.settings
         x, y = (_input(side, print_) for side, print_ in zip((stream.x, stream.y), stream.fingerprints, strict=True))
         uses_graph = any(part.threshold is not None for part in plan.parts)
@@ -115,8 +114,8 @@ class PartitionedCommand:
             seed=settings.seed,
             quantile=quantile if uses_graph else None,
             method=settings.method,
-            method_settings=settings_record(plan.as_result(), command.text, command.groups[0]),
-            partitions=partitions_record(plan, self.engine.name, groups=command.groups[0] is not None),
+            method_settings=settings_record(plan.as_result(), command.text) | groups,
+            partitions=partitions_record(plan, self.engine.name, groups=command.groups.given),
             device=plan.device,
             timings=plan.seconds,
             permutation_hash=permutation_hash(plan.perm),

@@ -161,6 +161,7 @@ def plan(
 
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
+    from gcbs_cli.cli.group_files import GroupsFile
     from gcbs_cli.cli.inputs import InputOptions
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.planning import PlanCommand
@@ -224,7 +225,7 @@ def plan(
         work_dir=Path(work_dir) if work_dir else None,
         began=time.perf_counter(),
         text=TextOptions(text, text_column),
-        groups=(groups, groups_column),
+        groups=GroupsFile(groups, groups_column),
         warm_start=earlier.permutation_hash if earlier else None,
     )
     chosen = EngineChoice(engine, address, transport)

@@ -1,13 +1,9 @@
 """Options of `gcbs plan`, `compare` and `tune` beyond the method: refinement, false negatives, groups, difficulty."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 REFINE_PANEL = "Refinement"
 FALSE_NEGATIVES_PANEL = "False negatives"
@@ -120,20 +116,3 @@ def parse_rank_window(text: str | None) -> tuple[int, int] | None:
     if not (skipped.isdecimal() and width.isdecimal()):
         raise BadInput(f"--rank-window {text}: expected P:M such as 30:100, to skip P ranks and keep the next M")
     return int(skipped), int(width)
-
-
-def read_groups(path: str | None, column: str | None, rows: int) -> "NDArray[np.int64] | None":
-    """(N,) group numbers from a file; None where none was named. Raises BadInput."""
-    if path is None:
-        return None
-    from gcbs_cli.embeddings.row_values import check_row_count, read_row_ids
-
-    ids = read_row_ids(path, "--groups", column)
-    check_row_count(len(ids), rows, path, "--groups")
-    return ids
-
-
-def groups_words(path: str | None, column: str | None) -> list[str]:
-    """The words of a command line that name the same groups."""
-    named = (("--groups", path), ("--groups-column", column))
-    return [word for name, value in named if value is not None for word in (name, value)]

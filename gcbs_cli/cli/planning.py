@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.checkpoints import Checkpoints, run_key
+from gcbs_cli.cli.group_files import GroupsFile
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, command_line, read_pair
 from gcbs_cli.cli.output import Mode, Output
-from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
@@ -50,7 +50,7 @@ class PlanCommand:
     began: float
     work_dir: Path | None = None
     text: TextOptions = field(default_factory=TextOptions)
-    groups: tuple[str | None, str | None] = (None, None)
+    groups: GroupsFile = field(default_factory=GroupsFile)
     warm_start: str | None = None
     """Hash of the permutation whose threshold is tried first."""
 
@@ -66,7 +66,7 @@ class PlanCommand:
         self.text.check([self.settings.method])
         pair, reading = self._read(out)
         inputs = self.text.read(pair.x.rows)
-        groups = read_groups(*self.groups, pair.x.rows)
+        groups = self.groups.read(pair.x.rows)
         with ExitStack() as stack:
             watcher = stack.enter_context(watcher_for(out))
             checkpoints = self._checkpoints(pair, watcher)
@@ -76,7 +76,7 @@ class PlanCommand:
                 pair.unit, self.settings, watcher, groups=groups, method_inputs=inputs, checkpoints=checkpoints
             )
             pair.check_unchanged()
-            entry = self._entry(pair, result, reading)
+            entry = self._entry(pair, result, reading, self.groups.as_record(groups))
             save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
             # The plan is there whatever becomes of the report, which may need more memory.
             self._report(pair, result, groups, watcher, checkpoints)
@@ -156,7 +156,9 @@ class PlanCommand:
         text = report.model_dump_json(indent=2) + "\n"
         write_atomically(self.report_path, lambda file: file.write(text.encode()))
 
-    def _entry(self, pair: ReadPair, result: PlanResult, reading: float) -> ManifestEntry:
+    def _entry(
+        self, pair: ReadPair, result: PlanResult, reading: float, groups: dict[str, str | None]
+    ) -> ManifestEntry:
         settings, figures = self.settings, result.figures
         return ManifestEntry(
             tool_version=__version__,
@@ -173,7 +175,8 @@ class PlanCommand:
             profile=_by_order(figures, "profile"),
             in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
             method=settings.method,
-            method_settings=settings_record(result, self.text, self.groups[0])
+            method_settings=settings_record(result, self.text)
+            | groups
             | ({"warm_start": self.warm_start} if self.warm_start else {}),
             device=result.device,
             timings={"read": reading, **result.seconds},
@@ -198,19 +201,19 @@ def library_versions() -> dict[str, str]:
     return {name: version(name) for name in RECORDED_LIBRARIES}
 
 
-def settings_record(result: PlanResult, text: TextOptions, groups: str | None) -> dict[str, Any]:
-    """`method_settings` of the manifest; `groups`: the file that was named."""
+def settings_record(result: PlanResult, text: TextOptions) -> dict[str, Any]:
+    """`method_settings` of the manifest, but for the file of groups."""
     settings = result.settings
     return {
         "max_edges": settings.max_edges,
         "chunk_rows": settings.tile_rows,
         **settings.method_options,
         **text.as_record(),
-        **_quality(result, groups),
+        **_quality(result),
     }
 
 
-def _quality(result: PlanResult, groups: str | None) -> dict[str, Any]:
+def _quality(result: PlanResult) -> dict[str, Any]:
     """What was asked beyond the method, and what the refinement did; nothing where nothing was asked."""
     settings, false, order = result.settings, result.settings.false_negatives, result.settings.batch_order
     record: dict[str, Any] = {}
@@ -218,8 +221,6 @@ def _quality(result: PlanResult, groups: str | None) -> dict[str, Any]:
         record["refinement"] = result.refinement.as_record() | {"time_limit": settings.refine_seconds}
     if false.active:
         record["false_negatives"] = asdict(false) | {"suspected_inside": result.suspected_inside}
-    if groups is not None:
-        record["groups"] = groups
     if settings.no_duplicates:
         record["no_duplicates"] = True
     if order != BatchOrderSettings():

@@ -142,7 +142,11 @@ def report(
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option("--groups", help="An id for each row: rows with the same one are suspected too."),
+        typer.Option(
+            "--groups",
+            help="An id for each row: rows with the same one are suspected too. [default: as planned]",
+            show_default=False,
+        ),
     ] = None,
     groups_column: Annotated[
         str | None, typer.Option("--groups-column", help="Its column, where there are several.")
@@ -200,6 +204,7 @@ def report(
 
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
+    from gcbs_cli.cli.group_files import GroupsFile
     from gcbs_cli.cli.inputs import InputOptions
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.reporting import Asked, ReportCommand
@@ -226,7 +231,7 @@ def report(
         trials=trials,
         fn_margin=fn_margin,
         fn_absolute=fn_absolute,
-        groups=(groups, groups_column),
+        groups=GroupsFile(groups, groups_column),
         verify=verify,
         quantile_method=quantile_method.value,
         seed=seed,

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gcbs_cli.checkpoints import Checkpoints, run_key
+from gcbs_cli.cli.group_files import GroupsFile, planned_groups
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.loss_options import LabelFiles
 from gcbs_cli.cli.output import Mode, Output
-from gcbs_cli.cli.plan_options import read_groups
 from gcbs_cli.cli.report_page import PageSource, asked_only, make_page, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
@@ -70,7 +70,7 @@ class ReportCommand:
     label_files: LabelFiles = field(default_factory=LabelFiles)
     normalization: str = "row"
     fn_absolute: float | None = None
-    groups: tuple[str | None, str | None] = (None, None)
+    groups: GroupsFile = field(default_factory=GroupsFile)
 
     def run(self) -> None:
         """Check, read, report, write, show; warn where plan and data do not belong together."""
@@ -86,11 +86,14 @@ class ReportCommand:
         settings = self._settings(entry, same_data=self.normalization == "row")
         settings.check(sources[0].rows)
         labels = self.label_files.read(sources[0].rows)
+        groups = self.groups.read(sources[0].rows)
         pair = read_pair(sources, self.inputs, out)
         if entry is not None and not belongs(entry, pair):
             out.warning(f"{self.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
             settings = self._settings(entry, same_data=False)
-        settings = replace(settings, labels=labels, groups=read_groups(*self.groups, pair.x.rows))
+        elif groups is None:
+            groups = planned_groups(entry, pair.x.rows, out)
+        settings = replace(settings, labels=labels, groups=groups)
         self._warn_of_batch_size(out, entry, settings)
         with ExitStack() as stack:
             watcher = stack.enter_context(watcher_for(out))

@@ -77,7 +77,7 @@ class SampledCommand:
         whole = {
             "--html": command.html is not None,
             "--verify": command.verify,
-            "--groups": command.groups[0] is not None,
+            "--groups": command.groups.given,
             "--work-dir": command.work_dir is not None,
             "--normalization": command.normalization != "row",
         }

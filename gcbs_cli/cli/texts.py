@@ -31,6 +31,11 @@ class TextOptions:
         check_row_count(len(texts), rows, self.path, "--text")
         return {"texts": texts}
 
+    def words_for(self, method: str) -> list[str]:
+        """The words of a command line that give the same texts to a method; none for one that takes none."""
+        named = (("--text", self.path), ("--text-column", self.column)) if method == METHOD else ()
+        return [word for name, value in named if value is not None for word in (name, value)]
+
     def as_record(self) -> dict[str, str | None]:
         """The option for the manifest; nothing where it was not given."""
         return {} if self.path is None else {"text": self.path, "text_column": self.column}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gcbs_cli.cli import options, plan_options
+from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
 from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 
@@ -43,14 +43,18 @@ def tune(
     ] = DEFAULT_TEMPERATURE,
     drop_last: options.DropLast = False,
     time_limit: plan_options.TimeLimit = None,
+    fn_absolute: plan_options.FnAbsolute = None,
     fn_top: plan_options.FnTop = 0,
     groups: plan_options.Groups = None,
     groups_column: plan_options.GroupsColumn = None,
     no_duplicates: plan_options.NoDuplicates = False,
+    text: bsc_options.Text = None,
+    text_column: bsc_options.TextColumn = None,
     x_column: options.XColumn = None,
     y_column: options.YColumn = None,
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
+    pairs: options.Pairs = options.PairsChoice.XY,
     quantile: options.Quantile = None,
     per_row: options.PerRow = None,
     threshold: options.Threshold = None,
@@ -66,6 +70,7 @@ def tune(
     """Try graphs, margins, weights and group sizes, and print the command line of the best plan.
 
     The best closes most of the (masked) gap among those with few enough suspected false negatives in their batches.
+    --text has the method words tried too; with --fn-absolute pairs are suspected by it instead of a margin.
 
     Examples:
 
@@ -75,12 +80,15 @@ def tune(
     """
     import shlex
 
-    from rich.text import Text
+    from rich.text import Text as Line
 
     from gcbs_cli.cli.compare_tables import tune_table
+    from gcbs_cli.cli.group_files import GroupsFile
     from gcbs_cli.cli.inputs import InputOptions, read_pair
     from gcbs_cli.cli.output import Output, choose_mode
+    from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.cli.watching import watcher_for
+    from gcbs_cli.comparison.compare import default_methods
     from gcbs_cli.comparison.tune import plan_options as words_of
     from gcbs_cli.comparison.tune import tune as find_settings
     from gcbs_cli.memory import parse_size
@@ -88,9 +96,11 @@ def tune(
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     seconds = parse_seconds(budget)
+    texts = TextOptions(text, text_column)
+    texts.check(default_methods(texts=text is not None))
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, pairs=pairs.value),
         temperature=temperature,
         seed=seed,
         drop_last=drop_last,
@@ -99,13 +109,14 @@ def tune(
         max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
         max_edges=max_edges,
         refine_seconds=time_limit,
-        false_negatives=FalseNegativeSettings(top=fn_top),
+        false_negatives=FalseNegativeSettings(absolute=fn_absolute, top=fn_top),
         no_duplicates=no_duplicates,
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
     sources = inputs.open()
     settings.check_rows(sources[0].rows)
-    rows_apart = plan_options.read_groups(groups, groups_column, sources[0].rows)
+    inputs_of_methods, apart = texts.read(sources[0].rows), GroupsFile(groups, groups_column)
+    rows_apart = apart.read(sources[0].rows)
     pair = read_pair(sources, inputs, out)
     with watcher_for(out) as watcher:
         tuned = find_settings(
@@ -116,17 +127,17 @@ def tune(
             target=target.value,
             most_suspected=max_suspected,
             groups=rows_apart,
+            method_inputs=inputs_of_methods,
         )
     out.table(tune_table(tuned))
     if tuned.timed_out:
         out.note(f"--budget {budget}: not everything was tried")
     command = None
     if tuned.best is not None:
-        words = ["gcbs", "plan", *inputs.words(), *words_of(tuned.best.settings)]
-        words += plan_options.groups_words(groups, groups_column)
-        command = shlex.join(words)
+        words = ["gcbs", "plan", *inputs.words(), *words_of(tuned.best.settings), *apart.words()]
+        command = shlex.join(words + texts.words_for(tuned.best.settings.method))
         # One line however long: to be copied.
-        out.table(Text(f"\n{command}", no_wrap=True, overflow="ignore"))
+        out.table(Line(f"\n{command}", no_wrap=True, overflow="ignore"))
     else:
         out.warning(f"no plan that was tried holds {tuned.most_suspected:,} suspected pairs or fewer; try a larger cap")
     out.result(

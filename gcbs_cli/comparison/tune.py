@@ -1,22 +1,23 @@
 """Look for the settings that close most of the gap under a cap of suspected false negatives, within a time budget."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.comparison.compare import Compared, compared, default_methods, order_reports
+from gcbs_cli.comparison.compare import NEEDS_TEXT, Compared, compared, default_methods, order_reports
 from gcbs_cli.planning import find_pairs, make_plan
 from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, PlanSettings
+from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
 
 TOPS = (32, 8)
 WEIGHTS = (0.3, 0.1, 3.0)
 MARGINS = (0.9, 0.85)
+TIMES_ABSOLUTE = (2.0, 3.0)
 LONGEST_LIST = 32
 FIRST_TOP = 16
 
@@ -55,12 +56,16 @@ def plan_options(settings: PlanSettings) -> list[str]:
     graph, false = settings.graph, settings.false_negatives
     if graph.kind == "top-m":
         words += ["--graph", "top-m", "--top", str(graph.top)]
+    if graph.pairs != "xy":
+        words += ["--pairs", graph.pairs]
     if graph.method != "sample":
         words += ["--quantile-method", graph.method]
     if settings.refine:
         words.append("--refine")
     if false.margin is not None:
         words += ["--fn-margin", f"{false.margin:g}"]
+    if false.absolute is not None:
+        words += ["--fn-absolute", f"{false.absolute!r}"]
     if false.active:
         words += ["--fn-weight", f"{false.weight:g}"]
     if settings.no_duplicates:
@@ -92,12 +97,14 @@ def tune(
     most_suspected: int | None = None,
     trials: int = 3,
     groups: NDArray[np.int64] | None = None,
+    method_inputs: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """Try plans until the ideas or the `budget` (seconds, passes included) run out; the first is always made.
 
     `target`: masked or gap, the reduction to maximise; `most_suspected`: the cap, by default what plain RCM's plan
-    holds; `groups`: (N,) ids, as in `make_plan`. One setting is changed at a time and the best that fits is kept.
-    Raises BadInput.
+    holds; `groups`, `method_inputs`: as in `make_plan`; with texts among the latter, `words` is tried too. One setting
+    is changed at a time and the best that fits is kept. The absolute difference that the settings suspect pairs by is
+    what suspected pairs are counted by, and leaves the first plan alone. Raises BadInput.
     """
     began = time.monotonic()
     watcher.step("pass for the plans")
@@ -107,17 +114,19 @@ def tune(
     def attempt(asked: PlanSettings) -> Trial:
         watcher.step(" ".join(plan_options(asked)))
         start = time.perf_counter()
-        perm = make_plan(pair, asked, groups=groups, found=found).perm
+        perm = make_plan(pair, asked, groups=groups, method_inputs=method_inputs, found=found).perm
         figures = compared(asked.method, time.perf_counter() - start, *reports.of(perm))
         return Trial(asked, figures, most_suspected is None or figures.suspected_pairs <= most_suspected)
 
-    done = [attempt(settings)]
+    plain = replace(settings, false_negatives=replace(settings.false_negatives, absolute=None))
+    ideas = [_strong_start, *([_by_words] if method_inputs else []), _weights, _graphs, _margins, _group_sizes]
+    done = [attempt(plain)]
     if most_suspected is None:
         most_suspected = done[0].figures.suspected_pairs
     best, timed_out, longest = (done[0] if done[0].fits else None), False, 0.0
-    for axis in range(len(_AXES)):
-        start_of_axis = best or done[0]
-        for asked in _AXES[axis](start_of_axis.settings, settings):
+    for idea in ideas:
+        start_of_idea = best or done[0]
+        for asked in idea(start_of_idea.settings, settings):
             if any(asked == trial.settings for trial in done):
                 continue
             if time.monotonic() - began + longest > budget:
@@ -133,41 +142,54 @@ def tune(
 
 def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     """The refined plans that keep suspected pairs apart, on the graph of the hardest, from the best method there is."""
+    false = first.false_negatives
     for method in ("metis", "rcm"):
         if method in default_methods():
             yield replace(
                 best,
                 method=method,
                 refine=True,
-                graph=replace(first.graph, kind="top-m", top=FIRST_TOP),
-                false_negatives=replace(first.false_negatives, margin=DEFAULT_MARGIN),
+                graph=_hardest(first, FIRST_TOP),
+                false_negatives=false if false.needs_threshold else replace(false, margin=DEFAULT_MARGIN),
             )
+
+
+def _hardest(first: PlanSettings, top: int) -> GraphSettings:
+    """The graph of the `top` hardest; affinities have no such lists, and keep theirs."""
+    return replace(first.graph, kind="top-m", top=top) if first.graph.pairs == "xy" else first.graph
+
+
+def _by_words(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
+    yield replace(best, method=NEEDS_TEXT)
+    yield replace(first, method=NEEDS_TEXT, false_negatives=replace(first.false_negatives, absolute=None))
 
 
 def _weights(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for weight in WEIGHTS:
             yield replace(best, false_negatives=replace(best.false_negatives, weight=weight))
-        yield replace(best, false_negatives=first.false_negatives)
+        yield replace(best, false_negatives=replace(first.false_negatives, absolute=None))
 
 
 def _graphs(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for top in TOPS:
-            yield replace(best, graph=replace(first.graph, kind="top-m", top=top))
+            yield replace(best, graph=_hardest(first, top))
         yield replace(best, graph=first.graph)
 
 
 def _margins(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
-    if best.false_negatives.margin is not None:
+    """Wider ones."""
+    false = best.false_negatives
+    if false.absolute is not None:
+        for times in TIMES_ABSOLUTE:
+            yield replace(best, false_negatives=replace(false, absolute=min(2.0, false.absolute * times)))
+    elif false.margin is not None:
         for margin in MARGINS:
-            yield replace(best, false_negatives=replace(best.false_negatives, margin=margin))
+            yield replace(best, false_negatives=replace(false, margin=margin))
 
 
 def _group_sizes(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     for parts in (2, 4):
         if best.batch_size % parts == 0 and best.batch_size // parts > 1:
             yield replace(best, batch_order=BatchOrderSettings(group_size=best.batch_size // parts))
-
-
-_AXES: tuple[Any, ...] = (_strong_start, _weights, _graphs, _margins, _group_sizes)

@@ -71,6 +71,25 @@ def test_groups_from_a_file_never_share_a_batch_and_count_as_suspected(gcbs: Gcb
     assert (alone["suspected_pairs"], together["suspected_pairs"]) == (0, 50 * 15)
 
 
+def test_report_reads_the_groups_again_that_the_manifest_names(gcbs: Gcbs, folder: Path) -> None:
+    lines = [f"a,{row // 2}" for row in range(300)]
+    Path("g.csv").write_text("\n".join(["other,group", *lines]) + "\n")
+    plan(gcbs, "--groups", "g.csv", "--groups-column", "group")
+    counted = report(gcbs, "--fn-margin", 2.0, "-k", 50)["false_negatives"]["suspected_pairs"]
+    asked = ("--fn-margin", 2.0, "-k", 50, "--groups", "g.csv", "--groups-column", "group")
+    assert counted == report(gcbs, *asked)["false_negatives"]["suspected_pairs"] > 0
+    command = ("report", "x.npy", "y.npy", "-p", "perm.npy", "--json", "--fn-margin", 2.0, "-k", 50)
+    Path("g.csv").write_text("\n".join(["other,group", *lines[1:], "a,0"]) + "\n")
+    changed = gcbs(*command)
+    Path("g.csv").unlink()
+    for result, reason in ((changed, "g.csv: holds other groups"), (gcbs(*command), "g.csv: cannot be read")):
+        assert result.exit_code == 0
+        assert json.loads(result.stdout)["false_negatives"]["suspected_pairs"] == 0
+        said = [line for line in result.stderr.splitlines() if "leaves the groups out" in line]
+        assert len(said) == 1
+        assert reason in said[0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -204,3 +223,43 @@ def test_tune_prints_all_that_it_was_given(gcbs: Gcbs, folder: Path) -> None:
     figures = json.loads(shown.stdout)["false_negatives"]
     assert figures["suspected_pairs"] == best["suspected_pairs"]
     assert figures["top"]["plan"] == best["top_pairs"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("--pairs", "all", "--per-row", 4), ("--fn-absolute", 0.1), ("--text", "t.csv", "--text-column", "text")],
+    ids=lambda words: words[0],
+)
+def test_tune_tries_what_it_is_given_and_prints_it(gcbs: Gcbs, folder: Path, given: tuple[object, ...]) -> None:
+    texts = ["sort the list" if row % 3 else "open a file" for row in range(300)]
+    Path("t.csv").write_text("\n".join(["n,text", *(f"{row},{text}" for row, text in enumerate(texts))]) + "\n")
+    result = gcbs("tune", "x.npy", "y.npy", "-k", 16, "--budget", "60s", "--max-suspected", 4000, *given, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    words = found["command"].split(" ")
+    fits = [trial for trial in found["trials"] if trial["fits"]]
+    best = max(fits, key=lambda trial: trial["masked_reduction"])
+    assert gcbs(*words[1:], "-o", "best.npy").exit_code == 0
+    counted = [str(word) for word in given if given[0] == "--fn-absolute"]
+    shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", *counted, "--json")
+    assert json.loads(shown.stdout)["false_negatives"]["suspected_pairs"] == best["suspected_pairs"]
+    every = [trial["options"] for trial in found["trials"]]
+    if given[0] == "--pairs":
+        assert all("--pairs all" in options and "top-m" not in options for options in every)
+        assert "--pairs all" in found["command"]
+    elif given[0] == "--fn-absolute":
+        wider = [float(text.split("--fn-absolute ")[1].split(" ")[0]) for text in every if "--fn-absolute" in text]
+        assert {0.1, 0.2} <= set(wider)
+        assert not any("--fn-margin" in options for options in every)
+        assert "--fn-absolute" not in every[0]
+    else:
+        assert any(options.startswith("--method words") for options in every)
+        assert ("--text t.csv --text-column text" in found["command"]) == (
+            words[words.index("--method") + 1] == "words"
+        )
+
+
+def test_tune_refuses_a_column_without_texts(gcbs: Gcbs, folder: Path) -> None:
+    result = gcbs("tune", "x.npy", "y.npy", "--text-column", "text")
+    assert result.exit_code == 2
+    assert "--text: goes with --method words" in result.stderr
