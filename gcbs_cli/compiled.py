@@ -41,19 +41,27 @@ class _Compiled:
 
     @cached_property
     def machine_code(self) -> Callable[..., object]:
-        """The function as numba makes it, which other compiled loops may call."""
-        from numba import njit
-
-        loop = self._with_compiled_callees()
+        """The function as numba makes it, for calls from Python."""
         try:
-            return cast(Callable[..., object], njit(cache=True, nogil=True, error_model="numpy")(loop))
+            return self._made(cache=True)
         except RuntimeError:
-            return cast(Callable[..., object], njit(nogil=True, error_model="numpy")(loop))
+            return self._made()
+
+    @cached_property
+    def inner_code(self) -> Callable[..., object]:
+        """For calls from other loops, whose code it becomes part of: without what a call from Python needs."""
+        return self._made(no_cpython_wrapper=True)
+
+    def _made(self, **options: bool) -> Callable[..., object]:
+        import numba
+
+        make = cast(Any, numba.njit)(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
+        return cast(Callable[..., object], make(self._with_compiled_callees()))
 
     def _with_compiled_callees(self) -> Callable[..., object]:
         loop = cast(FunctionType, self._loop)
         called: dict[str, Any] = {
-            name: loop.__globals__[name].machine_code
+            name: loop.__globals__[name].inner_code
             for name in loop.__code__.co_names
             if isinstance(loop.__globals__.get(name), _Compiled)
         }

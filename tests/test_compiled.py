@@ -35,10 +35,11 @@ def test_what_is_kept_is_not_compiled_again(tmp_path):
     code = (
         "import numpy as np\n"
         "from gcbs_cli.compiled import needs_compiling\n"
-        "from gcbs_cli.planners.linear_swaps import linear_objective as loop\n"
+        "from gcbs_cli.planners.linear_swaps import Pairs, linear_objective as loop\n"
+        "from gcbs_cli.planners.swap_order import order_of\n"
         "before = needs_compiling(loop)\n"
-        "rows = np.zeros(2, np.int64)\n"
-        "loop(rows, np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), np.zeros(2))\n"
+        "order = order_of(np.arange(2), np.empty((0, 0), np.int64), 2)\n"
+        "loop(order, Pairs(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)), np.zeros(2))\n"
         "print(before, needs_compiling(loop))\n"
     )
 

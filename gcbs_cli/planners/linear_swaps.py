@@ -1,167 +1,190 @@
-"""Local search by swaps for pairs whose worths add up: fast, and free to go uphill.
+"""Local search by swaps on an objective of pairs: the worth of every two rows that share a batch, added up.
 
-Kernighan and Lin, An efficient heuristic procedure for partitioning graphs (1970), for many parts of fixed size: the
-gain of a swap of u in A and v in B is W(u, B) − W(u, A) + W(v, A) − W(v, B) − 2 w(u, v). One batch A is in hand at a
-time; W(·, A) is kept for all rows, so that a row u tries all rows of its best few batches for a memory access each.
-Swaps that lose are accepted as in simulated annealing (Kirkpatrick, Gelatt, Vecchi 1983), so that worths that are
+A swap of u (in batch A) and v (in batch B) gains W(u, B) − W(u, A) + W(v, A) − W(v, B) − 2 w(u, v). One batch A is in
+hand at a time; W(·, A) is kept for all rows, so that a row u tries all rows of its best few batches for a memory access
+each. Swaps that lose are accepted as in simulated annealing (Kirkpatrick, Gelatt, Vecchi 1983), so that worths that are
 shared out badly at the start can be shared out again.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.compiled import compiled
-from gcbs_cli.planners.keeping_apart import rival
-from gcbs_cli.planners.swap_targets import may_leave, next_target
+from gcbs_cli.planners.swap_order import (
+    LEAST_GAIN,
+    TARGETS,
+    Around,
+    Heat,
+    Order,
+    Proposals,
+    best_to_leave,
+    change_places,
+    may_swap,
+    next_target,
+    nothing_around,
+)
 
-LEAST_GAIN = 1e-6
-"""A swap must gain so much, in nats: less may be rounding, and could be swapped back and forth."""
+
+class Pairs(NamedTuple):
+    """A CSR with what each two rows are worth to each other, in nats: (N + 1,) int64, (E,) int32, (E,) float32."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    worth: NDArray[np.float32]
+
+
+class LinearRoom(NamedTuple):
+    """To work in: (N,) zeros, by place, a row's worth to the batch in hand and twice that to the row in hand."""
+
+    around: Around
+    to_batch: NDArray[np.float64]
+    near: NDArray[np.float64]
+
+
+def linear_room(order: Order) -> LinearRoom:
+    """For one thread."""
+    return LinearRoom(nothing_around(order), *np.zeros((2, len(order.perm))))
 
 
 @compiled
-def linear_objective(
-    batch: NDArray[np.int64],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    worth: NDArray[np.float32],
-    own: NDArray[np.float64],
-) -> float:
-    """Σ worth over pairs that share a batch; fills `own` (N,) with each row's part."""
+def linear_objective(order: Order, pairs: Pairs, own: NDArray[np.float64]) -> float:
+    """Σ worth over pairs that share a batch; fills `own` (N,) with each place's part."""
     total = 0.0
-    for row in range(len(batch)):
-        own[row] = 0.0
-        for entry in range(indptr[row], indptr[row + 1]):
-            if batch[indices[entry]] == batch[row]:
-                own[row] += worth[entry]
-        total += own[row]
+    for row in range(len(order.perm)):
+        part = 0.0
+        for e in range(pairs.indptr[row], pairs.indptr[row + 1]):
+            if order.batch[pairs.indices[e]] == order.batch[row]:
+                part += pairs.worth[e]
+        own[order.place[row]] = part
+        total += part
     return total / 2.0
 
 
 @compiled
-def linear_swaps(
-    perm: NDArray[np.int64],
-    place: NDArray[np.int64],
-    batch: NDArray[np.int64],
+def propose_linear(
+    order: Order,
+    pairs: Pairs,
     own: NDArray[np.float64],
-    batch_size: int,
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    worth: NDArray[np.float32],
-    labels: NDArray[np.int64],
+    heat: Heat,
+    proposals: Proposals,
     visits: NDArray[np.int64],
-    targets: int,
-    temperature: float,
-    draws: NDArray[np.float64],
-    first_draw: int,
-    to_batch: NDArray[np.float64],
-    near: NDArray[np.float64],
-) -> int:
-    """Visit batches in the order given and swap their rows for better ones; returns the number of swaps.
-
-    Changes perm (N,), place, batch and own, which belong together. `targets`: batches tried for each row, those with
-    most worth to it; `temperature`: nats, 0 for gains only; `draws`: exponential random numbers, used in turn;
-    to_batch, near: (N,) zeros to work in, zeros again afterwards.
-    """
-    rows = len(perm)
-    batches = (rows + batch_size - 1) // batch_size
-    joined = np.zeros(batches)
-    seen = np.zeros(batches, np.bool_)
-    around = np.empty(batches, np.int64)
-    gone = np.empty(batch_size, np.int64)
-    swaps, draw = 0, first_draw
+    room: LinearRoom,
+) -> None:
+    """A swap for each place of some batches, none of them made. `own`: (N,) by place, a row's worth to its batch."""
     for here in visits:
-        swapped = 0
-        first, stop = here * batch_size, min(rows, (here + 1) * batch_size)
+        first, stop = here * order.batch_size, min(len(order.perm), (here + 1) * order.batch_size)
         for p in range(first, stop):
-            for e in range(indptr[perm[p]], indptr[perm[p] + 1]):
-                to_batch[indices[e]] += worth[e]
+            _add_worth(order.perm[p], order.place, pairs, room.to_batch)
         for p in range(first, stop):
-            u = perm[p]
-            count = 0
-            for e in range(indptr[u], indptr[u + 1]):
-                near[indices[e]] = worth[e]
-                there = batch[indices[e]]
-                if there != here:
-                    if not seen[there]:
-                        seen[there] = True
-                        around[count] = there
-                        joined[there] = 0.0
-                        count += 1
-                    joined[there] += worth[e]
-            for q in range(count):
-                seen[around[q]] = False
-            partner = -1
-            for t in range(min(targets, count)):
-                there = next_target(around, joined, t, count)
-                there_first, there_stop = there * batch_size, min(rows, (there + 1) * batch_size)
-                must = -1
-                if labels.size:
-                    must = rival(u, there_first, there_stop, -1, perm, labels)
-                    if must == -2:
-                        continue
-                best, found = -np.inf, -1
-                for q in range(there_first, there_stop):
-                    v = perm[q]
-                    value = to_batch[v] - own[v] - 2.0 * near[v]
-                    if value > best:
-                        if labels.size and not may_leave(v, q, must, first, stop, u, perm, labels):
-                            continue
-                        best, found = value, v
-                draw = (draw + 1) % len(draws)
-                gain = joined[there] - own[u] + best
-                if found >= 0 and (gain > LEAST_GAIN or gain > -temperature * draws[draw]):
-                    partner = found
-                    break
-            for e in range(indptr[u], indptr[u + 1]):
-                near[indices[e]] = 0.0
-            if partner < 0:
+            u = order.perm[p]
+            proposals.row[p] = u
+            _choose(p, order, pairs, own, heat, room, proposals)
+        for p in range(first, stop):
+            _clear(order.perm[p], order.place, pairs, room.to_batch)
+
+
+@compiled
+def _choose(
+    place: int,
+    order: Order,
+    pairs: Pairs,
+    own: NDArray[np.float64],
+    heat: Heat,
+    room: LinearRoom,
+    proposals: Proposals,
+) -> None:
+    """Propose the first swap that gains enough for the row at a place, whose best batches are tried in turn."""
+    u = order.perm[place]
+    proposals.partner[place] = -1
+    count = _look_around(u, order, pairs, room)
+    for t in range(min(TARGETS, count)):
+        there = next_target(room.around, t, count)
+        p = best_to_leave(u, there, room.to_batch, own, room.near, order)
+        if p < 0:
+            continue
+        gain = room.around.worth[there] - own[place] + room.to_batch[p] - own[p] - room.near[p]
+        draw = heat.draws[(heat.first + TARGETS * place + t) % len(heat.draws)]
+        least = LEAST_GAIN - heat.temperature * draw
+        if gain > least:
+            proposals.partner[place], proposals.least[place] = order.perm[p], least
+            break
+    _clear(u, order.place, pairs, room.near)
+
+
+@compiled
+def _look_around(u: int, order: Order, pairs: Pairs, room: LinearRoom) -> int:
+    """Fill `around` with the other batches where u has neighbours, and their worth, and `near`; returns how many."""
+    around, count = room.around, 0
+    for e in range(pairs.indptr[u], pairs.indptr[u + 1]):
+        room.near[order.place[pairs.indices[e]]] = 2.0 * pairs.worth[e]
+        there = order.batch[pairs.indices[e]]
+        if there != order.batch[u]:
+            if not around.seen[there]:
+                around.seen[there] = True
+                around.batches[count] = there
+                around.worth[there] = 0.0
+                count += 1
+            around.worth[there] += pairs.worth[e]
+    for q in range(count):
+        around.seen[around.batches[q]] = False
+    return count
+
+
+@compiled
+def make_linear(
+    order: Order, pairs: Pairs, own: NDArray[np.float64], visits: NDArray[np.int64], proposals: Proposals
+) -> int:
+    """Make the swaps proposed for some batches that still gain enough, in turn; returns how many. Changes `own` too."""
+    swaps = 0
+    for here in visits:
+        for p in range(here * order.batch_size, min(len(order.perm), (here + 1) * order.batch_size)):
+            u, v = proposals.row[p], proposals.partner[p]
+            if v < 0 or order.batch[u] == order.batch[v] or (order.labels.size and not may_swap(u, v, order)):
                 continue
-            _swap(u, partner, perm, place, batch, own, indptr, indices, worth, to_batch)
-            gone[swapped] = u
-            swapped += 1
-        for p in range(first, stop):
-            for e in range(indptr[perm[p]], indptr[perm[p] + 1]):
-                to_batch[indices[e]] = 0.0
-        for q in range(swapped):
-            for e in range(indptr[gone[q]], indptr[gone[q] + 1]):
-                to_batch[indices[e]] = 0.0
-        swaps += swapped
+            gain = _worth_to(u, v, order, pairs) + _worth_to(v, u, order, pairs)
+            gain -= own[order.place[u]] + own[order.place[v]]
+            if gain > proposals.least[p]:
+                _change_own(u, -1.0, order, pairs, own)
+                _change_own(v, -1.0, order, pairs, own)
+                change_places(u, v, order)
+                own[order.place[u]] = _change_own(u, 1.0, order, pairs, own)
+                own[order.place[v]] = _change_own(v, 1.0, order, pairs, own)
+                swaps += 1
     return swaps
 
 
 @compiled
-def _swap(
-    u: int,
-    v: int,
-    perm: NDArray[np.int64],
-    place: NDArray[np.int64],
-    batch: NDArray[np.int64],
-    own: NDArray[np.float64],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    worth: NDArray[np.float32],
-    to_batch: NDArray[np.float64],
-) -> None:
-    """Let u and v change places, and all sums follow; `to_batch` is that of the batch of u."""
-    here, there = batch[u], batch[v]
-    batch[u], batch[v] = there, here
-    own_u, own_v = 0.0, 0.0
-    for e in range(indptr[u], indptr[u + 1]):
-        i = indices[e]
-        to_batch[i] -= worth[e]
-        if batch[i] == there:
-            own_u += worth[e]
-            own[i] += worth[e]
-        elif batch[i] == here:
-            own[i] -= worth[e]
-    for e in range(indptr[v], indptr[v + 1]):
-        i = indices[e]
-        to_batch[i] += worth[e]
-        if batch[i] == here:
-            own_v += worth[e]
-            own[i] += worth[e]
-        elif batch[i] == there:
-            own[i] -= worth[e]
-    own[u], own[v] = own_u, own_v
-    perm[place[u]], perm[place[v]] = v, u
-    place[u], place[v] = place[v], place[u]
+def _worth_to(row: int, other: int, order: Order, pairs: Pairs) -> float:
+    """What a row is worth to the batch of another without that."""
+    total = 0.0
+    for e in range(pairs.indptr[row], pairs.indptr[row + 1]):
+        i = pairs.indices[e]
+        if order.batch[i] == order.batch[other] and i != other:
+            total += pairs.worth[e]
+    return total
+
+
+@compiled
+def _add_worth(row: int, place: NDArray[np.int64], pairs: Pairs, worth: NDArray[np.float64]) -> None:
+    for e in range(pairs.indptr[row], pairs.indptr[row + 1]):
+        worth[place[pairs.indices[e]]] += pairs.worth[e]
+
+
+@compiled
+def _clear(row: int, place: NDArray[np.int64], pairs: Pairs, worth: NDArray[np.float64]) -> None:
+    for e in range(pairs.indptr[row], pairs.indptr[row + 1]):
+        worth[place[pairs.indices[e]]] = 0.0
+
+
+@compiled
+def _change_own(row: int, sign: float, order: Order, pairs: Pairs, own: NDArray[np.float64]) -> float:
+    """Add what a row is worth to the others of its batch to theirs; returns the sum."""
+    total = 0.0
+    for e in range(pairs.indptr[row], pairs.indptr[row + 1]):
+        i = pairs.indices[e]
+        if order.batch[i] == order.batch[row]:
+            own[order.place[i]] += sign * pairs.worth[e]
+            total += pairs.worth[e]
+    return total

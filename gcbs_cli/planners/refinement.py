@@ -1,25 +1,35 @@
 """Refine any plan by swaps: an annealed search on pairs by themselves, then a strict one on the loss itself.
 
 The first sets out quickly and can leave a bad order; what it maximises counts two like negatives twice, so the second,
-whose objective is the loss on the candidate pairs, takes over. Everything runs in one fixed order from the seed, so
-the result is the same however many cores there are.
+whose objective is the loss on the candidate pairs, takes over. In both, several threads look for swaps in some batches
+at once, changing nothing; then one makes, in a fixed order from the seed, those that still gain. So the result is the
+same however many threads there are.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.compiled import needs_compiling
-from gcbs_cli.planners.exact_swaps import exact_objective, exact_swaps, fill_worth_of_staying
+from gcbs_cli.planners.exact_swaps import (
+    Candidates,
+    empty_sums,
+    exact_objective,
+    exact_room,
+    fill_worth_of_staying,
+    make_exact,
+    propose_exact,
+)
 from gcbs_cli.planners.keeping_apart import NO_LABELS
-from gcbs_cli.planners.linear_swaps import linear_objective, linear_swaps
+from gcbs_cli.planners.linear_swaps import Pairs, linear_objective, linear_room, make_linear, propose_linear
 from gcbs_cli.planners.swap_gains import SwapGains
+from gcbs_cli.planners.swap_order import Heat, Order, no_proposals, order_of
+from gcbs_cli.similarity.backend import available_cpus
 
-TARGETS = 3
-"""Batches tried for each row: those with most worth to it."""
 FIRST_TEMPERATURE = 2.0
 COOLING = 0.7
 LAST_TEMPERATURE = 0.02
@@ -28,8 +38,11 @@ LINEAR_SWEEPS = 60
 EXACT_SWEEPS = 60
 PAYS = 0.002
 """A sweep pays while it swaps this share of the rows."""
-VISITS_AT_ONCE = 256
-"""Batches between two looks at the clock."""
+TURNS = 8
+FEWEST_VISITS, MOST_VISITS = 16, 256
+"""Batches that are searched before swaps are made, and between two looks at the clock: an eighth of all within these.
+They must not depend on the number of threads.
+"""
 DRAWS = 1 << 16
 
 
@@ -62,7 +75,7 @@ class Refinement:
 
 def compiled_already() -> bool:
     """Whether the search can begin without compiling its loops first."""
-    return not (needs_compiling(linear_swaps) or needs_compiling(exact_swaps))
+    return not (needs_compiling(propose_linear) or needs_compiling(propose_exact))
 
 
 def refine(
@@ -83,16 +96,18 @@ def refine(
     """
     began = time.monotonic()
     deadline = np.inf if seconds is None else began + seconds
-    search = _Search(perm, gains, batch_size, labels, seed, deadline)
-    before = search.objective()
-    if first_temperature > 0.0:
-        search.anneal(first_temperature, cooling)
-        if search.objective() < before:
-            search = _Search(perm, gains, batch_size, labels, seed, deadline)
-    objectives = [before, *search.improve()]
+    with ThreadPoolExecutor(available_cpus()) as pool:
+        generator = np.random.default_rng([seed, 0x5A4B])
+        search = _Search(order_of(perm, labels, batch_size), gains, generator, deadline, pool)
+        before = search.objective()
+        if first_temperature > 0.0:
+            search.anneal(first_temperature, cooling)
+            if search.objective() < before:
+                search.order = order_of(perm, labels, batch_size)
+        objectives = [before, *search.improve()]
     scale = 1.0 / (2.0 * len(perm))
     return Refinement(
-        search.perm,
+        search.order.perm,
         search.sweeps,
         search.swaps,
         [value * scale for value in objectives],
@@ -102,110 +117,81 @@ def refine(
 
 
 class _Search:
-    """The state of one search: an order and, row by row, where it is and what it adds."""
+    """One search: an order, and the sweeps that change it."""
 
     def __init__(
-        self,
-        perm: NDArray[np.int64],
-        gains: SwapGains,
-        batch_size: int,
-        labels: NDArray[np.int64],
-        seed: int,
-        deadline: float,
+        self, order: Order, gains: SwapGains, generator: np.random.Generator, deadline: float, pool: ThreadPoolExecutor
     ) -> None:
-        self.perm = perm.copy()
-        self.place = np.empty_like(self.perm)
-        self.place[self.perm] = np.arange(len(perm))
-        self.batch = self.place // batch_size
-        self.gains, self.batch_size, self.deadline = gains, batch_size, deadline
-        self.labels = np.ascontiguousarray(labels, np.int64)
-        self.generator = np.random.default_rng([seed, 0x5A4B])
-        self.sums = np.zeros((len(perm), 2))
-        self.own = np.zeros(len(perm))
+        self.order, self.gains, self.generator, self.deadline, self.pool = order, gains, generator, deadline, pool
+        self.candidates = Candidates(gains.indptr, gains.indices, gains.shares, gains.penalties)
+        self.batches = -(-len(order.perm) // order.batch_size)
+        self.threads = min(available_cpus(), self.batches)
+        self.proposals = no_proposals(len(order.perm))
         self.sweeps, self.swaps, self.timed_out = 0, 0, False
 
     def objective(self) -> float:
         """The exact objective, computed afresh; nats."""
-        gains = self.gains
-        return exact_objective(self.batch, gains.indptr, gains.indices, gains.shares, gains.penalties, self.sums)
+        return exact_objective(self.order.batch, self.candidates, np.empty((len(self.order.perm), 2)))
 
     def anneal(self, temperature: float, cooling: float) -> None:
         """Swaps by the worth of pairs by themselves; uphill and downhill at first."""
-        gains, worth = self.gains, self.gains.linear()
+        order, own = self.order, np.zeros(len(self.order.perm))
+        pairs = Pairs(self.gains.indptr, self.gains.indices, self.gains.linear())
+        linear_objective(order, pairs, own)
+        rooms = [linear_room(order) for _ in range(self.threads)]
         draws = self.generator.exponential(size=DRAWS)
-        to_batch, near = np.zeros((2, len(self.perm)))
         for _ in range(LINEAR_SWEEPS):
             if temperature < LAST_TEMPERATURE:
                 temperature = 0.0
-            # Afresh in each sweep, so that rounding does not add up.
-            linear_objective(self.batch, gains.indptr, gains.indices, worth, self.own)
             swapped = 0
             for visits in self._visits():
-                swapped += linear_swaps(
-                    self.perm,
-                    self.place,
-                    self.batch,
-                    self.own,
-                    self.batch_size,
-                    gains.indptr,
-                    gains.indices,
-                    worth,
-                    self.labels,
-                    visits,
-                    TARGETS,
-                    temperature,
-                    draws,
-                    int(self.generator.integers(DRAWS)),
-                    to_batch,
-                    near,
-                )
+                heat = Heat(temperature, draws, int(self.generator.integers(DRAWS)))
+                self._side_by_side(propose_linear, (order, pairs, own, heat, self.proposals), visits, rooms)
+                swapped += make_linear(order, pairs, own, visits, self.proposals)
             if self._swept(swapped, settled=temperature == 0.0):
                 return
             temperature *= cooling
 
     def improve(self) -> list[float]:
         """Swaps that lower the loss; returns the objective after each sweep."""
-        gains, rows = self.gains, len(self.perm)
-        joins, entry = np.zeros((rows, 3)), np.full(rows, -1)
-        objectives = [self.objective()]
-        fill_worth_of_staying(
-            self.batch, gains.indptr, gains.indices, gains.shares, gains.penalties, self.sums, self.own
-        )
+        order, candidates, sums = self.order, self.candidates, empty_sums(len(self.order.perm))
+        rooms = [exact_room(order) for _ in range(self.threads)]
+        objectives = [exact_objective(order.batch, candidates, sums.sums)]
+        fill_worth_of_staying(order, candidates, sums)
         for _ in range(EXACT_SWEEPS):
             swapped = 0
             for visits in self._visits():
-                swapped += exact_swaps(
-                    self.perm,
-                    self.place,
-                    self.batch,
-                    self.sums,
-                    self.own,
-                    self.batch_size,
-                    gains.indptr,
-                    gains.indices,
-                    gains.shares,
-                    gains.penalties,
-                    self.labels,
-                    visits,
-                    TARGETS,
-                    joins,
-                    entry,
-                )[0]
-            objectives.append(self.objective())
+                self._side_by_side(propose_exact, (order, candidates, sums, self.proposals), visits, rooms)
+                swapped += make_exact(order, candidates, sums, visits, rooms[0].entry, self.proposals)
+            objectives.append(exact_objective(order.batch, candidates, sums.sums))
             if self._swept(swapped, settled=True):
                 break
         return objectives
 
+    def _side_by_side(
+        self,
+        propose: Callable[..., object],
+        given: tuple[object, ...],
+        visits: NDArray[np.int64],
+        rooms: Sequence[object],
+    ) -> None:
+        """Let each thread look for swaps in its part of the batches, in a room of its own."""
+        parts = np.array_split(visits, self.threads)
+        # The list waits for all, and raises what one of them raised.
+        list(self.pool.map(lambda part, room: propose(*given, part, room), parts, rooms))
+
     def _visits(self) -> Iterator[NDArray[np.int64]]:
-        order = self.generator.permutation(-(-len(self.perm) // self.batch_size))
-        for start in range(0, len(order), VISITS_AT_ONCE):
+        """All batches in random order, some at a time, while there is time."""
+        order = self.generator.permutation(self.batches)
+        size = min(MOST_VISITS, max(FEWEST_VISITS, -(-self.batches // TURNS)))
+        for start in range(0, len(order), size):
             if time.monotonic() > self.deadline:
                 self.timed_out = True
                 return
-            yield order[start : start + VISITS_AT_ONCE]
+            yield order[start : start + size]
 
     def _swept(self, swapped: int, *, settled: bool) -> bool:
         """Count a sweep; whether it was the last that pays."""
         self.sweeps += 1
         self.swaps += swapped
-        return self.timed_out or (settled and swapped < PAYS * len(self.perm))
+        return self.timed_out or (settled and swapped < PAYS * len(self.order.perm))

@@ -31,8 +31,14 @@ class SwapGains:
 
     def linear(self) -> NDArray[np.float32]:
         """(E,) the worth of each pair by itself: Σ log(1 + share) − penalty, in nats, the same both ways."""
-        worth = np.log1p(self.shares, dtype=np.float64).sum(axis=1) - self.penalties
-        return worth.astype(np.float32)
+        worth = np.empty(len(self.shares), np.float32)
+
+        def fill(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            worth[part] = np.log1p(self.shares[part], dtype=np.float64).sum(axis=1) - self.penalties[part]
+
+        in_parts(len(worth), ENTRIES_AT_ONCE, fill)
+        return worth
 
 
 def swap_gains(

@@ -6,7 +6,8 @@ from unit_data import make_pair
 
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.hard_pairs import find_hard_pairs
-from gcbs_cli.planners.exact_swaps import exact_objective, gain_of_swap
+from gcbs_cli.planners.exact_swaps import Candidates, exact_objective, gain_of_swap
+from gcbs_cli.planners.keeping_apart import NO_LABELS, conflicts, keep_apart
 from gcbs_cli.planners.refinement import refine
 from gcbs_cli.planners.swap_gains import SwapGains, swap_gains
 from gcbs_cli.planning import make_plan
@@ -47,8 +48,8 @@ def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains: SwapGains) -
     perm = generator.permutation(ROWS)
     place = np.argsort(perm)
     batch, sums, entry = place // SIZE, np.zeros((ROWS, 2)), np.full(ROWS, -1)
-    args = gains.indptr, gains.indices, gains.shares, gains.penalties
-    before = exact_objective(batch, *args, sums)
+    candidates = Candidates(gains.indptr, gains.indices, gains.shares, gains.penalties)
+    before = exact_objective(batch, candidates, sums)
     assert before == pytest.approx(objective(gains, perm, SIZE), rel=1e-12)
     changed = 0
     for u, v in generator.integers(ROWS, size=(300, 2)):
@@ -56,7 +57,7 @@ def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains: SwapGains) -
             continue
         swapped = perm.copy()
         swapped[place[u]], swapped[place[v]] = v, u
-        gain = gain_of_swap(u, v, batch, *args, sums, entry)
+        gain = gain_of_swap(u, v, batch, candidates, sums, entry)
         assert gain == pytest.approx(objective(gains, swapped, SIZE) - before, abs=1e-9)
         changed += abs(gain) > 1e-3
         assert (entry == -1).all()
@@ -114,3 +115,33 @@ def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
     refined = make_plan(pair, PlanSettings(batch_size=15, graph=graph, refine=True))
     gaps = [make_reports(pair, plan.perm, settings)[0].gap.plan for plan in (alone, refined)]
     assert gaps[1] < gaps[0] / 2
+
+
+@pytest.mark.parametrize("labelled", [False, True], ids=["free", "labels"])
+def test_same_bytes_with_any_number_of_threads(
+    gains: SwapGains, monkeypatch: pytest.MonkeyPatch, labelled: bool
+) -> None:
+    labels = np.stack([np.arange(ROWS) // 5, np.arange(ROWS) % 60]) if labelled else NO_LABELS
+    perm = keep_apart(np.random.default_rng(2).permutation(ROWS), labels, 4, 0)
+    done = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr("gcbs_cli.planners.refinement.available_cpus", lambda threads=threads: threads)
+        done.append(refine(perm, gains, 4, labels=labels, seed=4))
+    assert done[0].swaps > 100
+    assert len({one.perm.tobytes() for one in done}) == 1
+    assert done[0].objectives == done[1].objectives == done[2].objectives
+    assert conflicts(done[0].perm, labels, 4) == 0
+
+
+def test_shares_beyond_the_range_of_products_are_added_up_as_logarithms() -> None:
+    """At low temperatures one hard negative can raise a sum by e⁶⁰; its products pass 1e308 in a batch of 16."""
+    generator = np.random.default_rng(0)
+    shares = np.exp(generator.uniform(-60, 60, (ROWS, ROWS, 2))).astype(np.float32)
+    rows, cols = np.nonzero(~np.eye(ROWS, dtype=bool))
+    both = np.concatenate([shares[rows, cols], shares[cols, rows]], axis=1)
+    gains = SwapGains(
+        np.arange(0, ROWS * (ROWS - 1) + 1, ROWS - 1), cols.astype(np.int32), both, np.zeros(len(rows), np.float32)
+    )
+    done = refine(np.arange(ROWS), gains, SIZE)
+    assert done.objectives[-1] == pytest.approx(objective(gains, done.perm, SIZE) / (2 * ROWS))
+    assert done.objectives[-1] > done.objectives[0] + 1.0
