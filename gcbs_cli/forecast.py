@@ -8,7 +8,7 @@ from gcbs_cli.errors import BadInput
 from gcbs_cli.hard_pairs import lists_wanted
 from gcbs_cli.memory import SHARE_TO_USE, available_memory, show_size
 from gcbs_cli.pass_seconds import seconds_of_edges, seconds_of_lists
-from gcbs_cli.progress import HOUR, show_seconds
+from gcbs_cli.progress import Watcher, show_seconds
 from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.affinity import draw_affinity_sample
 from gcbs_cli.similarity.backend import Backend
@@ -21,6 +21,8 @@ from gcbs_cli.threshold import Threshold
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
+LONG_SECONDS = 1800.0
+"""A pass from which on it is said what would be quicker."""
 BYTES_PER_LISTED = 40
 """Peak memory for one candidate for the lists of the hardest: found, joined, sorted by row (measured)."""
 
@@ -230,12 +232,11 @@ def describe(expected: Forecast) -> str:
     )
 
 
-def describe_long(expected: Forecast, *, checkpoints: bool) -> str | None:
-    """What to consider before a pass of hours; None for a shorter one."""
-    if expected.seconds < HOUR:
-        return None
-    keep = "" if checkpoints else "; --work-dir keeps what it finds, should it be stopped"
-    return f"the pass would take {show_seconds(expected.seconds)}{keep}; --partitions auto compares fewer pairs"
+def warn_of_long_pass(watcher: Watcher, seconds: float, *, checkpoints: bool, instead: str) -> None:
+    """Say what to consider before a pass of half an hour or more; `instead`: what is quicker."""
+    if seconds >= LONG_SECONDS:
+        keep = "" if checkpoints else "; --work-dir keeps what it finds, should it be stopped"
+        watcher.warn(f"the pass will take {show_seconds(seconds)}{keep}; {instead}")
 
 
 def stays_on_device(settings: PlanSettings, backend: Backend) -> bool:

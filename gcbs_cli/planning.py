@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.finishing import finish
-from gcbs_cli.forecast import check_forecast, describe, describe_long, entry_limit, forecast, stays_on_device
+from gcbs_cli.forecast import check_forecast, describe, entry_limit, forecast, stays_on_device, warn_of_long_pass
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.hard_pairs import HardPairs, find_hard_pairs, hard_pairs_among, with_every_row
@@ -167,9 +167,8 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
         expected = forecast(pair, threshold, settings, backend, on_host=task.checkpoints is not None)
     check_forecast(pair, expected, settings)
     task.watcher.note(describe(expected))
-    long = describe_long(expected, checkpoints=task.checkpoints is not None)
-    if long is not None:
-        task.watcher.warn(long)
+    quicker = "--partitions auto compares fewer pairs"
+    warn_of_long_pass(task.watcher, expected.seconds, checkpoints=task.checkpoints is not None, instead=quicker)
     if task.checkpoints is not None:
         task.checkpoints.check_room(
             CHECKPOINT_BYTES_PER_ENTRY * expected.entries * (3 if settings.graph.pairs == "all" else 1)

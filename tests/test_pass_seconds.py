@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 from unit_data import make_pair
 
-from gcbs_cli.forecast import Forecast, describe, describe_long
+from gcbs_cli.forecast import Forecast, describe, warn_of_long_pass
 from gcbs_cli.pass_seconds import seconds_of_edges, seconds_of_lists, seconds_of_sums
+from gcbs_cli.planning import make_plan
+from gcbs_cli.progress import Watcher
+from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.settings import ReportSettings
+from gcbs_cli.settings import PlanSettings
 from gcbs_cli.similarity import byte_screen, double_search, hardest_keys
 from gcbs_cli.similarity.byte_kernels import byte_kernels
 from gcbs_cli.similarity.canonical_values import UnitPair
@@ -72,9 +77,34 @@ def test_every_temperature_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seconds_of_sums(pair, 0.5, [0.05] * 12, 0.95, backend, hardest=7) > 0.9 * SLOW * 12 * tiles
 
 
-def test_hours_are_said_before_they_pass() -> None:
-    short, long = (Forecast(10, 10, seconds) for seconds in (600.0, 4 * 3600.0))
-    assert "about 10 min for the pass" in describe(short)
-    assert describe_long(short, checkpoints=False) is None
-    assert "about 4.0 h; --work-dir" in str(describe_long(long, checkpoints=False))
-    assert "--work-dir" not in str(describe_long(long, checkpoints=True))
+class Heard(Watcher):
+    """A watcher that remembers its warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_hours_are_said_before_they_pass(checkpoints: bool) -> None:
+    heard = Heard()
+    assert "about 10 min for the pass" in describe(Forecast(10, 10, 600.0))
+    warn_of_long_pass(heard, 600.0, checkpoints=checkpoints, instead="--rows")
+    assert heard.warnings == []
+    warn_of_long_pass(heard, 4 * 3600.0, checkpoints=checkpoints, instead="--rows is quicker")
+    assert heard.warnings[0].startswith("the pass will take about 4.0 h; ")
+    assert heard.warnings[0].endswith("; --rows is quicker")
+    assert ("--work-dir" in heard.warnings[0]) == (not checkpoints)
+
+
+def test_a_plan_and_a_report_of_hours_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gcbs_cli.forecast.seconds_of_edges", lambda *_, **__: 1e5)
+    monkeypatch.setattr("gcbs_cli.reports.forecast.seconds_of_sums", lambda *_, **__: 1e5)
+    pair, heard = make_pair("related", 60), Heard()
+    make_plan(pair, PlanSettings(8), heard)
+    make_reports(pair, None, ReportSettings([8], trials=1), heard)
+    assert len(heard.warnings) == 2
+    assert "--partitions auto" in heard.warnings[0]
+    assert "--rows" in heard.warnings[1]

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.checkpoints import Checkpoints
+from gcbs_cli.forecast import warn_of_long_pass
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.reports.bsc import bsc_terms
@@ -64,6 +65,8 @@ def prepare(
     check_report_forecast(pair, expected, settings)
     if expected.seconds > WORTH_SAYING_SECONDS:
         watcher.note(describe_report(expected))
+    quicker = "--rows reports on some of a plan's rows"
+    warn_of_long_pass(watcher, expected.seconds, checkpoints=checkpoints is not None, instead=quicker)
     if checkpoints is not None:
         checkpoints.check_room(expected.disk)
     with clock.step("all pairs"):
