@@ -5,13 +5,15 @@
 
 Parts: kills (SIGKILL, SIGTERM, SIGINT at random moments), disk (full at every size, on a tmpfs where this user can
 mount one and by a limit on file sizes), folder (read-only, removed meanwhile), two (two plans to one output at once),
-memory (a limit on the address space). Prints one line a part and exits with 1 when something was not whole.
+memory (a limit on the address space), group (a control group with little memory). Prints one line a part and exits with
+1 when something was not whole.
 """
 
 import argparse
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -352,12 +354,62 @@ def memory(faults: Faults, count: int, work: Path) -> None:
     print(f"memory: --max-memory 40M: {run.stderr.strip()}")
 
 
+@contextmanager
+def control_group() -> Iterator[Path | None]:
+    """A new group of the kernel's memory controller; None where this user cannot make one."""
+    first = Path("/sys/fs/cgroup/memory")
+    place = (first if first.is_dir() else first.parent) / f"gcbs-faults-{os.getpid()}"
+    try:
+        place.mkdir()
+    except OSError:
+        yield None
+        return
+    try:
+        limited = any((place / name).exists() for name in ("memory.limit_in_bytes", "memory.max"))
+        yield place if limited else None
+    finally:
+        place.rmdir()
+
+
+def group(faults: Faults, count: int, work: Path) -> None:
+    """In a control group with little memory a plan or a report is refused before the pass, and what it names fits."""
+    rng = np.random.default_rng(0)
+    for side in "xy":
+        np.save(work / f"{side}.npy", rng.normal(size=(6000, 64)).astype(np.float32))
+    commands = {"plan": ["-o", "perm.npy"], "report": ["-o", "report.json", "--trials", "2"]}
+    with control_group() as place:
+        if place is None:
+            print("group: this user cannot make a control group with a limit on memory")
+            return
+        for mebibytes in (300, 400, 600):
+
+            def enter(size: int = mebibytes << 20, place: Path = place) -> None:
+                for name in ("memory.limit_in_bytes", "memory.max"):
+                    if (place / name).exists():
+                        (place / name).write_text(str(size))
+                (place / "cgroup.procs").write_text(str(os.getpid()))
+
+            for name, rest in commands.items():
+                words = [name, "x.npy", "y.npy", "-q", "--force", *rest, "--quantile"]
+                run = gcbs(work, *words, "0.5", limits=enter)
+                lines = run.stderr.splitlines()
+                advice = re.search(r"--quantile (0\.\d+)", run.stderr)
+                refused = run.returncode == 2 and len(lines) == 1 and advice is not None
+                faults.check("group", refused, f"{mebibytes} MiB: {run.returncode} {run.stderr[-300:]}")
+                if advice is not None:
+                    run = gcbs(work, *words, advice.group(1), limits=enter)
+                    ended = f"{mebibytes} MiB, {name} --quantile {advice.group(1)}: {run.returncode}"
+                    faults.check("group", run.returncode == 0, f"{ended} {run.stderr[-300:]}")
+                    print(f"group: {ended}")
+
+
 PARTS: dict[str, Callable[[Faults, int, Path], None]] = {
     "kills": kills,
     "disk": disk,
     "folder": folder,
     "two": two,
     "memory": memory,
+    "group": group,
 }
 
 

@@ -15,12 +15,14 @@ from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.hardest import likely_candidates
-from gcbs_cli.similarity.quantile_sample import draw_sample
+from gcbs_cli.similarity.quantile_sample import Sample, draw_sample
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS
 from gcbs_cli.threshold import Threshold
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
+SAMPLE_QUANTILE = 0.999
+"""A sample that is large enough for this quantile counts the entries."""
 LONG_SECONDS = 1800.0
 """A pass from which on it is said what would be quicker."""
 BYTES_PER_LISTED = 40
@@ -106,7 +108,15 @@ class Share:
     tied: float
 
 
-def share_from(pair: UnitPair, threshold: Threshold, graph: GraphSettings, seed: int, *, ties: bool = True) -> Share:
+def share_from(
+    pair: UnitPair,
+    threshold: Threshold,
+    graph: GraphSettings,
+    seed: int,
+    *,
+    ties: bool = True,
+    sample: Sample | None = None,
+) -> Share:
     """The shares from a sample, or from what the quantile promises; `ties`: whether entries equal to t count."""
     quantile = graph.requested_quantile(pair.rows)
     share, tied = 1.0 - quantile if quantile is not None else 0.0, 0.0
@@ -114,7 +124,7 @@ def share_from(pair: UnitPair, threshold: Threshold, graph: GraphSettings, seed:
         share = min(share, 1.0 - threshold.estimate.low)  # less where many entries equal t
     if quantile is None or ties:
         draw = draw_affinity_sample if graph.pairs == "all" else draw_sample
-        sample = draw(pair, 0.999, seed)
+        sample = sample or draw(pair, SAMPLE_QUANTILE, seed)
         above = sample.share_above(threshold.value)
         tied = sample.share_reaching(threshold.value) - above if ties else 0.0
         share = max(share, above + tied)

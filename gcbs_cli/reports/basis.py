@@ -10,7 +10,7 @@ from gcbs_cli.forecast import warn_of_long_pass
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.progress import Stopwatch, Watcher
 from gcbs_cli.reports.bsc import bsc_terms
-from gcbs_cli.reports.forecast import check_report_forecast, describe_report, forecast_report
+from gcbs_cli.reports.forecast import check_report_forecast, describe_report, forecast_report, report_entry_limit
 from gcbs_cli.reports.held_apart import PairsToHoldApart, pairs_to_hold_apart
 from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, merge_sides, tolerance
 from gcbs_cli.reports.representation import alignment, uniformity
@@ -19,6 +19,7 @@ from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.reports.triplet import TripletTerms
 from gcbs_cli.similarity.backend import Backend, choose_backend
 from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
 from gcbs_cli.similarity.suspects import SuspectRule
 from gcbs_cli.similarity.tiles import BlockStore
@@ -71,7 +72,8 @@ def prepare(
         checkpoints.check_room(expected.disk)
     with clock.step("all pairs"):
         rule = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute, settings.groups)
-        sums = _sums_across(pair, settings, threshold, rule, backend, watcher, checkpoints)
+        limit = report_entry_limit(pair, expected, settings)
+        sums = _sums_across(pair, settings, threshold, rule, backend, watcher, checkpoints, limit)
         same_side = _sums_same_side(pair, settings, sums, backend, watcher, checkpoints)
     with clock.step("pairs to hold apart"):
         to_hold_apart = pairs_to_hold_apart(
@@ -155,6 +157,7 @@ def _sums_across(
     backend: Backend,
     watcher: Watcher,
     store: BlockStore | None,
+    limit: EntryLimit,
 ) -> GlobalSums:
     return global_sums(
         pair,
@@ -167,6 +170,7 @@ def _sums_across(
         tile_rows=settings.tile_rows,
         progress=watcher.progress,
         store=store,
+        limit=limit,
     )
 
 

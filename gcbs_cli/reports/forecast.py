@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from math import ceil
 
+import numpy as np
+
 from gcbs_cli.errors import BadInput
-from gcbs_cli.forecast import BYTES_PER_EDGE, Share, fitting_quantile, memory_limit, share_from
+from gcbs_cli.forecast import BYTES_PER_EDGE, SAMPLE_QUANTILE, fitting_quantile, memory_limit, share_from
 from gcbs_cli.memory import show_size
 from gcbs_cli.pass_seconds import seconds_of_sums
 from gcbs_cli.progress import show_seconds
@@ -13,11 +15,17 @@ from gcbs_cli.reports.sampled import LEAST_BATCHES
 from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.hardest import likely_candidates
+from gcbs_cli.similarity.quantile_sample import Sample, draw_sample
+from gcbs_cli.similarity.suspects import SuspectRule
 from gcbs_cli.threshold import Threshold
 
-BYTES_PER_TIED = 24
-"""What an entry takes beyond that where it equals t: those of equal rows are suspected, both ways."""
+BYTES_PER_SUSPECT, BYTES_PER_TIED = 96, 24
+"""What a suspected entry takes beyond that: where its partner may not be found itself, and where both equal t."""
+SCRATCH_PER_ENTRY = 13
+LEAST_SCRATCH = 64 << 20
+"""For sampled figures and compiled code, from 4,096 rows on."""
 BYTES_PER_CANDIDATE = 26
 """Peak memory for one candidate for the hardest of its row: found, joined, sorted by row."""
 SUMS_PER_ROW = 24
@@ -34,35 +42,37 @@ ROWS_TO_SUGGEST = 100_000
 @dataclass(frozen=True)
 class ReportForecast:
     """What the passes will find and need: directed entries at or above t, how many of them equal it, bytes of memory at
-    the peak, bytes of a work folder, seconds of the pass over X Yᵀ and, where a loss needs them, over X Xᵀ and Y Yᵀ.
+    the peak, those of them that are needed whatever the threshold, bytes of a work folder, seconds of the pass over
+    X Yᵀ and, where a loss needs them, over X Xᵀ and Y Yᵀ; candidates for the hardest of rows and columns.
     """
 
     entries: int
     tied: int
     memory: int
+    fixed: int
     disk: int
     seconds: float
+    candidates: int
 
     def entries_within(self, limit: int) -> int:
-        """How many entries this much memory holds."""
-        return (limit - (self.memory - BYTES_PER_EDGE * self.entries)) // BYTES_PER_EDGE
+        """How many entries this much memory holds, if as many of them are suspected as here."""
+        return int((limit - self.fixed) * self.entries / max(1, self.memory - self.fixed))
 
 
 def forecast_report(
     pair: UnitPair, threshold: Threshold, settings: ReportSettings, backend: Backend, hardest: int
 ) -> ReportForecast:
     """Entries, memory, disk and time of a report, from a sample and timed tiles; `hardest`: the longest list a row."""
-    share: Share = share_from(pair, threshold, settings.graph, settings.seed)
+    sample = draw_sample(pair, SAMPLE_QUANTILE, settings.seed)
+    share = share_from(pair, threshold, settings.graph, settings.seed, sample=sample)
     entries = round(share.reaching * pair.rows**2)
     candidates = 2 * pair.rows * likely_candidates(hardest, pair.rows)
     temperatures, passes = len(settings.temperatures), 3 if _needs_own_sides(settings) else 1
-    memory = 2 * pair.rows * pair.dim * 4 + BYTES_PER_EDGE * entries + BYTES_PER_CANDIDATE * candidates
     tied = round(share.tied * pair.rows**2)
-    memory += (
-        BYTES_PER_TIED * tied
-        + 8 * SUMS_PER_ROW * temperatures * pair.rows
-        + 4 * COPIES_OF_HARDEST * passes * hardest * pair.rows
-    )
+    suspects = round(_suspect_share(pair, threshold, settings, sample) * (entries - tied))
+    fixed = 2 * pair.rows * pair.dim * 4 + BYTES_PER_CANDIDATE * candidates + _scratch(pair.rows, backend)
+    fixed += pair.rows * (8 * SUMS_PER_ROW * temperatures + 4 * COPIES_OF_HARDEST * passes * hardest)
+    memory = fixed + BYTES_PER_EDGE * entries + BYTES_PER_TIED * tied + BYTES_PER_SUSPECT * suspects
     height, width = settings.tile_rows or backend.tile_shape[0], backend.tile_shape[1]
     tiles = ceil(pair.rows / height) * ceil(pair.rows / width)
     sums = 8 * temperatures * (height + width) + KEPT_BYTES_PER_TILE
@@ -70,7 +80,29 @@ def forecast_report(
     seconds = passes * seconds_of_sums(
         pair, threshold.value, settings.temperatures, settings.fn_margin, backend, hardest=hardest
     )
-    return ReportForecast(entries, tied, memory, disk, seconds)
+    return ReportForecast(entries, tied, memory, fixed, disk, seconds, candidates)
+
+
+def _suspect_share(pair: UnitPair, threshold: Threshold, settings: ReportSettings, sample: Sample) -> float:
+    """Of the sampled entries from t on, how many are suspected false negatives."""
+    rows, cols = np.nonzero(sample.products >= np.float32(threshold.value - sample.shift))
+    if len(rows) == 0:
+        return 0.0
+    own = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute).own_limits()
+    limits = np.minimum(own[sample.rows[rows]], own[sample.cols[cols]])
+    return float((sample.products[rows, cols] + sample.shift >= limits).mean())
+
+
+def _scratch(rows: int, backend: Backend) -> int:
+    height, width = (min(rows, side) for side in backend.tile_shape)
+    return backend.workers * height * width * SCRATCH_PER_ENTRY + LEAST_SCRATCH * min(rows, 4096) // 4096
+
+
+def report_entry_limit(pair: UnitPair, expected: ReportForecast, settings: ReportSettings) -> EntryLimit:
+    """What the pass may find before it is stopped: what fits, or more than a sample errs."""
+    room = expected.entries_within(memory_limit(pair, settings.max_memory))
+    most = max(room, 2 * expected.entries + pair.rows) + 2 * expected.candidates
+    return EntryLimit(most, "use a higher --quantile, or leave out rows that are equal or nearly so")
 
 
 def _needs_own_sides(settings: ReportSettings) -> bool:

@@ -19,11 +19,16 @@ from gcbs_cli import memory
 from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.errors import BadInput
 from gcbs_cli.memory import parse_size
+from gcbs_cli.progress import Watcher
 from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.forecast import ReportForecast, forecast_report
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import GraphSettings
 from gcbs_cli.similarity import tiles
+from gcbs_cli.similarity.backend import choose_backend
+from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.threshold import find_threshold
 
 ROWS, TILE_ROWS = 300, 16
 BLOCK = 3 * TILE_ROWS * ROWS
@@ -143,10 +148,24 @@ def test_killed_through_the_command_line(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["report.json", "whole.json", "x.npy", "y.npy"]
 
 
+def forecast_of(pair: UnitPair, settings: ReportSettings) -> ReportForecast:
+    backend = choose_backend("cpu")
+    threshold = find_threshold(pair, settings.graph, settings.seed, backend, Watcher())
+    return forecast_report(pair, threshold, settings, backend, 7)
+
+
+def test_suspected_entries_need_more_memory() -> None:
+    pair, settings = make_pair("related", 300), ReportSettings([8], trials=1, graph=GraphSettings(quantile=0.5))
+    none, every = (forecast_of(pair, replace(settings, fn_margin=margin)) for margin in (2.0, 0.0))
+    assert every.entries == none.entries
+    assert 0.8 * 96 * every.entries < every.memory - none.memory < 1.2 * 96 * every.entries
+
+
 def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     pair, settings = make_pair("related", 700), ReportSettings([8], trials=1, graph=GraphSettings(quantile=0.5))
-    limit = 10 << 20
-    with watched_tiles() as work, pytest.raises(BadInput, match="^--max-memory 10.0 MiB: the report would") as refused:
+    expected = forecast_of(pair, settings)
+    limit = (expected.fixed + expected.memory) // 2
+    with watched_tiles() as work, pytest.raises(BadInput, match=r"^--max-memory .*: the report would need") as refused:
         make_reports(pair, None, replace(settings, max_memory=limit))
     assert work.entries < 700 * 700
     said = str(refused.value)
@@ -168,4 +187,4 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPat
 def test_equal_rows_that_no_quantile_parts() -> None:
     pair = make_pair("all-equal", 700)
     with pytest.raises(BadInput, match="leaving out equal rows"):
-        make_reports(pair, None, ReportSettings([8], trials=1, max_memory=20 << 20))
+        make_reports(pair, None, ReportSettings([8], trials=1, max_memory=40 << 20))
