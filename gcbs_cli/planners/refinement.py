@@ -92,18 +92,19 @@ def refine(
     """Swap rows between batches until it no longer pays, or until the time limit; batches keep their sizes.
 
     Rows that `labels` keep apart stay apart. Never worse than `perm` by the objective. The same bytes for the same
-    seed, unless the time limit ends it.
+    seed, unless the time limit ends it. The annealing has at most half of it: interrupted, it can leave a worse order.
     """
     began = time.monotonic()
-    deadline = np.inf if seconds is None else began + seconds
+    limit = np.inf if seconds is None else seconds
     with ThreadPoolExecutor(available_cpus()) as pool:
         generator = np.random.default_rng([seed, 0x5A4B])
-        search = _Search(order_of(perm, labels, batch_size), gains, generator, deadline, pool)
+        search = _Search(order_of(perm, labels, batch_size), gains, generator, began + limit / 2.0, pool)
         before = search.objective()
         if first_temperature > 0.0:
             search.anneal(first_temperature, cooling)
             if search.objective() < before:
                 search.order = order_of(perm, labels, batch_size)
+        annealing_stopped, search.timed_out, search.deadline = search.timed_out, False, began + limit
         objectives = [before, *search.improve()]
     scale = 1.0 / (2.0 * len(perm))
     return Refinement(
@@ -112,7 +113,7 @@ def refine(
         search.swaps,
         [value * scale for value in objectives],
         time.monotonic() - began,
-        search.timed_out,
+        annealing_stopped or search.timed_out,
     )
 
 

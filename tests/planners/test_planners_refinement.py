@@ -1,5 +1,8 @@
 """The swaps: exact gains against sums written out, an objective that only rises, the same bytes from any start."""
 
+import itertools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from unit_data import make_pair
@@ -86,6 +89,19 @@ def test_a_time_limit_ends_it_with_a_whole_plan(gains: SwapGains) -> None:
     done = refine(np.arange(ROWS), gains, SIZE, seconds=1e-9)
     assert done.timed_out
     assert sorted(done.perm.tolist()) == list(range(ROWS))
+
+
+def test_annealing_leaves_half_of_the_time_to_the_strict_search(
+    gains: SwapGains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+    monkeypatch.setattr("gcbs_cli.planners.refinement.time", clock)
+    start = np.random.default_rng(3).permutation(ROWS)
+    done = refine(start, gains, SIZE, seconds=8.0)
+    assert done.timed_out
+    assert done.seconds < 12.0
+    assert done.objectives[-1] > done.objectives[1]
 
 
 @pytest.mark.parametrize("kind", ["quantile", "top-m"])
