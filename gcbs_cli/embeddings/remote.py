@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import ssl
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -132,9 +133,25 @@ def _fetch(url: str) -> str:
     except FileNotFoundError:
         raise BadInput(f"{shown(url)}: found no such file, expected embeddings; check the address") from None
     except Exception as error:  # every protocol raises its own
+        distrust = _distrust(error)
+        if distrust is not None:
+            raise BadInput(
+                f"{shown(url)}: found a certificate that is not trusted ({distrust}), expected one of a known "
+                "authority and of this host; name your authority's file in SSL_CERT_FILE"
+            ) from None
         raise BadInput(
             f"{shown(url)}: found that it cannot be fetched ({one_line(error)}); check address and access"
         ) from None
+
+
+def _distrust(error: BaseException | None) -> str | None:
+    """What TLS found wrong with the server's certificate, where that is the cause."""
+    while error is not None:
+        message = getattr(error, "verify_message", None)  # of ssl's own error; other libraries' have its type as well
+        if isinstance(error, ssl.SSLCertVerificationError) and message:
+            return str(message).rstrip(".")
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _copy(files: Any, path: str, url: str, folder: str) -> str:
@@ -142,6 +159,8 @@ def _copy(files: Any, path: str, url: str, folder: str) -> str:
     if any(sign in path for sign in (_WEB_MAGIC if web else _MAGIC)):
         found = sorted(files.glob(path))
         if not found:
+            if web:
+                _listed(files, _folder_of(path))  # raises why it cannot be listed, which a pattern passes over
             raise BadInput(f"{shown(url)}: found no file that matches, expected files of embeddings; check the pattern")
         return _copy_all(files, found, os.path.join(folder, "matches"))
     name = _name(path)
@@ -168,6 +187,12 @@ def _listed(files: Any, path: str) -> list[str]:
     """The files that a web server's page of a folder links to; never asked for a file, which would be fetched whole."""
     links = files.ls(path.rstrip("/") + "/", detail=False)
     return sorted(link for link in links if "?" not in link and not link.endswith("/"))
+
+
+def _folder_of(pattern: str) -> str:
+    """The part of a web address before the name that holds the first sign of a pattern."""
+    first = min(pattern.find(sign) for sign in _WEB_MAGIC if sign in pattern)
+    return pattern[:first].rpartition("/")[0]
 
 
 def _name(path: str) -> str:

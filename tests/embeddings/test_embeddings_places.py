@@ -1,6 +1,10 @@
 """Embeddings in Arrow files, saved datasets, partitioned folders and at remote addresses: always the same rows."""
 
 import json
+import os
+import shutil
+import ssl
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -227,8 +231,53 @@ def test_what_the_web_has_not(web: str) -> None:
     for name in ("none.npy", "none", "x/none-*.npy"):
         with pytest.raises(BadInput, match="found no"):
             open_pair(f"{web}/{name}", f"{web}/{name}")
-    with pytest.raises(BadInput, match="cannot be fetched"):
-        open_pair("http://127.0.0.1:9/x.npy", "http://127.0.0.1:9/y.npy")
+    for name in ("x.npy", "x/part-*.npy"):
+        with pytest.raises(BadInput, match="cannot be fetched"):
+            open_pair(f"http://127.0.0.1:9/{name}", f"http://127.0.0.1:9/{name}")
+
+
+PLANS = "import sys; from gcbs_cli.cli.app import app; app(['plan', *sys.argv[1:], '-o', 'perm.npy', '-f', '-q'])"
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> str:
+    """A certificate of its own authority for localhost, with its key in the same file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    words = [*new.split(), "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(
+        ["openssl", *words, "-keyout", "key.pem", "-out", "own.pem"], cwd=tmp_path, check=True, capture_output=True
+    )
+    return str(tmp_path / "own.pem")
+
+
+def test_https_with_an_authority_of_ones_own(web: str, certificate: str, tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, str(tmp_path / "key.pem"))
+    handler = partial(_Served, directory=str(tmp_path / "www"))
+
+    def planned(*addresses: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Of a process of its own: aiohttp reads the authorities when it is imported."""
+        command = [sys.executable, "-c", PLANS, *addresses]
+        surroundings = {key: value for key, value in os.environ.items() if key != "SSL_CERT_FILE"} | variables
+        return subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=120)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        address = f"https://localhost:{server.server_port}"
+        trusted = planned(f"{address}/pairs.parquet", SSL_CERT_FILE=certificate)
+        assert (trusted.returncode, trusted.stderr) == (0, "")
+        for name in ("pairs.parquet", "x", "x/part-*.npy"):
+            refused = planned(f"{address}/{name}", f"{address}/{name}")
+            assert refused.returncode == 2
+            assert len(refused.stderr.splitlines()) == 1
+            assert refused.stderr.startswith(f"gcbs: {address}/{name}: found a certificate that is not trusted (")
+            assert "SSL_CERT_FILE" in refused.stderr
+        server.shutdown()
+        thread.join()
 
 
 @pytest.mark.filterwarnings("default")
