@@ -9,6 +9,8 @@ from gcbs_cli.reports.html.markup import Markup, element
 Scale = Callable[[float], float]
 
 WIDTH = 640.0
+NARROW = 360.0
+"""Of the drawing for a phone, so that its letters keep their size there."""
 LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 12.0, 42.0
 
 
@@ -30,18 +32,24 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [number * step for number in range(first, last + 1)]
 
 
+def tick_count(width: float) -> int:
+    """About how many ticks fit below a chart of this width."""
+    return 6 if width >= WIDTH else 4
+
+
 @dataclass(frozen=True)
 class Frame:
     """The plotting area: where x and y values lie, and the room they take."""
 
     x: Scale
     y: Scale
+    width: float
     height: float
 
     @staticmethod
-    def over(x: tuple[float, float], y: tuple[float, float], height: float = 260.0) -> "Frame":
+    def over(x: tuple[float, float], y: tuple[float, float], width: float, height: float = 260.0) -> "Frame":
         """A frame for these ranges."""
-        return Frame(linear(*x, LEFT, WIDTH - RIGHT), linear(*y, height - BOTTOM, TOP), height)
+        return Frame(linear(*x, LEFT, width - RIGHT), linear(*y, height - BOTTOM, TOP), width, height)
 
     def axes(
         self,
@@ -54,11 +62,11 @@ class Frame:
         parts = []
         for value, label in y_ticks:
             y = self.y(value)
-            parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"))
+            parts.append(element("line", x1=LEFT, x2=self.width - RIGHT, y1=y, y2=y, class_="grid"))
             parts.append(element("text", label, x=LEFT - 6, y=y + 4, text_anchor="end"))
         for value, label in x_ticks:
             parts.append(element("text", label, x=self.x(value), y=self.height - BOTTOM + 17, text_anchor="middle"))
-        middle = (LEFT + WIDTH - RIGHT) / 2
+        middle = (LEFT + self.width - RIGHT) / 2
         parts.append(element("text", x_name, x=middle, y=self.height - 6, text_anchor="middle", class_="axis"))
         turned = f"rotate(-90 13 {self.height / 2:g})"
         parts.append(
@@ -74,7 +82,7 @@ def labelled(values: Sequence[float]) -> list[tuple[float, str]]:
     ]
 
 
-def drawing(described: str, height: float, *parts: str, width: float = WIDTH) -> Markup:
+def drawing(described: str, width: float, height: float, *parts: str) -> Markup:
     """An SVG as wide as its place; `described` is what a screen reader says."""
     return element(
         "svg",

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.reports.details import Density, ReportDetails
-from gcbs_cli.reports.html.axes import LEFT, RIGHT, WIDTH, Frame, drawing, labelled, linear, ticks
+from gcbs_cli.reports.html.axes import LEFT, RIGHT, Frame, drawing, labelled, linear, tick_count, ticks
 from gcbs_cli.reports.html.markup import Markup, element, join
 from gcbs_cli.reports.html.png import density_uri, full_count
 from gcbs_cli.reports.schema import GapReport
@@ -22,7 +22,7 @@ LINES = 4
 """Classes of lines that the style sheet tells apart."""
 
 
-def loss_bars(report: GapReport, trial_losses: NDArray[np.float64]) -> Markup:
+def loss_bars(report: GapReport, trial_losses: NDArray[np.float64], width: float) -> Markup:
     """L_global, L_train of plan and random batches, and the oracle's, with every trial as a mark."""
     bars = [("all pairs (L_global)", report.loss.global_, "global")]
     bars.append(("oracle, out of reach", report.loss.global_ - report.gap.oracle, "oracle"))
@@ -30,7 +30,7 @@ def loss_bars(report: GapReport, trial_losses: NDArray[np.float64]) -> Markup:
         bars.append(("this plan (L_train)", report.loss.plan, "plan"))
     bars.append(("random batches (L_train)", report.loss.random_mean, "random"))
     label, bar = 176.0, 26.0
-    x = linear(0.0, max(max(value for _, value, _ in bars), float(trial_losses.max()), 1e-9), label, WIDTH - 64)
+    x = linear(0.0, max(max(value for _, value, _ in bars), float(trial_losses.max()), 1e-9), label, width - 64)
     parts: list[str] = []
     for number, (name, value, kind) in enumerate(bars):
         y = 8 + number * (bar + 14)
@@ -45,7 +45,7 @@ def loss_bars(report: GapReport, trial_losses: NDArray[np.float64]) -> Markup:
             right = max(right, x(float(trial_losses.max())))
         parts.append(element("text", f"{value:.3f}", x=right + 7, y=y + bar / 2 + 4, class_="value"))
     said = ", ".join(f"{name} {value:.3f}" for name, value, _ in bars)
-    return drawing(f"Losses in nats: {said}", 8 + len(bars) * (bar + 14), *parts)
+    return drawing(f"Losses in nats: {said}", width, 8 + len(bars) * (bar + 14), *parts)
 
 
 def density_picture(density: Density, batch_size: int, full: float, described: str) -> Markup:
@@ -59,10 +59,10 @@ def density_picture(density: Density, batch_size: int, full: float, described: s
             blocks.append(element("rect", x=start * scale, y=start * scale, width=side, height=side, class_="block"))
     image = element("image", href=density_uri(density.counts, full), width=PICTURE, height=PICTURE, class_="pixels")
     border = element("rect", x=0, y=0, width=PICTURE, height=PICTURE, class_="border")
-    return drawing(described, PICTURE, image, *blocks, border, width=PICTURE)
+    return drawing(described, PICTURE, PICTURE, image, *blocks, border)
 
 
-def hardest_histogram(random: NDArray[np.float32], plan: NDArray[np.float32] | None) -> Markup:
+def hardest_histogram(random: NDArray[np.float32], plan: NDArray[np.float32] | None, width: float) -> Markup:
     """How similar each row's hardest in-batch negative is, in random batches and in the plan's."""
     sides = [("random", random)] + ([("plan", plan)] if plan is not None else [])
     finite = [(kind, values[np.isfinite(values)]) for kind, values in sides]
@@ -71,15 +71,21 @@ def hardest_histogram(random: NDArray[np.float32], plan: NDArray[np.float32] | N
     high = high if high > low else low + 1e-3
     edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
     shares = [(kind, np.histogram(values, edges)[0] / max(len(values), 1)) for kind, values in finite]
-    frame = Frame.over((low, high), (0.0, max(float(share.max()) for _, share in shares) * 1.05))
+    frame = Frame.over((low, high), (0.0, max(float(share.max()) for _, share in shares) * 1.05), width)
     areas = [element("path", d=_steps(frame, edges, share), class_=f"area {kind}") for kind, share in shares]
     y_high = max(float(share.max()) for _, share in shares)
     y_ticks = [(value, f"{value:.0%}") for value in ticks(0, y_high, 4)]
     means = ", ".join(f"{kind} {values.mean():.3f} on average" for kind, values in finite)
     return drawing(
         f"Similarity of the hardest negative in the batch: {means}",
+        width,
         frame.height,
-        frame.axes(labelled(ticks(low, high, 6)), y_ticks, "similarity of the hardest negative in the batch", "rows"),
+        frame.axes(
+            labelled(ticks(low, high, tick_count(width))),
+            y_ticks,
+            "similarity of the hardest negative in the batch",
+            "rows",
+        ),
         *areas,
         *_means(frame, finite),
     )
@@ -102,43 +108,43 @@ def _steps(frame: Frame, edges: NDArray[np.float64], shares: NDArray[np.float64]
     return "".join(points) + f"L{frame.x(float(edges[-1])):.1f} {base:.1f}Z"
 
 
-def batch_loss_columns(batch_losses: NDArray[np.float64], random_mean: float) -> Markup:
+def batch_loss_columns(batch_losses: NDArray[np.float64], random_mean: float, width: float) -> Markup:
     """Mean loss of each batch in the order of training; many batches are drawn as the range of neighbours."""
     groups = np.array_split(batch_losses, min(len(batch_losses), MOST_COLUMNS))
     highest = max(float(batch_losses.max()), random_mean) * 1.05
-    frame = Frame.over((0.0, float(len(batch_losses))), (0.0, highest), 230.0)
+    frame = Frame.over((0.0, float(len(batch_losses))), (0.0, highest), width, 230.0)
     parts: list[str] = []
     start = 0
     for group in groups:
         left, right = frame.x(start), frame.x(start + len(group))
         start += len(group)
         top, low, mean = (frame.y(float(value)) for value in (group.max(), group.min(), group.mean()))
-        width = max(right - left - (1.0 if right - left > 3 else 0.0), 0.8)
+        wide = max(right - left - (1.0 if right - left > 3 else 0.0), 0.8)
         base = frame.y(0.0)
-        parts.append(element("rect", x=left, y=mean, width=width, height=max(base - mean, 0.0), class_="plan"))
+        parts.append(element("rect", x=left, y=mean, width=wide, height=max(base - mean, 0.0), class_="plan"))
         if len(group) > 1:
             middle = (left + right) / 2
             parts.append(element("line", x1=middle, x2=middle, y1=top, y2=low, class_="range"))
     y = frame.y(random_mean)
-    parts.append(element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="mean random"))
+    parts.append(element("line", x1=LEFT, x2=width - RIGHT, y1=y, y2=y, class_="mean random"))
     axes = frame.axes(
-        labelled([t for t in ticks(0, len(batch_losses), 6) if t == int(t)]),
+        labelled([t for t in ticks(0, len(batch_losses), tick_count(width)) if t == int(t)]),
         labelled(ticks(0, highest, 4)),
         "batch",
         "nats",
     )
     said = f"Loss of {len(batch_losses):,} batches, from {batch_losses.min():.3f} to {batch_losses.max():.3f} nats"
-    return drawing(f"{said}; random batches {random_mean:.3f}", frame.height, axes, *parts)
+    return drawing(f"{said}; random batches {random_mean:.3f}", width, frame.height, axes, *parts)
 
 
-def reduction_lines(reports: Sequence[GapReport]) -> Markup | None:
+def reduction_lines(reports: Sequence[GapReport], width: float) -> Markup | None:
     """Gap reduction against temperature, a line for each batch size; None where there are fewer than two points."""
     known = [(r.batch_size, r.temperature, r.gap.reduction) for r in reports if r.gap.reduction is not None]
     temperatures = sorted({temperature for _, temperature, _ in known})
     if len(temperatures) < 2:
         return None
     values = [value for _, _, value in known]
-    frame = Frame.over((0.0, len(temperatures) - 1.0), (min(0.0, *values), max(0.01, *values) * 1.05), 230.0)
+    frame = Frame.over((0.0, len(temperatures) - 1.0), (min(0.0, *values), max(0.01, *values) * 1.05), width, 230.0)
     sizes = sorted({size for size, _, _ in known})
     parts: list[str] = []
     for number, size in enumerate(sizes):
@@ -156,6 +162,7 @@ def reduction_lines(reports: Sequence[GapReport]) -> Markup | None:
     return drawing(
         f"Gap reduction at temperatures {temperatures[0]:g} to {temperatures[-1]:g} for batches of "
         + ", ".join(map(str, sizes)),
+        width,
         frame.height,
         axes,
         *parts,
@@ -172,7 +179,7 @@ def line_legend(reports: Sequence[GapReport]) -> Markup:
     return join(*marks)
 
 
-def bound_bars(report: GapReport) -> Markup | None:
+def bound_bars(report: GapReport, width: float) -> Markup | None:
     """The plan's gap beside its two upper bounds."""
     bounds, gap = report.bounds, report.gap.plan
     if gap is None or bounds.translation is None or bounds.logsumexp is None:
@@ -180,7 +187,7 @@ def bound_bars(report: GapReport) -> Markup | None:
     bars = [("gap of this plan", gap, "plan"), ("translation bound", bounds.translation, "oracle")]
     bars.append(("log-sum-exp bound", bounds.logsumexp, "oracle"))
     label, bar = 176.0, 20.0
-    x = linear(0.0, max(max(value for _, value, _ in bars), 1e-9), label, WIDTH - 64)
+    x = linear(0.0, max(max(value for _, value, _ in bars), 1e-9), label, width - 64)
     parts: list[str] = []
     for number, (name, value, kind) in enumerate(bars):
         y = 6 + number * (bar + 10)
@@ -188,7 +195,7 @@ def bound_bars(report: GapReport) -> Markup | None:
         parts.append(element("rect", x=label, y=y, width=max(x(value) - label, 0.0), height=bar, class_=kind))
         parts.append(element("text", f"{value:.3f}", x=x(value) + 7, y=y + bar / 2 + 4, class_="value"))
     said = ", ".join(f"{name} {value:.3f}" for name, value, _ in bars)
-    return drawing(f"In nats: {said}", 6 + len(bars) * (bar + 10), *parts)
+    return drawing(f"In nats: {said}", width, 6 + len(bars) * (bar + 10), *parts)
 
 
 def pictures(details: ReportDetails, batch_size: int) -> list[tuple[str, Markup]]:

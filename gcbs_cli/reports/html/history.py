@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gcbs_cli.reports.html.axes import Frame, drawing, ticks
+from gcbs_cli.reports.html.axes import WIDTH, Frame, drawing, ticks
 from gcbs_cli.reports.html.markup import Markup, element, join, table
 from gcbs_cli.reports.html.page import fill
 from gcbs_cli.reports.html.sections import chart, paragraph, section
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 Course = tuple[str, Sequence[float | None]]
 MOST_LABELS = 12
+"""Of epochs below a wide chart; half as many below a narrow one."""
 
 
 def history_page(history: "History") -> str:
@@ -67,27 +69,27 @@ def _courses(
     ]
     children = [paragraph(text)] if text else []
     children += [element("p", *legend)] if len(known) > 1 else []
-    return section(title, *children, chart(_lines(title, names, known, unit, form), title))
+    return section(title, *children, chart(partial(_lines, title, names, known, unit, form)))
 
 
-def _lines(title: str, names: Sequence[str], courses: Sequence[Course], unit: str, form: str) -> Markup:
+def _lines(title: str, names: Sequence[str], courses: Sequence[Course], unit: str, form: str, width: float) -> Markup:
     values = [value for _, course in courses for value in course if value is not None]
     low, high = min(0.0, *values), max(values)
     high = high if high > low else low + 1.0
-    frame = Frame.over((0.0, max(len(names) - 1.0, 1.0)), (low, high + 0.05 * (high - low)))
+    frame = Frame.over((0.0, max(len(names) - 1.0, 1.0)), (low, high + 0.05 * (high - low)), width)
     parts: list[str] = []
     for number, (_, course) in enumerate(courses):
         points = [(frame.x(place), frame.y(value)) for place, value in enumerate(course) if value is not None]
         written = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(element("polyline", points=written, class_=f"line line-{number}"))
         parts += [element("circle", cx=x, cy=y, r=3, class_=f"line-{number}") for x, y in points]
-    every = -(-len(names) // MOST_LABELS)
+    every = -(-len(names) // (MOST_LABELS if width >= WIDTH else MOST_LABELS // 2))
     labels = _labels(names)
     x_ticks = [(float(place), labels[place]) for place in range(0, len(names), every)]
     y_ticks = [(value, form.format(round(value, 10))) for value in ticks(low, high, 4)]
     ends = ", ".join(f"{name} {_ends(course)}" for name, course in courses)
     axes = frame.axes(x_ticks, y_ticks, "epoch", unit)
-    return drawing(f"{title} over {len(names)} epochs: {ends}", frame.height, axes, *parts)
+    return drawing(f"{title} over {len(names)} epochs: {ends}", width, frame.height, axes, *parts)
 
 
 def _labels(names: Sequence[str]) -> list[str]:

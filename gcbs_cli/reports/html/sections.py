@@ -1,12 +1,14 @@
 """The sections of the page: a heading, what the figure says in words, and the figure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.reports.details import ReportDetails
 from gcbs_cli.reports.html import charts
+from gcbs_cli.reports.html.axes import NARROW, WIDTH
 from gcbs_cli.reports.html.markup import Markup, element, join, table
 from gcbs_cli.reports.schema import GapReport
 
@@ -39,11 +41,13 @@ def figure(picture: str | None, caption: str = "") -> Markup | None:
     return element("figure", picture, element("figcaption", caption)) if caption else element("figure", picture)
 
 
-def chart(picture: str | None, name: str, caption: str = "") -> Markup | None:
-    """A figure that keeps its letters legible on a narrow screen, where it can be scrolled, by keyboard as well."""
-    if picture is None:
+def chart(draw: Callable[[float], Markup | None], caption: str = "") -> Markup | None:
+    """A figure drawn at two widths, of which the style sheet shows one; None where there is nothing to draw."""
+    wide, narrow = draw(WIDTH), draw(NARROW)
+    if wide is None or narrow is None:
         return None
-    return figure(element("div", picture, class_="scroll chart", tabindex="0", role="region", aria_label=name), caption)
+    both = element("div", wide, class_="wide"), element("div", narrow, class_="narrow")
+    return figure(join(*both), caption)
 
 
 def paragraph(text: str) -> Markup:
@@ -93,7 +97,7 @@ def losses(report: GapReport, details: ReportDetails) -> Markup:
         f"from {low:.3f} to {high:.3f}."
     )
     return section(
-        "What training sees", paragraph(text), chart(charts.loss_bars(report, details.trial_losses), "Losses", caption)
+        "What training sees", paragraph(text), chart(partial(charts.loss_bars, report, details.trial_losses), caption)
     )
 
 
@@ -118,16 +122,14 @@ def matrices(report: GapReport, details: ReportDetails) -> Markup:
 def hardest(details: ReportDetails) -> Markup:
     """The distribution of in-batch hardest negatives."""
     plan = details.plan.hardest if details.plan else None
-    picture = charts.hardest_histogram(details.random.hardest, plan)
+    picture = partial(charts.hardest_histogram, details.random.hardest, plan)
     legend = [_key("random", "random batches")]
     words = f"In random batches it is {_mean(details.random.hardest):.3f} on average"
     if plan is not None:
         legend.append(_key("plan", "this plan"))
         words += f", in this plan's {_mean(plan):.3f}"
     text = f"For every row, the similarity of the most similar wrong answer in its batch. {words}."
-    return section(
-        "The hardest negative of each row", paragraph(text), element("p", *legend), chart(picture, "Distribution")
-    )
+    return section("The hardest negative of each row", paragraph(text), element("p", *legend), chart(picture))
 
 
 def _mean(values: NDArray[np.float32]) -> float:
@@ -142,7 +144,7 @@ def batches(report: GapReport, details: ReportDetails, names: RowNames) -> Marku
     """Loss by batch, with the hardest and the easiest."""
     if details.batch_losses is None or details.perm is None:
         return None
-    picture = charts.batch_loss_columns(details.batch_losses, report.loss.random_mean)
+    picture = partial(charts.batch_loss_columns, details.batch_losses, report.loss.random_mean)
     order = np.argsort(details.batch_losses, kind="stable")
     text = "Mean loss of each batch, in the plan's order. The dashed line is the mean of random batches."
     caption = ""
@@ -151,7 +153,7 @@ def batches(report: GapReport, details: ReportDetails, names: RowNames) -> Marku
     return section(
         "Loss by batch",
         paragraph(text),
-        chart(picture, "Loss of every batch", caption),
+        chart(picture, caption),
         _batch_table("Hardest batches", order[::-1][:LISTED_BATCHES], details, report.batch_size, names),
         _batch_table("Easiest batches", order[:LISTED_BATCHES], details, report.batch_size, names),
     )
@@ -200,13 +202,13 @@ def grid(reports: Sequence[GapReport]) -> Markup | None:
     )
     if len(kinds) > 1:
         text += f" Shown for the loss {reports[0].loss_kind}."
-    picture = charts.reduction_lines(same)
+    picture = chart(partial(charts.reduction_lines, same))
     legend = element("p", charts.line_legend(same)) if picture is not None else None
     return section(
         "Other temperatures and batch sizes",
         paragraph(text),
         legend,
-        chart(picture, "Gap reduction by temperature"),
+        picture,
         table("Gap reduction", header, rows),
     )
 
@@ -254,14 +256,14 @@ def _held_apart(report: GapReport) -> Markup | None:
 
 def bounds(report: GapReport) -> Markup | None:
     """Both upper bounds beside the gap."""
-    picture = charts.bound_bars(report)
+    picture = chart(partial(charts.bound_bars, report))
     if picture is None:
         return None
     text = (
         "Two proven upper bounds on this plan's gap, in nats. The gap cannot exceed either; the translation bound "
         "falls when batches hold each row's hardest negatives."
     )
-    return section("Bounds", paragraph(text), chart(picture, "The gap and its bounds"))
+    return section("Bounds", paragraph(text), picture)
 
 
 def figures(report: GapReport) -> Markup:
