@@ -83,8 +83,11 @@ def load_model(path: str, device: str) -> Any:
         raise BadInput(f"--model {shown(path)}: found no such folder, expected a saved sentence-transformers model")
     try:
         from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as library_messages
     except ImportError:
         raise BadInput("gcbs embed needs sentence-transformers; pip install 'gcbs[st]'") from None
+    silence: Any = library_messages.disable_progress_bar  # of loading, which takes a second
+    silence()
     try:
         return SentenceTransformer(path, device=None if device == "auto" else device, local_files_only=True)
     except Exception as error:  # the library raises what its parts raise
@@ -102,7 +105,7 @@ def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, 
             show_progress_bar=progress,
         )
     except RuntimeError as error:
-        raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --batch-size") from None
+        raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --encode-batch") from None
     return np.ascontiguousarray(found, dtype=np.float32)
 
 

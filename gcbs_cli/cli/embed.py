@@ -1,5 +1,6 @@
 """`gcbs embed`: texts in, embeddings out."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -67,13 +68,13 @@ def embed(
     if not both and target.suffix:
         raise BadInput(f"--output {output}: expected a .parquet file, or a folder for x.npy and y.npy")
     files = [target] if both else [target / "x.npy", target / "y.npy"]
-    if not both:
-        target.mkdir(parents=True, exist_ok=True)
     for file in files:
-        check_writable(file, force)
+        if both or target.exists():
+            check_writable(file, force)
     pairs = read_texts(texts, x_text, y_text)
     encoder = load_model(model, device)
-    progress = out.mode is Mode.HUMAN
+    progress = out.mode is Mode.HUMAN and sys.stderr.isatty()
+    out.note(f"embedding {len(pairs.x):,} texts of {x_text}, then as many of {y_text}, on {encoder.device}")
     x = embed_texts(encoder, pairs.x, x_prompt, encode_batch, progress)
     y = embed_texts(encoder, pairs.y, y_prompt, encode_batch, progress)
     if both:
@@ -84,6 +85,7 @@ def embed(
     else:
         import numpy as np
 
+        target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
             write_atomically(path, lambda file, side=side: np.save(file, side))  # type: ignore[misc]
     written = [str(file) for file in files]

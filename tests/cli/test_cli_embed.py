@@ -49,7 +49,7 @@ def test_texts_to_a_plan(gcbs: Gcbs, texts: Path) -> None:
     assert (x @ y.T).argmax(axis=1).tolist() == [0, 1, 2]
     assert gcbs("plan", "e.parquet", "-o", "perm.npy", "-k", 2, "-q").exit_code == 0
     folder = gcbs("embed", "pairs.csv", *COLUMNS, "-m", model, "-o", "folder", "--device", "cpu", "-q")
-    assert folder.exit_code == 0, folder.output
+    assert (folder.exit_code, folder.output) == (0, "")
     assert np.load("folder/x.npy") == pytest.approx(x, abs=1e-5)
 
 
@@ -68,7 +68,8 @@ def test_texts_to_a_plan(gcbs: Gcbs, texts: Path) -> None:
 def test_what_does_not_fit_is_one_line(gcbs: Gcbs, texts: Path, words: list[str], said: str) -> None:
     Path("pairs.txt").write_text("nothing")
     Path("empty.jsonl").write_text('{"question": "a", "answer": " "}\n{"question": "a", "answer": "b"}\n')
-    result = gcbs("embed", *words, "-m", "no-model")
+    result = gcbs("embed", "-o", "folder", *words, "-m", "no-model")
+    assert not Path("folder").exists()
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
