@@ -5,15 +5,28 @@ import pytest
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.screening_backend import ScreeningBackend
-from gcbs_cli.similarity.several_devices import SeveralDevices
-from gcbs_cli.similarity.torch_backend import TorchBackend
+
+
+def _torch_backend() -> Backend:
+    pytest.importorskip("torch")
+    from gcbs_cli.similarity.torch_backend import TorchBackend
+
+    return TorchBackend("cpu")
+
+
+def _two_devices() -> Backend:
+    pytest.importorskip("torch")
+    from gcbs_cli.similarity.several_devices import SeveralDevices
+
+    return SeveralDevices(["cpu", "cpu"])
+
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
     "numpy-1-worker": lambda: NumpyBackend(workers=1),
     "numpy-3-workers": lambda: NumpyBackend(workers=3),
     "cpu-screening": lambda: ScreeningBackend(workers=2, least_products=0),
-    "torch-cpu": lambda: TorchBackend("cpu"),
-    "torch-cpu-twice": lambda: SeveralDevices(["cpu", "cpu"]),
+    "torch-cpu": _torch_backend,
+    "torch-cpu-twice": _two_devices,
 }
 
 

@@ -1,10 +1,10 @@
 """What `gcbs plan` does once its options are parsed."""
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ class PlanCommand:
     def run(self) -> None:
         """Check, read, plan, save, show. Raises GcbsError before anything is written where something does not fit."""
         out = Output(self.mode, results_to_stderr=self.output == "-")
-        if self.output == "-" and self.mode is Mode.JSON:
+        if self.output == "-" and self.mode.is_json:
             raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
         check_plan_output(self.output, self.force)
         if self.report_path is not None:
@@ -197,8 +197,12 @@ def full_batches_per_rank(entry: ManifestEntry) -> dict[str, int]:
 
 
 def library_versions() -> dict[str, str]:
-    """Those on which a permutation could depend."""
-    return {name: version(name) for name in RECORDED_LIBRARIES}
+    """Those on which a permutation could depend; a library that was built in place may have no metadata."""
+    found = {}
+    for name in RECORDED_LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def settings_record(result: PlanResult, text: TextOptions) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SAMPLE = str(BENCHMARKS.parent / "sample_data")
 

@@ -3,6 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 import gcbs_cli
 
 ROWS, DIM = 400, 8

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
+
+torch = pytest.importorskip("torch")
 
 K, DIM, TEMPERATURE = 5, 3, 0.2
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-import torch
 
+torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 from gcbs_cli.doctor import forecast_plan
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.several_devices import SeveralDevices

@@ -8,12 +8,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 from embedding_files import fingerprint_of, refusal, write_safetensors
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+
+torch = pytest.importorskip("torch")
+
 from safetensors.torch import save_file
 
 from gcbs_cli.embeddings import open_pair, read_unit_rows

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+
 from gcbs_cli import plan, report
 from gcbs_cli.plan_file.manifest import read_manifest
 

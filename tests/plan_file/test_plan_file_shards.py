@@ -12,7 +12,6 @@ from gcbs_cli.cli.app import app
 from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.plan_file import shards
 from gcbs_cli.plan_file.permutation import read_permutation
-from gcbs_cli.trainers import PlannedBatchSampler
 
 
 @pytest.fixture
@@ -49,6 +48,12 @@ def test_every_reader_takes_the_folder(folder: Path) -> None:
     Path("rows.jsonl").write_text("".join(f"{n}\n" for n in range(400)))
     assert gcbs("apply", "plan/", "rows.jsonl", "-o", "out.jsonl").exit_code == 0
     assert [int(line) for line in Path("out.jsonl").read_text().split()] == read_permutation("plan").tolist()
+
+
+def test_the_sampler_takes_the_folder(folder: Path) -> None:
+    pytest.importorskip("torch")
+    from gcbs_cli.trainers import PlannedBatchSampler
+
     sampler = PlannedBatchSampler("plan", batch_size=16)
     assert next(iter(sampler)) == read_permutation("plan")[:16].tolist()
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from unit_data import make_pair
 
+pytest.importorskip("torch")
+
 from gcbs_cli import planning
 from gcbs_cli.device_planning import find_device_plan
 from gcbs_cli.errors import BadInput, OutOfDeviceMemory

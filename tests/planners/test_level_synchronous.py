@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
 
 from gcbs_cli.errors import GcbsError
 from gcbs_cli.graph.adjacency import adjacency_from_pairs

@@ -7,8 +7,9 @@ os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
 import numpy as np
 import pytest
 import reference
-import torch
 from unit_data import KINDS, exact_matrix, make_pair, unit
+
+torch = pytest.importorskip("torch")
 
 from gcbs_cli.embeddings.canonical import dot_pairs
 from gcbs_cli.similarity import device_edges

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from unit_data import exact_matrix, make_pair
 
+pytest.importorskip("torch")
+
 from gcbs_cli.similarity.edges import find_exceedances
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
 from gcbs_cli.similarity.top_candidates import find_candidates

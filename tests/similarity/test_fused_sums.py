@@ -6,8 +6,9 @@ os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
 
 import numpy as np
 import pytest
-import torch
 from unit_data import exact_matrix, make_pair
+
+torch = pytest.importorskip("torch")
 
 from gcbs_cli.similarity.backend import EntryLimits
 from gcbs_cli.similarity.global_sums import global_sums

@@ -6,8 +6,9 @@ os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
 
 import numpy as np
 import pytest
-import torch
 from unit_data import exact_matrix, make_pair
+
+torch = pytest.importorskip("torch")
 
 from gcbs_cli.checkpoints import Checkpoints
 from gcbs_cli.errors import GcbsError, OutOfDeviceMemory

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
+pytest.importorskip("torch")
+
 import toy_pairs
 from launching import Launch
-from numpy.typing import NDArray
 
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry
 from gcbs_cli.plan_file.permutation import permutation_hash
