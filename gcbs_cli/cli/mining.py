@@ -35,7 +35,7 @@ class MineCommand:
     def run(self) -> None:
         """Check, read, mine, write, show. Raises GcbsError before anything is written where something does not fit."""
         out = Output(self.mode, results_to_stderr=self.output == "-")
-        if self.output == "-" and self.mode is Mode.JSON:
+        if self.output == "-" and self.mode.is_json:
             raise BadInput("--json with -o -: stdout carries the negatives; write them to a file, or leave out --json")
         check_suffix(self.output)
         check_writable(Path(self.output), self.force)

@@ -161,7 +161,7 @@ AsJson = Annotated[
 Quiet = Annotated[
     bool,
     typer.Option(
-        "--quiet", "-q", help="No table, no progress; warnings and errors only.", rich_help_panel=OUTPUT_PANEL
+        "--quiet", "-q", help="Errors only: no table, no progress, no warnings.", rich_help_panel=OUTPUT_PANEL
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file.", rich_help_panel=OUTPUT_PANEL)]

@@ -19,6 +19,17 @@ class Mode(StrEnum):
     HUMAN = "human"
     JSON = "json"
     QUIET = "quiet"
+    QUIET_JSON = "quiet json"
+
+    @property
+    def is_json(self) -> bool:
+        """Whether stdout carries one JSON object."""
+        return self in (Mode.JSON, Mode.QUIET_JSON)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether stderr carries errors only."""
+        return self in (Mode.QUIET, Mode.QUIET_JSON)
 
 
 class Output:
@@ -34,7 +45,7 @@ class Output:
     @property
     def shows_progress(self) -> bool:
         """Whether anybody wants to hear how far the work is."""
-        return self.mode is not Mode.QUIET
+        return not self.mode.is_quiet
 
     def table(self, table: "RenderableType") -> None:
         """Show a table or sentence to people; programs and -q do not see it."""
@@ -43,7 +54,7 @@ class Output:
 
     def result(self, value: Any) -> None:
         """Print the result as one JSON object on stdout, for --json."""
-        if self.mode is Mode.JSON:
+        if self.mode.is_json:
             sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
     def note(self, text: str) -> None:
@@ -52,8 +63,9 @@ class Output:
             say(text)
 
     def warning(self, text: str) -> None:
-        """Say what may spoil the user's run; said in every mode."""
-        say(f"warning: {text}")
+        """Say what may spoil the user's run; -q, for pipelines that know, does not see it."""
+        if not self.mode.is_quiet:
+            say(f"warning: {text}")
 
     def error(self, text: str) -> None:
         """Say what is wrong; said in every mode."""
@@ -66,8 +78,10 @@ class Output:
 
 
 def choose_mode(*, as_json: bool, quiet: bool) -> Mode:
-    """--json wins over -q: its object is what was asked for; -q then silences the rest."""
-    return Mode.JSON if as_json else Mode.QUIET if quiet else Mode.HUMAN
+    """--json keeps its object under -q, which silences the rest."""
+    if as_json:
+        return Mode.QUIET_JSON if quiet else Mode.JSON
+    return Mode.QUIET if quiet else Mode.HUMAN
 
 
 def console(*, stderr: bool) -> "Console":

@@ -9,7 +9,7 @@ from pathlib import Path
 from gcbs_cli import __version__
 from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import command_line, show_order
-from gcbs_cli.cli.output import Mode, Output
+from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.partition_tables import partitioned_table
 from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_versions, settings_record
 from gcbs_cli.cli.watching import watcher_for
@@ -82,7 +82,7 @@ class PartitionedCommand:
 
     def _check(self, parts: int | None) -> None:
         command = self.command
-        if command.output == "-" and command.mode is Mode.JSON:
+        if command.output == "-" and command.mode.is_json:
             raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
         if command.report_path is not None:
             raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")

@@ -108,10 +108,10 @@ def test_table_of_several_fits_80_columns_without_cutting(gcbs: Gcbs, sample: Pa
 
 
 def test_warns_when_the_plan_is_of_other_data(gcbs: Gcbs, folder: Path) -> None:
-    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
+    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
     np.save("x2.npy", np.load("x.npy")[::-1])
-    assert "other data" not in gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "-q").stderr
-    result = gcbs("report", "x2.npy", "y.npy", "-p", "perm.npy", "-q")
+    assert "other data" not in gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
+    result = gcbs("report", "x2.npy", "y.npy", "-p", "perm.npy")
     assert result.exit_code == 0
     assert "other data" in result.stderr
 
@@ -162,8 +162,7 @@ def test_check_accepts_its_own_data_and_nothing_else(gcbs: Gcbs, folder: Path) -
 
 
 def test_python_api_gives_the_command_lines_figures(gcbs: Gcbs, sample: Path) -> None:
-    import torch
-
+    torch = pytest.importorskip("torch")
     x, y = np.load("x.npy"), np.load("y.npy")
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 32, "-q")
     result = plan(torch.from_numpy(x), torch.from_numpy(y), batch_size=32)
