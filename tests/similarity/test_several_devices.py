@@ -9,8 +9,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-import torch
 from unit_data import make_pair
+
+torch = pytest.importorskip("torch")
 
 from gcbs_cli.device_planning import find_device_plan
 from gcbs_cli.errors import BadInput, GcbsError
