@@ -245,6 +245,7 @@ def warn_of_suspects(out: Output, reports: list[GapReport]) -> None:
     warning = suspects_warning(reports)
     if warning is not None:
         out.warning(warning)
+        out.hint("a plan with --graph top-m --refine --fn-margin 0.95 keeps most of them apart")
 
 
 def suspects_warning(reports: list[GapReport]) -> str | None:

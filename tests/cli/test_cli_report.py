@@ -124,7 +124,9 @@ def test_warns_when_k_is_not_the_plans(gcbs: Gcbs, folder: Path) -> None:
 
 def test_warns_of_many_suspected_false_negatives(gcbs: Gcbs, sample: Path) -> None:
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
-    assert "suspected false negatives share a batch" in gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
+    said = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
+    assert "suspected false negatives share a batch" in said
+    assert "hint: a plan with --graph top-m --refine --fn-margin 0.95" in said
 
 
 def test_queue_of_planned_batches(gcbs: Gcbs, folder: Path) -> None:
