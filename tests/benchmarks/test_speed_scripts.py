@@ -23,8 +23,13 @@ SAMPLE = str(BENCHMARKS.parent / "sample_data")
             ["--rows", "200", "500", "--dim", "8", "--per-row", "20", "--device", "cpu"],
             ["| 200 ", "| 500 ", "Time grows as N^"],
         ),
+        (
+            "refinement.py",
+            [SAMPLE, "--methods", "rcm", "-k", "16", "--threads", "1", "2", "--rounds", "1"],
+            ["| rcm | 2 "],
+        ),
     ],
-    ids=["compare_tools", "warm_start", "scaling"],
+    ids=["compare_tools", "warm_start", "scaling", "refinement"],
 )
 def test_a_script_prints_its_table(script: str, arguments: list[str], said: list[str]) -> None:
     done = subprocess.run(

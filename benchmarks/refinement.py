@@ -1,0 +1,104 @@
+"""Time the refinement of a plan by its number of threads, in turn, and say what it does to the gap.
+
+The edges, the weights and the order that it begins with are made once. Needs pymetis for `--methods metis`.
+Usage: ``python benchmarks/refinement.py codedoc --methods rcm metis --rounds 3`` (a folder with x.npy and y.npy, as
+``benchmarks/make_codedoc.py`` makes)
+"""
+
+import argparse
+import os
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from measuring import follow_thread_limit, machine, markdown_table, read_data, run_in_turn
+
+from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.hard_pairs import find_hard_pairs, with_every_row
+from gcbs_cli.planners import PlannerInput, planner_named
+from gcbs_cli.planners.refinement import Refinement, refine
+from gcbs_cli.planners.swap_gains import SwapGains, swap_gains
+from gcbs_cli.reports.build import OrderReports
+from gcbs_cli.reports.settings import ReportSettings
+from gcbs_cli.settings import GraphSettings, PlanSettings
+from gcbs_cli.similarity.backend import available_cpus, choose_backend
+from gcbs_cli.similarity.canonical_values import UnitPair
+
+HEADER = ["", "threads", "seconds, median", "least–most", "swaps", "reduction before", "after"]
+
+
+def beginning(pair: UnitPair, method: str, settings: PlanSettings) -> tuple[np.ndarray, SwapGains]:
+    """The order that a method gives, and what swaps on its graph of the hardest gain."""
+    backend = choose_backend(settings.device)
+    hard = find_hard_pairs(pair, settings, None, backend)
+    weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
+    given = PlannerInput(
+        rows=pair.rows,
+        graph=hard.graph,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        temperature=settings.temperature,
+        pair=pair,
+        weighted=weighted,
+        backend=backend,
+    )
+    gains = swap_gains(weighted, None, pair, settings.temperature, settings.batch_size, penalty=0.0, seed=settings.seed)
+    return planner_named(method).plan(given), gains
+
+
+def timed(
+    perm: np.ndarray, gains: SwapGains, settings: PlanSettings, threads: list[int], rounds: int
+) -> tuple[dict[str, list[float]], Refinement]:
+    """Seconds by number of threads, and the result, which must not depend on it."""
+    found: list[Refinement] = []
+
+    def work(count: int) -> None:
+        os.environ["OMP_NUM_THREADS"] = str(count)
+        found.append(refine(perm, gains, settings.batch_size, seed=settings.seed))
+
+    work(threads[0])  # compiles, once for each machine
+    seconds = run_in_turn({str(count): lambda count=count: work(count) for count in threads}, rounds)
+    os.environ.pop("OMP_NUM_THREADS")
+    if any(not np.array_equal(one.perm, found[0].perm) for one in found):
+        raise SystemExit("the order depends on the number of threads")
+    return seconds, found[0]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder with x.npy and y.npy")
+    parser.add_argument("--methods", nargs="+", default=["rcm", "metis"], help="what to begin with (default rcm metis)")
+    parser.add_argument("--batch-size", "-k", type=int, default=64, help="rows a batch (default %(default)s)")
+    parser.add_argument("--temperature", type=float, default=0.05, help="of the loss (default %(default)s)")
+    parser.add_argument("--top", type=int, default=16, help="hardest of each row (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the plan (default %(default)s)")
+    parser.add_argument("--threads", type=int, nargs="+", help="numbers of threads (default: 1 and all)")
+    parser.add_argument("--rounds", type=int, default=3, help="times that all are run in turn (default %(default)s)")
+    options = parser.parse_args(arguments)
+    follow_thread_limit()
+    pair, threads = read_data(options.data), options.threads or sorted({1, available_cpus()})
+    settings = PlanSettings(
+        options.batch_size,
+        GraphSettings(kind="top-m", top=options.top),
+        temperature=options.temperature,
+        seed=options.seed,
+        device="cpu",
+    )
+    reports = OrderReports(
+        pair, ReportSettings(batch_sizes=[options.batch_size], temperatures=[options.temperature], device="cpu")
+    )
+    lines = []
+    for method in options.methods:
+        perm, gains = beginning(pair, method, settings)
+        seconds, refined = timed(perm, gains, settings, threads, options.rounds)
+        before, after = (f"{reports.of(order)[0].gap.reduction:.4f}" for order in (perm, refined.perm))
+        for count, times in seconds.items():
+            spread = f"{min(times):.2f}–{max(times):.2f}"
+            lines.append([method, count, f"{median(times):.2f}", spread, f"{refined.swaps:,}", before, after])
+    print(f"{machine()}; k={options.batch_size}, {options.top} hardest, median of {options.rounds} rounds\n")
+    print(markdown_table(HEADER, lines))
+
+
+if __name__ == "__main__":
+    main()
