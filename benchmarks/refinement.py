@@ -7,6 +7,7 @@ Usage: ``python benchmarks/refinement.py codedoc --methods rcm metis --rounds 3`
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -57,7 +58,7 @@ def timed(
         found.append(refine(perm, gains, settings.batch_size, seed=settings.seed))
 
     work(threads[0])  # compiles, once for each machine
-    seconds = run_in_turn({str(count): lambda count=count: work(count) for count in threads}, rounds)
+    seconds = run_in_turn({str(count): partial(work, count) for count in threads}, rounds)
     os.environ.pop("OMP_NUM_THREADS")
     if any(not np.array_equal(one.perm, found[0].perm) for one in found):
         raise SystemExit("the order depends on the number of threads")
