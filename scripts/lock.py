@@ -35,7 +35,8 @@ def main() -> int:
             digest = hashlib.sha256(files[0].read_bytes()).hexdigest()
             lines.append(f"{pin} \\\n    --hash=sha256:{digest}")
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    head = f"# Written by scripts/lock.py from constraints.txt, for CPython {version} on {sys.platform}.\n"
+    where = f"for CPython {version} on {sys.platform}; torch is the CPU build"
+    head = f"# Written by scripts/lock.py from constraints.txt, {where}.\n"
     (ROOT / "requirements.lock").write_text(head + "\n".join(lines) + "\n")
     return 0
 

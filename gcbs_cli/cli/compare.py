@@ -89,7 +89,7 @@ def compare(
     from gcbs_cli.cli.output import Output, choose_mode
     from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.cli.watching import watcher_for
-    from gcbs_cli.comparison.compare import compare_methods, default_methods, plain_names
+    from gcbs_cli.comparison.compare import compare_methods, default_methods, not_installed, plain_names
     from gcbs_cli.memory import parse_size
     from gcbs_cli.planners.bsc_settings import asked_bsc_options, bsc_options_of_each
     from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
@@ -97,6 +97,9 @@ def compare(
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     texts = TextOptions(text, text_column)
     every = default_methods(texts=text is not None)
+    if methods is None:
+        for missing in not_installed().values():
+            out.note(f"left out: {missing}")
     names = every if methods is None else [name.strip() for name in methods.split(",")]
     texts.check(plain_names(names))
     bsc = asked_bsc_options(

@@ -88,7 +88,7 @@ def tune(
     from gcbs_cli.cli.output import Output, choose_mode
     from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.cli.watching import watcher_for
-    from gcbs_cli.comparison.compare import default_methods
+    from gcbs_cli.comparison.compare import default_methods, not_installed
     from gcbs_cli.comparison.tune import plan_options as words_of
     from gcbs_cli.comparison.tune import tune as find_settings
     from gcbs_cli.memory import parse_size
@@ -98,6 +98,8 @@ def tune(
     seconds = parse_seconds(budget)
     texts = TextOptions(text, text_column)
     texts.check(default_methods(texts=text is not None))
+    for missing in not_installed().values():
+        out.note(f"left out: {missing}")
     settings = PlanSettings(
         batch_size=batch_size,
         graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, pairs=pairs.value),

@@ -51,15 +51,20 @@ class Compared:
 
 def default_methods(*, texts: bool = False) -> list[str]:
     """Every method that is installed, and the graph methods refined; those that need `texts` where there are some."""
-    found = []
+    missing = not_installed()
+    found = [name for name in PLANNERS if name not in missing and (texts or name != NEEDS_TEXT)]
+    return found + [name + REFINED for name in ("rcm", "metis") if name in found]
+
+
+def not_installed() -> dict[str, str]:
+    """The methods that cannot be used here, each with what to install."""
+    found = {}
     for name, planner in PLANNERS.items():
         try:
             planner.check()
-        except BadInput:
-            continue
-        if texts or name != NEEDS_TEXT:
-            found.append(name)
-    return found + [name + REFINED for name in ("rcm", "metis") if name in found]
+        except BadInput as error:
+            found[name] = str(error)
+    return found
 
 
 def plain_names(methods: Sequence[str]) -> list[str]:

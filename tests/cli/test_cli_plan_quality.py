@@ -1,6 +1,7 @@
 """Refinement, false negatives, groups and the order of batches through the command line."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,14 @@ def test_compare_shows_every_method(gcbs: Gcbs, folder: Path) -> None:
     table = gcbs("compare", "x.npy", "y.npy", *words).stdout
     assert max(map(len, table.splitlines())) <= 80
     assert gcbs("compare", "x.npy", "y.npy", "--methods", "rmc").exit_code == 2
+
+
+def test_compare_says_which_methods_it_leaves_out(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--trials", 1)
+    assert result.exit_code == 0, result.output
+    assert "left out: --method metis: pymetis is not installed" in " ".join(result.stderr.split())
+    assert "metis" not in result.stdout
 
 
 def test_tune_prints_the_command_of_the_best_plan_that_fits(gcbs: Gcbs, folder: Path) -> None:
