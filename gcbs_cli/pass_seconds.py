@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Backend, available_cpus
+from gcbs_cli.similarity.backend import Array, Backend, available_cpus
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.edges import EdgeSearch, repeated_rows_of
 from gcbs_cli.similarity.global_sums import tile_work
@@ -60,17 +61,30 @@ def _list_work(
     """What `find_candidates` does with a tile, with limits that let as large a share of it through."""
     x, y = backend.load(trial.x), backend.load(trial.y)
     search = None if threshold is None else EdgeSearch(trial, threshold, backend, ties=ties)
-    rank = max(1, likely_candidates(top, rows) * len(trial.y) // rows)
+
+    def likely(left: Array, right: Array, queries: int, keys: int) -> NDArray[np.float32]:
+        rank = max(1, likely_candidates(top, rows) * keys // rows)
+        product = backend.product(left, right, slice(0, queries), slice(0, keys))
+        return backend.row_threshold(product, min(rank, keys))
+
     with backend.running():
-        product = backend.product(x, y, slice(0, len(trial.x)), slice(0, len(trial.y)))
-        limits = backend.row_threshold(product, min(rank, len(trial.y)))
+        row_limits = likely(x, y, len(trial.x), len(trial.y))
+        col_limits = likely(y, x, len(trial.y), len(trial.x))
+    if search is not None and not search.in_double:
+        row_limits = np.minimum(row_limits, np.float32(search.limit))
+    listed = backend.lister(trial.x, trial.y, row_limits, col_limits, trial_of=rows**2)
 
     def work(tile: Tile) -> None:
+        if listed is not None:
+            by_row, _ = listed(tile)
+            if search is not None:
+                search.of_entries(by_row, tile)
+            return
         product = backend.product(x, y, tile.rows, tile.cols)
         if search is not None:
             search.of_product(product, tile)
-        for _ in range(2):
-            backend.above(product, limits[:, None])
+        backend.above(product, row_limits[:, None])
+        backend.above(product, col_limits[None, :])
 
     return work
 

@@ -38,6 +38,11 @@ Finder = Callable[["Tile"], Entries]
 """Gives the entries of a tile that may be at or above a threshold."""
 
 
+Lister = Callable[["Tile"], tuple[Entries, Entries]]
+"""Gives the entries of a tile whose value on the device exceeds the limit of their row, and of their column; others may
+be among them."""
+
+
 @dataclass(frozen=True)
 class EntryLimits:
     """Which entries a pass lists, and which it leaves out of its sums.
@@ -124,6 +129,20 @@ class Backend(Protocol):
 
         The values are off by at most `error`; entries below the threshold may be among them, and the order is any.
         `trial_of`: these rows stand for a pass over so many entries, whose way of finding is wanted.
+        """
+        ...
+
+    def lister(
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.float32],
+        row_limits: NDArray[np.float32],
+        col_limits: NDArray[np.float32],
+        trial_of: int | None = None,
+    ) -> Lister | None:
+        """A function for the tiles of X Yᵀ that keeps no products, in no order; None where comparing them is quicker.
+
+        The values are off by at most `error`; `trial_of`: as for `finder`.
         """
         ...
 

@@ -100,9 +100,30 @@ class ByteScreen:
 
         places: (2, n) int32, room for as many entries as the tile has.
         """
+        return self._screened(tile, np.float32(threshold), self._col_margins, places)
+
+    def above_rows(self, tile: Tile, limits: NDArray[np.float32], places: NDArray[np.int32]) -> Entries:
+        """The same for the limits (N,) of all rows."""
+        return self._screened(tile, limits[tile.rows], self._col_margins, places)
+
+    def margins_below(self, limits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """For `above_cols`, from the limits (M,) of all columns."""
+        return _padded(self._col_margins[: len(limits)] - limits, len(self._col_margins), -np.inf)
+
+    def above_cols(self, tile: Tile, margins: NDArray[np.float32], places: NDArray[np.int32]) -> Entries:
+        """The same for the limits of all columns, which `margins_below` has taken."""
+        return self._screened(tile, np.float32(0.0), margins, places)
+
+    def _screened(
+        self,
+        tile: Tile,
+        row_limits: NDArray[np.float32] | np.float32,
+        col_margins: NDArray[np.float32],
+        places: NDArray[np.int32],
+    ) -> Entries:
         height, width = tile.rows.stop - tile.rows.start, tile.cols.stop - tile.cols.start
         limits = np.full(-(-height // BLOCK_ROWS) * BLOCK_ROWS, np.inf, np.float32)
-        limits[:height] = threshold - ROUNDING - self._residuals[tile.rows]
+        limits[:height] = row_limits - np.float32(ROUNDING) - self._residuals[tile.rows]
         found = self._kernels.screen(
             address(self._numbers[tile.rows]),
             self._numbers.shape[1] // GROUP,
@@ -113,7 +134,7 @@ class ByteScreen:
             address(self._blocks[tile.cols.start // BLOCK_COLS]),
             -(-width // BLOCK_COLS),
             address(self._col_scales[tile.cols]),
-            address(self._col_margins[tile.cols]),
+            address(col_margins[tile.cols]),
             address(places[0]),
             address(places[1]),
         )

@@ -7,7 +7,16 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Array, Entries, EntryLimits, Finder, available_cpus, float32_error, plain_finder
+from gcbs_cli.similarity.backend import (
+    Array,
+    Entries,
+    EntryLimits,
+    Finder,
+    Lister,
+    available_cpus,
+    float32_error,
+    plain_finder,
+)
 from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
 
 SAFE_EXPONENT = 60.0
@@ -58,6 +67,16 @@ class NumpyBackend:
         self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
     ) -> Finder:
         return plain_finder(self, x, y, threshold)
+
+    def lister(
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.float32],
+        row_limits: NDArray[np.float32],
+        col_limits: NDArray[np.float32],
+        trial_of: int | None = None,
+    ) -> Lister | None:
+        return None
 
     def summariser(self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]) -> None:
         return None

@@ -3,15 +3,16 @@
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Entries, Finder
+from gcbs_cli.similarity.backend import Entries, Finder, Lister
 from gcbs_cli.similarity.byte_kernels import BLOCK_COLS, BLOCK_ROWS, ByteKernels, byte_kernels
 from gcbs_cli.similarity.byte_screen import MOST_DIM, ByteScreen
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
-from gcbs_cli.similarity.spread_rows import spread_rows
+from gcbs_cli.similarity.spread_rows import spread_places, spread_rows
 from gcbs_cli.similarity.tiles import Tile
 
 LEAST_PRODUCTS = 1 << 35
@@ -37,13 +38,56 @@ class ScreeningBackend(NumpyBackend):
         self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
     ) -> Finder:
         plain = super().finder(x, y, threshold)
-        dim = x.shape[1]
-        if (trial_of or len(x) * len(y)) * dim < self._least_products or dim > MOST_DIM:
-            return plain
-        kernels = byte_kernels()
+        kernels = self._kernels_for(trial_of or len(x) * len(y), x.shape[1])
         if kernels is None or not self._pays(kernels, x, y, threshold):
             return plain
         return self._screening(ByteScreen(kernels, x, y), threshold, plain)
+
+    def _kernels_for(self, entries: int, dim: int) -> ByteKernels | None:
+        """The products of bytes where a pass over so many entries may gain from them."""
+        if entries * dim < self._least_products or dim > MOST_DIM:
+            return None
+        return byte_kernels()
+
+    def lister(
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.float32],
+        row_limits: NDArray[np.float32],
+        col_limits: NDArray[np.float32],
+        trial_of: int | None = None,
+    ) -> Lister | None:
+        kernels = self._kernels_for(trial_of or len(x) * len(y), x.shape[1])
+        if kernels is None:
+            return None
+        rows, cols = spread_places(len(x), TRIAL_ROWS), spread_places(len(y), TRIAL_COLS)
+        trial = _Limited(x[rows], y[cols], row_limits[rows], col_limits[cols])
+        listing = self._listing(ByteScreen(kernels, trial.x, trial.y), trial)
+        if not self._is_quicker(listing, self._comparing(trial), len(rows), len(cols)):
+            return None
+        return self._listing(ByteScreen(kernels, x, y), _Limited(x, y, row_limits, col_limits))
+
+    def _listing(self, screen: ByteScreen, limited: "_Limited") -> Lister:
+        """Two screens of a tile, by the limits of its rows and of its columns."""
+        margins, compare = screen.margins_below(limited.cols), self._comparing(limited)
+
+        def both(tile: Tile) -> tuple[Entries, Entries]:
+            if not screen.fits(tile):
+                return compare(tile)
+            room = self._room(tile.entries)
+            return screen.above_rows(tile, limited.rows, room), screen.above_cols(tile, margins, room)
+
+        return both
+
+    def _comparing(self, limited: "_Limited") -> Lister:
+        """The same by float32 products."""
+
+        def both(tile: Tile) -> tuple[Entries, Entries]:
+            product = self.product(limited.x, limited.y, tile.rows, tile.cols)
+            by_row = self.above(product, limited.rows[tile.rows, None])
+            return by_row, self.above(product, limited.cols[None, tile.cols])
+
+        return both
 
     def _screening(self, screen: ByteScreen, threshold: float, plain: Finder) -> Finder:
         def find(tile: Tile) -> Entries:
@@ -63,14 +107,27 @@ class ScreeningBackend(NumpyBackend):
     def _pays(self, kernels: ByteKernels, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> bool:
         """Whether bytes are quicker on a small tile of rows and columns from everywhere (hundredths of a second)."""
         left, right = spread_rows(x, TRIAL_ROWS), spread_rows(y, TRIAL_COLS)
-        tile = Tile(slice(0, len(left)), slice(0, len(right)))
         plain = super().finder(left, right, threshold)
         screening = self._screening(ByteScreen(kernels, left, right), threshold, plain)
+        return self._is_quicker(screening, plain, len(left), len(right))
+
+    def _is_quicker(self, one: Callable[[Tile], object], other: Callable[[Tile], object], rows: int, cols: int) -> bool:
+        """Whether one way to search so many rows and columns takes less time than the other."""
+        tile = Tile(slice(0, rows), slice(0, cols))
         with self.running():
-            return _seconds(screening, tile) < _seconds(plain, tile)
+            return _seconds(one, tile) < _seconds(other, tile)
 
 
-def _seconds(find: Callable[[Tile], Entries], tile: Tile) -> float:
+class _Limited(NamedTuple):
+    """X and Y with the limits (N,) of their rows and (M,) of their columns."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    rows: NDArray[np.float32]
+    cols: NDArray[np.float32]
+
+
+def _seconds(find: Callable[[Tile], object], tile: Tile) -> float:
     """The least of a few runs: others use the machine too."""
     best = float("inf")
     for _ in range(TRIAL_REPEATS):

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Backend, Entries, EntryLimits, float32_error
+from gcbs_cli.similarity.backend import Backend, Entries, Lister, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.double_search import mostly_near
 from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, find_exceedances, join
@@ -98,25 +99,29 @@ class _Found:
 def _tile_work(
     pair: UnitPair, search: EdgeSearch | None, collectors: Sequence["TopCollector"], backend: Backend
 ) -> Callable[[Tile], tuple[Exceedances | None, list[_Found]]]:
-    """What is done with each tile: by a kernel that lists entries where the backend has one, else by its products."""
-    x, y = backend.load(pair.x), backend.load(pair.y)
+    """What is done with each tile: entries listed without products where the backend does that, else its products."""
     rows, cols = (collector.limits for collector in collectors)
-    suspected = np.full(pair.rows, np.inf, np.float32)
-    limit = np.inf if search is None or search.in_double else search.limit
-    summarise = backend.summariser(x, y, EntryLimits(limit, rows, cols, suspected), [])
-
-    def from_list(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
-        assert summarise is not None
-        listed = summarise(tile).entries
-        found = None if search is None else search.of_entries(listed, tile)
-        return found, [collector.of_entries(listed, tile) for collector in collectors]
+    if search is not None and not search.in_double:
+        rows = np.minimum(rows, np.float32(search.limit))
+    listed = backend.lister(pair.x, pair.y, rows, cols)
+    if listed is not None:
+        return partial(_from_lists, listed, search, collectors)
+    x, y = backend.load(pair.x), backend.load(pair.y)
 
     def from_products(tile: Tile) -> tuple[Exceedances | None, list[_Found]]:
         product = backend.product(x, y, tile.rows, tile.cols)
         found = None if search is None else search.of_product(product, tile)
         return found, [collector.of_tile(product, tile) for collector in collectors]
 
-    return from_products if summarise is None else from_list
+    return from_products
+
+
+def _from_lists(
+    listed: Lister, search: EdgeSearch | None, collectors: Sequence["TopCollector"], tile: Tile
+) -> tuple[Exceedances | None, list[_Found]]:
+    by_side = listed(tile)
+    found = None if search is None else search.of_entries(by_side[0], tile)
+    return found, [collector.of_entries(entries, tile) for collector, entries in zip(collectors, by_side, strict=True)]
 
 
 def _kept(

@@ -14,12 +14,13 @@ from gcbs_cli.similarity.backend import (
     Entries,
     EntryLimits,
     Finder,
+    Lister,
     Summariser,
     below,
     float32_error,
     plain_finder,
 )
-from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
+from gcbs_cli.similarity.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Tile
 
 GPU_TILE = (8192, 16384)
 """Half a gigabyte of products: enough that a GPU is filled and rarely waits for the host."""
@@ -93,6 +94,28 @@ class TorchBackend:
         summarise = self.summariser(self.load(x), self.load(y), EntryLimits(limit, nothing, nothing, nothing), [])
         assert summarise is not None
         return lambda tile: summarise(tile).entries
+
+    def lister(
+        self,
+        x: NDArray[np.float32],
+        y: NDArray[np.float32],
+        row_limits: NDArray[np.float32],
+        col_limits: NDArray[np.float32],
+        trial_of: int | None = None,
+    ) -> Lister | None:
+        if not self._fused:
+            return None
+        nothing = np.full(max(len(x), len(y)), np.inf, np.float32)
+        summarise = self.summariser(
+            self.load(x), self.load(y), EntryLimits(np.inf, row_limits, col_limits, nothing), []
+        )
+        assert summarise is not None
+
+        def both(tile: Tile) -> tuple[Entries, Entries]:
+            listed = summarise(tile).entries
+            return listed, listed
+
+        return both
 
     def summariser(
         self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]
