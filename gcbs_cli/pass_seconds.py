@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Array, Backend, available_cpus
+from gcbs_cli.similarity.backend import Array, Backend, LimitedRows, available_cpus
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.edges import EdgeSearch, repeated_rows_of
 from gcbs_cli.similarity.global_sums import tile_work
@@ -72,7 +72,7 @@ def _list_work(
         col_limits = likely(y, x, len(trial.y), len(trial.x))
     if search is not None and not search.in_double:
         row_limits = np.minimum(row_limits, np.float32(search.limit))
-    listed = backend.lister(trial.x, trial.y, row_limits, col_limits, trial_of=rows**2)
+    listed = backend.lister(LimitedRows(trial.x, trial.y, row_limits, col_limits), trial_of=rows**2)
 
     def work(tile: Tile) -> None:
         if listed is not None:

@@ -38,6 +38,16 @@ Finder = Callable[["Tile"], Entries]
 """Gives the entries of a tile that may be at or above a threshold."""
 
 
+@dataclass(frozen=True)
+class LimitedRows:
+    """The rows of both sides with a limit each, float32: x (N, d), y (M, d), x_limits (N,), y_limits (M,)."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+    x_limits: NDArray[np.float32]
+    y_limits: NDArray[np.float32]
+
+
 Lister = Callable[["Tile"], tuple[Entries, Entries]]
 """Gives the entries of a tile whose value on the device exceeds the limit of their row, and of their column; others may
 be among them."""
@@ -132,14 +142,7 @@ class Backend(Protocol):
         """
         ...
 
-    def lister(
-        self,
-        x: NDArray[np.float32],
-        y: NDArray[np.float32],
-        row_limits: NDArray[np.float32],
-        col_limits: NDArray[np.float32],
-        trial_of: int | None = None,
-    ) -> Lister | None:
+    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
         """A function for the tiles of X Yᵀ that keeps no products, in no order; None where comparing them is quicker.
 
         The values are off by at most `error`; `trial_of`: as for `finder`.

@@ -12,6 +12,7 @@ from gcbs_cli.similarity.backend import (
     Entries,
     EntryLimits,
     Finder,
+    LimitedRows,
     Lister,
     available_cpus,
     float32_error,
@@ -68,14 +69,7 @@ class NumpyBackend:
     ) -> Finder:
         return plain_finder(self, x, y, threshold)
 
-    def lister(
-        self,
-        x: NDArray[np.float32],
-        y: NDArray[np.float32],
-        row_limits: NDArray[np.float32],
-        col_limits: NDArray[np.float32],
-        trial_of: int | None = None,
-    ) -> Lister | None:
+    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
         return None
 
     def summariser(self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]) -> None:

@@ -3,12 +3,11 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Entries, Finder, Lister
+from gcbs_cli.similarity.backend import Entries, Finder, LimitedRows, Lister
 from gcbs_cli.similarity.byte_kernels import BLOCK_COLS, BLOCK_ROWS, ByteKernels, byte_kernels
 from gcbs_cli.similarity.byte_screen import MOST_DIM, ByteScreen
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
@@ -49,43 +48,37 @@ class ScreeningBackend(NumpyBackend):
             return None
         return byte_kernels()
 
-    def lister(
-        self,
-        x: NDArray[np.float32],
-        y: NDArray[np.float32],
-        row_limits: NDArray[np.float32],
-        col_limits: NDArray[np.float32],
-        trial_of: int | None = None,
-    ) -> Lister | None:
+    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
+        x, y = limited.x, limited.y
         kernels = self._kernels_for(trial_of or len(x) * len(y), x.shape[1])
         if kernels is None:
             return None
         rows, cols = spread_places(len(x), TRIAL_ROWS), spread_places(len(y), TRIAL_COLS)
-        trial = _Limited(x[rows], y[cols], row_limits[rows], col_limits[cols])
+        trial = LimitedRows(x[rows], y[cols], limited.x_limits[rows], limited.y_limits[cols])
         listing = self._listing(ByteScreen(kernels, trial.x, trial.y), trial)
         if not self._is_quicker(listing, self._comparing(trial), len(rows), len(cols)):
             return None
-        return self._listing(ByteScreen(kernels, x, y), _Limited(x, y, row_limits, col_limits))
+        return self._listing(ByteScreen(kernels, x, y), limited)
 
-    def _listing(self, screen: ByteScreen, limited: "_Limited") -> Lister:
+    def _listing(self, screen: ByteScreen, limited: LimitedRows) -> Lister:
         """Two screens of a tile, by the limits of its rows and of its columns."""
-        margins, compare = screen.margins_below(limited.cols), self._comparing(limited)
+        margins, compare = screen.margins_below(limited.y_limits), self._comparing(limited)
 
         def both(tile: Tile) -> tuple[Entries, Entries]:
             if not screen.fits(tile):
                 return compare(tile)
             room = self._room(tile.entries)
-            return screen.above_rows(tile, limited.rows, room), screen.above_cols(tile, margins, room)
+            return screen.above_rows(tile, limited.x_limits, room), screen.above_cols(tile, margins, room)
 
         return both
 
-    def _comparing(self, limited: "_Limited") -> Lister:
+    def _comparing(self, limited: LimitedRows) -> Lister:
         """The same by float32 products."""
 
         def both(tile: Tile) -> tuple[Entries, Entries]:
             product = self.product(limited.x, limited.y, tile.rows, tile.cols)
-            by_row = self.above(product, limited.rows[tile.rows, None])
-            return by_row, self.above(product, limited.cols[None, tile.cols])
+            by_row = self.above(product, limited.x_limits[tile.rows, None])
+            return by_row, self.above(product, limited.y_limits[None, tile.cols])
 
         return both
 
@@ -116,15 +109,6 @@ class ScreeningBackend(NumpyBackend):
         tile = Tile(slice(0, rows), slice(0, cols))
         with self.running():
             return _seconds(one, tile) < _seconds(other, tile)
-
-
-class _Limited(NamedTuple):
-    """X and Y with the limits (N,) of their rows and (M,) of their columns."""
-
-    x: NDArray[np.float32]
-    y: NDArray[np.float32]
-    rows: NDArray[np.float32]
-    cols: NDArray[np.float32]
 
 
 def _seconds(find: Callable[[Tile], object], tile: Tile) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import Backend, Entries, Lister, float32_error
+from gcbs_cli.similarity.backend import Backend, Entries, LimitedRows, Lister, float32_error
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.double_search import mostly_near
 from gcbs_cli.similarity.edges import EdgeSearch, Exceedances, find_exceedances, join
@@ -103,7 +103,7 @@ def _tile_work(
     rows, cols = (collector.limits for collector in collectors)
     if search is not None and not search.in_double:
         rows = np.minimum(rows, np.float32(search.limit))
-    listed = backend.lister(pair.x, pair.y, rows, cols)
+    listed = backend.lister(LimitedRows(pair.x, pair.y, rows, cols))
     if listed is not None:
         return partial(_from_lists, listed, search, collectors)
     x, y = backend.load(pair.x), backend.load(pair.y)

@@ -14,6 +14,7 @@ from gcbs_cli.similarity.backend import (
     Entries,
     EntryLimits,
     Finder,
+    LimitedRows,
     Lister,
     Summariser,
     below,
@@ -95,20 +96,12 @@ class TorchBackend:
         assert summarise is not None
         return lambda tile: summarise(tile).entries
 
-    def lister(
-        self,
-        x: NDArray[np.float32],
-        y: NDArray[np.float32],
-        row_limits: NDArray[np.float32],
-        col_limits: NDArray[np.float32],
-        trial_of: int | None = None,
-    ) -> Lister | None:
+    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
         if not self._fused:
             return None
-        nothing = np.full(max(len(x), len(y)), np.inf, np.float32)
-        summarise = self.summariser(
-            self.load(x), self.load(y), EntryLimits(np.inf, row_limits, col_limits, nothing), []
-        )
+        nothing = np.full(max(len(limited.x), len(limited.y)), np.inf, np.float32)
+        limits = EntryLimits(np.inf, limited.x_limits, limited.y_limits, nothing)
+        summarise = self.summariser(self.load(limited.x), self.load(limited.y), limits, [])
         assert summarise is not None
 
         def both(tile: Tile) -> tuple[Entries, Entries]:

@@ -10,6 +10,7 @@ from unit_data import exact_matrix, make_pair
 
 pytest.importorskip("torch")
 
+from gcbs_cli.similarity.backend import LimitedRows
 from gcbs_cli.similarity.byte_kernels import byte_kernels
 from gcbs_cli.similarity.edges import find_exceedances
 from gcbs_cli.similarity.numpy_backend import NumpyBackend
@@ -77,7 +78,7 @@ def test_a_tile_that_begins_between_blocks_of_columns_is_compared(monkeypatch):
     backend = ScreeningBackend(workers=1, least_products=0)
     monkeypatch.setattr(backend, "_is_quicker", lambda *_: True)
     limits = np.random.default_rng(0).uniform(0.3, 0.8, size=(2, ROWS)).astype(np.float32)
-    listed = backend.lister(pair.x, pair.y, *limits)
+    listed = backend.lister(LimitedRows(pair.x, pair.y, *limits))
     for cols in (slice(0, 96), slice(32, ROWS), slice(17, 90)):
         tile = Tile(slice(5, 120), cols)
         part = exact[tile.rows, tile.cols]
