@@ -20,12 +20,13 @@ from contrastive import (
     planned_batches,
     processor_name,
     reciprocal_rank,
+    suspected,
     suspected_in_batch,
     symmetric_loss,
     working_seconds,
 )
 from numpy.typing import NDArray
-from pair_data import Split, load_embeddings, places_in, split_rows
+from pair_data import Split, load_embeddings, load_texts, places_in, split_rows
 from plan_choices import PLANNED, PlanChoice, Planned, hardest_negatives, plan_epoch, read_choice
 from run_records import Record, add_record, by_seed, is_done, markdown, paired, read_records, spread
 from torch import Tensor, nn
@@ -93,8 +94,12 @@ def train_once(
     *,
     test: bool = False,
     report: bool = False,
+    texts: list[str] | None = None,
 ) -> Record:
-    """One run: MRR on validation (and test) queries before training and after each epoch, and seconds by part."""
+    """One run: MRR on validation (and test) queries before training and after each epoch, and seconds by part.
+
+    `texts`: of all rows, for choices that read them.
+    """
     torch.manual_seed(seed)
     device = choose_device()
     split = split_rows(len(x), training.train_rows, training.queries, seed)
@@ -113,7 +118,13 @@ def train_once(
             now = [side.cpu().numpy() for side in heads.outputs(split.train)]
         plan_seed = seed * training.epochs + epoch
         planned = plan_epoch(
-            choice, now[0], now[1], batch_size=training.batch_size, temperature=training.temperature, seed=plan_seed
+            choice,
+            now[0],
+            now[1],
+            batch_size=training.batch_size,
+            temperature=training.temperature,
+            seed=plan_seed,
+            texts=[texts[i] for i in split.train] if choice.reads_texts and texts else None,
         )
         began = working_seconds()
         loss = _train_epoch(heads, optimizer, split, choice, training, planned, now, np.random.default_rng(plan_seed))
@@ -148,15 +159,17 @@ def _train_epoch(
 ) -> float:
     """Mean training loss, in nats."""
     hardest = hardest_negatives(now[0], now[1]) if choice.mined else None
+    seen_now = [torch.from_numpy(side).to(heads.x.device) for side in now]
     losses = []
     for batch in planned_batches(planned.perm, training.batch_size, None if choice.in_plan_order else generator):
         if choice.all_rows:
-            losses.append(_step(optimizer, _loss_over_all(heads, split, batch, training.temperature)))
+            ignored = _suspected_among_all(seen_now, batch, choice, planned) if choice.mask_margin else None
+            losses.append(_step(optimizer, _loss_over_all(heads, split, batch, training.temperature, ignored)))
             continue
         x, y = heads.outputs(split.train[batch])
         ignored = None
         if choice.mask_margin is not None:
-            seen = [torch.from_numpy(side[batch]).to(x.device) for side in now]
+            seen = [side[batch] for side in seen_now]
             ignored = suspected_in_batch(seen[0], seen[1], choice.mask_margin, planned.threshold or -1.0)
         if hardest is not None:
             y = torch.cat([y, heads.outputs(split.train[hardest[batch]])[1]])
@@ -171,11 +184,32 @@ def _step(optimizer: torch.optim.Optimizer, loss: Tensor) -> float:
     return float(loss.detach())
 
 
-def _loss_over_all(heads: Heads, split: Split, batch: NDArray[np.int64], temperature: float) -> Tensor:
-    """Symmetric loss of a batch's rows against all training rows, with gradients through all of them."""
+def _loss_over_all(
+    heads: Heads, split: Split, batch: NDArray[np.int64], temperature: float, ignored: Tensor | None = None
+) -> Tensor:
+    """Symmetric loss of a batch's rows against all training rows, with gradients through all of them.
+
+    ignored: (k, N) bool, pairs that count neither way.
+    """
     x, y = heads.outputs(split.train)
     rows = torch.from_numpy(batch).to(x.device)
-    return (cross_entropy(x[rows] @ y.T / temperature, rows) + cross_entropy(y[rows] @ x.T / temperature, rows)) / 2
+    logits = [x[rows] @ y.T / temperature, y[rows] @ x.T / temperature]
+    if ignored is not None:
+        logits = [side.masked_fill(ignored, -torch.inf) for side in logits]
+    return (cross_entropy(logits[0], rows) + cross_entropy(logits[1], rows)) / 2
+
+
+def _suspected_among_all(now: list[Tensor], batch: NDArray[np.int64], choice: PlanChoice, planned: Planned) -> Tensor:
+    """(k, N) bool: pairs that are suspected in either direction, never a row's own."""
+    assert choice.mask_margin is not None
+    rows = torch.from_numpy(batch).to(now[0].device)
+    positive = (now[0] * now[1]).sum(dim=1)
+    found = torch.zeros(len(batch), len(positive), dtype=torch.bool, device=positive.device)
+    for side, other in (now, now[::-1]):
+        similarities = side[rows] @ other.T
+        found |= suspected(similarities, positive[rows], positive, choice.mask_margin, planned.threshold or -1.0)
+    found[torch.arange(len(rows)), rows] = False
+    return found
 
 
 def _gap_figures(now: list[NDArray[np.float32]], planned: Planned, training: Training) -> dict[str, Any]:
@@ -287,12 +321,14 @@ def main(arguments: list[str] | None = None) -> None:
         return
     x, y = load_embeddings(options.data)
     training = Training(options.train_rows, options.queries, options.epochs, learning_rate=options.learning_rate)
+    choices = [read_choice(text) for text in options.methods]
+    texts = load_texts(options.data)[0] if any(choice.reads_texts for _, choice in choices) else None
     for seed in options.seeds:
-        for name, choice in map(read_choice, options.methods):
+        for name, choice in choices:
             if is_done(read_records(options.out), name, seed):
                 continue
             report = seed in options.report_seeds
-            record = train_once(x, y, choice, training, seed, test=options.test, report=report)
+            record = train_once(x, y, choice, training, seed, test=options.test, report=report, texts=texts)
             add_record(options.out, {"name": name, "processor": processor_name(), **record})
             best = record["epochs"][best_epoch(record)]["validation"]
             print(f"{name}, seed {seed}: validation MRR {best:.2f} at epoch {best_epoch(record)}", flush=True)

@@ -50,7 +50,12 @@ def suspected_in_batch(x: Tensor, y: Tensor, margin: float, threshold: float) ->
     """(k, k) bool: s_ij reaches the threshold, and this share of s_ii or of s_jj (suspected false negatives)."""
     similarities = x @ y.T
     positive = similarities.diagonal()
-    limit = margin * torch.minimum(positive[:, None], positive[None, :])
+    return suspected(similarities, positive, positive, margin, threshold)
+
+
+def suspected(similarities: Tensor, own: Tensor, others: Tensor, margin: float, threshold: float) -> Tensor:
+    """The same for similarities (a, b) whose rows have the positives `own` (a,), and columns `others` (b,)."""
+    limit = margin * torch.minimum(own[:, None], others[None, :])
     return (similarities >= limit) & (similarities >= threshold)
 
 

@@ -23,7 +23,8 @@ class PlanChoice:
     `settings`: keywords of `gcbs_cli.plan`; `mask_margin`: the loss leaves out pairs suspected by this margin;
     `in_plan_order`: batches are trained on in the plan's order (a curriculum), else in random order; `mined`: each row
     also brings its hardest negative (Hard Negative 1); `all_rows`: the loss of a batch is over all training rows, which
-    no order can reach: a bound for the others, at hundreds of times their cost.
+    no order can reach: a bound for the others, at hundreds of times their cost; with `mask_margin` without those
+    suspected among them.
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
@@ -31,6 +32,11 @@ class PlanChoice:
     in_plan_order: bool = False
     mined: bool = False
     all_rows: bool = False
+
+    @property
+    def reads_texts(self) -> bool:
+        """Whether the plan is made from the texts of the rows."""
+        return self.settings.get("method") == "words"
 
 
 CHOICES = {
@@ -47,8 +53,12 @@ CHOICES = {
     "metis+dropped": PlanChoice({**METIS_TOP16, "fn_margin": 0.95}),
     "metis+dropped, tau 0.1": PlanChoice({**METIS_TOP16, "fn_margin": 0.95, "temperature": 0.1}),
     "knn-groups": PlanChoice({"method": "knn-groups"}),
+    "clusters": PlanChoice({"method": "clusters"}),
+    "neighbours": PlanChoice({"method": "neighbours"}),
+    "words": PlanChoice({"method": "words"}),
     "hard-negative": PlanChoice({"method": "random"}, mined=True),
     "all-rows": PlanChoice({"method": "random"}, all_rows=True),
+    "all-rows, masked": PlanChoice({"method": "rcm", "fn_margin": 0.95}, mask_margin=0.95, all_rows=True),
 }
 PLANNED = [name for name, choice in CHOICES.items() if not choice.all_rows]
 
@@ -87,9 +97,10 @@ def plan_epoch(
     batch_size: int,
     temperature: float,
     seed: int,
+    texts: list[str] | None = None,
 ) -> Planned:
-    """Plan from the model's current outputs; the choice's own temperature comes first."""
-    settings = {"temperature": temperature, **choice.settings}
+    """Plan from the model's current outputs; the choice's own temperature comes first. `texts`: one a row (words)."""
+    settings = {"temperature": temperature, "texts": texts, **choice.settings}
     began = working_seconds()
     result = gcbs_cli.plan(x, y, batch_size=batch_size, seed=seed, **settings)
     seconds = working_seconds() - began

@@ -1,3 +1,4 @@
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -92,3 +93,49 @@ def test_the_bound_is_the_loss_over_all_training_rows(data):
     found = adapters._loss_over_all(heads, split, np.arange(200), 0.05).item()
     left, right = (side.detach().numpy() for side in heads.outputs(split.train))
     assert found == pytest.approx(gcbs_cli.report(left, right, trials=2, temperature=0.05).loss.global_, rel=1e-5)
+
+
+def test_pairs_suspected_among_all_rows_are_those_of_the_library(data):
+    import adapters
+    import torch
+    from plan_choices import CHOICES, Planned
+
+    draws = np.random.default_rng(5)
+    hidden = draws.normal(size=(60, DIM))
+    sides = [hidden + 0.3 * draws.normal(size=hidden.shape) for _ in "xy"]
+    now = [(side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides]
+    choice = CHOICES["all-rows, masked"]
+    planned = Planned(np.arange(60), 0.0, 0.3)
+    batch = np.array([7, 3, 40])
+    found = adapters._suspected_among_all([torch.from_numpy(side) for side in now], batch, choice, planned)
+    whole = adapters._suspected_among_all([torch.from_numpy(side) for side in now], np.arange(60), choice, planned)
+    assert torch.equal(found, whole[batch])
+    report = gcbs_cli.report(*now, np.arange(60), batch_size=60, threshold=0.3, fn_margin=0.95, trials=2)
+    assert int(whole.sum()) == 2 * report.false_negatives.suspected_pairs > 0
+
+
+def test_words_are_planned_from_the_texts(data, monkeypatch):
+    import adapters
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from run_records import read_records
+
+    texts = [f"word{i % 20}" for i in range(ROWS)]
+    pq.write_table(pa.table({"doc": texts, "code": texts}), data / "texts.parquet")
+    seen = []
+    plan = gcbs_cli.plan
+
+    def watched(*given, **settings):
+        result = plan(*given, **settings)
+        seen.append((settings["texts"], result.perm))
+        return result
+
+    monkeypatch.setattr(gcbs_cli, "plan", watched)
+    _run(data, "--methods", "words", "random", "--seeds", "0", "--report-seeds")
+    assert [record["name"] for record in read_records(data / "out.jsonl")] == ["words", "random"]
+    train = adapters.split_rows(ROWS, 200, 50, 0).train
+    given, perm = seen[0]
+    assert given == [texts[i] for i in train]
+    alike = np.mean([given[a] == given[b] for a, b in pairwise(perm)])
+    assert alike > 0.6
+    assert seen[-1][0] is None
