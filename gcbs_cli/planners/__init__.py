@@ -84,10 +84,14 @@ class Planner:
 
 
 def _metis(given: PlannerInput) -> NDArray[np.int64]:
+    return plan_metis(given.weighted_edges.graph, _worth(given), given.batch_size, given.seed)
+
+
+def _worth(given: PlannerInput) -> NDArray[np.float32]:
     gains = swap_gains(
         given.weighted_edges, None, given.unit_rows, given.temperature, given.batch_size, penalty=0.0, seed=given.seed
     )
-    return plan_metis(given.weighted_edges.graph, gains.linear(), given.batch_size, given.seed)
+    return gains.linear()
 
 
 PLANNERS: dict[str, Planner] = {

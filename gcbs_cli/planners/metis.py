@@ -50,12 +50,13 @@ def plan_metis(graph: Adjacency, worth: NDArray[np.float32], batch_size: int, se
 def _partition(graph: Adjacency, worth: NDArray[np.float32], count: int, seed: int) -> NDArray[np.int64]:
     import pymetis
 
+    # int64 arrays are read where they lie; lists of numbers would take 80 bytes an entry.
     weights = np.maximum(1, np.rint(worth * WEIGHT_UNITS)).astype(np.int64)
     options = pymetis.Options(seed=seed % (1 << 31))
     _, part = pymetis.part_graph(
         count,
-        adjacency=pymetis.CSRAdjacency(adj_starts=graph.indptr.tolist(), adjacent=graph.indices.tolist()),
-        eweights=weights.tolist(),
+        adjacency=pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices.astype(np.int64)),
+        eweights=weights,
         recursive=False,
         options=options,
     )
