@@ -8,10 +8,11 @@ from gcbs_cli.errors import BadInput
 from gcbs_cli.hard_pairs import lists_wanted
 from gcbs_cli.memory import SHARE_TO_USE, available_memory, show_size
 from gcbs_cli.pass_seconds import seconds_of_edges, seconds_of_lists
+from gcbs_cli.planners import planner_named
 from gcbs_cli.progress import Watcher, show_seconds
 from gcbs_cli.settings import GraphSettings, PlanSettings
 from gcbs_cli.similarity.affinity import draw_affinity_sample
-from gcbs_cli.similarity.backend import Backend
+from gcbs_cli.similarity.backend import Backend, available_cpus
 from gcbs_cli.similarity.canonical_values import UnitPair
 from gcbs_cli.similarity.entry_limit import EntryLimit
 from gcbs_cli.similarity.hardest import likely_candidates
@@ -21,6 +22,12 @@ from gcbs_cli.threshold import Threshold
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
+BYTES_PER_REFINED_EDGE = 130
+"""The same where the order is refined: with its similarities, and what swaps gain by it (measured)."""
+BYTES_PER_PARTED_EDGE = 200
+"""The same where METIS works on the weighted graph (measured)."""
+BYTES_PER_SWAPPED_ROW = 48
+"""What a row takes in the refinement, for each thread."""
 SAMPLE_QUANTILE = 0.999
 """A sample that is large enough for this quantile counts the entries."""
 LONG_SECONDS = 1800.0
@@ -69,11 +76,12 @@ def forecast(
     *,
     on_host: bool = False,
     lists: int | None = None,
+    any_method: bool = False,
 ) -> Forecast:
-    """Edges, memory and time of the pass, from a sample and a timed product.
+    """Edges, memory and time of the pass, from a sample and a timed product; the memory is for what follows it too.
 
     `on_host`: the edges come to the host's memory even if a device could hold them; `lists`: how long the lists of the
-    hardest are, by default as the settings need them.
+    hardest are, by default as the settings need them; `any_method`: whatever method and refinement follow.
     """
     ties = settings.false_negatives.needs_threshold
     share = share_from(pair, threshold, settings.graph, settings.seed, ties=ties)
@@ -82,10 +90,20 @@ def forecast(
     listed = _listed(length, pair.rows)
     embeddings = 2 * pair.rows * pair.dim * 4
     scratch = backend.workers * DEFAULT_TILE_COLS * 1024 * 9
-    entry_bytes = 0 if stays_on_device(settings, backend) and not on_host else BYTES_PER_EDGE
+    entry_bytes = 0 if stays_on_device(settings, backend) and not on_host else _bytes_per_edge(settings, any_method)
     memory = embeddings + scratch + entry_bytes * above + BYTES_PER_LISTED * listed
+    if settings.refine or any_method:
+        memory += BYTES_PER_SWAPPED_ROW * pair.rows * available_cpus()
     seconds = _seconds(pair, threshold.value if above else None, length, settings, backend)
     return Forecast(above + listed, memory, seconds, entry_bytes, listed, round(share.tied * pair.rows**2))
+
+
+def _bytes_per_edge(settings: PlanSettings, any_method: bool) -> int:
+    """At the peak of a plan. Of a top-m graph, entries above t are only looked at for suspected pairs."""
+    weighted = any_method or planner_named(settings.method).needs_weights
+    if weighted and settings.graph.uses_threshold:
+        return BYTES_PER_PARTED_EDGE
+    return BYTES_PER_REFINED_EDGE if settings.refine or any_method else BYTES_PER_EDGE
 
 
 def _seconds(pair: UnitPair, threshold: float | None, length: int, settings: PlanSettings, backend: Backend) -> float:

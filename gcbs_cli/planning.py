@@ -47,7 +47,7 @@ def find_pairs(pair: UnitPair, settings: PlanSettings, top: int, watcher: Watche
     settings.check_rows(pair.rows)
     backend = choose_backend(settings.device)
     threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
-    expected = forecast(pair, threshold, settings, backend, on_host=True, lists=top)
+    expected = forecast(pair, threshold, settings, backend, on_host=True, lists=top, any_method=True)
     check_forecast(pair, expected, settings)
     candidates = find_candidates(
         pair,
