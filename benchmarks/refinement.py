@@ -18,7 +18,7 @@ from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.hard_pairs import find_hard_pairs, with_every_row
 from gcbs_cli.planners import PlannerInput, planner_named
 from gcbs_cli.planners.refinement import Refinement, refine
-from gcbs_cli.planners.swap_gains import SwapGains, swap_gains
+from gcbs_cli.planners.swap_gains import SwapGains
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.settings import GraphSettings, PlanSettings
@@ -43,8 +43,7 @@ def beginning(pair: UnitPair, method: str, settings: PlanSettings) -> tuple[np.n
         weighted=weighted,
         backend=backend,
     )
-    gains = swap_gains(weighted, None, pair, settings.temperature, settings.batch_size, penalty=0.0, seed=settings.seed)
-    return planner_named(method).plan(given), gains
+    return planner_named(method).plan(given), given.gains(None, penalty=0.0)
 
 
 def timed(

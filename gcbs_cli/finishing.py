@@ -7,7 +7,6 @@ from gcbs_cli.planners import PlannerInput
 from gcbs_cli.planners.batch_order import mix_groups, order_batches
 from gcbs_cli.planners.keeping_apart import NO_LABELS, keep_apart
 from gcbs_cli.planners.refinement import Refinement, compiled_already, refine
-from gcbs_cli.planners.swap_gains import swap_gains
 from gcbs_cli.progress import Stopwatch
 from gcbs_cli.settings import PlanSettings
 from gcbs_cli.similarity.canonical_values import UnitPair
@@ -28,7 +27,7 @@ def finish(
         if not compiled_already():
             clock.note("compiling the refinement for this machine, some seconds; kept for the next time if it can be")
         with clock.step("refine"):
-            refinement = refine_plan(perm, given, pair, settings)
+            refinement = refine_plan(perm, given, settings)
             perm = refinement.perm
     order = settings.batch_order
     with clock.step("order"):
@@ -40,20 +39,11 @@ def finish(
     return perm, refinement
 
 
-def refine_plan(perm: NDArray[np.int64], given: PlannerInput, pair: UnitPair, settings: PlanSettings) -> Refinement:
+def refine_plan(perm: NDArray[np.int64], given: PlannerInput, settings: PlanSettings) -> Refinement:
     """Swaps on the weighted graph of the plan, with its suspected pairs and rows to be kept apart."""
-    gains = swap_gains(
-        given.weighted_edges,
-        given.suspects,
-        pair,
-        settings.temperature,
-        given.batch_size,
-        penalty=settings.false_negatives.weight,
-        seed=settings.seed,
-    )
     return refine(
         perm,
-        gains,
+        given.gains(given.suspects, penalty=settings.false_negatives.weight),
         given.batch_size,
         labels=NO_LABELS if given.labels is None else given.labels,
         seed=settings.seed,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from gcbs_cli.planners import bsc
 from gcbs_cli.planners.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.planners.metis import check_metis, plan_metis
 from gcbs_cli.planners.random_order import plan_random
-from gcbs_cli.planners.swap_gains import swap_gains
+from gcbs_cli.planners.swap_gains import Background, SwapGains, log_background, swap_gains
 from gcbs_cli.settings import DEFAULT_TEMPERATURE
 from gcbs_cli.similarity.backend import Backend
 from gcbs_cli.similarity.canonical_values import UnitPair
@@ -66,6 +67,22 @@ class PlannerInput:
             raise ValueError("this method needs the embeddings")
         return self.pair
 
+    @cached_property
+    def _background(self) -> Background:
+        return log_background(self.unit_rows, self.temperature, self.seed)
+
+    def gains(self, suspects: SuspectPairs | None, *, penalty: float) -> SwapGains:
+        """What rows of the weighted graph are worth to each other, with a penalty (nats) for suspected pairs."""
+        return swap_gains(
+            self.weighted_edges,
+            suspects,
+            self.unit_rows,
+            self.temperature,
+            self.batch_size,
+            penalty=penalty,
+            background=self._background,
+        )
+
 
 @dataclass(frozen=True)
 class Planner:
@@ -84,14 +101,8 @@ class Planner:
 
 
 def _metis(given: PlannerInput) -> NDArray[np.int64]:
-    return plan_metis(given.weighted_edges.graph, _worth(given), given.batch_size, given.seed)
-
-
-def _worth(given: PlannerInput) -> NDArray[np.float32]:
-    gains = swap_gains(
-        given.weighted_edges, None, given.unit_rows, given.temperature, given.batch_size, penalty=0.0, seed=given.seed
-    )
-    return gains.linear()
+    worth = given.gains(None, penalty=0.0).linear()
+    return plan_metis(given.weighted_edges.graph, worth, given.batch_size, given.seed)
 
 
 PLANNERS: dict[str, Planner] = {

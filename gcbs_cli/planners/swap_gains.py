@@ -1,6 +1,7 @@
 """What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,13 @@ from gcbs_cli.similarity.suspects import SuspectPairs
 BACKGROUND_KEYS = 512
 ROWS_AT_ONCE = 2048
 ENTRIES_AT_ONCE = 1 << 15
+
+
+class Background(NamedTuple):
+    """(N,) float64 each: the logarithm of what another row adds to a row's sum on average, x→y and y→x."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -49,12 +57,12 @@ def swap_gains(
     batch_size: int,
     *,
     penalty: float,
-    seed: int,
+    background: Background,
 ) -> SwapGains:
     """The gains of a weighted graph, and the penalty of suspected pairs, which are no edges of it."""
     graph = weighted.graph
     own, other = graph.row_of_entry(), graph.indices
-    x, y = _log_background(pair, temperature, seed)
+    x, y = background
     positive = pair.diagonal() / temperature
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
     x_sum, y_sum = (np.logaddexp(positive, np.log(batch_size - 1) + side) for side in (x, y))
@@ -90,7 +98,7 @@ def _share(
     return np.maximum(share, 0.0).astype(np.float32)
 
 
-def _log_background(pair: UnitPair, temperature: float, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def log_background(pair: UnitPair, temperature: float, seed: int) -> Background:
     """(N,) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys."""
     from threadpoolctl import threadpool_limits
 
@@ -116,4 +124,4 @@ def _log_background(pair: UnitPair, temperature: float, seed: int) -> tuple[NDAr
         with threadpool_limits(limits=1, user_api="blas"):
             in_parts(pair.rows, ROWS_AT_ONCE, fill)
         sides.append(logs)
-    return sides[0], sides[1]
+    return Background(*sides)

@@ -12,7 +12,7 @@ from gcbs_cli.hard_pairs import find_hard_pairs
 from gcbs_cli.planners.exact_swaps import Candidates, exact_objective, gain_of_swap
 from gcbs_cli.planners.keeping_apart import NO_LABELS, conflicts, keep_apart
 from gcbs_cli.planners.refinement import refine
-from gcbs_cli.planners.swap_gains import SwapGains, swap_gains
+from gcbs_cli.planners.swap_gains import SwapGains, log_background, swap_gains
 from gcbs_cli.planning import make_plan
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.settings import ReportSettings
@@ -30,7 +30,8 @@ def gains() -> SwapGains:
     hard = find_hard_pairs(pair, settings, 0.4, NumpyBackend())
     assert hard.suspects is not None
     assert len(hard.suspects) > 20
-    return swap_gains(weigh(hard.graph, pair), hard.suspects, pair, 0.1, SIZE, penalty=0.7, seed=0)
+    background = log_background(pair, 0.1, seed=0)
+    return swap_gains(weigh(hard.graph, pair), hard.suspects, pair, 0.1, SIZE, penalty=0.7, background=background)
 
 
 def objective(gains: SwapGains, perm: np.ndarray, size: int) -> float:
