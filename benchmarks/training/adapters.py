@@ -28,7 +28,7 @@ from contrastive import (
 from numpy.typing import NDArray
 from pair_data import Split, load_embeddings, load_texts, places_in, split_rows
 from plan_choices import PLANNED, PlanChoice, Planned, hardest_negatives, plan_epoch, read_choice
-from run_records import Record, add_record, by_seed, is_done, markdown, paired, read_records, spread
+from run_records import Record, add_record, by_seed, differences, is_done, markdown, read_records, spread
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
@@ -250,13 +250,12 @@ def make_table(records: list[Record]) -> str:
     head = ["plan", "seeds", f"{figure} MRR", "− random", "− rcm", "validation", "after epoch 2", "best epoch"]
     lines = []
     for name, values in best.items():
-        differences = [spread(paired(values, best.get(other, {})), 2, "+") for other in ("random", "rcm")]
         lines.append(
             [
                 name,
                 str(len(values)),
                 spread(list(values.values()), 2),
-                *differences,
+                *differences(best, name),
                 spread(list(validation[name].values()), 2),
                 spread(list(early[name].values()), 2),
                 f"{np.mean(list(epoch[name].values())):.1f}",
@@ -284,7 +283,7 @@ def _reported(records: list[Record], name: str) -> list[str]:
     shown = []
     for key, digits in (("reduction", 2), ("masked_reduction", 2), ("suspected_pairs", 0)):
         ends = (np.mean([ends[place][key] for ends in found]) for place in range(2))
-        shown.append("–".join(f"{end:,.{digits}f}" for end in ends))
+        shown.append("–".join(f"{end:z,.{digits}f}" for end in ends))
     return shown
 
 

@@ -20,7 +20,7 @@ from contrastive import choose_device, planned_batches, processor_name, reciproc
 from numpy.typing import NDArray
 from pair_data import Split, load_texts, places_in, split_rows
 from plan_choices import PlanChoice, hardest_negatives, plan_epoch, read_choice
-from run_records import Record, add_record, by_seed, is_done, markdown, paired, read_records, spread
+from run_records import Record, add_record, by_seed, differences, is_done, markdown, read_records, spread
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
@@ -187,14 +187,13 @@ def make_table(records: list[Record]) -> str:
     best = by_seed(records, at_best)
     lines = []
     for name, values in best.items():
-        differences = [spread(paired(values, best.get(other, {})), 2, "+") for other in ("random", "rcm")]
         runs = [record for record in records if record["name"] == name]
         seconds = [
             np.mean([epoch["seconds"][part] for record in runs for epoch in record["epochs"][1:]])
             for part in ("train", "embed", "plan")
         ]
         shown = (f"{part:.1f}" for part in [*seconds, sum(seconds)])
-        lines.append([name, str(len(values)), spread(list(values.values()), 2), *differences, *shown])
+        lines.append([name, str(len(values)), spread(list(values.values()), 2), *differences(best, name), *shown])
     head = [
         "plan",
         "seeds",

@@ -37,12 +37,20 @@ def by_seed(records: Iterable[Record], value: Callable[[Record], float]) -> dict
 def spread(values: Sequence[float], digits: int = 1, sign: str = "") -> str:
     """Mean ± standard deviation of a sample."""
     deviation = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 else ""
-    return f"{np.mean(values):{sign}.{digits}f}{deviation}" if values else "–"
+    return f"{np.mean(values):{sign}.{digits}f}{deviation}".replace("-", "−") if values else "–"
 
 
 def paired(values: dict[int, float], against: dict[int, float]) -> list[float]:
     """Differences of runs of the same seed."""
     return [values[seed] - against[seed] for seed in sorted(values.keys() & against.keys())]
+
+
+def differences(found: dict[str, dict[int, float]], name: str) -> list[str]:
+    """How much better a method is than random batches, and than RCM's, seed by seed; nothing against itself."""
+    return [
+        "" if other == name else spread(paired(found[name], found.get(other, {})), 2, "+")
+        for other in ("random", "rcm")
+    ]
 
 
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:

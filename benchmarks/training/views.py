@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from contrastive import choose_device, planned_batches, processor_name, working_seconds
 from plan_choices import PlanChoice, plan_epoch, read_choice
-from run_records import Record, add_record, by_seed, is_done, markdown, paired, read_records, spread
+from run_records import Record, add_record, by_seed, differences, is_done, markdown, read_records, spread
 from torch import Tensor, nn
 from torch.nn.functional import affine_grid, cross_entropy, grid_sample, normalize
 
@@ -201,7 +201,7 @@ def make_table(records: list[Record]) -> str:
         line = [name, str(len(columns[0][name]))]
         for values in columns:
             line += [spread(list(values[name].values()), 2)]
-            line += [spread(paired(values[name], values.get(other, {})), 2, "+") for other in ("random", "rcm")]
+            line += differences(values, name)
         same, *seconds = (float(np.mean(list(values[name].values()))) for values in others)
         lines.append([*line, f"{100.0 * same:.1f} %", *(f"{part:.2f}" for part in seconds)])
     head = [
