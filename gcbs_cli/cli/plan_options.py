@@ -65,7 +65,7 @@ FnWeight = Annotated[
     float,
     typer.Option(
         "--fn-weight",
-        help="What a suspected pair inside a batch costs the refinement, in nats.",
+        help="What a suspected pair inside a batch costs the refinement, in nats; 0.2 trained better models than 1.",
         rich_help_panel=FALSE_NEGATIVES_PANEL,
     ),
 ]
