@@ -23,7 +23,7 @@ class PlanChoice:
     `settings`: keywords of `gcbs_cli.plan`; `mask_margin`: the loss leaves out pairs suspected by this margin;
     `in_plan_order`: batches are trained on in the plan's order (a curriculum), else in random order; `mined`: each row
     also brings its hardest negative (Hard Negative 1); `all_rows`: the loss of a batch is over all training rows, which
-    no order can reach: a bound for the others, at hundreds of times their cost; with `mask_margin` without those
+    no order can reach: a bound for the others, at seventy times their cost; with `mask_margin` without those
     suspected among them.
     """
 
