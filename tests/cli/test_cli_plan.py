@@ -174,9 +174,11 @@ def test_edges_beyond_the_limit_stop_before_and_the_advice_works(gcbs: Gcbs, sam
 def test_interruption_leaves_no_file(tmp_path: Path, number: signal.Signals) -> None:
     generator = np.random.default_rng(0)
     for side in "xy":
-        np.save(tmp_path / f"{side}.npy", generator.standard_normal((20_000, 256), dtype=np.float32))
+        np.save(tmp_path / f"{side}.npy", generator.standard_normal((50_000, 256), dtype=np.float32))
     command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", "-o", "perm.npy"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # a pass of seconds, also where there are many cores
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=tmp_path, env=one_thread, text=True, **pipes)
     assert process.stderr is not None
     assert "expecting" in process.stderr.readline()  # the pass begins
     time.sleep(0.2)
