@@ -50,6 +50,9 @@ CHOICES = {
     "metis+refine+apart": PlanChoice({**METIS_TOP16, "refine": True, **PLANNED_APART}),
     "rcm+refine+apart (0.2)": PlanChoice({**RCM_REFINED, **PLANNED_APART, "fn_weight": 0.2}),
     "metis+refine+apart (0.2)": PlanChoice({**METIS_TOP16, "refine": True, **PLANNED_APART, "fn_weight": 0.2}),
+    "metis+refine+apart (0.2), mined": PlanChoice(
+        {**METIS_TOP16, "refine": True, **PLANNED_APART, "fn_weight": 0.2}, mined=True
+    ),
     "metis+dropped": PlanChoice({**METIS_TOP16, "fn_margin": 0.95}),
     "metis+dropped, tau 0.1": PlanChoice({**METIS_TOP16, "fn_margin": 0.95, "temperature": 0.1}),
     "knn-groups": PlanChoice({"method": "knn-groups"}),
