@@ -177,8 +177,15 @@ def test_interruption_leaves_no_file(tmp_path: Path, number: signal.Signals) -> 
         np.save(tmp_path / f"{side}.npy", generator.standard_normal((50_000, 256), dtype=np.float32))
     command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", "-o", "perm.npy"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}  # a pass of seconds, also where there are many cores
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, cwd=tmp_path, env=one_thread, text=True, **pipes)
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=one_thread,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # tests in the background of a shell ignore Ctrl-C
+    )
     assert process.stderr is not None
     assert "expecting" in process.stderr.readline()  # the pass begins
     time.sleep(0.2)
