@@ -24,9 +24,9 @@ from measuring import (
     run_in_turn,
 )
 
-from gcbs_cli.planning import make_plan
-from gcbs_cli.settings import GraphSettings, PlanSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
 QUANTILE = 0.999
 CHUNK_ROWS = 1024
@@ -50,7 +50,7 @@ index.search(x, int(sys.argv[3]))
 """
 
 
-def paper_pseudo_code(pair: UnitPair) -> np.ndarray:
+def paper_pseudo_code(pair: PairedRows) -> np.ndarray:
     """GCBS, appendix: chunks of rows; the quantile of each, their median; what lies above to a sparse matrix; RCM."""
     import torch
     from scipy.sparse import csr_matrix
@@ -72,7 +72,7 @@ def paper_pseudo_code(pair: UnitPair) -> np.ndarray:
     return reverse_cuthill_mckee((directed + directed.T).tocsr(), symmetric_mode=True)
 
 
-def faiss_search(pair: UnitPair) -> Callable[[], object] | None:
+def faiss_search(pair: PairedRows) -> Callable[[], object] | None:
     """Flat search of every row of x among y."""
     try:
         import faiss
@@ -87,7 +87,7 @@ def faiss_search(pair: UnitPair) -> Callable[[], object] | None:
     return search
 
 
-def mined_negatives(pair: UnitPair) -> Callable[[], object] | None:
+def mined_negatives(pair: PairedRows) -> Callable[[], object] | None:
     """mine_hard_negatives with a model that looks the embeddings up: only the mining is timed, not an encoder."""
     try:
         import torch

@@ -1,7 +1,7 @@
 """Time the report's pass over X Yᵀ on a GPU: the Triton kernel in both precisions beside products in memory.
 
 Prints seconds, billions of entries a second, and the greatest and mean difference of the rows' log sums from those of
-products in memory: what `PRECISION` in `gcbs_cli/similarity/fused_tiles.py` is to be chosen by.
+products in memory: what `PRECISION` in `gcbs_cli/products/fused_tiles.py` is to be chosen by.
 
 Usage: ``python benchmarks/device_sums.py`` or ``python benchmarks/device_sums.py --rows 200000 --temperature 0.01``
 """
@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.backend import EntryLimits
-from gcbs_cli.similarity.fused_tiles import FUSED_TILE_COLS, FUSED_TILE_ROWS, FusedTiles
-from gcbs_cli.similarity.tiles import Tile, cut
-from gcbs_cli.similarity.torch_backend import TorchBackend
+from gcbs_cli.products.backend import EntryLimits
+from gcbs_cli.products.fused_tiles import FUSED_TILE_COLS, FUSED_TILE_ROWS, FusedTiles
+from gcbs_cli.products.tiles import Tile, cut
+from gcbs_cli.products.torch_backend import TorchBackend
 
 PRODUCT_TILE = 8192
 """Rows and columns of a product in memory."""

@@ -34,7 +34,7 @@ NURSERY = """
 import os, sys, signal
 from typer.testing import CliRunner
 from gcbs_cli.cli.app import app, main
-from gcbs_cli.similarity import tiles
+from gcbs_cli.products import tiles
 tiles.BLOCK_ENTRIES = 1 << 15  # so that a small pass leaves blocks in --work-dir
 CliRunner().invoke(app, sys.argv[1].split())
 print("ready", flush=True)

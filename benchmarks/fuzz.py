@@ -67,10 +67,6 @@ def counted(targets: list[str], tries: int, seed: int, failed: Path) -> int:
     jobs = [(target, way) for target in targets for way in WAYS]
     each = -(-tries // len(jobs))
     # Imported once, before the forks, and without starting a thread.
-    import gcbs_cli.cli.app
-    import gcbs_cli.cli.planning
-    import gcbs_cli.embeddings.row_values
-    import gcbs_cli.history  # noqa: F401
 
     outcomes: Counter[tuple[str, str]] = Counter()
     by_way: Counter[tuple[str, str]] = Counter()
@@ -194,12 +190,12 @@ def guided(target: str, seconds: int, failed: Path) -> int:
 
     with _watched():  # what readers import when they need it
         import gcbs_cli.cli.app
-        import gcbs_cli.embeddings.arrow_file
-        import gcbs_cli.embeddings.npy
-        import gcbs_cli.embeddings.parquet
-        import gcbs_cli.embeddings.row_values
-        import gcbs_cli.embeddings.safetensors
-        import gcbs_cli.history
+        import gcbs_cli.comparison.history
+        import gcbs_cli.data.arrow_file
+        import gcbs_cli.data.npy
+        import gcbs_cli.data.parquet
+        import gcbs_cli.data.row_values
+        import gcbs_cli.data.safetensors
         import gcbs_cli.plan_file.parquet_format  # noqa: F401
     folder = Path(tempfile.mkdtemp())
     seeds = folder / "seeds"

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings import open_pair, read_unit_rows
-from gcbs_cli.similarity.backend import available_cpus
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.system.limits import available_cpus
 
 
 def machine() -> str:
@@ -29,10 +29,10 @@ def machine() -> str:
     return f"{available_cpus()} cores of an {name}{gpu}; torch {torch.__version__}, numpy {np.__version__}"
 
 
-def read_data(folder: Path) -> UnitPair:
+def read_data(folder: Path) -> PairedRows:
     """The unit rows of a folder's x.npy and y.npy."""
     x, y = (read_unit_rows(side) for side in open_pair(str(folder / "x.npy"), str(folder / "y.npy")))
-    return UnitPair(x.values, y.values)
+    return PairedRows(x.values, y.values)
 
 
 def run_in_turn(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
@@ -58,7 +58,7 @@ def median_ratio(some: list[float], others: list[float]) -> float:
     return statistics.median(a / b for a, b in zip(some, others, strict=True))
 
 
-def bare_product(pair: UnitPair) -> Callable[[], object]:
+def bare_product(pair: PairedRows) -> Callable[[], object]:
     """All N² float32 products and nothing else, into memory that is already there, by numpy or torch: the quicker."""
     import torch
 

@@ -14,21 +14,22 @@ from statistics import median
 import numpy as np
 from measuring import follow_thread_limit, machine, markdown_table, read_data, run_in_turn
 
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.hard_pairs import find_hard_pairs, with_every_row
 from gcbs_cli.graph.weighted import weigh
-from gcbs_cli.hard_pairs import find_hard_pairs, with_every_row
-from gcbs_cli.planners import PlannerInput, planner_named
-from gcbs_cli.planners.refinement import Refinement, refine
-from gcbs_cli.planners.swap_gains import SwapGains
+from gcbs_cli.orders import PlannerInput, planner_named
+from gcbs_cli.orders.refinement import Refinement, refine
+from gcbs_cli.orders.swap_gains import SwapGains
+from gcbs_cli.products.backend import choose_backend
 from gcbs_cli.reports.build import OrderReports
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings, PlanSettings
-from gcbs_cli.similarity.backend import available_cpus, choose_backend
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.limits import available_cpus
 
 HEADER = ["", "threads", "seconds, median", "least–most", "swaps", "reduction before", "after"]
 
 
-def beginning(pair: UnitPair, method: str, settings: PlanSettings) -> tuple[np.ndarray, SwapGains]:
+def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np.ndarray, SwapGains]:
     """The order that a method gives, and what swaps on its graph of the hardest gain."""
     backend = choose_backend(settings.device)
     hard = find_hard_pairs(pair, settings, None, backend)

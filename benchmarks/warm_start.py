@@ -12,9 +12,9 @@ import numpy as np
 from measuring import follow_thread_limit, machine, markdown_table, median_ratio, read_data, run_in_turn
 from numpy.typing import NDArray
 
-from gcbs_cli.planning import make_plan
-from gcbs_cli.settings import GraphSettings, PlanSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
 QUANTILE = 0.999
 NOISE = 0.1
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
     pair = read_data(options.data)
     earlier = make_plan(pair, PlanSettings(graph=GraphSettings(quantile=QUANTILE), device="cpu")).threshold
     assert earlier is not None
-    now = UnitPair(moved(pair.x, 0), moved(pair.y, 1))
+    now = PairedRows(moved(pair.x, 0), moved(pair.y, 1))
     graphs = {
         f"--quantile-method {name}": GraphSettings(QUANTILE, method=name) for name in ("sample", "chunks", "exact")
     }

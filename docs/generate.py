@@ -110,7 +110,7 @@ def _results() -> list[type]:
     from gcbs_cli.mining.negatives import Negatives
     from gcbs_cli.mining.run import Mined
     from gcbs_cli.mining.schema import MineReport
-    from gcbs_cli.planning import PlanResult
+    from gcbs_cli.planning.plan import PlanResult
     from gcbs_cli.reports import schema
 
     parts = [schema.LossFigures, schema.GapFigures, schema.MaskedGap, schema.Bounds, schema.FalseNegatives]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gcbs_cli.api import mine, plan, report, report_all
-    from gcbs_cli.errors import BadInput, GcbsError
+    from gcbs_cli.system.errors import BadInput, GcbsError
 
 __version__ = "0.1.0"
 __all__ = ["BadInput", "GcbsError", "__version__", "mine", "plan", "report", "report_all"]
@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     if name in ("BadInput", "GcbsError"):
-        from gcbs_cli import errors
+        from gcbs_cli.system import errors
 
         return getattr(errors, name)
     raise AttributeError(f"module 'gcbs_cli' has no attribute {name!r}")

@@ -6,24 +6,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcbs_cli.embeddings import EmbeddingSource, check_pair, from_array, read_unit_rows
-from gcbs_cli.embeddings.scaling import scale_side
-from gcbs_cli.engines.named import EngineChoice
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data import EmbeddingSource, check_pair, from_array, read_unit_rows
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
-from gcbs_cli.mining.settings import DEFAULT_NEGATIVES, DEFAULT_TRIALS, MineSettings
-from gcbs_cli.partitions.arrays import plan_arrays_in_parts
 from gcbs_cli.plan_file.permutation import verify_permutation
-from gcbs_cli.planners.bsc_settings import asked_bsc_options, bsc_options
-from gcbs_cli.planning import PlanResult, make_plan
+from gcbs_cli.planning.engines.named import EngineChoice
+from gcbs_cli.planning.parts.arrays import plan_arrays_in_parts
+from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import (
+from gcbs_cli.settings.bsc import asked_bsc_options, bsc_options
+from gcbs_cli.settings.mine import DEFAULT_NEGATIVES, DEFAULT_TRIALS, MineSettings
+from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_TEMPERATURE,
     DEFAULT_TOP,
@@ -32,7 +31,8 @@ from gcbs_cli.settings import (
     GraphSettings,
     PlanSettings,
 )
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
 
 
 def plan(
@@ -190,7 +190,7 @@ def report_all(
     kinds = [Loss(_choice(LossKind, name, "loss"), queue, mode, loss_margin) for name in names]
     if labelled and all(loss.kind is not LossKind.BSC for loss in kinds):
         raise BadInput("positives and labels go with the loss bsc")
-    pair = UnitPair(scale_side(pair.x, normalization, "x"), scale_side(pair.y, normalization, "y"))
+    pair = PairedRows(scale_side(pair.x, normalization, "x"), scale_side(pair.y, normalization, "y"))
     settings = ReportSettings(
         batch_sizes=batch_sizes,
         temperatures=temperatures,
@@ -294,9 +294,9 @@ def _sources(x: Any, y: Any) -> tuple[EmbeddingSource, EmbeddingSource]:
     return sources
 
 
-def _pair(x: Any, y: Any, *, normalize: bool) -> UnitPair:
+def _pair(x: Any, y: Any, *, normalize: bool) -> PairedRows:
     left, right = (read_unit_rows(source, normalize=normalize) for source in _sources(x, y))
-    return UnitPair(left.values, right.values)
+    return PairedRows(left.values, right.values)
 
 
 def _permutation(perm: Any, rows: int) -> NDArray[np.int64]:

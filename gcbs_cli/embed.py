@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings.files import one_line, shown
-from gcbs_cli.errors import BadInput, GcbsError
+from gcbs_cli.data.files import one_line, shown
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
 _NAMED_COLUMNS: Final = 10

@@ -27,6 +27,6 @@ install=("$folder/bin/python" -m pip install --quiet --disable-pip-version-check
 "${install[@]}" hatchling editables pytest pytest-xdist hypothesis ml-dtypes -c "$folder/lowest.txt"
 "${install[@]}" --no-build-isolation --no-deps --editable .
 if [ $# -eq 0 ]; then
-    set -- tests/embeddings tests/plan_file tests/graph tests/cli tests/planners tests/reports -n auto -q
+    set -- tests/data tests/plan_file tests/graph tests/cli tests/orders tests/reports -n auto -q
 fi
 "$folder/bin/python" -m pytest "$@"

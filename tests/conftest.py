@@ -2,21 +2,21 @@ from collections.abc import Callable
 
 import pytest
 
-from gcbs_cli.similarity.backend import Backend
-from gcbs_cli.similarity.numpy_backend import NumpyBackend
-from gcbs_cli.similarity.screening_backend import ScreeningBackend
+from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.screening_backend import ScreeningBackend
 
 
 def _torch_backend() -> Backend:
     pytest.importorskip("torch")
-    from gcbs_cli.similarity.torch_backend import TorchBackend
+    from gcbs_cli.products.torch_backend import TorchBackend
 
     return TorchBackend("cpu")
 
 
 def _two_devices() -> Backend:
     pytest.importorskip("torch")
-    from gcbs_cli.similarity.several_devices import SeveralDevices
+    from gcbs_cli.products.several_devices import SeveralDevices
 
     return SeveralDevices(["cpu", "cpu"])
 
@@ -39,6 +39,6 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 @pytest.fixture
 def chosen_backend(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """The backend, put where plans and reports choose theirs."""
-    for module in ("gcbs_cli.planning", "gcbs_cli.reports.basis"):
+    for module in ("gcbs_cli.planning.plan", "gcbs_cli.reports.basis"):
         monkeypatch.setattr(f"{module}.choose_backend", lambda device: backend)
     return backend

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gcbs_cli.similarity import tiles
+from gcbs_cli.products import tiles
 
 
 class Killed(BaseException):

@@ -5,13 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gcbs_cli import cgroups, memory
-from gcbs_cli.errors import BadInput
-from gcbs_cli.planning import make_plan
-from gcbs_cli.settings import GraphSettings, PlanSettings
-from gcbs_cli.similarity import backend
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.numpy_backend import NumpyBackend
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.system import cgroups, limits
+from gcbs_cli.system.errors import BadInput
 
 GIB = 2**30
 
@@ -96,12 +95,12 @@ def test_what_cannot_be_read_limits_nothing(mount, own: str, text: str) -> None:
 def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(1500, 8)).astype(np.float32)
-    pair = UnitPair(
+    pair = PairedRows(
         rows / np.linalg.norm(rows, axis=1, keepdims=True), rows / np.linalg.norm(rows, axis=1, keepdims=True)
     )
     room = 60 * 2**20 + NumpyBackend().workers * 20 * 2**20
     mount("0::/\n", memory_DOT_max=str(room), memory_DOT_current="0")
-    assert memory.available_memory() <= room
+    assert limits.available_memory() <= room
     settings = PlanSettings(device="cpu", graph=GraphSettings(quantile=0.1))
     with pytest.raises(BadInput, match=r"--max-memory .* would need about .*--quantile 0\.\d+ .* would fit"):
         make_plan(pair, settings)
@@ -112,7 +111,7 @@ def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
 def test_threads_follow_the_quota(mount, monkeypatch, quota: str, threads: int | None) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     mount("0::/\n")
-    unlimited = backend.available_cpus()
+    unlimited = limits.available_cpus()
     mount("0::/\n", cpu_DOT_max=quota)
-    assert backend.available_cpus() == (threads or unlimited)
+    assert limits.available_cpus() == (threads or unlimited)
     assert NumpyBackend().workers == (threads or unlimited)

@@ -14,12 +14,12 @@ import pytest
 from interrupted import Killed, watched_tiles
 from unit_data import make_pair
 
-from gcbs_cli import checkpoints
-from gcbs_cli.checkpoints import Checkpoints, run_key
-from gcbs_cli.errors import BadInput, GcbsError
-from gcbs_cli.planning import make_plan
-from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
-from gcbs_cli.similarity import tiles
+from gcbs_cli.planning import checkpoints
+from gcbs_cli.planning.checkpoints import Checkpoints, run_key
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products import tiles
+from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 ROWS, TILE_ROWS = 300, 16
 SETTINGS = {
@@ -219,8 +219,7 @@ def test_killed_through_the_command_line(tmp_path: Path) -> None:
     for side in "xy":
         np.save(tmp_path / f"{side}.npy", rng.normal(size=(6000, 16)).astype(np.float32))
     script = (
-        "from gcbs_cli.similarity import tiles; tiles.BLOCK_ENTRIES = 1 << 18;"
-        "from gcbs_cli.__main__ import main; main()"
+        "from gcbs_cli.products import tiles; tiles.BLOCK_ENTRIES = 1 << 18;from gcbs_cli.__main__ import main; main()"
     )
     command = [sys.executable, "-c", script, "plan", "x.npy", "y.npy", "--chunk-rows", "16", "--device", "cpu"]
     subprocess.run([*command, "-o", "whole.npy", "-q"], cwd=tmp_path, check=True)

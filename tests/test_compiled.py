@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 
-from gcbs_cli.compiled import compiled, needs_compiling
+from gcbs_cli.system.compiled import compiled, needs_compiling
 
 
 @compiled
@@ -26,7 +26,7 @@ def test_a_compiled_loop_may_call_another():
 
 
 def test_numba_is_not_imported_before_a_loop_runs():
-    code = "import sys, gcbs_cli.planning, gcbs_cli.similarity.pair_values; sys.exit('numba' in sys.modules)"
+    code = "import sys, gcbs_cli.planning.plan, gcbs_cli.data.pairs; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
@@ -34,9 +34,9 @@ def test_what_is_kept_is_not_compiled_again(tmp_path):
     """In one process after the other; where no folder can be written, every process compiles and still runs."""
     code = (
         "import numpy as np\n"
-        "from gcbs_cli.compiled import needs_compiling\n"
-        "from gcbs_cli.planners.linear_swaps import Pairs, linear_objective as loop\n"
-        "from gcbs_cli.planners.swap_order import order_of\n"
+        "from gcbs_cli.system.compiled import needs_compiling\n"
+        "from gcbs_cli.orders.linear_swaps import Pairs, linear_objective as loop\n"
+        "from gcbs_cli.orders.swap_order import order_of\n"
         "before = needs_compiling(loop)\n"
         "order = order_of(np.arange(2), np.empty((0, 0), np.int64), 2)\n"
         "loop(order, Pairs(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)), np.zeros(2))\n"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from unit_data import unit
 
-from gcbs_cli.planning import make_plan
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings, PlanSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.report import ReportSettings
 
 ROWS = 130
 TEMPERATURES = (1e-3, 0.02, 1.0, 10.0)
@@ -19,36 +19,36 @@ SLACK = 1e-7
 """Float32 exponentials and their sums."""
 
 
-def opposite(rng: np.random.Generator) -> UnitPair:
+def opposite(rng: np.random.Generator) -> PairedRows:
     """Every positive pair has similarity −1, and other pairs ±1."""
     side = unit(rng.choice([-1.0, 1.0], size=(ROWS, 1)) * np.ones((ROWS, 4)))
-    return UnitPair(side, -side)
+    return PairedRows(side, -side)
 
 
-def equal(rng: np.random.Generator) -> UnitPair:
+def equal(rng: np.random.Generator) -> PairedRows:
     side = unit(np.ones((ROWS, 3)))
-    return UnitPair(side, side.copy())
+    return PairedRows(side, side.copy())
 
 
-def one_cluster(rng: np.random.Generator) -> UnitPair:
+def one_cluster(rng: np.random.Generator) -> PairedRows:
     centre = rng.normal(size=(1, 64))
     x, y = (unit(centre + 1e-4 * rng.normal(size=(ROWS, 64))) for _ in "xy")
-    return UnitPair(x, y)
+    return PairedRows(x, y)
 
 
-def one_dimension(rng: np.random.Generator) -> UnitPair:
+def one_dimension(rng: np.random.Generator) -> PairedRows:
     x, y = (np.float32(rng.choice([-1.0, 1.0], size=(ROWS, 1))) for _ in "xy")
-    return UnitPair(x, y)
+    return PairedRows(x, y)
 
 
-def wide(rng: np.random.Generator) -> UnitPair:
+def wide(rng: np.random.Generator) -> PairedRows:
     x = rng.normal(size=(ROWS, 16_384))
-    return UnitPair(unit(x), unit(x + rng.normal(size=x.shape)))
+    return PairedRows(unit(x), unit(x + rng.normal(size=x.shape)))
 
 
-def orthogonal(rng: np.random.Generator) -> UnitPair:
+def orthogonal(rng: np.random.Generator) -> PairedRows:
     side = np.eye(ROWS, dtype=np.float32)
-    return UnitPair(side, side.copy())
+    return PairedRows(side, side.copy())
 
 
 DATA = [opposite, equal, one_cluster, one_dimension, wide, orthogonal]

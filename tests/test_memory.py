@@ -1,7 +1,7 @@
 import pytest
 
-from gcbs_cli.errors import BadInput
-from gcbs_cli.memory import available_memory, parse_size, show_size
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import available_memory, parse_size, show_size
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from unit_data import make_pair
 
-from gcbs_cli.forecast import Forecast, describe, warn_of_long_pass
-from gcbs_cli.pass_seconds import seconds_of_edges, seconds_of_lists, seconds_of_sums
-from gcbs_cli.planning import make_plan
-from gcbs_cli.progress import Watcher
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.forecast import Forecast, describe, warn_of_long_pass
+from gcbs_cli.planning.pass_seconds import seconds_of_edges, seconds_of_lists, seconds_of_sums
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products import byte_screen, double_search, hardest_keys
+from gcbs_cli.products.byte_kernels import byte_kernels
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.screening_backend import ScreeningBackend
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import PlanSettings
-from gcbs_cli.similarity import byte_screen, double_search, hardest_keys
-from gcbs_cli.similarity.byte_kernels import byte_kernels
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.numpy_backend import NumpyBackend
-from gcbs_cli.similarity.screening_backend import ScreeningBackend
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.progress import Progress
 
 SLOW = 0.02
 
@@ -39,7 +39,7 @@ def slowed(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[int]
 def test_a_tight_cluster_is_timed_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 1.0 + 1e-5 * np.random.default_rng(0).normal(size=(2000, 16))
     side = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    pair, backend = UnitPair(side, side[::-1]), NumpyBackend(workers=2)
+    pair, backend = PairedRows(side, side[::-1]), NumpyBackend(workers=2)
     threshold = float(np.median(side[:50].astype(np.float64) @ side[50:100].astype(np.float64).T))
     calls = slowed(monkeypatch, double_search.DoubleSearch, "reaching")
     tiles = 2000**2 / (512 * 2000)
@@ -55,7 +55,7 @@ def test_screening_with_bytes_is_timed_where_the_pass_uses_it(monkeypatch: pytes
     monkeypatch.setattr(ScreeningBackend, "_pays", lambda *_: True)
     seconds_of_edges(pair, 0.5, backend)
     assert not calls  # a pass of 600 rows is too short for it
-    seconds_of_edges(UnitPair(np.tile(pair.x, (20, 1)), np.tile(pair.y, (20, 1))), 0.5, backend)
+    seconds_of_edges(PairedRows(np.tile(pair.x, (20, 1)), np.tile(pair.y, (20, 1))), 0.5, backend)
     assert calls
 
 
@@ -77,7 +77,7 @@ def test_every_temperature_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seconds_of_sums(pair, 0.5, [0.05] * 12, 0.95, backend, hardest=7) > 0.9 * SLOW * 12 * tiles
 
 
-class Heard(Watcher):
+class Heard(Progress):
     """A watcher that remembers its warnings."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ def test_hours_are_said_before_they_pass(checkpoints: bool) -> None:
 
 
 def test_a_plan_and_a_report_of_hours_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gcbs_cli.forecast.seconds_of_edges", lambda *_, **__: 1e5)
+    monkeypatch.setattr("gcbs_cli.planning.forecast.seconds_of_edges", lambda *_, **__: 1e5)
     monkeypatch.setattr("gcbs_cli.reports.forecast.seconds_of_sums", lambda *_, **__: 1e5)
     pair, heard = make_pair("related", 60), Heard()
     make_plan(pair, PlanSettings(8), heard)

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import reference
 
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.data.pairs import PairedRows
 
 
 def unit(rows) -> np.ndarray:
@@ -75,9 +75,9 @@ KINDS = {
 
 
 @cache
-def make_pair(kind: str, rows: int, seed: int = 0) -> UnitPair:
+def make_pair(kind: str, rows: int, seed: int = 0) -> PairedRows:
     """N pairs of unit rows of a kind named in KINDS."""
-    return UnitPair(*KINDS[kind](np.random.default_rng([seed, rows]), rows))
+    return PairedRows(*KINDS[kind](np.random.default_rng([seed, rows]), rows))
 
 
 @cache

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.apply.byte_rows import ByteRows, RowBlock
 from gcbs_cli.apply.places import Places
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 
 MOST_BUCKETS = 256
 """Open files at once; a bucket that is too large for memory is then gathered row by row."""

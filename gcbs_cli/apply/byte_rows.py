@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings.files import FileStamp, changed, one_line, open_unchanged
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.files import FileStamp, changed, one_line, open_unchanged
+from gcbs_cli.system.errors import BadInput
 
 BLOCK_BYTES = 1 << 22
 _BOM = b"\xef\xbb\xbf"

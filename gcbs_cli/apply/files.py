@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gcbs_cli.embeddings.files import FileStamp, shown, stamp_file
-from gcbs_cli.embeddings.shards import list_directory, list_pattern
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.files import FileStamp, shown, stamp_file
+from gcbs_cli.data.shards import list_directory, list_pattern
 from gcbs_cli.plan_file.atomic import atomic_file, check_writable
 from gcbs_cli.plan_file.atomic_folder import atomic_folder
+from gcbs_cli.system.errors import BadInput
 
 KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 

@@ -14,7 +14,7 @@ from gcbs_cli.apply.buckets import BucketedRows
 from gcbs_cli.apply.byte_rows import ByteRows, LineRows, NpyRows
 from gcbs_cli.apply.files import DataFiles, atomic_targets, target_file
 from gcbs_cli.apply.places import Places
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 
 if TYPE_CHECKING:
     from gcbs_cli.apply.table_rows import BucketedTables, ParquetFiles

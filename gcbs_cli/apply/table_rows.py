@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gcbs_cli.apply.buckets import MOST_BUCKETS
 from gcbs_cli.apply.places import Places
-from gcbs_cli.embeddings.files import FileStamp, one_line, open_unchanged
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.files import FileStamp, one_line, open_unchanged
+from gcbs_cli.system.errors import BadInput
 
 _BATCH_BYTES = 1 << 22
 _TRIAL_ROWS = 256

@@ -6,7 +6,7 @@ import typer
 
 from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
 
 
 @at_the_edge
@@ -90,9 +90,9 @@ def compare(
     from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.cli.watching import watcher_for
     from gcbs_cli.comparison.compare import compare_methods, default_methods, not_installed, plain_names
-    from gcbs_cli.memory import parse_size
-    from gcbs_cli.planners.bsc_settings import asked_bsc_options, bsc_options_of_each
-    from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.settings.bsc import asked_bsc_options, bsc_options_of_each
+    from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.system.limits import parse_size
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     texts = TextOptions(text, text_column)

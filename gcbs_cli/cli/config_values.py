@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 
 PREFIX: Final = "GCBS_"
 OWN_VARIABLES: Final = ("GCBS_CONFIG", "GCBS_AXE")

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from gcbs_cli.cli.config_values import EXCLUSIVE, Commands, Option, Value, find_file, resolve
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 
 CONFIG = "--config"
 _WORDS_KEY = "gcbs.words"

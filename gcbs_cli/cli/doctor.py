@@ -55,7 +55,7 @@ def _tables(machine: "Machine", expected: "PlanForecast | None") -> "RenderableT
     from rich.console import Group
 
     from gcbs_cli.cli.tables import two_columns
-    from gcbs_cli.memory import show_size
+    from gcbs_cli.system.limits import show_size
 
     lines = [("gcbs", f"{machine.gcbs}, Python {machine.python}, {machine.system}")]
     lines.append(("libraries", ", ".join(f"{name} {number}" for name, number in machine.libraries.items())))
@@ -74,7 +74,7 @@ def _tables(machine: "Machine", expected: "PlanForecast | None") -> "RenderableT
 
 def _forecast(expected: "PlanForecast") -> "RenderableType":
     from gcbs_cli.cli.tables import two_columns
-    from gcbs_cli.memory import show_size
+    from gcbs_cli.system.limits import show_size
 
     fits = "" if expected.fits else "; more than is free here: take a higher --quantile or fewer rows"
     lines = [

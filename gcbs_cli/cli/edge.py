@@ -9,8 +9,8 @@ from typing import TypeVar
 import typer
 
 from gcbs_cli.cli.output import say
-from gcbs_cli.errors import GcbsError
-from gcbs_cli.memory import check_address_space
+from gcbs_cli.system.errors import GcbsError
+from gcbs_cli.system.limits import check_address_space
 
 TORCH_SENTENCES = 3
 """Of what torch says of a full GPU: that it is full, what was asked for, and which GPU with how much it is."""

@@ -57,8 +57,8 @@ def embed(
     """
     from gcbs_cli.cli.output import Mode, Output, choose_mode
     from gcbs_cli.embed import as_table, embed_texts, load_model, read_texts
-    from gcbs_cli.errors import BadInput
     from gcbs_cli.plan_file.atomic import check_writable, write_atomically
+    from gcbs_cli.system.errors import BadInput
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     if encode_batch < 1:

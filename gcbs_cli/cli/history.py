@@ -53,7 +53,7 @@ def history(
 
     from gcbs_cli.cli.history_table import history_table
     from gcbs_cli.cli.output import Output, choose_mode
-    from gcbs_cli.history import make_history, read_history
+    from gcbs_cli.comparison.history import make_history, read_history
     from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
@@ -61,7 +61,7 @@ def history(
         check_writable(Path(html), force)
     found = make_history(read_history(reports, plans, keep_order=keep_order))
     if html is not None:
-        from gcbs_cli.reports.html.history import history_page
+        from gcbs_cli.reports.page.history import history_page
 
         page = history_page(found)
         write_atomically(Path(html), lambda file: file.write(page.encode()))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from gcbs_cli.history import Epoch, History
+    from gcbs_cli.comparison.history import Epoch, History
 
 BARS = "▁▂▃▄▅▆▇█"
 BARS_SHOWN = 24

@@ -4,11 +4,11 @@ import sys
 from dataclasses import dataclass
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.embeddings import EmbeddingSource, UnitRows, open_pair, read_unit_rows
-from gcbs_cli.embeddings.files import FileStamp, check_still_the_same
-from gcbs_cli.embeddings.remote import without_secrets
+from gcbs_cli.data import EmbeddingSource, UnitRows, open_pair, read_unit_rows
+from gcbs_cli.data.files import FileStamp, check_still_the_same
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.remote import without_secrets
 from gcbs_cli.plan_file.manifest import InputsRecord
-from gcbs_cli.similarity.canonical_values import UnitPair
 
 SHARDS_SHOWN = 12
 
@@ -58,9 +58,9 @@ class ReadPair:
             check_still_the_same(stamp)
 
     @property
-    def unit(self) -> UnitPair:
+    def unit(self) -> PairedRows:
         """The unit rows for the numerics."""
-        return UnitPair(self.x.values, self.y.values)
+        return PairedRows(self.x.values, self.y.values)
 
 
 def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], options: InputOptions, output: Output) -> ReadPair:

@@ -78,7 +78,7 @@ class LabelFiles:
 
     def read(self, rows: int) -> "RowLabels":
         """Both files. Raises BadInput for one that cannot be read or has not one value for each of the N rows."""
-        from gcbs_cli.embeddings.row_values import check_row_count, read_row_flags, read_row_ids
+        from gcbs_cli.data.row_values import check_row_count, read_row_flags, read_row_ids
         from gcbs_cli.reports.bsc import RowLabels
 
         ids, asks = None, None

@@ -7,7 +7,7 @@ import typer
 
 from gcbs_cli.cli import options
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 
 CHOICE_PANEL = "Which negatives"
 LOSS_PANEL = "The loss with them"
@@ -118,7 +118,7 @@ def mine(
     from gcbs_cli.cli.inputs import InputOptions
     from gcbs_cli.cli.mining import MineCommand
     from gcbs_cli.cli.output import choose_mode
-    from gcbs_cli.mining.settings import MineSettings
+    from gcbs_cli.settings.mine import MineSettings
 
     settings = MineSettings(
         negatives=negatives,

@@ -7,23 +7,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gcbs_cli import __version__
-from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.inputs import command_line, show_order
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.partition_tables import partitioned_table
 from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_versions, settings_record
 from gcbs_cli.cli.watching import watcher_for
-from gcbs_cli.embeddings import EmbeddingSource
-from gcbs_cli.engines.named import EngineChoice
-from gcbs_cli.errors import BadInput
-from gcbs_cli.partitions.build import PartitionedPlan, plan_in_parts
-from gcbs_cli.partitions.record import partitions_record
-from gcbs_cli.partitions.scattering import beside_no_output
-from gcbs_cli.partitions.settings import parse_partitions
-from gcbs_cli.partitions.streaming import PairStream
+from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.planning.checkpoints import Checkpoints, run_key
+from gcbs_cli.planning.engines.named import EngineChoice
+from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
+from gcbs_cli.planning.parts.record import partitions_record
+from gcbs_cli.planning.parts.scattering import beside_no_output
+from gcbs_cli.planning.parts.streaming import PairStream
+from gcbs_cli.settings.parts import parse_partitions
+from gcbs_cli.system.errors import BadInput
 
 
 @dataclass(frozen=True)

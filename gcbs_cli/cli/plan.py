@@ -8,7 +8,7 @@ import typer
 
 from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
 
 RANKS_PANEL = "Ranks"
 
@@ -166,13 +166,13 @@ def plan(
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.planning import PlanCommand
     from gcbs_cli.cli.texts import TextOptions
-    from gcbs_cli.engines.named import EngineChoice
-    from gcbs_cli.errors import BadInput
-    from gcbs_cli.memory import parse_size
     from gcbs_cli.plan_file.warm_start import read_earlier_plan
-    from gcbs_cli.planners.bsc_settings import asked_bsc_options
-    from gcbs_cli.planners.bsc_settings import bsc_options as bsc_options_of
-    from gcbs_cli.settings import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.planning.engines.named import EngineChoice
+    from gcbs_cli.settings.bsc import asked_bsc_options
+    from gcbs_cli.settings.bsc import bsc_options as bsc_options_of
+    from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.system.errors import BadInput
+    from gcbs_cli.system.limits import parse_size
 
     window = plan_options.parse_rank_window(rank_window)
     earlier = read_earlier_plan(Path(warm_start)) if warm_start else None

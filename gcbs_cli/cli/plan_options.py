@@ -108,7 +108,7 @@ Curriculum = Annotated[
 
 def parse_rank_window(text: str | None) -> tuple[int, int] | None:
     """`30:100` as (30, 100). Raises BadInput."""
-    from gcbs_cli.errors import BadInput
+    from gcbs_cli.system.errors import BadInput
 
     if text is None:
         return None

@@ -12,27 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.group_files import GroupsFile
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, command_line, read_pair
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
-from gcbs_cli.embeddings import UnitRows
-from gcbs_cli.errors import BadInput
-from gcbs_cli.forecast import describe, forecast
+from gcbs_cli.data import UnitRows
+from gcbs_cli.orders import planner_named
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import GraphRecord, InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
-from gcbs_cli.planners import planner_named
-from gcbs_cli.planning import GraphFigures, PlanResult, make_plan
-from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
-from gcbs_cli.similarity.backend import choose_backend
-from gcbs_cli.similarity.quantile_estimate import QuantileEstimate
-from gcbs_cli.threshold import find_threshold
+from gcbs_cli.planning.checkpoints import Checkpoints, run_key
+from gcbs_cli.planning.forecast import describe, forecast
+from gcbs_cli.planning.plan import GraphFigures, PlanResult, make_plan
+from gcbs_cli.products.backend import choose_backend
+from gcbs_cli.products.quantile_estimate import QuantileEstimate
+from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 
@@ -85,7 +85,7 @@ class PlanCommand:
         out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
         out.result({"output": self.output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
-    def _checkpoints(self, pair: ReadPair, watcher: Watcher) -> Checkpoints | None:
+    def _checkpoints(self, pair: ReadPair, watcher: Progress) -> Checkpoints | None:
         """The folder of --work-dir, locked; None where none was named."""
         if self.work_dir is None:
             return None
@@ -98,7 +98,7 @@ class PlanCommand:
         pair, _ = self._read(out)
         self.settings.check_rows(pair.x.rows)
         backend = choose_backend(self.settings.device)
-        threshold = find_threshold(pair.unit, self.settings.graph, self.settings.seed, backend, Watcher())
+        threshold = find_threshold(pair.unit, self.settings.graph, self.settings.seed, backend, Progress())
         expected = forecast(pair.unit, threshold, self.settings, backend)
         out.table(forecast_table(pair.x.rows, threshold, expected, backend.name))
         out.result(
@@ -125,14 +125,14 @@ class PlanCommand:
         pair: ReadPair,
         result: PlanResult,
         groups: NDArray[np.int64] | None,
-        watcher: Watcher,
+        watcher: Progress,
         checkpoints: Checkpoints | None,
     ) -> None:
         """Write the report, where one is wanted."""
         if self.report_path is None:
             return
         from gcbs_cli.reports.build import make_reports
-        from gcbs_cli.reports.settings import ReportSettings
+        from gcbs_cli.settings.report import ReportSettings
 
         false = self.settings.false_negatives
         graph = GraphSettings(threshold=result.threshold.value) if result.threshold else self.settings.graph

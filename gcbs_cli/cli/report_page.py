@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import ReadPair, command_line
-from gcbs_cli.embeddings import EmbeddingSource
-from gcbs_cli.embeddings.ids import read_ids
+from gcbs_cli.data import EmbeddingSource
+from gcbs_cli.data.ids import read_ids
 from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.reports.details import ReportDetails
-from gcbs_cli.reports.html import PageFacts, report_page
-from gcbs_cli.reports.html.sections import rows_named
+from gcbs_cli.reports.page import PageFacts, report_page
+from gcbs_cli.reports.page.sections import rows_named
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.reports.settings import ReportSettings
+from gcbs_cli.settings.report import ReportSettings
 
 NEIGHBOUR_ROWS = 50_000
 """Beyond so many rows only the combinations that were asked for are computed."""

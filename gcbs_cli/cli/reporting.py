@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gcbs_cli.checkpoints import Checkpoints, run_key
 from gcbs_cli.cli.group_files import GroupsFile, planned_groups
 from gcbs_cli.cli.inputs import InputOptions, ReadPair, read_pair
 from gcbs_cli.cli.loss_options import LabelFiles
@@ -13,20 +12,21 @@ from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.report_page import PageSource, asked_only, make_page, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
-from gcbs_cli.embeddings.scaling import scale_side
-from gcbs_cli.errors import BadInput
-from gcbs_cli.partitions.record import settings_from_record
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
-from gcbs_cli.progress import Watcher
+from gcbs_cli.planning.checkpoints import Checkpoints, run_key
+from gcbs_cli.planning.parts.record import settings_from_record
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.partition_cost import MOST_ROWS_OF_ONE_GRAPH, PlannedParts
 from gcbs_cli.reports.schema import GapReport, GapReports
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
 
 MANY_SUSPECTS_SHARE = 0.1
 MANY_SUSPECTS_TIMES_RANDOM = 5
@@ -120,10 +120,10 @@ class ReportCommand:
         if self.html is not None and (self.normalization != "row" or any(loss.has_own_terms for loss in self.losses)):
             raise BadInput("--html: goes with --loss infonce, symmetric and simclr, and with --normalization row")
 
-    def _scaled(self, pair: UnitPair) -> UnitPair:
-        return UnitPair(scale_side(pair.x, self.normalization, "X"), scale_side(pair.y, self.normalization, "Y"))
+    def _scaled(self, pair: PairedRows) -> PairedRows:
+        return PairedRows(scale_side(pair.x, self.normalization, "X"), scale_side(pair.y, self.normalization, "Y"))
 
-    def _checkpoints(self, pair: ReadPair, settings: ReportSettings, watcher: Watcher) -> Checkpoints | None:
+    def _checkpoints(self, pair: ReadPair, settings: ReportSettings, watcher: Progress) -> Checkpoints | None:
         """The folder of --work-dir, locked; None where none was named."""
         if self.work_dir is None:
             return None
@@ -133,7 +133,7 @@ class ReportCommand:
             self.work_dir, run_key(pair.x.fingerprint, pair.y.fingerprint, every, normalize=how), watcher
         )
 
-    def _write_page(self, source: PageSource, watcher: Watcher, checkpoints: Checkpoints | None) -> list[GapReport]:
+    def _write_page(self, source: PageSource, watcher: Progress, checkpoints: Checkpoints | None) -> list[GapReport]:
         """Write the page, whole or not at all; returns the reports that were asked for."""
         settings = source.settings
         every, details = make_detailed_reports(

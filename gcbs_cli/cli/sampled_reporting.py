@@ -9,14 +9,14 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.reporting import ReportCommand
 from gcbs_cli.cli.tables import three_columns
 from gcbs_cli.cli.watching import watcher_for
-from gcbs_cli.errors import BadInput
-from gcbs_cli.partitions.streaming import PairStream
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.reports.sampled import SIDES_OF_LOSS, SampleSettings, sampled_report
 from gcbs_cli.reports.sampled_schema import Estimate, SampledReport
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+from gcbs_cli.system.errors import BadInput
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gcbs_cli.memory import show_size
-from gcbs_cli.progress import show_seconds
 from gcbs_cli.reports.headline import headline
+from gcbs_cli.system.limits import show_size
+from gcbs_cli.system.progress import show_seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from gcbs_cli.forecast import Forecast
     from gcbs_cli.plan_file.manifest import GraphRecord, ManifestEntry, QuantileRecord
+    from gcbs_cli.planning.forecast import Forecast
+    from gcbs_cli.products.threshold import Threshold
     from gcbs_cli.reports.schema import GapReport
-    from gcbs_cli.threshold import Threshold
 
 
 def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "RenderableType":

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gcbs_cli.embeddings.row_values import check_row_count, read_row_texts
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.row_values import check_row_count, read_row_texts
+from gcbs_cli.system.errors import BadInput
 
 METHOD = "words"
 

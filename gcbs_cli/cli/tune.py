@@ -7,7 +7,7 @@ import typer
 
 from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 
 
 class TargetChoice(StrEnum):
@@ -91,8 +91,8 @@ def tune(
     from gcbs_cli.comparison.compare import default_methods, not_installed
     from gcbs_cli.comparison.tune import plan_options as words_of
     from gcbs_cli.comparison.tune import tune as find_settings
-    from gcbs_cli.memory import parse_size
-    from gcbs_cli.settings import FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.system.limits import parse_size
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     seconds = parse_seconds(budget)
@@ -156,7 +156,7 @@ def tune(
 
 def parse_seconds(text: str) -> float:
     """Seconds from 90, 90s, 5m or 1h. Raises BadInput."""
-    from gcbs_cli.errors import BadInput
+    from gcbs_cli.system.errors import BadInput
 
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)

@@ -6,17 +6,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.progress import Watcher
+from gcbs_cli.system.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
 SECONDS_BETWEEN_LINES = 60.0
 QUIET_SECONDS = 0.5
 """A pass shorter than this shows no bar."""
 
 
-class LineWatcher(Watcher):
+class LineWatcher(Progress):
     """One line a minute on stderr, and the notes."""
 
     def __init__(self, output: Output) -> None:
@@ -58,7 +59,7 @@ class BarWatcher(LineWatcher):
 
     def __init__(self, output: Output) -> None:
         super().__init__(output)
-        self._bar: Progress | None = None
+        self._bar: Bar | None = None
         self._task: TaskID | None = None
 
     def __exit__(
@@ -87,11 +88,12 @@ class BarWatcher(LineWatcher):
             self._bar.update(self._task, completed=done, rate=self._rate(done))
 
     def _open(self, total: int) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
 
         from gcbs_cli.cli.output import console
 
-        self._bar = Progress(
+        self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TextColumn("{task.percentage:>3.0f} %"),

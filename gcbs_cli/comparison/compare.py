@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
-from gcbs_cli.hard_pairs import lists_wanted
-from gcbs_cli.history.build import recurring_pairs
-from gcbs_cli.planners import PLANNERS, planner_named
-from gcbs_cli.planners.bsc_settings import bsc_options_of_each
-from gcbs_cli.planning import FoundPairs, find_pairs, make_plan
-from gcbs_cli.progress import Watcher
+from gcbs_cli.comparison.history.build import recurring_pairs
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.hard_pairs import lists_wanted
+from gcbs_cli.orders import PLANNERS, planner_named
+from gcbs_cli.planning.plan import FoundPairs, find_pairs, make_plan
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import DEFAULT_MARGIN, GraphSettings, PlanSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.bsc import bsc_options_of_each
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, GraphSettings, PlanSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
 
 REFINED = "+refine"
 NEEDS_TEXT = "words"
@@ -76,10 +76,10 @@ def plain_names(methods: Sequence[str]) -> list[str]:
 
 
 def compare_methods(
-    pair: UnitPair,
+    pair: PairedRows,
     settings: PlanSettings,
     methods: Sequence[str],
-    watcher: Watcher,
+    watcher: Progress,
     *,
     trials: int,
     recurrence: bool = False,
@@ -119,11 +119,11 @@ def settings_of(method: str, settings: PlanSettings, options: Mapping[str, dict[
 
 
 def order_reports(
-    pair: UnitPair,
+    pair: PairedRows,
     settings: PlanSettings,
     found: FoundPairs,
     trials: int,
-    watcher: Watcher,
+    watcher: Progress,
     *,
     groups: NDArray[np.int64] | None = None,
 ) -> OrderReports:

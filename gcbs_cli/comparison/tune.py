@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.comparison.compare import NEEDS_TEXT, Compared, compared, default_methods, order_reports
-from gcbs_cli.planning import find_pairs, make_plan
-from gcbs_cli.progress import Watcher
-from gcbs_cli.settings import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.plan import find_pairs, make_plan
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
+from gcbs_cli.system.progress import Progress
 
 TOPS = (32, 8)
 WEIGHTS = (0.3, 0.1, 3.0)
@@ -88,9 +88,9 @@ def plan_options(settings: PlanSettings) -> list[str]:
 
 
 def tune(
-    pair: UnitPair,
+    pair: PairedRows,
     settings: PlanSettings,
-    watcher: Watcher,
+    watcher: Progress,
     *,
     budget: float,
     target: str = "masked",

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from gcbs_cli.errors import BadInput
-from gcbs_cli.forecast import BYTES_PER_EDGE
-from gcbs_cli.memory import SHARE_TO_USE, available_memory
-from gcbs_cli.settings import DEFAULT_QUANTILE
-from gcbs_cli.similarity.backend import Backend, choose_backend
-from gcbs_cli.similarity.tiles import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Tile
+from gcbs_cli.planning.forecast import BYTES_PER_EDGE
+from gcbs_cli.products.backend import Backend, choose_backend
+from gcbs_cli.products.tiles import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Tile
+from gcbs_cli.settings.plan import DEFAULT_QUANTILE
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import SHARE_TO_USE, available_memory
 
 _DEVIATIONS: Final = 3.09
 """A thousandth of a normal distribution lies beyond: the share of the entries above the default quantile."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli import __version__
-from gcbs_cli.memory import available_memory
-from gcbs_cli.similarity.backend import available_cpus
+from gcbs_cli.system.limits import available_cpus, available_memory
 
 if TYPE_CHECKING:
     import torch

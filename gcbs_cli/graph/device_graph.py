@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.measures import OrderMeasures
-from gcbs_cli.similarity.out_of_memory import in_fitting_blocks
+from gcbs_cli.products.out_of_memory import in_fitting_blocks
 
 ENTRIES_AT_ONCE = 1 << 27
 

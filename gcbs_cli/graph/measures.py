@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.parallel import in_parts
+from gcbs_cli.system.threads import in_parts
 
 ENTRIES_AT_ONCE = 1 << 20
 """So many that the work arrays of a thread stay in its processor's cache, or near it."""

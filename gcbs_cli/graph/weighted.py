@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.pair_values import pair_values
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class WeightedGraph:
     backward: NDArray[np.float64]
 
 
-def weigh(graph: Adjacency, pair: UnitPair) -> WeightedGraph:
+def weigh(graph: Adjacency, pair: PairedRows) -> WeightedGraph:
     """The graph with its similarities, each computed once: the other direction is its mirror image."""
     rows = graph.row_of_entry()
     forward = pair_values(pair, rows, graph.indices)

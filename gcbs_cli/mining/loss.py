@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.mining.negatives import Negatives
-from gcbs_cli.mining.settings import MineSettings
 from gcbs_cli.reports.in_batch import log_sum_exp
-from gcbs_cli.similarity.backend import available_cpus
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.mine import MineSettings
+from gcbs_cli.system.limits import available_cpus
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class MinedLosses:
     shared: float
 
 
-def mined_losses(pair: UnitPair, negatives: Negatives, settings: MineSettings) -> MinedLosses:
+def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings) -> MinedLosses:
     """The losses of `settings.trials` random orders in batches of `settings.batch_size`."""
     from threadpoolctl import threadpool_limits
 
@@ -52,7 +52,7 @@ def mined_losses(pair: UnitPair, negatives: Negatives, settings: MineSettings) -
 
 
 def _batch(
-    pair: UnitPair,
+    pair: PairedRows,
     batch: NDArray[np.int64],
     keys: NDArray[np.int64],
     scores: NDArray[np.float64],

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.mining.positives import Positives
-from gcbs_cli.mining.settings import MineSettings
-from gcbs_cli.progress import Watcher
-from gcbs_cli.similarity.backend import Backend
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.nearest import Nearest, nearest_strips
-from gcbs_cli.similarity.pair_values import pair_values
+from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.nearest import Nearest, nearest_strips
+from gcbs_cli.settings.mine import MineSettings
+from gcbs_cli.system.progress import Progress
 
 REASONS = ("absolute_margin", "relative_margin", "max_score", "min_score")
 
@@ -45,7 +44,7 @@ class Negatives:
 
 
 def mine_negatives(
-    pair: UnitPair, positives: Positives, settings: MineSettings, backend: Backend, watcher: Watcher | None = None
+    pair: PairedRows, positives: Positives, settings: MineSettings, backend: Backend, watcher: Progress | None = None
 ) -> Negatives:
     """The negatives of every row of x among the rows of y, the same on every device and with every strip.
 
@@ -66,7 +65,7 @@ def mine_negatives(
 
 
 def _of_strip(
-    pair: UnitPair, positives: Positives, settings: MineSettings, strip: Nearest, last_rank: int
+    pair: PairedRows, positives: Positives, settings: MineSettings, strip: Nearest, last_rank: int
 ) -> Negatives:
     queries = np.arange(strip.queries.start, strip.queries.stop)
     width = strip.keys.shape[1]
@@ -93,7 +92,7 @@ def _of_strip(
 
 
 def _allowed(
-    pair: UnitPair,
+    pair: PairedRows,
     positives: Positives,
     settings: MineSettings,
     queries: NDArray[np.int64],

@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.pair_values import pair_values
+from gcbs_cli.data.pairs import PairedRows, pair_values
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Positives:
         within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
         return places, order[first[places] + within]
 
-    def least_scores(self, pair: UnitPair, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def least_scores(self, pair: PairedRows, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """(n,) the least canonical similarity of each row to one of its positives."""
         places, others = self.of(rows)
         scores = pair_values(pair, rows[places].astype(np.int32), others.astype(np.int32))

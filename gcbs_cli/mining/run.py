@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.mining.loss import MinedLosses, mined_losses
 from gcbs_cli.mining.negatives import Negatives, mine_negatives
 from gcbs_cli.mining.positives import Positives, each_its_own
 from gcbs_cli.mining.schema import MinedGap, MinedLoss, MineReport, Scores
-from gcbs_cli.mining.settings import MineSettings
-from gcbs_cli.progress import Stopwatch, Watcher
-from gcbs_cli.similarity.backend import choose_backend
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.products.backend import choose_backend
+from gcbs_cli.settings.mine import MineSettings
+from gcbs_cli.system.progress import Progress, Stopwatch
 
 LEAST_GAP = 1e-6
 """Below this the gap is rounding, and a share of it says nothing."""
@@ -26,11 +26,11 @@ class Mined:
 
 
 def mine(
-    pair: UnitPair, settings: MineSettings, positives: Positives | None = None, watcher: Watcher | None = None
+    pair: PairedRows, settings: MineSettings, positives: Positives | None = None, watcher: Progress | None = None
 ) -> Mined:
     """Mine every row's negatives and compute the losses. Raises BadInput where the settings do not fit the data."""
     settings.check_rows(pair.rows)
-    clock = Stopwatch(watcher or Watcher())
+    clock = Stopwatch(watcher or Progress())
     backend = choose_backend(settings.device)
     with clock.step("negatives"):
         found = mine_negatives(pair, positives or each_its_own(pair.rows), settings, backend, watcher)
@@ -40,7 +40,7 @@ def mine(
 
 
 def _report(
-    pair: UnitPair,
+    pair: PairedRows,
     settings: MineSettings,
     found: Negatives,
     losses: MinedLosses,

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from gcbs_cli.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 _SUFFIX = ".gcbs-tmp"
 _ABANDONED_SECONDS = 3600.0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.permutation import permutation_hash, verify_permutation
+from gcbs_cli.system.errors import BadInput
 
 if TYPE_CHECKING:
     from gcbs_cli.plan_file.manifest import Manifest, ManifestEntry

@@ -8,10 +8,10 @@ import pydantic_core
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from gcbs_cli.embeddings.files import one_line
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.files import one_line
 from gcbs_cli.plan_file.atomic import write_atomically
 from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.system.errors import BadInput
 
 SCHEMA = "gcbs.manifest"
 FOLDER_MANIFEST = "manifest.json"

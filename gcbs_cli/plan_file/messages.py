@@ -1,6 +1,6 @@
 """Messages that several readers share."""
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 
 
 def wrong_length(source: str, found: object, rows: int) -> BadInput:

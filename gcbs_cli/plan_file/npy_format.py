@@ -10,9 +10,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings.files import one_line
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.files import one_line
 from gcbs_cli.plan_file.messages import wrong_length
+from gcbs_cli.system.errors import BadInput
 
 # Version 1.0 headers are at most 64 KiB; a longer claim is damage, and reading no further bounds the memory.
 _HEADER_BYTES = 1 << 16

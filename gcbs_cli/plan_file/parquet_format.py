@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings.files import one_line, shown
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.files import one_line, shown
 from gcbs_cli.plan_file.messages import wrong_length
+from gcbs_cli.system.errors import BadInput
 
 if TYPE_CHECKING:
     import pyarrow as pa

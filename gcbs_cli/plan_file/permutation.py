@@ -8,10 +8,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file import npy_format, parquet_format, text_format
 from gcbs_cli.plan_file.atomic import write_atomically
 from gcbs_cli.plan_file.messages import wrong_length
+from gcbs_cli.system.errors import BadInput
 
 SUFFIXES = (".npy", ".parquet", ".txt")
 _NAMED_ROWS = 10

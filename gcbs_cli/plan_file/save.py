@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import ManifestEntry, manifest_path, read_manifest, write_manifest
 from gcbs_cli.plan_file.permutation import (
@@ -21,6 +20,7 @@ from gcbs_cli.plan_file.permutation import (
     write_permutation,
 )
 from gcbs_cli.plan_file.shards import check_folder, is_folder, write_folder
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 _LOCK_SECONDS = 60.0
 _LOCK_RETRY_SECONDS = 0.02

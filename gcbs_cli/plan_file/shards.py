@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings.shards import natural_key
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.shards import natural_key
 from gcbs_cli.plan_file import npy_format
 from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.atomic_folder import atomic_folder
@@ -22,6 +21,7 @@ from gcbs_cli.plan_file.manifest import (
     read_manifest,
 )
 from gcbs_cli.plan_file.messages import wrong_length
+from gcbs_cli.system.errors import BadInput
 
 SHARD_ROWS = 1 << 24
 """Rows of a file, about, where the plan has no parts: 128 MiB."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.manifest import manifest_path, parse_manifest
+from gcbs_cli.system.errors import BadInput
 
 SUFFIX = ".manifest.json"
 MOST_BYTES = 1 << 28

@@ -5,26 +5,26 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.checkpoints import Checkpoints
-from gcbs_cli.forecast import warn_of_long_pass
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.progress import Stopwatch, Watcher
+from gcbs_cli.planning.checkpoints import Checkpoints
+from gcbs_cli.planning.forecast import warn_of_long_pass
+from gcbs_cli.products.backend import Backend, choose_backend
+from gcbs_cli.products.entry_limit import EntryLimit
+from gcbs_cli.products.global_sums import GlobalSums, SideSums, global_sums, self_sums
+from gcbs_cli.products.suspects import SuspectRule
+from gcbs_cli.products.threshold import Threshold, kept_threshold
+from gcbs_cli.products.tiles import BlockStore
+from gcbs_cli.products.unsuspected import largest_unsuspected
 from gcbs_cli.reports.bsc import bsc_terms
 from gcbs_cli.reports.forecast import check_report_forecast, describe_report, forecast_report, report_entry_limit
 from gcbs_cli.reports.held_apart import PairsToHoldApart, pairs_to_hold_apart
 from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, merge_sides, tolerance
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.reports.row_terms import RowTerms
-from gcbs_cli.reports.settings import ReportSettings
 from gcbs_cli.reports.triplet import TripletTerms
-from gcbs_cli.similarity.backend import Backend, choose_backend
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.entry_limit import EntryLimit
-from gcbs_cli.similarity.global_sums import GlobalSums, SideSums, global_sums, self_sums
-from gcbs_cli.similarity.suspects import SuspectRule
-from gcbs_cli.similarity.tiles import BlockStore
-from gcbs_cli.similarity.unsuspected import largest_unsuspected
-from gcbs_cli.threshold import Threshold, kept_threshold
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.progress import Progress, Stopwatch
 
 WORTH_SAYING_SECONDS = 10.0
 """A pass that lasts longer is announced."""
@@ -34,7 +34,7 @@ WORTH_SAYING_SECONDS = 10.0
 class Basis:
     """What all combinations share: the data, the pass over all pairs, the graph, and the order to report on."""
 
-    pair: UnitPair
+    pair: PairedRows
     settings: ReportSettings
     threshold: Threshold
     sums: GlobalSums
@@ -52,7 +52,7 @@ class Basis:
 
 
 def prepare(
-    pair: UnitPair, settings: ReportSettings, watcher: Watcher, checkpoints: Checkpoints | None = None
+    pair: PairedRows, settings: ReportSettings, watcher: Progress, checkpoints: Checkpoints | None = None
 ) -> Basis:
     """The quantile, the passes over all pairs and the graph; `checkpoints`: where the passes keep what they have found.
 
@@ -116,13 +116,13 @@ def prepare(
 
 
 def _own_terms(
-    pair: UnitPair,
+    pair: PairedRows,
     settings: ReportSettings,
     loss: Loss,
     sums: GlobalSums,
     diagonal: NDArray[np.float64],
     backend: Backend,
-    watcher: Watcher,
+    watcher: Progress,
     store: BlockStore | None,
 ) -> RowTerms:
     if loss.kind is LossKind.BSC:
@@ -144,18 +144,18 @@ def _own_terms(
     return TripletTerms(pair, sums.suspects, loss.margin, diagonal, hardest, np.stack(masked))
 
 
-def _hardest_wanted(pair: UnitPair, settings: ReportSettings) -> int:
+def _hardest_wanted(pair: PairedRows, settings: ReportSettings) -> int:
     wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
     return max(1, min(max(wanted), pair.rows - 1))
 
 
 def _sums_across(
-    pair: UnitPair,
+    pair: PairedRows,
     settings: ReportSettings,
     threshold: Threshold,
     rule: SuspectRule,
     backend: Backend,
-    watcher: Watcher,
+    watcher: Progress,
     store: BlockStore | None,
     limit: EntryLimit,
 ) -> GlobalSums:
@@ -175,11 +175,11 @@ def _sums_across(
 
 
 def _sums_same_side(
-    pair: UnitPair,
+    pair: PairedRows,
     settings: ReportSettings,
     sums: GlobalSums,
     backend: Backend,
-    watcher: Watcher,
+    watcher: Progress,
     store: BlockStore | None,
 ) -> tuple[SideSums, SideSums] | None:
     if all(loss.kind is not LossKind.SIMCLR for loss in settings.losses):

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.measures import positions
 from gcbs_cli.mining.positives import Positives
+from gcbs_cli.products.repeated_rows import distinct_rows
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.reports.losses import AllKeys, LossValues, between, oracle_gap
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.pair_values import pair_values
-from gcbs_cli.similarity.repeated_rows import distinct_rows
+from gcbs_cli.system.errors import BadInput
 
 MOST_PAIRS = 1 << 28
 """Pairs of positives that are held at once, 24 bytes each."""
@@ -101,7 +100,7 @@ class BscOrder:
         )
 
 
-def bsc_terms(pair: UnitPair, labels: RowLabels) -> BscTerms:
+def bsc_terms(pair: PairedRows, labels: RowLabels) -> BscTerms:
     """The positives of every row. Raises BadInput when no row asks, or there are too many pairs of positives."""
     ids = distinct_rows(pair.x)[1] if labels.ids is None else labels.ids
     asks = np.ones(pair.rows, np.bool_) if labels.asks is None else labels.asks

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.checkpoints import Checkpoints
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.measures import positions
-from gcbs_cli.planning import make_plan
-from gcbs_cli.progress import Watcher
+from gcbs_cli.planning.checkpoints import Checkpoints
+from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.basis import Basis, prepare
 from gcbs_cli.reports.details import ReportDetails, mean_by_batch, order_details, suspect_examples
 from gcbs_cli.reports.figures import reports_of
@@ -17,15 +16,16 @@ from gcbs_cli.reports.losses import row_losses
 from gcbs_cli.reports.measured import Measured, measure, refuse_differences
 from gcbs_cli.reports.orders import TRIALS_STREAM, order_figures, sums_of
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
 
 
 def make_reports(
-    pair: UnitPair,
+    pair: PairedRows,
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
-    watcher: Watcher | None = None,
+    watcher: Progress | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> list[GapReport]:
     """One report for each loss, batch size and temperature, in that order of nesting.
@@ -42,10 +42,10 @@ class OrderReports:
     one set of random trials serve them all.
     """
 
-    def __init__(self, pair: UnitPair, settings: ReportSettings, watcher: Watcher | None = None) -> None:
+    def __init__(self, pair: PairedRows, settings: ReportSettings, watcher: Progress | None = None) -> None:
         """Make the pass. Raises BadInput for settings that do not fit the data."""
         settings.check(pair.rows)
-        self._basis = prepare(pair, settings, watcher or Watcher())
+        self._basis = prepare(pair, settings, watcher or Progress())
         self._random = measure(self._basis, None, settings.losses[0], settings.batch_sizes[0])
 
     def of(self, perm: NDArray[np.int64]) -> tuple[GapReport, NDArray[np.float64]]:
@@ -59,10 +59,10 @@ class OrderReports:
 
 
 def make_detailed_reports(
-    pair: UnitPair,
+    pair: PairedRows,
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
-    watcher: Watcher | None = None,
+    watcher: Progress | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> tuple[list[GapReport], ReportDetails]:
     """The same, and what a page shows beyond the figures of the first combination."""
@@ -71,16 +71,16 @@ def make_detailed_reports(
 
 
 def _all_reports(
-    pair: UnitPair,
+    pair: PairedRows,
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
-    watcher: Watcher | None,
+    watcher: Progress | None,
     checkpoints: Checkpoints | None,
 ) -> tuple[list[GapReport], Basis, Measured]:
     settings.check(pair.rows)
     if settings.verify and perm is None:
         raise BadInput("--verify: it is a plan's gap that is computed once more; name the plan with -p")
-    basis = prepare(pair, settings, watcher or Watcher(), checkpoints)
+    basis = prepare(pair, settings, watcher or Progress(), checkpoints)
     if settings.parts is not None and settings.parts.one_graph is not None:
         with basis.clock.step("one graph"):
             basis.one_graph = make_plan(pair, settings.parts.one_graph).perm

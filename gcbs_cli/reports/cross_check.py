@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.measures import positions
+from gcbs_cli.products.canonical_values import double_error
 from gcbs_cli.reports.in_batch import KeySet
 from gcbs_cli.reports.losses import Loss
-from gcbs_cli.similarity.canonical_values import UnitPair, double_error
 
 SAMPLED_ROWS = 128
 MOST_ROWS_IN_FULL = 20_000
@@ -36,7 +37,7 @@ def sampled_rows(kept: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
 
 
 def row_gaps_in_double(
-    pair: UnitPair,
+    pair: PairedRows,
     perm: NDArray[np.int64],
     batch_size: int,
     loss: Loss,
@@ -55,7 +56,7 @@ def row_gaps_in_double(
 
 
 def _both_sums(
-    pair: UnitPair,
+    pair: PairedRows,
     place: NDArray[np.int64],
     batch_size: int,
     loss: Loss,
@@ -115,7 +116,7 @@ def _log_sum_exp(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def entries_above_in_double(pair: UnitPair, threshold: float) -> tuple[int, int]:
+def entries_above_in_double(pair: PairedRows, threshold: float) -> tuple[int, int]:
     """How many entries of X Yᵀ lie above the threshold for certain, and how many so near that float64 cannot tell."""
     error = double_error(pair.dim)
     certain = unsure = 0

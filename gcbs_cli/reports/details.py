@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.measures import positions
-from gcbs_cli.similarity.canonical_values import UnitPair, canonical_values
-from gcbs_cli.similarity.suspects import SuspectPairs
+from gcbs_cli.products.canonical_values import canonical_values
+from gcbs_cli.products.suspects import SuspectPairs
 
 PICTURE_BINS = 192
 """Cells a side of a picture of the graph: a megapixel of paper is lost on a page, and N = 10⁶ fits as well."""
@@ -62,7 +63,7 @@ class ReportDetails:
     suspects: list[Suspect]
 
 
-def order_details(pair: UnitPair, graph: Adjacency, perm: NDArray[np.int64], batch_size: int) -> OrderDetails:
+def order_details(pair: PairedRows, graph: Adjacency, perm: NDArray[np.int64], batch_size: int) -> OrderDetails:
     """The pictures and the hardest in-batch negatives (x→y) of one order."""
     start, stop = zoom_window(pair.rows, batch_size)
     return OrderDetails(
@@ -90,7 +91,7 @@ def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) ->
     return Density(np.bincount(keys, minlength=cells * cells).reshape(cells, cells), start, stop)
 
 
-def hardest_in_batch(pair: UnitPair, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float32]:
+def hardest_in_batch(pair: PairedRows, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float32]:
     """(N,) by place: the largest s_ij to another row of the batch; −inf in a batch of one."""
     hardest = np.full(pair.rows, -np.inf, np.float32)
     full = pair.rows - pair.rows % batch_size
@@ -103,7 +104,7 @@ def hardest_in_batch(pair: UnitPair, perm: NDArray[np.int64], batch_size: int) -
     return hardest
 
 
-def _hardest_of(pair: UnitPair, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def _hardest_of(pair: PairedRows, rows: NDArray[np.int64]) -> NDArray[np.float32]:
     values = pair.x[rows] @ pair.y[rows].transpose(0, 2, 1)
     own = np.arange(rows.shape[1])
     values[:, own, own] = -np.inf
@@ -118,7 +119,7 @@ def mean_by_batch(by_place: NDArray[np.float64], batch_size: int) -> NDArray[np.
 
 
 def suspect_examples(
-    pair: UnitPair, suspects: SuspectPairs, diagonal: NDArray[np.float64], batch_of_row: NDArray[np.int64]
+    pair: PairedRows, suspects: SuspectPairs, diagonal: NDArray[np.float64], batch_of_row: NDArray[np.int64]
 ) -> list[Suspect]:
     """The suspected pairs that come closest to, or exceed, the similarity of their own positives."""
     if len(suspects) == 0:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.graph.measures import OrderMeasures, measure_order
+from gcbs_cli.products.backend import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Basis
 from gcbs_cli.reports.held_apart import held_apart
 from gcbs_cli.reports.losses import AllKeys, Loss, LossValues, oracle_gap
@@ -27,7 +28,6 @@ from gcbs_cli.reports.schema import (
     PositiveProbability,
     Uniformity,
 )
-from gcbs_cli.similarity.backend import FLOAT32_UNIT_ROUNDOFF
 
 
 def reports_of(basis: Basis, measured: Measured) -> list[GapReport]:

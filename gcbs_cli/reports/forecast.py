@@ -5,21 +5,21 @@ from math import ceil
 
 import numpy as np
 
-from gcbs_cli.errors import BadInput
-from gcbs_cli.forecast import BYTES_PER_EDGE, SAMPLE_QUANTILE, fitting_quantile, memory_limit, share_from
-from gcbs_cli.memory import show_size
-from gcbs_cli.pass_seconds import seconds_of_sums
-from gcbs_cli.progress import show_seconds
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.forecast import BYTES_PER_EDGE, SAMPLE_QUANTILE, fitting_quantile, memory_limit, share_from
+from gcbs_cli.planning.pass_seconds import seconds_of_sums
+from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.entry_limit import EntryLimit
+from gcbs_cli.products.hardest import likely_candidates
+from gcbs_cli.products.quantile_sample import Sample, draw_sample
+from gcbs_cli.products.suspects import SuspectRule
+from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.reports.losses import LossKind
 from gcbs_cli.reports.sampled import LEAST_BATCHES
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.similarity.backend import Backend
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.entry_limit import EntryLimit
-from gcbs_cli.similarity.hardest import likely_candidates
-from gcbs_cli.similarity.quantile_sample import Sample, draw_sample
-from gcbs_cli.similarity.suspects import SuspectRule
-from gcbs_cli.threshold import Threshold
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import show_size
+from gcbs_cli.system.progress import show_seconds
 
 BYTES_PER_SUSPECT, BYTES_PER_TIED = 96, 24
 """What a suspected entry takes beyond that: where its partner may not be found itself, and where both equal t."""
@@ -60,7 +60,7 @@ class ReportForecast:
 
 
 def forecast_report(
-    pair: UnitPair, threshold: Threshold, settings: ReportSettings, backend: Backend, hardest: int
+    pair: PairedRows, threshold: Threshold, settings: ReportSettings, backend: Backend, hardest: int
 ) -> ReportForecast:
     """Entries, memory, disk and time of a report, from a sample and timed tiles; `hardest`: the longest list a row."""
     sample = draw_sample(pair, SAMPLE_QUANTILE, settings.seed)
@@ -83,7 +83,7 @@ def forecast_report(
     return ReportForecast(entries, tied, memory, fixed, disk, seconds, candidates)
 
 
-def _suspect_share(pair: UnitPair, threshold: Threshold, settings: ReportSettings, sample: Sample) -> float:
+def _suspect_share(pair: PairedRows, threshold: Threshold, settings: ReportSettings, sample: Sample) -> float:
     """Of the sampled entries from t on, how many are suspected false negatives."""
     rows, cols = np.nonzero(sample.products >= np.float32(threshold.value - sample.shift))
     if len(rows) == 0:
@@ -98,7 +98,7 @@ def _scratch(rows: int, backend: Backend) -> int:
     return backend.workers * height * width * SCRATCH_PER_ENTRY + LEAST_SCRATCH * min(rows, 4096) // 4096
 
 
-def report_entry_limit(pair: UnitPair, expected: ReportForecast, settings: ReportSettings) -> EntryLimit:
+def report_entry_limit(pair: PairedRows, expected: ReportForecast, settings: ReportSettings) -> EntryLimit:
     """What the pass may find before it is stopped: what fits, or more than a sample errs."""
     room = expected.entries_within(memory_limit(pair, settings.max_memory))
     most = max(room, 2 * expected.entries + pair.rows) + 2 * expected.candidates
@@ -109,7 +109,7 @@ def _needs_own_sides(settings: ReportSettings) -> bool:
     return any(loss.kind is LossKind.SIMCLR for loss in settings.losses)
 
 
-def check_report_forecast(pair: UnitPair, expected: ReportForecast, settings: ReportSettings) -> None:
+def check_report_forecast(pair: PairedRows, expected: ReportForecast, settings: ReportSettings) -> None:
     """Raises BadInput, before the pass, when the memory is more than there is or than is allowed."""
     limit = memory_limit(pair, settings.max_memory)
     if expected.memory <= limit:

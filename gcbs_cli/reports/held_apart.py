@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.hard_pairs import ranked_entries
-from gcbs_cli.planners.keeping_apart import duplicate_labels
-from gcbs_cli.progress import Watcher
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.hard_pairs import ranked_entries
+from gcbs_cli.orders.keeping_apart import duplicate_labels
+from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.suspects import SuspectPairs, pairs_of
+from gcbs_cli.products.tiles import BlockStore
+from gcbs_cli.products.top_candidates import find_candidates
 from gcbs_cli.reports.schema import HeldApart
-from gcbs_cli.similarity.backend import Backend
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.suspects import SuspectPairs, pairs_of
-from gcbs_cli.similarity.tiles import BlockStore
-from gcbs_cli.similarity.top_candidates import find_candidates
+from gcbs_cli.system.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class PairsToHoldApart:
 
 
 def pairs_to_hold_apart(
-    pair: UnitPair,
+    pair: PairedRows,
     fn_top: int,
     duplicates: bool,
     backend: Backend,
     *,
     seed: int,
     tile_rows: int | None,
-    watcher: Watcher,
+    watcher: Progress,
     store: BlockStore | None = None,
 ) -> PairsToHoldApart:
     """What was asked for; the p hardest columns of each row, as a plan finds them, take a pass of their own.

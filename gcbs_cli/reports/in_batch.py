@@ -7,9 +7,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.measures import positions
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.suspects import SuspectPairs
+from gcbs_cli.products.suspects import SuspectPairs
 
 ENTRIES_AT_ONCE = 1 << 21
 
@@ -53,7 +53,7 @@ class _Table:
 
 
 def batch_sums(
-    pair: UnitPair,
+    pair: PairedRows,
     perm: NDArray[np.int64],
     batch_size: int,
     temperatures: Sequence[float],
@@ -73,7 +73,7 @@ def batch_sums(
     )
     place = positions(perm)
     masks = _Masks(suspects, place, batch_size, queue_batches)
-    planned = UnitPair(pair.x[perm], pair.y[perm])
+    planned = PairedRows(pair.x[perm], pair.y[perm])
     if keys in (KeySet.QUEUE, KeySet.BATCH_AND_QUEUE):
         tables = _queue_tables(planned, batch_size, masks, queue_batches, own_batch=keys is KeySet.BATCH_AND_QUEUE)
     else:
@@ -84,14 +84,14 @@ def batch_sums(
 
 
 def hardest_in_batches(
-    pair: UnitPair, perm: NDArray[np.int64], batch_size: int, suspects: SuspectPairs
+    pair: PairedRows, perm: NDArray[np.int64], batch_size: int, suspects: SuspectPairs
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """(2, N) each row's largest similarity to a negative of its batch, and the same without suspected pairs.
 
     By side and input row; −inf for a row without any.
     """
     found = np.full((2, 2, pair.rows), -np.inf, np.float32)
-    planned = UnitPair(pair.x[perm], pair.y[perm])
+    planned = PairedRows(pair.x[perm], pair.y[perm])
     for table in _batch_tables(planned, batch_size, _Masks(suspects, positions(perm), batch_size, 0), views=False):
         own = np.arange(table.values.shape[-1])
         for number, values in enumerate((table.values, table.masked)):
@@ -149,7 +149,7 @@ class _Masks:
         return batch[together], places[together] % size, others[together] % size
 
 
-def _batch_tables(planned: UnitPair, size: int, masks: _Masks, *, views: bool) -> Iterator[_Table]:
+def _batch_tables(planned: PairedRows, size: int, masks: _Masks, *, views: bool) -> Iterator[_Table]:
     """Tables of many full batches at once, then of the short one."""
     count = planned.rows
     full = count - count % size
@@ -160,7 +160,7 @@ def _batch_tables(planned: UnitPair, size: int, masks: _Masks, *, views: bool) -
         yield from _tables_of(planned, slice(full, count), count - full, masks, views=views)
 
 
-def _tables_of(planned: UnitPair, rows: slice, size: int, masks: _Masks, *, views: bool) -> Iterator[_Table]:
+def _tables_of(planned: PairedRows, rows: slice, size: int, masks: _Masks, *, views: bool) -> Iterator[_Table]:
     x = planned.x[rows].reshape(-1, size, planned.dim)
     y = planned.y[rows].reshape(-1, size, planned.dim)
     hidden = masks.in_batches(rows, size)
@@ -189,7 +189,7 @@ def _hide(
 
 
 def _queue_tables(
-    planned: UnitPair, size: int, masks: _Masks, queue_batches: int, *, own_batch: bool
+    planned: PairedRows, size: int, masks: _Masks, queue_batches: int, *, own_batch: bool
 ) -> Iterator[_Table]:
     """Tables of one batch at a time against the last batches; the first batches find a shorter queue."""
     for start in range(0, planned.rows, size):

@@ -7,9 +7,9 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.products.global_sums import SideSums
 from gcbs_cli.reports.in_batch import BatchSums, KeySet
-from gcbs_cli.similarity.global_sums import SideSums
+from gcbs_cli.system.errors import BadInput
 
 DEFAULT_LOSS_MARGIN = 0.2
 """Of the triplet loss, in units of similarity."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import GcbsError
 from gcbs_cli.reports.basis import Basis, all_keys
 from gcbs_cli.reports.cross_check import entries_above_in_double, row_gaps_in_double, sampled_rows
 from gcbs_cli.reports.losses import AllKeys, Loss, row_gaps, tolerance
 from gcbs_cli.reports.orders import MeasuredOrder, counted_rows, order_figures, random_trials, sums_of
 from gcbs_cli.reports.schema import CrossCheck, GapReport
+from gcbs_cli.system.errors import GcbsError
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.basis import Basis
 from gcbs_cli.reports.held_apart import PairsInside
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import AllKeys, Loss, LossValues, loss_values
-from gcbs_cli.similarity.backend import available_cpus
-from gcbs_cli.similarity.suspects import SuspectPairs
+from gcbs_cli.system.limits import available_cpus
 
 TRIALS_STREAM = 0x7121A1
 """Sets the draws of the random trials apart from others of the same seed."""

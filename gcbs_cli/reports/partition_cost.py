@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.reports.schema import PartitionCost
-from gcbs_cli.settings import PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 
 MOST_ROWS_OF_ONE_GRAPH = 50_000
 """Up to so many rows a report plans them at once as well; beyond, the pairs across parts must do."""

@@ -3,14 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.data.pairs import PairedRows
 
 MOST_ROWS = 10_000
 SAMPLED_ROWS = 4_096
 ROWS_AT_ONCE = 1_024
 
 
-def alignment(pair: UnitPair) -> float:
+def alignment(pair: PairedRows) -> float:
     """Mean ‖x_i − y_i‖² over the positive pairs; 0 when every pair coincides."""
     total = 0.0
     for start in range(0, pair.rows, ROWS_AT_ONCE):

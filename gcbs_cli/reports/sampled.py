@@ -12,15 +12,15 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
-from gcbs_cli.partitions.streaming import PairStream
-from gcbs_cli.progress import Stopwatch, Watcher
+from gcbs_cli.planning.parts.streaming import PairStream
+from gcbs_cli.products.backend import Backend, choose_backend
+from gcbs_cli.products.quantile_sample import NORMAL_975
+from gcbs_cli.products.tiles import Tile, run_tiles, tiles_for
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.reports.sampled_schema import Estimate, SampledGap, SampledLoss, SampledReport
-from gcbs_cli.settings import check_batch_size, check_temperature
-from gcbs_cli.similarity.backend import Backend, choose_backend
-from gcbs_cli.similarity.quantile_sample import NORMAL_975
-from gcbs_cli.similarity.tiles import Tile, run_tiles, tiles_for
+from gcbs_cli.settings.plan import check_batch_size, check_temperature
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress, Stopwatch
 
 LEAST_BATCHES = 30
 """Fewer say little about how batches differ."""
@@ -70,18 +70,18 @@ class _Drawn:
 
 
 def sampled_report(
-    stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings, watcher: Watcher | None = None
+    stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings, watcher: Progress | None = None
 ) -> SampledReport:
     """Losses, gaps and the gap reduction of the full batches of `perm` (N,), each with a 95 % interval.
 
     Reads the embeddings twice. Raises BadInput for settings that do not fit the data.
     """
     settings.check(stream.rows)
-    clock = Stopwatch(watcher or Watcher())
+    clock = Stopwatch(watcher or Progress())
     with clock.step("rows drawn"):
         drawn = _draw(stream, perm, settings)
     with clock.step("all columns"):
-        total = _log_sums(stream, drawn, settings, choose_backend(settings.device), watcher or Watcher())
+        total = _log_sums(stream, drawn, settings, choose_backend(settings.device), watcher or Progress())
     with clock.step("batches"):
         means = _batch_means(drawn, total, settings)
     count, full = len(drawn.planned), stream.rows // settings.batch_size
@@ -120,7 +120,7 @@ def _draw(stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings)
 
 
 def _log_sums(
-    stream: PairStream, drawn: _Drawn, settings: SampleSettings, backend: Backend, watcher: Watcher
+    stream: PairStream, drawn: _Drawn, settings: SampleSettings, backend: Backend, watcher: Progress
 ) -> NDArray[np.float64]:
     """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of the drawn batches, by side."""
     sides = SIDES_OF_LOSS[settings.loss]

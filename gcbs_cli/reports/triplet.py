@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import BatchSums, hardest_in_batches
 from gcbs_cli.reports.losses import AllKeys, LossValues, between
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.suspects import SuspectPairs
 
 
 @dataclass(frozen=True)
 class TripletTerms:
     """hardest, masked_hardest: (2, N) largest similarity to a negative, without suspected pairs in the second."""
 
-    pair: UnitPair
+    pair: PairedRows
     suspects: SuspectPairs
     margin: float
     diagonal: NDArray[np.float64]

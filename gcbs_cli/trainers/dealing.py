@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 
 _ORDER_STREAM = 0xBA7C4
 """Keeps the draws of the batch order apart from other uses of the same seed."""

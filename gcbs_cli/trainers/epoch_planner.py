@@ -10,9 +10,9 @@ from typing import Any
 import torch.distributed
 
 from gcbs_cli.api import plan, report
-from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.permutation import read_permutation, write_permutation
-from gcbs_cli.settings import DEFAULT_TEMPERATURE
+from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.sampler import PlannedBatchSampler, sampler_of
 
 logger = logging.getLogger(__name__)

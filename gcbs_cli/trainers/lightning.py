@@ -14,7 +14,7 @@ try:
 except ModuleNotFoundError:  # the same library under its older name
     import pytorch_lightning as pl  # type: ignore[no-redef]
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.epoch_planner import EpochPlanner
 from gcbs_cli.trainers.loss_check import LossCheck
 from gcbs_cli.trainers.sampler import PlannedBatchSampler

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.embeddings import check_pair, from_array, read_unit_rows
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data import check_pair, from_array, read_unit_rows
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.settings import DEFAULT_TEMPERATURE
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.similarity.suspects import SuspectPairs
+from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanWarning
 from gcbs_cli.trainers.sampler import sampler_of
 
@@ -115,7 +115,7 @@ def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss
     sources = from_array(x, "x"), from_array(y, "y")
     check_pair(*sources)
     left, right = (read_unit_rows(source).values for source in sources)
-    pair = UnitPair(left, right)
+    pair = PairedRows(left, right)
     try:
         kind = Loss(LossKind(loss))
     except ValueError:

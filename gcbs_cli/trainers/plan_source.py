@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.manifest import entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import permutation_hash, read_permutation, verify_permutation
+from gcbs_cli.system.errors import BadInput
 
 EPOCH_FIELD = "{epoch"
 """What makes a path a name pattern: `perm-{epoch}.npy`, `plans/{epoch:03d}.npy`."""

@@ -12,7 +12,7 @@ import torch.distributed
 from numpy.typing import NDArray
 from torch.utils.data import BatchSampler, Sampler
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.accelerate_stack import find_accelerate
 from gcbs_cli.trainers.dealing import Dealing
 from gcbs_cli.trainers.plan_source import Plan, PlanSource, PlanWarning

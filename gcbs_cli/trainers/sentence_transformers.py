@@ -10,7 +10,7 @@ try:
 except ModuleNotFoundError:  # before version 5.4
     from sentence_transformers.sampler import DefaultBatchSampler  # type: ignore[no-redef]
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanSource
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 from gcbs_cli.trainers.transformers import sampler_for_batch_size

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanSource
 
 if TYPE_CHECKING:

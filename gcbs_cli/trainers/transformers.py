@@ -6,7 +6,7 @@ import numpy as np
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.epoch_planner import EpochPlanner
 from gcbs_cli.trainers.loss_check import LossCheck
 from gcbs_cli.trainers.plan_source import PlanSource

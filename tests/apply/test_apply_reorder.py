@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from gcbs_cli.apply import buckets
 from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.reorder import reorder
-from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.permutation import write_permutation
+from gcbs_cli.system.errors import BadInput
 
 ROWS = 500
 TINY, AMPLE = 1 << 12, 1 << 28

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("torch")
 
 from gcbs_cli.doctor import forecast_plan
-from gcbs_cli.similarity.backend import Backend
-from gcbs_cli.similarity.several_devices import SeveralDevices
+from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.several_devices import SeveralDevices
 from tests.cli.conftest import Gcbs
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gcbs_cli.cli.history_table import sparkline
-from gcbs_cli.history.build import recurring_pairs
-from gcbs_cli.reports.html.history import _labels
+from gcbs_cli.comparison.history.build import recurring_pairs
+from gcbs_cli.reports.page.history import _labels
 from tests.cli.conftest import Gcbs
 
 

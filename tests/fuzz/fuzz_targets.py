@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from fuzz_inputs import make_input
 
-from gcbs_cli.embeddings import open_pair, read_unit_rows
-from gcbs_cli.embeddings.columns import ColumnChoice
-from gcbs_cli.embeddings.opening import open_side
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data.columns import ColumnChoice
+from gcbs_cli.data.opening import open_side
 from gcbs_cli.plan_file.manifest import Manifest, parse_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.system.errors import BadInput
 
 SECONDS = 10.0
 """Longer than any reader may take on a file of some kilobytes, even on a busy machine."""
@@ -90,13 +90,13 @@ def _manifest(path: Path) -> None:
 
 
 def _report(path: Path) -> None:
-    from gcbs_cli.history import read_history
+    from gcbs_cli.comparison.history import read_history
 
     read_history([str(path)])
 
 
 def _values(path: Path) -> None:
-    from gcbs_cli.embeddings.row_values import read_row_flags, read_row_ids, read_row_texts
+    from gcbs_cli.data.row_values import read_row_flags, read_row_ids, read_row_texts
 
     refused = None
     for read in (read_row_ids, read_row_texts, read_row_flags):

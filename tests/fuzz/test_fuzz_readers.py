@@ -67,8 +67,8 @@ def test_the_files_are_not_all_refused(tmp_path: Path, target: str) -> None:
 
 @pytest.mark.parametrize("link", ["loop", "to itself"])
 def test_loops_of_links(tmp_path: Path, link: str) -> None:
-    from gcbs_cli.embeddings import open_pair
-    from gcbs_cli.errors import BadInput
+    from gcbs_cli.data import open_pair
+    from gcbs_cli.system.errors import BadInput
 
     (tmp_path / "x.npy").symlink_to(tmp_path / ("x.npy" if link == "to itself" else "y.npy"))
     if link == "loop":

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from unit_data import KINDS, exact_matrix, make_pair
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.mining.loss import mined_losses
 from gcbs_cli.mining.negatives import mine_negatives
 from gcbs_cli.mining.positives import Positives, each_its_own
-from gcbs_cli.mining.settings import MineSettings
-from gcbs_cli.similarity import nearest
-from gcbs_cli.similarity.nearest import nearest_keys
-from gcbs_cli.similarity.numpy_backend import NumpyBackend
+from gcbs_cli.products import nearest
+from gcbs_cli.products.nearest import nearest_keys
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.settings.mine import MineSettings
+from gcbs_cli.system.errors import BadInput
 
 
 def sorted_keys(similarity, i, left_out):

@@ -10,9 +10,9 @@ from typing import BinaryIO
 
 import pytest
 
-from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.plan_file import atomic
 from gcbs_cli.plan_file.atomic import atomic_file, check_writable, clear_abandoned, write_atomically
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 
 def names(folder: Path) -> list[str]:

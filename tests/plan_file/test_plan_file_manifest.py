@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.plan_file.manifest import (
     Manifest,
     ManifestEntry,
@@ -15,6 +14,7 @@ from gcbs_cli.plan_file.manifest import (
     read_manifest,
     write_manifest,
 )
+from gcbs_cli.system.errors import BadInput
 
 PERM = np.arange(10)[::-1].copy()
 

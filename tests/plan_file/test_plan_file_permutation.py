@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.plan_file import text_format
 from gcbs_cli.plan_file.permutation import (
     SUFFIXES,
@@ -22,6 +21,7 @@ from gcbs_cli.plan_file.permutation import (
     verify_permutation,
     write_permutation,
 )
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 PERM = np.array([3, 0, 2, 4, 1], dtype=np.int64)
 permutations = st.integers(1, 300).flatmap(lambda n: st.permutations(range(n)))

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.plan_file import save
 from gcbs_cli.plan_file.manifest import Manifest, entry_for, manifest_path, read_manifest, write_manifest
 from gcbs_cli.plan_file.permutation import permutation_hash, read_permutation, write_permutation
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 ROWS = 200
 KILLS = 40

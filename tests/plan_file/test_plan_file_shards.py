@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gcbs_cli.cli.app import app
-from gcbs_cli.errors import BadInput, GcbsError
 from gcbs_cli.plan_file import shards
 from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 
 @pytest.fixture

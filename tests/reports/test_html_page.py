@@ -16,15 +16,15 @@ from typer.testing import CliRunner
 
 from gcbs_cli.api import plan
 from gcbs_cli.cli.app import app
-from gcbs_cli.embeddings import from_array, read_unit_rows
+from gcbs_cli.data import from_array, read_unit_rows
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
 from gcbs_cli.reports.details import density, hardest_in_batch, zoom_window
-from gcbs_cli.reports.html.charts import density_picture
-from gcbs_cli.reports.html.markup import Markup, element, join
-from gcbs_cli.reports.html.png import encode_png
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.reports.page.charts import density_picture
+from gcbs_cli.reports.page.markup import Markup, element, join
+from gcbs_cli.reports.page.png import encode_png
+from gcbs_cli.settings.report import ReportSettings
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
 EVIL = "<script>alert('x')</script>&\"'\u202e"
@@ -145,12 +145,12 @@ def test_id_column_that_is_missing_is_an_error(folder: Path, tmp_path: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def pair() -> UnitPair:
+def pair() -> PairedRows:
     x, y = (read_unit_rows(from_array(np.load(SAMPLE / f"{side}.npy")[:ROWS], side)).values for side in "xy")
-    return UnitPair(x, y)
+    return PairedRows(x, y)
 
 
-def test_details_agree_with_the_report_and_with_loops(pair: UnitPair) -> None:
+def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     perm = plan(pair.x, pair.y, batch_size=48).perm
     settings = ReportSettings(batch_sizes=[48], trials=5)
     (report,), details = make_detailed_reports(pair, perm, settings)

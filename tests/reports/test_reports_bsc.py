@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from unit_data import exact_matrix, make_pair
 
-from gcbs_cli.embeddings.scaling import scale_side
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.reports.bsc import RowLabels, bsc_terms
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
 
 ROWS, SIZE, TAU = 70, 8, 0.1
 

@@ -15,20 +15,20 @@ import pytest
 from interrupted import Killed, watched_tiles
 from unit_data import make_pair
 
-from gcbs_cli import memory
-from gcbs_cli.checkpoints import Checkpoints, run_key
-from gcbs_cli.errors import BadInput
-from gcbs_cli.memory import parse_size
-from gcbs_cli.progress import Watcher
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.checkpoints import Checkpoints, run_key
+from gcbs_cli.products import tiles
+from gcbs_cli.products.backend import choose_backend
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.forecast import ReportForecast, forecast_report
 from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings
-from gcbs_cli.similarity import tiles
-from gcbs_cli.similarity.backend import choose_backend
-from gcbs_cli.similarity.canonical_values import UnitPair
-from gcbs_cli.threshold import find_threshold
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system import limits as memory
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import parse_size
+from gcbs_cli.system.progress import Progress
 
 ROWS, TILE_ROWS = 300, 16
 BLOCK = 3 * TILE_ROWS * ROWS
@@ -116,7 +116,7 @@ def test_groups_that_differ_in_the_middle_have_another_key() -> None:
 
 
 def test_too_little_room_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gcbs_cli.checkpoints.SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr("gcbs_cli.planning.checkpoints.SPARE_BYTES", 1 << 60)
     with pytest.raises(BadInput, match="--work-dir .* are free"):
         reported(tmp_path, PLAIN)
 
@@ -127,8 +127,7 @@ def test_killed_through_the_command_line(tmp_path: Path) -> None:
     for side in "xy":
         np.save(tmp_path / f"{side}.npy", rng.normal(size=(6000, 16)).astype(np.float32))
     script = (
-        "from gcbs_cli.similarity import tiles; tiles.BLOCK_ENTRIES = 1 << 18;"
-        "from gcbs_cli.__main__ import main; main()"
+        "from gcbs_cli.products import tiles; tiles.BLOCK_ENTRIES = 1 << 18;from gcbs_cli.__main__ import main; main()"
     )
     command = [sys.executable, "-c", script, "report", "x.npy", "y.npy", "-q", "--trials", "1", "--chunk-rows", "64"]
     command += ["--device", "cpu"]
@@ -148,9 +147,9 @@ def test_killed_through_the_command_line(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["report.json", "whole.json", "x.npy", "y.npy"]
 
 
-def forecast_of(pair: UnitPair, settings: ReportSettings) -> ReportForecast:
+def forecast_of(pair: PairedRows, settings: ReportSettings) -> ReportForecast:
     backend = choose_backend("cpu")
-    threshold = find_threshold(pair, settings.graph, settings.seed, backend, Watcher())
+    threshold = find_threshold(pair, settings.graph, settings.seed, backend, Progress())
     return forecast_report(pair, threshold, settings, backend, 7)
 
 

@@ -5,15 +5,15 @@ import pytest
 import reference
 from unit_data import exact_matrix, make_pair
 
-from gcbs_cli.errors import BadInput, GcbsError
+from gcbs_cli.products.backend import float32_error
 from gcbs_cli.reports import basis, cross_check, orders
 from gcbs_cli.reports import settings as report_settings
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.cross_check import entries_above_in_double, row_gaps_in_double, sampled_rows
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode, tolerance
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings
-from gcbs_cli.similarity.backend import float32_error
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 TEMPERATURES = (1e-3, 0.05, 10.0)
 LOSSES = {

@@ -3,14 +3,14 @@ import pytest
 import reference
 from unit_data import exact_matrix, make_pair, unit
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports import representation
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.representation import alignment, uniformity
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
 
 ROWS, BATCH_SIZE = 60, 8
 
@@ -77,7 +77,7 @@ def test_a_good_plan_is_told_from_a_bad_one():
     """Ten groups of alike pairs: batches of a group close most of the gap, and the oracle closes no less."""
     generator = np.random.default_rng(12)
     x = np.repeat(generator.normal(size=(10, 12)), 8, axis=0) + 0.3 * generator.normal(size=(80, 12))
-    pair = UnitPair(unit(x), unit(x + 0.2 * generator.normal(size=x.shape)))
+    pair = PairedRows(unit(x), unit(x + 0.2 * generator.normal(size=x.shape)))
     good = build_reports(pair, np.arange(80))[0]
     bad = build_reports(pair, np.arange(80).reshape(10, 8).T.reshape(-1))[0]
     assert bad.gap.reduction < 0.05 < 0.5 < good.gap.reduction

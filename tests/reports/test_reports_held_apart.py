@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from unit_data import exact_matrix, make_pair
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.schema import HeldApart
-from gcbs_cli.reports.settings import ReportSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
 
 ROWS, SIZE = 60, 8
 PERM = np.random.default_rng(5).permutation(ROWS)

@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit_data import make_pair, unit
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
 
 WITHOUT_QUEUE = {kind.value: Loss(kind) for kind in LossKind}
 QUEUES = {mode.value: Loss(LossKind.INFONCE, 1, mode) for mode in QueueMode}
@@ -51,7 +51,7 @@ def check_same(one, other, parts=None):
 def test_renaming_the_rows_changes_nothing(kind, name):
     pair, generator = make_pair(kind, 40), np.random.default_rng(1)
     perm, names = generator.permutation(40), generator.permutation(40)
-    renamed = UnitPair(pair.x[names], pair.y[names])
+    renamed = PairedRows(pair.x[names], pair.y[names])
     new_name = np.argsort(names)
     check_same(report_of(pair, perm, EVERY_LOSS[name]), report_of(renamed, new_name[perm], EVERY_LOSS[name]))
 
@@ -87,7 +87,7 @@ def test_the_order_of_batches_matters_to_a_queue(name):
 
 def test_swapping_the_sides_leaves_the_symmetric_losses():
     pair, perm = make_pair("related", 38), np.random.default_rng(5).permutation(38)
-    swapped = UnitPair(pair.y, pair.x)
+    swapped = PairedRows(pair.y, pair.x)
     for name in ("symmetric", "simclr"):
         check_same(
             report_of(pair, perm, EVERY_LOSS[name]), report_of(swapped, perm, EVERY_LOSS[name]), (*BATCH_PARTS, "order")
@@ -130,7 +130,7 @@ def test_backends_and_tiles_agree_on_the_other_losses(name, backend, monkeypatch
 def test_bounds_hold_on_every_input(rows, dim, contents, share, temperature, name, drop_last, seed):
     generator = np.random.default_rng(seed)
     pool = unit(generator.normal(size=(contents, dim)))
-    pair = UnitPair(*(pool[generator.integers(contents, size=rows)] for _ in "xy"))
+    pair = PairedRows(*(pool[generator.integers(contents, size=rows)] for _ in "xy"))
     batch_size = 2 + round(share * (rows - 2))
     perm = generator.permutation(rows)
     report = report_of(

@@ -5,11 +5,11 @@ import pytest
 import reference
 from unit_data import exact_matrix, make_pair
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode, outwards
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
 
 TEMPERATURES = (1e-3, 0.01, 0.05, 0.5, 10.0)
 QUEUE = 2
@@ -175,7 +175,7 @@ def test_a_bound_takes_in_the_rounding_of_the_gap_and_hides_no_more():
 
 def test_bounds_hold_exactly_where_all_similarities_are_one():
     side = np.ones((496, 3), np.float32) / np.float32(np.sqrt(3))
-    pair = UnitPair(side, side.copy())
+    pair = PairedRows(side, side.copy())
     for temperature in (0.05, 1.0, 10.0, 1000.0):
         settings = ReportSettings(batch_sizes=[8], temperatures=[temperature], trials=1, device="cpu", fn_margin=2.0)
         report = make_reports(pair, np.arange(496), settings)[0]

@@ -9,22 +9,22 @@ from typer.testing import CliRunner
 from unit_data import make_pair
 
 from gcbs_cli.cli.app import app
-from gcbs_cli.embeddings import from_array
-from gcbs_cli.partitions.streaming import PairStream
-from gcbs_cli.planning import make_plan
+from gcbs_cli.data import from_array
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.parts.streaming import PairStream
+from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.sampled import SampleSettings, sampled_report
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import PlanSettings
-from gcbs_cli.similarity.canonical_values import UnitPair
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.report import ReportSettings
 
 ROWS, SIZE, TEMPERATURE = 1920, 16, 0.1
 PAIR = make_pair("related", ROWS)
 PERM = make_plan(PAIR, PlanSettings(batch_size=SIZE)).perm
 
 
-def stream_of(pair: UnitPair, block_bytes: int = 1 << 15) -> PairStream:
+def stream_of(pair: PairedRows, block_bytes: int = 1 << 15) -> PairStream:
     return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 

@@ -5,11 +5,11 @@ import pytest
 import reference
 from unit_data import exact_matrix, make_pair
 
-from gcbs_cli.errors import BadInput
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.reports.settings import ReportSettings
-from gcbs_cli.settings import GraphSettings
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput
 
 ROWS = 67
 

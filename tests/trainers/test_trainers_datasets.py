@@ -12,7 +12,7 @@ from launching import Launch, applied
 from numpy.typing import NDArray
 from toy_pairs import BATCH, ROWS, planned_batches
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import select_planned
 
 Perm = NDArray[np.int64]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from toy_pairs import BATCH, ROWS, TEMPERATURE, Pairs, contrast, make_sides
 
 from gcbs_cli import report
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import EpochPlanner, LossCheck, PlannedBatchSampler, PlanWarning
 from gcbs_cli.trainers.loss_check import batch_loss, has_dropout
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, SequentialSampler
 from toy_pairs import BATCH, ROWS, Pairs, check_epoch, planned_batches
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, interleave_batches, planned_subset
 
 Perm = NDArray[np.int64]

@@ -9,7 +9,7 @@ from accelerate.utils import DataLoaderConfiguration
 from torch.utils.data import DataLoader
 from toy_pairs import Pairs, Record, Towers, combinations, contrast, gathered, leave, pattern_beside
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler
 from gcbs_cli.trainers.accelerate import planned_loader, start_at
 

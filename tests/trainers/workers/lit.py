@@ -11,7 +11,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
 from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, pattern_beside
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import EpochPlanner, LossCheck, PlannedBatchSampler
 from gcbs_cli.trainers.lightning import PlannedCallback, PlannedDataModule
 

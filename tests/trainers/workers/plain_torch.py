@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, pattern_beside
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import LossCheck, PlannedBatchSampler
 
 

@@ -11,7 +11,7 @@ from sentence_transformers import SentenceTransformerTrainer, SentenceTransforme
 from toy_encoder import sentence_encoder, text_pairs
 from toy_pairs import BATCH, Record, leave, pattern_beside
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import LossCheck
 from gcbs_cli.trainers.sentence_transformers import PlannedBatches
 from gcbs_cli.trainers.transformers import PlannedCallback

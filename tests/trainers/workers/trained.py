@@ -9,7 +9,7 @@ from datasets import Dataset
 from toy_pairs import BATCH, TEMPERATURE, Record, Towers, contrast, gathered, leave, make_sides, pattern_beside
 from transformers import Trainer, TrainingArguments
 
-from gcbs_cli.errors import BadInput
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import EpochPlanner, LossCheck
 from gcbs_cli.trainers.transformers import PlannedCallback, PlannedTrainerMixin
 

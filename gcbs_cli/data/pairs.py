@@ -1,0 +1,71 @@
+"""The paired unit rows, and exact similarities of chosen pairs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.canonical import dot_rows
+from gcbs_cli.system.compiled import compiled
+from gcbs_cli.system.threads import in_parts
+
+PAIRS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True)
+class PairedRows:
+    """The float32 unit rows of both sides, (N, d) each, on the host; row i of x and of y are the positive pair i."""
+
+    x: NDArray[np.float32]
+    y: NDArray[np.float32]
+
+    @property
+    def rows(self) -> int:
+        """N, the number of pairs."""
+        return len(self.x)
+
+    @property
+    def dim(self) -> int:
+        """d, the number of coordinates."""
+        return int(self.x.shape[1])
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """(N,) canonical s_ii."""
+        return dot_rows(self.x, self.y)
+
+
+def pair_values(pair: PairedRows, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
+    """(n,) canonical s_ij of index pairs, as `dot_pairs` gives them: exact float64 products, summed by halving."""
+    values = np.empty(len(rows), np.float64)
+    left, right = np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32)
+    in_parts(len(rows), PAIRS_AT_ONCE, lambda start, stop: _fill(pair.x, pair.y, left, right, values, start, stop))
+    return values
+
+
+@compiled
+def _fill(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    rows: NDArray[np.int32],
+    cols: NDArray[np.int32],
+    values: NDArray[np.float64],
+    start: int,
+    stop: int,
+) -> None:
+    dim = x.shape[1]
+    width = 1
+    while width < dim:
+        width *= 2
+    products = np.empty(width, np.float64)
+    for place in range(start, stop):
+        row, col = rows[place], cols[place]
+        for c in range(dim):
+            products[c] = np.float64(x[row, c]) * np.float64(y[col, c])
+        filled = dim
+        half = width // 2
+        while filled > 1:
+            for c in range(filled - half):
+                products[c] += products[half + c]
+            filled = half
+            half //= 2
+        values[place] = products[0] + 0.0

@@ -1,0 +1,121 @@
+"""One value a row from a file beside the embeddings: texts, ids or labels, in the order of the rows."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.files import one_line, open_unchanged, read_into, shown, stamp_file
+from gcbs_cli.data.npy import parse_header
+from gcbs_cli.data.parquet import open_table
+from gcbs_cli.system.errors import BadInput
+
+_TRUE: Final = {"1", "true", "yes", "positive", "1.0"}
+_FALSE: Final = {"0", "false", "no", "negative", "0.0", "-1"}
+_ROWS_AT_ONCE: Final = 8192
+_NAMED_COLUMNS: Final = 10
+"""How many of a file's columns a message names."""
+
+
+def read_row_texts(path: str, option: str, column: str | None = None) -> list[str]:
+    """The texts of all rows; null counts as an empty text. Raises BadInput that names the option."""
+    return ["" if value is None else str(value) for value in _read(path, option, column)]
+
+
+def read_row_ids(path: str, option: str, column: str | None = None) -> NDArray[np.int64]:
+    """(N,) a number for each row: equal values, equal numbers, counted from 0 as they come. Raises BadInput."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(str(value), len(numbers)) for value in _read(path, option, column)], np.int64)
+
+
+def read_row_flags(path: str, option: str, column: str | None = None) -> NDArray[np.bool_]:
+    """(N,) which rows are true: 1, true, yes, positive. Raises BadInput for anything that is neither that nor false."""
+    texts = [str(value).strip().lower() for value in _read(path, option, column)]
+    for row, text in enumerate(texts):
+        if text not in _TRUE | _FALSE:
+            raise BadInput(f"{option} {shown(path)}: row {row} is {shown(text[:40])}, expected 1 or 0")
+    return np.array([text in _TRUE for text in texts], np.bool_)
+
+
+def check_row_count(found: int, rows: int, path: str, option: str) -> None:
+    """Raises BadInput unless there is one value for each of the N rows."""
+    if found != rows:
+        raise BadInput(f"{option} {shown(path)}: has {found:,} rows, the embeddings {rows:,}; one is needed for each")
+
+
+def _read(path: str, option: str, column: str | None) -> list[Any]:
+    suffix = Path(path).suffix.lower()
+    reader = READERS.get(suffix)
+    if reader is None:
+        raise BadInput(f"{option} {shown(path)}: expected {', '.join(READERS)}")
+    try:
+        return reader(path, option, column)
+    except BadInput:
+        raise
+    except OSError as error:
+        raise BadInput(f"{option} {shown(path)}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, ArithmeticError, EOFError, RecursionError, csv.Error) as error:
+        raise BadInput(f"{option} {shown(path)}: no {suffix} file, or damaged: {one_line(error)}") from error
+
+
+def _choose(names: list[str], path: str, option: str, column: str | None) -> str:
+    if column is not None and column in names:
+        return column
+    if column is None and len(names) == 1:
+        return names[0]
+    wanted = f"the column {shown(column)}" if column is not None else "one column, or its name"
+    found = ", ".join(shown(str(name)[:40]) for name in names[:_NAMED_COLUMNS]) or "none"
+    raise BadInput(f"{option} {shown(path)}: found the columns {found}; expected {wanted}")
+
+
+def _read_text(path: str, option: str, column: str | None) -> list[Any]:
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
+def _read_npy(path: str, option: str, column: str | None) -> list[Any]:
+    stamp = stamp_file(path)
+    with open_unchanged(stamp) as descriptor:
+        shape, _, stored, offset = parse_header(stamp, descriptor)
+        if len(shape) != 1 or stored.hasobject or stored.itemsize == 0:
+            raise BadInput(f"{option} {shown(path)}: expected a 1-D array of texts or numbers; write it again")
+        if shape[0] * stored.itemsize != stamp.size - offset:
+            raise BadInput(f"{option} {shown(path)}: has other bytes than its header claims; write it again")
+        values = np.empty(shape, stored)
+        read_into(descriptor, values, offset, stamp)
+    return list(values.tolist())
+
+
+def _read_parquet(path: str, option: str, column: str | None) -> list[Any]:
+    with open_table(stamp_file(path)) as file:
+        name = _choose(file.schema_arrow.names, path, option, column)
+        batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name])
+        return [value for batch in batches for value in batch.column(0).to_pylist()]
+
+
+def _read_jsonl(path: str, option: str, column: str | None) -> list[Any]:
+    with Path(path).open(encoding="utf-8") as file:
+        values = [json.loads(line) for line in file if line.strip()]
+    if not values or not all(isinstance(value, dict) for value in values):
+        return values
+    name = _choose(list(values[0]), path, option, column)
+    return [value.get(name) for value in values]
+
+
+def _read_csv(path: str, option: str, column: str | None) -> list[Any]:
+    with Path(path).open(encoding="utf-8", newline="") as file:
+        table = csv.DictReader(file)
+        name = _choose(list(table.fieldnames or []), path, option, column)
+        return [line[name] for line in table]
+
+
+READERS: Final[dict[str, Callable[[str, str, str | None], list[Any]]]] = {
+    ".npy": _read_npy,
+    ".parquet": _read_parquet,
+    ".jsonl": _read_jsonl,
+    ".csv": _read_csv,
+    ".txt": _read_text,
+}

@@ -1,0 +1,169 @@
+"""The pass of `gcbs plan`: from unit rows to the graph of hard negatives and the pairs better kept apart."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.graph.weighted import drop_pairs
+from gcbs_cli.products.affinity import affinity_graph
+from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.entry_limit import EntryLimit
+from gcbs_cli.products.hardest_keys import hardest_of
+from gcbs_cli.products.suspects import SuspectPairs, SuspectRule, pairs_of
+from gcbs_cli.products.tiles import BlockStore, Progress
+from gcbs_cli.products.top_candidates import Candidates, TopLists, find_candidates
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+
+
+@dataclass(frozen=True)
+class HardPairs:
+    """The graph without suspected pairs, the suspected pairs (None where none were looked for), and what share of the
+    N² entries lies at or below t (None where they were not counted).
+    """
+
+    graph: Adjacency
+    suspects: SuspectPairs | None
+    achieved_quantile: float | None
+
+
+def find_hard_pairs(
+    pair: PairedRows,
+    settings: PlanSettings,
+    threshold: float | None,
+    backend: Backend,
+    *,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+    store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
+) -> HardPairs:
+    """One pass over X Yᵀ, and over X Xᵀ and Y Yᵀ with `--pairs all`; the same result on every device and block size.
+
+    `threshold`: t, needed for a quantile graph and for suspected pairs; `store`: where finished tiles outlive this
+    process; `limit`: how many entries there is room for.
+    """
+    false = settings.false_negatives
+    from_threshold = settings.graph.uses_threshold or false.needs_threshold
+    found = find_candidates(
+        pair,
+        threshold if from_threshold else None,
+        lists_wanted(settings),
+        backend,
+        seed=settings.seed,
+        ties=false.needs_threshold,
+        tile_rows=tile_rows,
+        progress=progress,
+        store=store,
+        limit=limit,
+    )
+    return hard_pairs_among(
+        pair, settings, found, backend, tile_rows=tile_rows, progress=progress, store=store, limit=limit
+    )
+
+
+def hard_pairs_among(
+    pair: PairedRows,
+    settings: PlanSettings,
+    found: Candidates,
+    backend: Backend,
+    *,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+    store: BlockStore | None = None,
+    limit: EntryLimit | None = None,
+) -> HardPairs:
+    """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask.
+
+    `store`, `limit`: for the further passes of `--pairs all`.
+    """
+    suspects = _suspects(pair, settings, found, backend)
+    achieved = None
+    if settings.graph.pairs == "all" and found.exceedances is not None:
+        across = found.exceedances.above()
+        graph, achieved = affinity_graph(
+            pair, across, backend, tile_rows=tile_rows, progress=progress, store=store, limit=limit
+        )
+    else:
+        graph = _graph(pair.rows, settings.graph, found)
+    if suspects is not None:
+        graph = drop_pairs(graph, suspects.lower, suspects.higher)
+    if found.exceedances is not None and achieved is None:
+        achieved = 1.0 - float(np.count_nonzero(found.exceedances.values > found.exceedances.threshold)) / pair.rows**2
+    return HardPairs(graph, suspects, achieved)
+
+
+def lists_wanted(settings: PlanSettings) -> int:
+    """How many of each row's hardest columns, and of each column's hardest rows, the pass must list."""
+    graph = settings.graph
+    wanted = graph.top if graph.kind == "top-m" else 0
+    if graph.rank_window is not None:
+        wanted = sum(graph.rank_window)
+    return max(wanted, settings.false_negatives.top)
+
+
+def _graph(rows: int, settings: GraphSettings, found: Candidates) -> Adjacency:
+    if settings.rank_window is not None and found.x is not None:
+        return _mutual_window(found.x, *settings.rank_window)
+    if settings.kind == "top-m" and found.x is not None and found.y is not None:
+        own, other = ranked_entries(found.x, 0, settings.top), ranked_entries(found.y, 0, settings.top)
+        return adjacency_from_pairs(rows, np.concatenate([own[0], other[1]]), np.concatenate([own[1], other[0]]))
+    assert found.exceedances is not None
+    edges = found.exceedances.above()
+    return adjacency_from_pairs(rows, edges.rows, edges.cols)
+
+
+def ranked_entries(lists: TopLists, first: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Each row with each of its keys of ranks first to stop − 1."""
+    keys = lists.indices[:, first:stop]
+    return np.repeat(np.arange(len(keys), dtype=np.int32), keys.shape[1]), keys.reshape(-1)
+
+
+def _mutual_window(lists: TopLists, skipped: int, width: int) -> Adjacency:
+    """B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j."""
+    count = len(lists.indices)
+    rows, cols = ranked_entries(lists, skipped, skipped + width)
+    there = rows.astype(np.int64) * count + cols
+    back = cols.astype(np.int64) * count + rows
+    mutual = np.isin(there, back, assume_unique=True)
+    return adjacency_from_pairs(count, rows[mutual], cols[mutual])
+
+
+def _suspects(pair: PairedRows, settings: PlanSettings, found: Candidates, backend: Backend) -> SuspectPairs | None:
+    false = settings.false_negatives
+    if not false.active:
+        return None
+    rows, cols = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    if false.needs_threshold and found.exceedances is not None:
+        rule = SuspectRule(false.margin or 0.0, pair.diagonal(), false.absolute)
+        meets = rule.meets(pair, found.exceedances, backend.error(pair.dim))
+        rows.append(found.exceedances.rows[meets])
+        cols.append(found.exceedances.cols[meets])
+    if false.top and found.x is not None:
+        top_rows, top_cols = ranked_entries(found.x, 0, false.top)
+        rows.append(top_rows)
+        cols.append(top_cols)
+    return pairs_of(np.concatenate(rows), np.concatenate(cols), pair.rows)
+
+
+def with_every_row(graph: Adjacency, pair: PairedRows, suspects: SuspectPairs | None, top: int) -> Adjacency:
+    """The graph, in which each row without a neighbour has its `top` hardest columns and rows instead.
+
+    A quantile graph leaves rows alone whose best negative lies below t (5 % at 0.999); weighted methods can then give
+    them the best place there is.
+    """
+    alone = np.flatnonzero(graph.degrees == 0)
+    if len(alone) == 0:
+        return graph
+    top = min(top, pair.rows - 1)
+    ends = [(graph.row_of_entry(), graph.indices)]
+    for side in range(2):
+        keys = hardest_of(pair, side, alone, top)
+        own = np.repeat(alone.astype(np.int32), top), keys.reshape(-1)
+        ends.append((own[side], own[1 - side]))
+    joined = adjacency_from_pairs(
+        graph.nodes, np.concatenate([rows for rows, _ in ends]), np.concatenate([cols for _, cols in ends])
+    )
+    return joined if suspects is None else drop_pairs(joined, suspects.lower, suspects.higher)

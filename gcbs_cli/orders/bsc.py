@@ -1,0 +1,77 @@
+"""The shuffling methods of the batch-softmax contrastive loss (Chernyavskiy et al., NAACL 2022) as planners."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.orders.knn_groups import plan_knn_groups
+from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles
+from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.k_means import k_means
+from gcbs_cli.products.nearest import nearest_keys
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.repeated_rows import distinct_rows
+from gcbs_cli.settings.bsc import bsc_settings
+from gcbs_cli.system.errors import BadInput
+
+if TYPE_CHECKING:
+    from gcbs_cli.orders import PlannerInput
+
+
+def knn_groups(given: "PlannerInput") -> NDArray[np.int64]:
+    """Algorithm 1: groups of a row and its nearest free neighbours."""
+    settings = bsc_settings("knn-groups", given.options)
+    side = compared_rows(given.unit_rows, settings.by)
+    neighbours = _neighbours(given, side, settings.neighbours)
+    contents = distinct_rows(side)[1] if settings.skip_identical else None
+    return plan_knn_groups(neighbours, settings.group_size, _generator(given), contents)
+
+
+def words(given: "PlannerInput") -> NDArray[np.int64]:
+    """Algorithm 2: groups of rows that share a random shingle of their texts. Raises BadInput without texts."""
+    settings = bsc_settings("words", given.options)
+    texts = given.options.get("texts")
+    if texts is None:
+        raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
+    if len(texts) != given.rows:
+        raise BadInput(f"--method words: has {len(texts):,} texts for {given.rows:,} rows; one is needed for each")
+    generator = _generator(given)
+    return group_by_word(text_shingles(texts, settings.words, generator), settings.group_size, generator)
+
+
+def clusters(given: "PlannerInput") -> NDArray[np.int64]:
+    """Algorithm 2 with the row's k-means cluster as its word."""
+    settings = bsc_settings("clusters", given.options)
+    side, generator = compared_rows(given.unit_rows, settings.by), _generator(given)
+    count = settings.clusters_for(given.rows, given.batch_size)
+    found = k_means(side, count, _backend(given), generator, given.seed)
+    return group_by_word(found, settings.group_size, generator)
+
+
+def neighbours(given: "PlannerInput") -> NDArray[np.int64]:
+    """Algorithm 2 with the ids of the row's nearest neighbours as its words."""
+    settings = bsc_settings("neighbours", given.options)
+    side, generator = compared_rows(given.unit_rows, settings.by), _generator(given)
+    found = neighbour_shingles(_neighbours(given, side, settings.neighbours), settings.words, generator)
+    return group_by_word(found, settings.group_size, generator)
+
+
+def compared_rows(pair: PairedRows, by: str) -> NDArray[np.float32]:
+    """Unit rows whose products say how near two pairs are: x, y, or both, whose product is the mean of both sides'."""
+    if by == "both":
+        return np.concatenate([pair.x, pair.y], axis=1) * np.float32(np.sqrt(0.5))
+    return pair.x if by == "x" else pair.y
+
+
+def _neighbours(given: "PlannerInput", side: NDArray[np.float32], count: int) -> NDArray[np.int32]:
+    return nearest_keys(PairedRows(side, side), count, _backend(given), seed=given.seed)
+
+
+def _backend(given: "PlannerInput") -> Backend:
+    return given.backend or NumpyBackend()
+
+
+def _generator(given: "PlannerInput") -> np.random.Generator:
+    return np.random.default_rng([given.seed, 0xB5C])

@@ -1,0 +1,103 @@
+"""METIS: batches as the parts of the weighted graph with the least weight between them.
+
+Karypis and Kumar, A fast and high quality multilevel scheme for partitioning irregular graphs (1998); B3 (Breaking the
+Batch Barrier of contrastive learning, 2025) plans its batches so. METIS lets parts differ in size, and forcing it to
+balance ruins the cut (measured: 34 % of the gap closed with parts of 54 to 65, 11 % with 63 to 66), so a repair moves
+the rows that lose least. Parts are ordered by reverse Cuthill–McKee over the graph of parts, so that batches that
+follow each other are alike.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.orders.cuthill_mckee import plan_rcm
+from gcbs_cli.system.errors import BadInput
+
+WEIGHT_UNITS = 100
+"""METIS takes whole numbers: hundredths of a nat."""
+
+
+def check_metis() -> None:
+    """Raises BadInput with what to install where pymetis is missing."""
+    try:
+        import pymetis  # noqa: F401
+    except ImportError as error:
+        raise BadInput('--method metis: pymetis is not installed; run: pip install "gcbs[metis]"') from error
+
+
+def plan_metis(graph: Adjacency, worth: NDArray[np.float32], batch_size: int, seed: int) -> NDArray[np.int64]:
+    """(N,) order in batches of exactly `batch_size`, the short one last.
+
+    worth: (2E,) what each stored entry of the graph is worth inside a batch, the same both ways, in nats.
+    Raises BadInput where pymetis is missing.
+    """
+    check_metis()
+    count = -(-graph.nodes // batch_size)
+    if count == 1 or graph.edges == 0:
+        return np.arange(graph.nodes)
+    part = _partition(graph, worth, count, seed)
+    sizes = np.full(count, batch_size)
+    sizes[np.argmin(np.bincount(part, minlength=count))] = graph.nodes - batch_size * (count - 1)
+    part = fit_parts(part, sizes, graph, worth)
+    order = _order_of_parts(part, count, graph)
+    order = np.concatenate([order[sizes[order] == batch_size], order[sizes[order] < batch_size]])
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    return np.argsort(rank[part], kind="stable").astype(np.int64)
+
+
+def _partition(graph: Adjacency, worth: NDArray[np.float32], count: int, seed: int) -> NDArray[np.int64]:
+    import pymetis
+
+    # int64 arrays are read where they lie; lists of numbers would take 80 bytes an entry.
+    weights = np.maximum(1, np.rint(worth * WEIGHT_UNITS)).astype(np.int64)
+    options = pymetis.Options(seed=seed % (1 << 31))
+    _, part = pymetis.part_graph(
+        count,
+        adjacency=pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices.astype(np.int64)),
+        eweights=weights,
+        recursive=False,
+        options=options,
+    )
+    return np.asarray(part, np.int64)
+
+
+def fit_parts(
+    part: NDArray[np.int64], sizes: NDArray[np.int64], graph: Adjacency, worth: NDArray[np.float32]
+) -> NDArray[np.int64]:
+    """The part of each row when part p must have exactly sizes[p] rows, changed where least is lost.
+
+    Parts that are too large let go of the rows with least worth inside them; these go, by falling worth, where there is
+    room; those without a neighbour there fill what is left.
+    """
+    count, rows = len(sizes), graph.row_of_entry()
+    inside = part[rows] == part[graph.indices]
+    own = np.bincount(rows[inside], worth[inside], minlength=graph.nodes)
+    order = np.lexsort((-own, part))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=count))])
+    place_in_part = np.arange(len(part)) - starts[part[order]]
+    released = order[place_in_part >= sizes[part[order]]]
+    fitted = part.copy()
+    fitted[released] = -1
+    room = sizes - np.bincount(fitted[fitted >= 0], minlength=count)
+    free = np.flatnonzero((fitted[rows] < 0) & (fitted[graph.indices] >= 0))
+    keys, where = np.unique(rows[free].astype(np.int64) * count + fitted[graph.indices[free]], return_inverse=True)
+    gain = np.bincount(where, worth[free], minlength=len(keys))
+    for key in keys[np.argsort(-gain, kind="stable")]:
+        row, wanted = divmod(int(key), count)
+        if fitted[row] < 0 and room[wanted] > 0:
+            fitted[row] = wanted
+            room[wanted] -= 1
+    left = np.flatnonzero(fitted < 0)
+    fitted[left] = np.repeat(np.arange(count), room)
+    return fitted
+
+
+def _order_of_parts(part: NDArray[np.int64], count: int, graph: Adjacency) -> NDArray[np.int64]:
+    """(P,) parts by reverse Cuthill–McKee; parts are neighbours where more edges than on average run between them."""
+    ends = part[graph.row_of_entry()], part[graph.indices]
+    keys, edges = np.unique(ends[0] * count + ends[1], return_counts=True)
+    strong = keys[edges > edges.mean()]
+    first, second = np.divmod(strong, count)
+    return plan_rcm(adjacency_from_pairs(count, first.astype(np.int32), second.astype(np.int32)))

@@ -1,0 +1,127 @@
+"""What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.weighted import WeightedGraph
+from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.system.threads import in_parts
+
+BACKGROUND_KEYS = 512
+ROWS_AT_ONCE = 2048
+ENTRIES_AT_ONCE = 1 << 15
+
+
+class Background(NamedTuple):
+    """(N,) float64 each: the logarithm of what another row adds to a row's sum on average, x→y and y→x."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SwapGains:
+    """For every row its candidates and suspected partners, as a CSR: `indptr` (N + 1,) int64, `indices` (E,) int32.
+
+    `shares` (E, 4) float32, for the entry (i, j): by how much j raises the sum of row i in a batch, x→y and y→x, and i
+    that of j, each as a share of what that row's sum is in an average random batch, the positive included. `penalties`
+    (E,) float32: what the pair costs inside a batch, in nats.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    shares: NDArray[np.float32]
+    penalties: NDArray[np.float32]
+
+    def linear(self) -> NDArray[np.float32]:
+        """(E,) the worth of each pair by itself: Σ log(1 + share) − penalty, in nats, the same both ways."""
+        worth = np.empty(len(self.shares), np.float32)
+
+        def fill(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            worth[part] = np.log1p(self.shares[part], dtype=np.float64).sum(axis=1) - self.penalties[part]
+
+        in_parts(len(worth), ENTRIES_AT_ONCE, fill)
+        return worth
+
+
+def swap_gains(
+    weighted: WeightedGraph,
+    suspects: SuspectPairs | None,
+    pair: PairedRows,
+    temperature: float,
+    batch_size: int,
+    *,
+    penalty: float,
+    background: Background,
+) -> SwapGains:
+    """The gains of a weighted graph, and the penalty of suspected pairs, which are no edges of it."""
+    graph = weighted.graph
+    own, other = graph.row_of_entry(), graph.indices
+    x, y = background
+    positive = pair.diagonal() / temperature
+    # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
+    x_sum, y_sum = (np.logaddexp(positive, np.log(batch_size - 1) + side) for side in (x, y))
+    shares = np.empty((len(own), 4), np.float32)
+
+    def fill(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        i, j = own[part], other[part]
+        forward, backward = weighted.forward[part] / temperature, weighted.backward[part] / temperature
+        shares[part, 0] = _share(forward, x[i], x_sum[i])
+        shares[part, 1] = _share(backward, y[i], y_sum[i])
+        shares[part, 2] = _share(backward, x[j], x_sum[j])
+        shares[part, 3] = _share(forward, y[j], y_sum[j])
+
+    in_parts(len(own), ENTRIES_AT_ONCE, fill)
+    if suspects is None or len(suspects) == 0 or penalty == 0.0:
+        return SwapGains(graph.indptr, graph.indices, shares, np.zeros(len(shares), np.float32))
+    rows, cols = suspects.both_ways()
+    all_rows, all_cols = np.concatenate([own, rows]), np.concatenate([other, cols])
+    order = np.lexsort((all_cols, all_rows))
+    penalties = np.zeros(len(order), np.float32)
+    penalties[len(own) :] = penalty
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=graph.nodes))]).astype(np.int64)
+    padded = np.concatenate([shares, np.zeros((len(rows), 4), np.float32)])
+    return SwapGains(indptr, all_cols[order], np.ascontiguousarray(padded[order]), penalties[order])
+
+
+def _share(
+    exponent: NDArray[np.float64], background: NDArray[np.float64], total: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """(E,) (e^exponent − e^background) / e^total, at least 0 and within float32."""
+    share = np.exp(np.minimum(exponent - total, 60.0)) - np.exp(np.minimum(background - total, 60.0))
+    return np.maximum(share, 0.0).astype(np.float32)
+
+
+def log_background(pair: PairedRows, temperature: float, seed: int) -> Background:
+    """(N,) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys."""
+    from threadpoolctl import threadpool_limits
+
+    size = min(pair.rows, BACKGROUND_KEYS)
+    chosen = np.sort(np.random.default_rng([seed, 0xBAC6]).choice(pair.rows, size, replace=False))
+    sides = []
+    for queries, keys in ((pair.x, pair.y[chosen]), (pair.y, pair.x[chosen])):
+        logs = np.empty(pair.rows)
+
+        def fill(
+            start: int,
+            stop: int,
+            queries: NDArray[np.float32] = queries,
+            keys: NDArray[np.float32] = keys,
+            logs: NDArray[np.float64] = logs,
+        ) -> None:
+            values = queries[start:stop] @ keys.T
+            largest = values.max(axis=1)
+            powers = np.exp((values - largest[:, None]) * np.float32(1.0 / temperature))
+            logs[start:stop] = np.log(powers.mean(axis=1, dtype=np.float64)) + largest / temperature
+
+        # One BLAS thread and fixed parts: the bits do not depend on the number of cores.
+        with threadpool_limits(limits=1, user_api="blas"):
+            in_parts(pair.rows, ROWS_AT_ONCE, fill)
+        sides.append(logs)
+    return Background(*sides)

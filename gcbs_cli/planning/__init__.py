@@ -1,0 +1,1 @@
+"""From unit rows to a permutation: the pipeline, its memory, plans in parts."""

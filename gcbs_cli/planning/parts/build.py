@@ -1,0 +1,168 @@
+"""A plan in parts: centres from a sample, rows to parts, a plan for each, one after the other in the order of parts."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.orders import planner_named
+from gcbs_cli.orders.batch_order import shuffle_batches
+from gcbs_cli.planning.checkpoints import Checkpoints
+from gcbs_cli.planning.engines.local import plan_here
+from gcbs_cli.planning.parts.balancing import Partition, find_nearest_parts, make_partition
+from gcbs_cli.planning.parts.clustering import learn_centres, sample_means
+from gcbs_cli.planning.parts.part_plan import Engine, PartPlan, PartTask, ReadPart
+from gcbs_cli.planning.parts.scattering import scattered
+from gcbs_cli.planning.parts.streaming import PairStream
+from gcbs_cli.planning.plan import PlanResult
+from gcbs_cli.settings.parts import check_settings, choose_parts
+from gcbs_cli.settings.plan import BatchOrderSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress, Stopwatch
+
+BLOCK_NAME = "part"
+
+
+@dataclass(frozen=True)
+class PartitionedPlan:
+    """A permutation (N,) int64, the parts it was made of in their order, and seconds by step."""
+
+    perm: NDArray[np.int64]
+    settings: PlanSettings
+    partition: Partition
+    parts: list[PartPlan]
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def device(self) -> str:
+        """Where the parts were planned; several names where they were dealt to several GPUs."""
+        return ", ".join(sorted({part.device for part in self.parts}))
+
+    def as_result(self) -> PlanResult:
+        """As one plan, which has no single threshold or graph."""
+        inside = [part.suspected_inside for part in self.parts if part.suspected_inside is not None]
+        return PlanResult(
+            self.perm,
+            self.settings,
+            self.device,
+            None,
+            None,
+            self.seconds,
+            suspected_inside=sum(inside) if inside else None,
+        )
+
+
+def plan_in_parts(
+    stream: PairStream,
+    settings: PlanSettings,
+    parts: int | None,
+    beside: Path,
+    *,
+    watcher: Progress | None = None,
+    groups: NDArray[np.int64] | None = None,
+    method_inputs: Mapping[str, Any] | None = None,
+    engine: Engine = plan_here,
+    checkpoints: Callable[[PairStream, int], Checkpoints | None] = lambda stream, parts: None,
+) -> PartitionedPlan:
+    """Plan all rows in `parts` parts (None: as many as it takes), holding the rows of one part at a time.
+
+    beside: the output, next to which the rows lie on disk in the order of their parts meanwhile; checkpoints: gives the
+    folder that keeps the plans of finished parts, once the data has been read. The other arguments are those of
+    `make_plan`, and the permutation depends on neither engine, device nor block size.
+    Raises BadInput where settings and data do not fit, before any part is planned as far as it can be known.
+    """
+    watcher = watcher or Progress()
+    clock = Stopwatch(watcher)
+    check_settings(settings)
+    planner_named(settings.method).check()
+    count = choose_parts(parts, stream.rows, stream.dim, settings)
+    _check_one_a_row(groups, method_inputs or {}, stream.rows)
+    with clock.step("centres"):
+        centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
+    with clock.step("parts"):
+        partition = make_partition(find_nearest_parts(stream, centres), centres, settings.batch_size)
+    replace(settings, world_size=None, gather=False).check_rows(int(partition.sizes.min()))
+    watcher.note(_describe(partition))
+    with clock.step("rows to parts"), scattered(stream, partition, beside) as rows:
+        tasks = _tasks(partition, _settings_of_part(settings), groups, method_inputs or {})
+        with clock.step("plans"):
+            found = _with_checkpoints(tasks, rows.read, watcher, engine, checkpoints(stream, count))
+    found.sort(key=lambda part: part.number)
+    perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in found])
+    if settings.batch_order.shuffle:
+        perm = shuffle_batches(perm, settings.batch_size, settings.seed)
+    clock.seconds["rows to parts"] -= clock.seconds["plans"]
+    return PartitionedPlan(perm, settings, partition, found, clock.seconds)
+
+
+def _check_one_a_row(groups: NDArray[np.int64] | None, method_inputs: Mapping[str, Any], rows: int) -> None:
+    if groups is not None and groups.shape != (rows,):
+        raise BadInput(f"groups: expected one id for each of the {rows:,} rows, got shape {groups.shape}")
+    for name, values in method_inputs.items():
+        if len(values) != rows:
+            raise BadInput(f"{name}: expected one for each of the {rows:,} rows, got {len(values):,}")
+
+
+def _settings_of_part(settings: PlanSettings) -> PlanSettings:
+    """Batches are shuffled once all parts are there, and ranks divide the whole."""
+    order = BatchOrderSettings(settings.batch_order.group_size)
+    return replace(settings, batch_order=order, world_size=None, gather=False)
+
+
+def _tasks(
+    partition: Partition,
+    settings: PlanSettings,
+    groups: NDArray[np.int64] | None,
+    method_inputs: Mapping[str, Any],
+) -> Iterator[PartTask]:
+    count = len(partition.sizes)
+    for number in range(count):
+        rows = partition.rows_of(number)
+        inputs = {name: [values[row] for row in rows] for name, values in method_inputs.items()}
+        yield PartTask(number, count, settings, None if groups is None else groups[rows], inputs)
+
+
+def _with_checkpoints(
+    tasks: Iterable[PartTask],
+    read: ReadPart,
+    watcher: Progress,
+    engine: Engine,
+    checkpoints: Checkpoints | None,
+) -> list[PartPlan]:
+    """The plans of all parts: those that an earlier run left are taken, new ones are kept as they come."""
+    if checkpoints is None:
+        return list(engine(tasks, read, watcher))
+    found: list[PartPlan] = []
+    missing: list[PartTask] = []
+    for task in tasks:
+        kept = checkpoints.load(BLOCK_NAME, task.number, "")
+        if kept is None:
+            missing.append(task)
+        else:
+            found.append(_unpack(kept))
+    for part in engine(missing, read, watcher):
+        checkpoints.save(BLOCK_NAME, part.number, "", _pack(part))
+        found.append(part)
+    return found
+
+
+def _describe(partition: Partition) -> str:
+    sizes = partition.sizes
+    return (
+        f"{len(sizes):,} parts of {int(sizes.min()):,} to {int(sizes.max()):,} rows; {partition.moved:,} rows moved to "
+        "another part than their nearest, so that parts are whole batches"
+    )
+
+
+def _pack(part: PartPlan) -> list[NDArray[Any]]:
+    record = asdict(replace(part, order=np.empty(0, np.int64)))
+    del record["order"]
+    return [part.order, np.frombuffer(json.dumps(record).encode(), np.uint8)]
+
+
+def _unpack(arrays: list[NDArray[Any]]) -> PartPlan:
+    return PartPlan(order=arrays[0], **json.loads(arrays[1].tobytes()))

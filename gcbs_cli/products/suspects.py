@@ -1,0 +1,91 @@
+"""Suspected false negatives: pairs of rows so alike that calling one a negative of the other is probably wrong."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.products.canonical_values import settle
+from gcbs_cli.products.edges import Exceedances
+
+
+@dataclass(frozen=True)
+class SuspectRule:
+    """A pair {i, j} is suspected when s_ij or s_ji is at least t and at least margin · s_ii or margin · s_jj.
+
+    With `absolute` a the limits are s_ii − a and s_jj − a instead. `groups`: (N,) ids; rows with the same id >= 0 are
+    suspected whatever their similarity. `diagonal`: (N,) canonical s_ii.
+    """
+
+    margin: float
+    diagonal: NDArray[np.float64]
+    absolute: float | None = None
+    groups: NDArray[np.int64] | None = None
+
+    def limits(self, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
+        """(n,) the similarity from which on each pair is suspected."""
+        own = self.own_limits()
+        return np.minimum(own[rows], own[cols])
+
+    def own_limits(self) -> NDArray[np.float64]:
+        """(N,) for each row a limit; a pair's limit is the lesser of its rows'."""
+        return self.margin * self.diagonal if self.absolute is None else self.diagonal - self.absolute
+
+    def meets(self, pair: PairedRows, found: Exceedances, error: float) -> NDArray[np.bool_]:
+        """(n,) which of the entries at or above t make their pair suspected, decided canonically near the margin."""
+        limit = self.limits(found.rows, found.cols)
+        rows, cols = found.rows.astype(np.int64), found.cols.astype(np.int64)
+        values = settle(pair, rows, cols, found.values, limit, error)
+        return (values >= limit) & (found.rows != found.cols)
+
+
+@dataclass(frozen=True)
+class SuspectPairs:
+    """Unordered pairs of rows, each once: (P,) lower and (P,) higher index, int32, sorted."""
+
+    lower: NDArray[np.int32]
+    higher: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def fingerprint(self) -> str:
+        """A hash of the pairs."""
+        digest = xxhash.xxh3_128(self.lower.tobytes())
+        digest.update(self.higher.tobytes())
+        return digest.hexdigest()
+
+    def both_ways(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Every pair as (i, j) and as (j, i)."""
+        return np.concatenate([self.lower, self.higher]), np.concatenate([self.higher, self.lower])
+
+    def in_batches(self, batch_of_row: NDArray[np.int64]) -> "SuspectPairs":
+        """Only the pairs whose two rows share a batch."""
+        together = batch_of_row[self.lower] == batch_of_row[self.higher]
+        return SuspectPairs(self.lower[together], self.higher[together])
+
+    def rows(self) -> int:
+        """How many rows are in at least one of the pairs."""
+        return len(np.unique(np.concatenate([self.lower, self.higher])))
+
+
+def group_mates(groups: NDArray[np.int64]) -> SuspectPairs:
+    """All pairs of rows with the same id >= 0."""
+    rows = np.flatnonzero(groups >= 0)
+    rows = rows[np.argsort(groups[rows], kind="stable")]
+    places = np.arange(len(rows))
+    last = np.searchsorted(groups[rows], groups[rows], side="right") - 1
+    # Each row with all later rows of its group.
+    lower = np.repeat(rows, last - places)
+    starts = np.cumsum(last - places) - (last - places)
+    later = np.arange(len(lower)) - np.repeat(starts, last - places) + np.repeat(places, last - places) + 1
+    return pairs_of(lower.astype(np.int32), rows[later].astype(np.int32), len(groups))
+
+
+def pairs_of(rows: NDArray[np.int32], cols: NDArray[np.int32], count: int) -> SuspectPairs:
+    """The unordered pairs among directed ones; `count`: N."""
+    keys = np.unique(np.minimum(rows, cols).astype(np.int64) * count + np.maximum(rows, cols))
+    lower, higher = np.divmod(keys, max(count, 1))
+    return SuspectPairs(lower.astype(np.int32), higher.astype(np.int32))

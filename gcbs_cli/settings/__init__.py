@@ -1,0 +1,1 @@
+"""What each command can be asked for."""

@@ -1,0 +1,1 @@
+"""What any program needs: errors, limits of the machine, threads, compiled loops, progress."""

@@ -1,0 +1,52 @@
+"""What the work tells whoever watches it; by default nobody does."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+MINUTE, HOUR = 60.0, 3600.0
+
+
+class Progress:
+    """Hears of steps, progress and notes. The base class keeps quiet; the command line's prints."""
+
+    def step(self, name: str) -> None:
+        """A step begins."""
+
+    def progress(self, done: int, total: int) -> None:
+        """Entries of X Yᵀ done in this step, and in all."""
+
+    def note(self, text: str) -> None:
+        """Something a person should know, one line."""
+
+    def warn(self, text: str) -> None:
+        """Something that should be known even where notes are not wanted, one line."""
+
+
+class Stopwatch:
+    """Seconds by step, in the order in which the steps were made."""
+
+    def __init__(self, watcher: Progress) -> None:
+        self.seconds: dict[str, float] = {}
+        self._watcher = watcher
+
+    def note(self, text: str) -> None:
+        """Something a person should know, one line."""
+        self._watcher.note(text)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time the block and tell the watcher that it began."""
+        self._watcher.step(name)
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+
+def show_seconds(seconds: float) -> str:
+    """A time for people: about 2.5 h."""
+    if seconds < 2 * MINUTE:
+        return f"about {seconds:.1f} s"
+    return f"about {seconds / MINUTE:.0f} min" if seconds < 2 * HOUR else f"about {seconds / HOUR:.1f} h"

@@ -1,0 +1,81 @@
+"""Work given to threads: results in order, a thread for each thing, and things that threads own."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import count
+from typing import Generic, TypeVar
+
+from gcbs_cli.system.limits import available_cpus
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def in_parts(count: int, size: int, work: Callable[[int, int], object]) -> None:
+    """Call work(start, stop) for consecutive ranges of at most `size` that cover range(count), several at once.
+
+    `work` must release the interpreter lock to gain from it, and must write to its own range only.
+    """
+    bounds = [(start, min(start + size, count)) for start in range(0, count, size)]
+    workers = min(available_cpus(), len(bounds))
+    if workers <= 1:
+        for start, stop in bounds:
+            work(start, stop)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for future in [pool.submit(work, start, stop) for start, stop in bounds]:
+            future.result()
+
+
+def in_order(workers: int, items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[Result]:
+    """`work(item)` for each item, in the order of the items; at most two a worker are under way at once.
+
+    Each item goes to the next worker that is free. One worker is this thread.
+    """
+    if workers == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def all_at_once(items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
+    """`work(item)` for every item, in a thread each, in the order of the items."""
+    if len(items) == 1:
+        return [work(items[0])]
+    with ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(work, items))
+
+
+class OwnedByThreads(Generic[Item]):
+    """Things given to threads in turn, for as long as the thread lives: n threads begun together own n things."""
+
+    def __init__(self, things: Sequence[Item]) -> None:
+        self.things = list(things)
+        self._turns = count()
+        self._thread = threading.local()
+
+    @property
+    def place(self) -> int:
+        """The place, among the things, of the one that this thread owns."""
+        place: int | None = getattr(self._thread, "place", None)
+        if place is None:
+            place = self._thread.place = next(self._turns) % len(self.things)
+        return place
+
+    @property
+    def mine(self) -> Item:
+        """The thing that this thread owns."""
+        return self.things[self.place]

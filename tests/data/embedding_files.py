@@ -1,0 +1,56 @@
+"""Writers of the same matrix in every format, written with the formats' own libraries."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from gcbs_cli.data import from_array, read_unit_rows
+from gcbs_cli.system.errors import BadInput
+
+
+def fixed_lists(matrix: NDArray[Any]) -> pa.FixedSizeListArray:
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(matrix).reshape(-1)), matrix.shape[1])
+
+
+def lists(matrix: NDArray[Any]) -> pa.ListArray:
+    return fixed_lists(matrix).cast(pa.list_(pa.from_numpy_dtype(matrix.dtype)))
+
+
+def large_lists(matrix: NDArray[Any]) -> pa.LargeListArray:
+    return fixed_lists(matrix).cast(pa.large_list(pa.from_numpy_dtype(matrix.dtype)))
+
+
+def write_parquet(path: Path, **columns: pa.Array) -> str:
+    pq.write_table(pa.table(columns), path, row_group_size=7)
+    return str(path)
+
+
+def write_safetensors(path: Path, **tensors: NDArray[Any]) -> str:
+    save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path)
+    return str(path)
+
+
+def write_npy(path: Path, matrix: NDArray[Any]) -> str:
+    np.save(path, matrix)
+    return str(path)
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """Return the message of the BadInput that `call` must raise: one printable line."""
+    with pytest.raises(BadInput) as caught:
+        call()
+    message = str(caught.value)
+    assert message.isprintable(), message
+    assert 20 < len(message) < 700, message
+    return message
+
+
+def fingerprint_of(array: Any) -> str:
+    return read_unit_rows(from_array(array, "array")).fingerprint

@@ -1,0 +1,96 @@
+"""What reading costs: memory bounded by one block, numpy alone at import, no file left open, no mapping."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedding_files import fixed_lists
+from safetensors.numpy import save_file
+
+from gcbs_cli.data import open_pair, read_unit_rows
+
+MEGABYTE = 1024 * 1024
+BLOCK = 8 * MEGABYTE
+SCRIPT = """
+import sys
+import pyarrow.parquet
+from gcbs_cli.data import open_pair, read_unit_rows
+
+def peak():  # getrusage would give the peak of the process that started this one
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+
+x, y = open_pair(sys.argv[1], sys.argv[1], x_column=sys.argv[2] or None, y_column=sys.argv[2] or None)
+before = peak()
+rows = 0
+for block in x.blocks(8 * 1024 * 1024 // (4 * x.dim)):
+    rows += len(block)
+    del block
+assert rows == x.rows
+grown = peak() - before
+read_unit_rows(x)
+print(grown, peak() - before)
+"""
+
+
+@pytest.mark.parametrize(("suffix", "blocks"), [("C.npy", 1.5), ("F.npy", 1.5), ("safetensors", 1.5), ("parquet", 3)])
+def test_reading_200_megabytes_takes_little_more_than_a_block(tmp_path: Path, suffix: str, blocks: float) -> None:
+    size = 200 * MEGABYTE
+    path = tmp_path / f"x.{suffix}"
+    dim = 512
+    matrix = np.ones((size // (4 * dim), dim), dtype=np.float32)
+    if suffix == "parquet":
+        column = fixed_lists(matrix)
+        options = {"use_dictionary": False, "compression": "none", "row_group_size": len(matrix)}
+        pq.write_table(pa.table({"x": column}), path, **options)
+    elif suffix == "safetensors":
+        save_file({"x": matrix}, path)
+    else:
+        np.save(path, matrix if suffix == "C.npy" else np.asfortranarray(matrix))
+    del matrix
+    column_name = "" if suffix.endswith("npy") else "x"
+    command = [sys.executable, "-c", SCRIPT, str(path), column_name]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    grown, grown_with_result = (int(kibibytes) * 1024 for kibibytes in output.split())
+    assert os.path.getsize(path) >= size
+    assert grown < blocks * BLOCK, f"{grown / MEGABYTE:.0f} MB"
+    work_buffers = 3 * MEGABYTE
+    assert size < grown_with_result < size + blocks * BLOCK + work_buffers, f"{grown_with_result / MEGABYTE:.0f} MB"
+
+
+def test_importing_loads_no_heavy_library() -> None:
+    code = (
+        "import sys, gcbs_cli.data; "
+        "print([name for name in ('torch', 'pyarrow', 'safetensors', 'scipy', 'numba') if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_reading_parquet_does_not_import_pandas(tmp_path: Path) -> None:
+    column = fixed_lists(np.ones((5, 3), np.float32))
+    pq.write_table(pa.table({"x": column, "y": column.cast(pa.list_(pa.float32()))}), tmp_path / "p.parquet")
+    code = (
+        "import sys; from gcbs_cli.data import open_pair, read_unit_rows; "
+        "[read_unit_rows(source) for source in open_pair(sys.argv[1], None)]; "
+        "print([name for name in ('pandas', 'pyarrow.compute') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "p.parquet")]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    for number in range(3):
+        matrix = np.ones((5, 3), np.float32)
+        pq.write_table(pa.table({"x": fixed_lists(matrix), "y": fixed_lists(matrix)}), tmp_path / f"{number}.parquet")
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        for source in open_pair(str(tmp_path), None):
+            read_unit_rows(source)
+            blocks = source.blocks(1)
+            next(blocks)
+            blocks.close()  # type: ignore[attr-defined]
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,240 @@
+"""`.npy` files as numpy.save writes them, and damaged ones of every kind."""
+
+import io
+import os
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from embedding_files import fingerprint_of, refusal, write_npy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data.npy import open_npy
+from gcbs_cli.system.errors import BadInput
+
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def npy_bytes(header: str, data: bytes = b"", version: tuple[int, int] = (1, 0)) -> bytes:
+    text = header.encode("latin1") + b"\n"
+    length = struct.pack("<H" if version == (1, 0) else "<I", len(text))
+    return b"\x93NUMPY" + bytes(version) + length + text + data
+
+
+def header(descr: str = "'<f4'", shape: str = "(3, 2)", order: str = "False") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"
+
+
+@shared_folder
+@given(
+    rows=st.integers(2, 40),
+    dim=st.integers(1, 40),
+    dtype=st.sampled_from(["<f2", ">f2", "<f4", ">f4", "<f8", ">f8"]),
+    order=st.sampled_from("CF"),
+    block_bytes=st.integers(1, 3000),
+)
+def test_every_layout_gives_the_arrays_own_rows(
+    tmp_path: Path, rows: int, dim: int, dtype: str, order: Any, block_bytes: int
+) -> None:
+    array = np.random.default_rng(rows * dim).standard_normal((rows, dim)).astype(dtype, order=order)
+    source = open_npy(write_npy(tmp_path / "x.npy", array))
+    blocks = list(source.blocks(max(1, block_bytes // dim)))
+    assert all(block.flags.c_contiguous and block.dtype.isnative for block in blocks)
+    np.testing.assert_array_equal(np.concatenate(blocks), array)
+    read = read_unit_rows(source, block_bytes=block_bytes)
+    assert read.fingerprint == fingerprint_of(array)
+    assert (read.rows, read.dim, read.paths) == (rows, dim, (str(tmp_path / "x.npy"),))
+
+
+@pytest.mark.parametrize("dtype", ["V2", "<u2", ">u2"])
+def test_bfloat16_bits_are_read_when_the_user_says_so(tmp_path: Path, dtype: str) -> None:
+    array = np.random.default_rng(0).standard_normal((6, 4)).astype(ml_dtypes.bfloat16)
+    stored = array if dtype == "V2" else array.view(np.uint16).astype(dtype)
+    path = write_npy(tmp_path / "x.npy", stored)
+    assert "give --dtype bfloat16" in refusal(lambda: open_pair(path, path))
+    x, _ = open_pair(path, path, dtype="bfloat16")
+    assert read_unit_rows(x).fingerprint == fingerprint_of(array)
+
+
+def test_dtype_option_on_other_types(tmp_path: Path) -> None:
+    half = write_npy(tmp_path / "half.npy", np.ones((3, 2), np.float16))
+    wide = write_npy(tmp_path / "wide.npy", np.ones((3, 2), np.float32))
+    assert "found float16" in refusal(lambda: open_pair(half, half, dtype="bfloat16"))
+    assert open_pair(wide, wide, dtype="bfloat16")[0].dtype == "float32"
+    assert "--dtype: found int8" in refusal(lambda: open_pair(wide, wide, dtype="int8"))
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.ones((3, 2), np.int32), "found int32"),
+        (np.ones((3, 2), np.uint8), "found uint8"),
+        (np.ones((3, 2), bool), "found bool"),
+        (np.ones((3, 2), complex), "found complex128"),
+        (np.array([["a", "b"]] * 3), "found str"),
+        (np.ones((3, 2), np.longdouble), "found float128" if np.longdouble(1).itemsize == 16 else "found"),
+        (np.ones((3, 2), [("a", "f4"), ("b", "f4")]), "structured"),
+        (np.ones((3, 2), "V4"), "found void"),
+        (np.ones(6, np.float32), "shape (6,), expected 2-D"),
+        (np.float32(1), "shape (), expected 2-D"),
+        (np.ones((3, 2, 1), np.float32), "shape (3, 2, 1)"),
+        (np.ones((1, 2), np.float32), "found 1 row,"),
+        (np.ones((0, 2), np.float32), "found 0 rows"),
+        (np.ones((3, 0), np.float32), "at least one dimension"),
+    ],
+    ids=str,
+)
+def test_arrays_that_are_no_embeddings_are_refused(tmp_path: Path, array: Any, expected: str) -> None:
+    path = write_npy(tmp_path / "x.npy", array)
+    message = refusal(lambda: open_pair(path, path))
+    assert message.startswith(f"{path}: found ")
+    assert expected in message
+
+
+def test_objects_are_refused_and_never_unpickled(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return sys.exit, (42,)
+
+    path = tmp_path / "x.npy"
+    np.save(path, np.array([[Trap()], [Trap()]], dtype=object), allow_pickle=True)
+    assert "object array (pickle)" in refusal(lambda: open_npy(str(path)))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x93NUMPY",
+        b"\x93NUMPY\x01\x00",
+        b"\x93NUMPY\x01\x00\xff",
+        b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
+        b"\x93NUMPY\x07\x00" + bytes(100),
+        b"PK\x03\x04" + bytes(100),
+        bytes(200),
+        npy_bytes(header(), bytes(23)),
+        npy_bytes(header(), bytes(25)),
+        npy_bytes(header(), b""),
+        npy_bytes(header(shape=f"({10**12}, 384)"), bytes(100)),
+        npy_bytes(header(shape=f"({10**400}, 384)"), bytes(100)),
+        npy_bytes(header(shape=f"(0x{'f' * 8000}, 2)"), bytes(24)),
+        npy_bytes(header(shape=f"(0x{'f' * 8000},)"), bytes(24)),
+        npy_bytes(header(shape=f"(-0x{'f' * 8000}, 2)"), bytes(24)),
+        npy_bytes(header(shape="(-3, 2)"), bytes(24)),
+        npy_bytes(header(shape="(-3, -2)"), bytes(24)),
+        npy_bytes(header(shape="(3.0, 2)"), bytes(24)),
+        npy_bytes(header(shape="[3, 2]"), bytes(24)),
+        npy_bytes(header(shape="(" + "2, " * 3000 + ")"), bytes(24)),
+        npy_bytes(header(shape="3"), bytes(24)),
+        npy_bytes(header(order="1"), bytes(24)),
+        npy_bytes(header(descr="'O'"), bytes(24)),
+        npy_bytes(header(descr="'<f5'"), bytes(24)),
+        npy_bytes(header(descr="3"), bytes(24)),
+        npy_bytes(header(descr="[1, 2]"), bytes(24)),
+        npy_bytes(header(descr="[('a', '<f4')]"), bytes(24)),
+        npy_bytes(header(descr="('<f4', (2,))"), bytes(24)),
+        npy_bytes(header(descr="'\\x00\\n'"), bytes(24)),
+        npy_bytes("{}", bytes(24)),
+        npy_bytes("[]", bytes(24)),
+        npy_bytes("__import__('os').system('true')", bytes(24)),
+        npy_bytes("(" * 5000, bytes(24)),
+        npy_bytes("-" * 9000 + "1", bytes(24)),
+        npy_bytes("{'a" * 10, bytes(24)),
+        npy_bytes("1L '''", bytes(24)),
+        npy_bytes("\x00" * 50, bytes(24)),
+        npy_bytes(" " * 20000 + header(), bytes(24), (2, 0)),
+        npy_bytes(header(), bytes(24), (3, 0)),
+    ],
+    ids=lambda content: ascii(content[:60]),
+)
+def test_damaged_files_are_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    assert refusal(lambda: open_npy(str(path))).startswith(f"{path}: found ")
+
+
+def test_headers_of_version_2_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(npy_bytes(header(), np.ones(6, "<f4").tobytes(), (2, 0)))
+    assert open_npy(str(path)).rows == 3
+
+
+def test_truncated_at_every_length(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones((3, 2), np.float32))
+    whole = buffer.getvalue()
+    path = tmp_path / "x.npy"
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        refusal(lambda: open_npy(str(path)))
+
+
+@shared_folder
+@given(content=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\x93NUMPY\x01\x00", npy_bytes(header())[:30]]))
+def test_random_bytes(tmp_path: Path, content: bytes, prefix: bytes) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(prefix + content)
+    refusal(lambda: open_npy(str(path)))
+
+
+@shared_folder
+@given(position=st.integers(0, 127), bit=st.integers(0, 7))
+def test_a_flipped_bit_in_the_header_is_refused_or_harmless(tmp_path: Path, position: int, bit: int) -> None:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ones((3, 2), np.float32))
+    content = bytearray(buffer.getvalue())
+    content[position] ^= 1 << bit
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    try:
+        source = open_npy(str(path))
+    except BadInput:
+        pass  # the other tests look at the messages
+    else:
+        assert source.rows * source.dim * source.stored.itemsize == 24
+
+
+@pytest.mark.parametrize("change", ["shrink", "grow", "touch", "replace", "remove"])
+@pytest.mark.parametrize("moment", ["before", "between blocks"])
+def test_a_file_that_changes_while_it_is_read(tmp_path: Path, change: str, moment: str) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones((1000, 4), np.float32))
+    source = open_npy(str(path))
+
+    def alter(_: int = 0) -> None:
+        if change == "shrink":
+            os.truncate(path, 3000)
+        elif change == "grow":
+            with path.open("ab") as file:
+                file.write(bytes(16))
+        elif change == "touch":
+            os.utime(path, ns=(1, 1))
+        elif change == "replace":
+            np.save(tmp_path / "new.npy", np.ones((1000, 4), np.float32))
+            os.replace(tmp_path / "new.npy", path)
+        else:
+            path.unlink()
+
+    if moment == "before":
+        alter()
+        expected = "no such file" if change == "remove" else "changed while it was read"
+        assert expected in refusal(lambda: next(source.blocks(1)))
+    elif change in ("replace", "remove"):  # the open file is still whole
+        blocks = source.blocks(100)
+        next(blocks)
+        alter()
+        assert len(list(blocks)) == 9
+    else:
+        pending = [alter]
+
+        def once(_: int) -> None:
+            if pending:
+                pending.pop()()
+
+        message = refusal(lambda: read_unit_rows(source, block_bytes=1600, on_progress=once))
+        assert "changed while it was read" in message

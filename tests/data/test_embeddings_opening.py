@@ -1,0 +1,167 @@
+"""Pairs of paths: formats, shards, and paths that cannot be read."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from embedding_files import fingerprint_of, lists, refusal, write_npy, write_parquet, write_safetensors
+from numpy.typing import NDArray
+
+from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data.shards import natural_key
+
+Matrix = NDArray[np.float32]
+
+
+def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path: Path, matrix: Matrix) -> None:
+    x, y = matrix, matrix[::-1]
+    (tmp_path / "shards").mkdir()
+    for number, rows in enumerate((slice(0, 7), slice(7, 8), slice(8, None))):
+        name = f"part-{number * 5}.parquet"
+        write_parquet(tmp_path / "shards" / name, x=lists(x[rows]), y=lists(y[rows]))
+        write_npy(tmp_path / f"x-{number * 5}.npy", x[rows])
+        write_npy(tmp_path / f"y-{number * 5}.npy", y[rows])
+    (tmp_path / "shards" / ".hidden").write_text("?")
+    (tmp_path / "shards" / "_SUCCESS").write_text("?")
+    pairs: list[tuple[str, str | None]] = [
+        (write_npy(tmp_path / "x.npy", x), write_npy(tmp_path / "y.npy", np.asfortranarray(y))),
+        (write_parquet(tmp_path / "p.parquet", x=lists(x), y=lists(y)), None),
+        (write_safetensors(tmp_path / "s.safetensors", x=x, y=y), None),
+        (write_npy(tmp_path / "x.npy", x), write_safetensors(tmp_path / "y.safetensors", embedding=y)),
+        (str(tmp_path / "shards"), None),
+        (str(tmp_path / "shards" / "part-*.parquet"), None),
+        (str(tmp_path / "x-*.npy"), str(tmp_path / "y-*.npy")),
+    ]
+    for pair in pairs:
+        sides = [read_unit_rows(source, block_bytes=60) for source in open_pair(*pair)]
+        assert [side.fingerprint for side in sides] == [fingerprint_of(x), fingerprint_of(y)]
+        expected = x.astype(np.float64) / np.sqrt((x.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(sides[0].values, expected, rtol=1e-7)
+        np.testing.assert_array_equal(sides[1].values, sides[0].values[::-1])
+
+
+def test_shards_are_read_in_natural_order(tmp_path: Path) -> None:
+    names = ["part-2.npy", "part-10.npy", "part-1.npy", "part-03.npy", "part-3.npy"]
+    for name in names:
+        write_npy(tmp_path / name, np.full((1, 2), len(name), np.float32))
+    x, _ = open_pair(str(tmp_path), str(tmp_path))
+    expected = ["part-1.npy", "part-2.npy", "part-03.npy", "part-3.npy", "part-10.npy"]
+    assert [os.path.basename(path) for path in x.paths] == expected
+    assert (x.rows, x.dim, x.name) == (5, 2, str(tmp_path))
+    assert natural_key("a²9") < natural_key("a²10")
+
+
+def test_empty_shards_among_others_are_fine(tmp_path: Path, matrix: Matrix) -> None:
+    empty = pa.array([], type=pa.list_(pa.float32()))
+    write_parquet(tmp_path / "0.parquet", x=empty, y=empty)
+    write_parquet(tmp_path / "1.parquet", x=lists(matrix), y=lists(matrix))
+    x, _ = open_pair(str(tmp_path), None)
+    assert read_unit_rows(x).fingerprint == fingerprint_of(matrix)
+    assert x.locate(3) == f"row 3 of {tmp_path}/1.parquet:x"
+
+
+def shards_of(folder: Path, *matrices: Any) -> str:
+    for number, matrix in enumerate(matrices):
+        write_npy(folder / f"{number}.npy", matrix)
+    return str(folder)
+
+
+def test_shards_that_differ_are_named(tmp_path: Path) -> None:
+    one = np.ones((3, 4), np.float32)
+    path = shards_of(tmp_path, one, one, np.ones((3, 5), np.float32))
+    message = refusal(lambda: open_pair(path, path))
+    assert f"{path}/2.npy: found 5 dimensions, expected 4 as in the first shard {path}/0.npy" in message
+    shards_of(tmp_path, one, one.astype(np.float16), one)
+    assert f"{path}/1.npy: found float16, expected float32" in refusal(lambda: open_pair(path, path))
+
+
+def test_shards_with_other_columns_are_named(tmp_path: Path, matrix: Matrix) -> None:
+    write_parquet(tmp_path / "0.parquet", a=lists(matrix))
+    write_parquet(tmp_path / "1.parquet", b=lists(matrix))
+    path = str(tmp_path)
+    assert "found column b, expected a as in the first shard" in refusal(lambda: open_pair(path, path))
+
+
+def test_folders_that_are_no_shards(tmp_path: Path, matrix: Matrix) -> None:
+    path = str(tmp_path)
+    assert "empty directory" in refusal(lambda: open_pair(path, path))
+    shards_of(tmp_path, matrix)
+    assert "give the file with Y as second argument" in refusal(lambda: open_pair(path, None))
+    (tmp_path / "README.md").write_text("?")
+    assert "found README.md in it" in refusal(lambda: open_pair(path, path))
+    assert open_pair(path + "/*.npy", path + "/*.npy")[0].rows == len(matrix)
+    (tmp_path / "README.md").unlink()
+    write_parquet(tmp_path / "1.parquet", x=lists(matrix))
+    assert "found shards of .npy and .parquet" in refusal(lambda: open_pair(path, path))
+    assert "found no file that matches" in refusal(lambda: open_pair(path + "/*.none", path))
+    assert "in it, expected" in refusal(lambda: open_pair(str(tmp_path.parent / "*"), path))
+
+
+def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path, matrix: Matrix) -> None:
+    path = write_npy(tmp_path / "x[1].npy", matrix)
+    assert open_pair(path, path)[0].name == path
+
+
+def test_sides_that_do_not_fit_each_other(tmp_path: Path, write_pair: Callable[..., tuple[str, str]]) -> None:
+    x, _ = write_pair()
+    short = write_npy(tmp_path / "short.npy", np.ones((22, 5), np.float32))
+    narrow = write_npy(tmp_path / "narrow.npy", np.ones((23, 4), np.float32))
+    assert f"{short}: found 22 rows, expected 23 as in {x}" in refusal(lambda: open_pair(x, short))
+    assert f"{narrow}: found 4 dimensions, expected 5 as in {x}" in refusal(lambda: open_pair(x, narrow))
+
+
+def test_options_and_arguments_that_do_not_fit(write_pair: Callable[..., tuple[str, str]]) -> None:
+    x, y = write_pair()
+    assert "give the file with Y as second argument" in refusal(lambda: open_pair(x, None))
+    assert "expected no --y-column" in refusal(lambda: open_pair(x, y, y_column="a"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("none.npy", "no such file"),
+        ("none.parquet", "no such file"),
+        ("none.safetensors", "no such file"),
+        ("none", "no such file"),
+        ("", "no such file"),
+        ("nul\0.npy", "cannot be opened"),
+        ("x" * 300 + ".npy", "cannot be opened"),
+        ("loop.npy", "cannot be opened"),
+        ("pipe.npy", "a pipe or device"),
+        ("empty.npy", "empty file"),
+        ("empty.parquet", "empty file"),
+        ("empty.safetensors", "empty file"),
+        ("data.npz", "found .npz"),
+        ("data.csv", "found the suffix .csv"),
+        ("data", "found no suffix"),
+        ("new\nline.csv", "'"),
+        ("sur\udcffrogate.npy", "no such file"),
+    ],
+)
+def test_paths_that_cannot_be_read(tmp_path: Path, name: str, expected: str) -> None:
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "loop.npy").symlink_to(tmp_path / "loop.npy")
+    for kind in ("npy", "parquet", "safetensors"):
+        (tmp_path / f"empty.{kind}").touch()
+    for other in ("data.npz", "data.csv", "data", "new\nline.csv"):
+        (tmp_path / other).write_bytes(b"PK")
+    path = f"{tmp_path}/{name}" if name else ""
+    assert expected in refusal(lambda: open_pair(path, path))
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x.parquet", "x.safetensors"])
+def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"data")
+    path.chmod(0)
+
+    def denied(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    if os.geteuid() == 0:  # whom no mode keeps out
+        monkeypatch.setattr(os, "open", denied)
+    assert "no permission" in refusal(lambda: open_pair(str(path), str(path)))

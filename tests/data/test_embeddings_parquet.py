@@ -1,0 +1,198 @@
+"""Parquet columns of lists of floats, and the columns and files that are refused."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedding_files import fingerprint_of, fixed_lists, large_lists, lists, refusal, write_parquet
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gcbs_cli.data import from_array, open_pair, parquet, read_unit_rows
+
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@shared_folder
+@given(
+    rows=st.integers(2, 60),
+    dim=st.integers(1, 20),
+    dtype=st.sampled_from(["float16", "float32", "float64"]),
+    kind=st.sampled_from([fixed_lists, lists, large_lists]),
+    block_bytes=st.integers(1, 2000),
+)
+def test_every_list_type_gives_the_arrays_own_rows(
+    tmp_path: Path, rows: int, dim: int, dtype: str, kind: Callable[..., pa.Array], block_bytes: int
+) -> None:
+    array = np.random.default_rng(rows * dim).standard_normal((rows, dim)).astype(dtype)
+    path = write_parquet(tmp_path / "p.parquet", id=pa.array(range(rows)), y=kind(array[::-1]), x=kind(array))
+    for source, matrix in zip(open_pair(path, None), (array, array[::-1]), strict=True):
+        blocks = list(source.blocks(max(1, block_bytes // dim)))
+        np.testing.assert_array_equal(np.concatenate(blocks), matrix)
+        assert max(map(len, blocks)) <= max(1, block_bytes // dim)
+        read = read_unit_rows(source, block_bytes=block_bytes)
+        expected = read_unit_rows(from_array(matrix, "x"))
+        assert read.fingerprint == expected.fingerprint
+        assert read.values.tobytes() == expected.values.tobytes()
+    assert open_pair(path, None)[0].name == f"{path}:x"
+
+
+@pytest.mark.parametrize("kind", [fixed_lists, lists, large_lists])
+def test_values_of_a_slice_of_lists(matrix: NDArray[np.float32], kind: Callable[..., pa.Array]) -> None:
+    part = kind(matrix).slice(4, 9)  # readers of other versions may give batches that are slices
+    lengths = parquet._lengths(part)
+    assert lengths.tolist() == [5] * 9
+    values = parquet._elements(parquet._values(part, lengths), matrix.dtype)
+    np.testing.assert_array_equal(values.reshape(9, 5), matrix[4:13])
+
+
+def test_fixed_shape_tensors_are_lists_too(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+    column = pa.FixedShapeTensorArray.from_numpy_ndarray(matrix)
+    path = write_parquet(tmp_path / "p.parquet", x=column, y=column)
+    assert read_unit_rows(open_pair(path, None)[0]).fingerprint == fingerprint_of(matrix)
+
+
+@pytest.mark.parametrize("name", ["x", "embedding", "embeddings", "anything"])
+def test_the_column_of_a_file_for_one_side(tmp_path: Path, matrix: NDArray[np.float32], name: str) -> None:
+    decoy = {"other": lists(-matrix)} if name != "anything" else {"other": pa.array(range(len(matrix)))}
+    path = write_parquet(tmp_path / "a.parquet", **decoy, **{name: lists(matrix)})
+    x, _ = open_pair(path, path, y_column=name)
+    assert x.name == f"{path}:{name}"
+    assert read_unit_rows(x).fingerprint == fingerprint_of(matrix)
+
+
+def test_columns_by_option(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+    columns = {"a.b": lists(matrix), "q\n": lists(-matrix), "t": pa.array(["?"] * len(matrix))}
+    path = write_parquet(tmp_path / "a.parquet", **columns)
+    x, y = open_pair(path, None, x_column="a.b", y_column="q\n")
+    assert read_unit_rows(x).fingerprint == fingerprint_of(matrix)
+    assert read_unit_rows(y).fingerprint == fingerprint_of(-matrix)
+    message = refusal(lambda: open_pair(path, path))
+    assert "found the columns a.b, 'q\\n', t" in message
+    assert "--x-column" in message
+    message = refusal(lambda: open_pair(path, None, x_column="a.b", y_column="nope"))
+    assert "expected column nope" in message
+    assert "--y-column" in message
+    assert "expected a column x" in refusal(lambda: open_pair(path, None))
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        (pa.array([1.0, 2.0]), "double"),
+        (pa.array([[1, 2], [3, 4]]), "list<"),
+        (pa.array([[[1.0]], [[2.0]]]), "list<"),
+        (pa.array([None, None]), "null"),
+        (pa.array([[None], [None]]), "null"),
+        (pa.array(["a", "b"]).dictionary_encode(), "dictionary"),
+        (pa.array([{"a": 1.0}, {"a": 2.0}]), "struct"),
+        (pa.array([[("a", 1.0)], [("b", 2.0)]], pa.map_(pa.string(), pa.float64())), "map"),
+        (pa.array([b"ab", b"cd"]), "binary"),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else value,
+)
+def test_columns_of_other_types_are_refused(tmp_path: Path, column: pa.Array, found: str) -> None:
+    path = write_parquet(tmp_path / "a.parquet", x=column, y=column)
+    message = refusal(lambda: open_pair(path, None))
+    assert message.startswith(f"{path}:x: found a column of ")
+    assert found in message
+
+
+NULL_AND_RAGGED = {
+    "null rows": ([[1.0, 2.0], None, [3.0, 4.0], None], "2 rows (numbers 1, 3, counted from 0) with nulls"),
+    "first row null": ([None, [1.0, 2.0], [3.0, 4.0]], "1 row (number 0, counted from 0) with nulls"),
+    "null values": (
+        [[1.0, 2.0], [None, 2.0], None, [3.0, None]],
+        "3 rows (numbers 1, 2, 3, counted from 0) with nulls",
+    ),
+    "only nulls": ([None, None], "nulls"),
+    "many": ([[1.0, 2.0]] * 9 + [None] * 30, "30 rows (the first 10: 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, counted"),
+}
+
+
+@pytest.mark.parametrize(("values", "expected"), NULL_AND_RAGGED.values(), ids=NULL_AND_RAGGED.keys())
+@pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 2)])
+def test_nulls_are_counted_and_named(tmp_path: Path, values: Any, expected: str, kind: pa.DataType) -> None:
+    column = pa.array(values, type=kind)
+    path = write_parquet(tmp_path / "a.parquet", x=column, y=column)
+    message = refusal(lambda: read_unit_rows(open_pair(path, None)[0], block_bytes=40))
+    assert expected in message
+    assert message.startswith(f"{path}:x: ")
+
+
+@pytest.mark.parametrize(
+    ("values", "rows"),
+    [([[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]], "1, 2"), ([[], [1.0, 2.0], [3.0]], "0, 2")],
+)
+def test_ragged_lists_are_counted_and_named(tmp_path: Path, values: Any, rows: str) -> None:
+    column = pa.array(values, type=pa.list_(pa.float32()))
+    path = write_parquet(tmp_path / "a.parquet", x=column, y=column)
+    message = refusal(lambda: read_unit_rows(open_pair(path, None)[0]))
+    assert f"2 rows (numbers {rows}, counted from 0) of another length, expected 2 values" in message
+
+
+def test_empty_tables_and_lists(tmp_path: Path) -> None:
+    empty = pa.array([], type=pa.list_(pa.float32()))
+    path = write_parquet(tmp_path / "a.parquet", x=empty, y=empty)
+    assert "found 0 rows" in refusal(lambda: open_pair(path, None))
+    hollow = pa.array([[], []], type=pa.list_(pa.float32()))
+    path = write_parquet(tmp_path / "b.parquet", x=hollow, y=hollow)
+    assert "empty lists" in refusal(lambda: open_pair(path, None))
+
+
+def test_two_columns_of_one_name(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_arrays([lists(matrix)] * 3, names=["x", "x", "y"]), path)
+    assert "found 2 columns x, expected one" in refusal(lambda: open_pair(str(path), None))
+
+
+def read_all(path: Path) -> None:
+    for source in open_pair(str(path), None):
+        read_unit_rows(source)
+
+
+def test_truncated_at_many_lengths(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+    whole = Path(write_parquet(tmp_path / "w.parquet", x=lists(matrix), y=lists(matrix))).read_bytes()
+    path = tmp_path / "a.parquet"
+    for length in [*range(16), *range(16, len(whole), 37), *range(len(whole) - 12, len(whole))]:
+        path.write_bytes(whole[:length])
+        assert refusal(lambda: read_all(path)).startswith(f"{path}: found ")
+
+
+@shared_folder
+@given(content=st.binary(max_size=200))
+def test_random_bytes(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.parquet"
+    for data in (content, b"PAR1" + content + len(content).to_bytes(4, "little") + b"PAR1"):
+        path.write_bytes(data)
+        refusal(lambda: read_all(path))
+
+
+def test_encrypted_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"PARE" + bytes(100) + (50).to_bytes(4, "little") + b"PARE")
+    assert "cannot be read" in refusal(lambda: read_all(path))
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path, matrix: NDArray[np.float32], in_place: bool) -> None:
+    path = tmp_path / "a.parquet"
+    write_parquet(path, x=lists(matrix), y=lists(matrix))
+    x, _ = open_pair(str(path), None)
+    blocks = x.blocks(4)
+    next(blocks)
+    other = path if in_place else tmp_path / "b.parquet"
+    write_parquet(other, x=lists(matrix * 2), y=lists(matrix))
+    os.replace(other, path)
+    assert "changed while it was read" in refusal(lambda: list(blocks))
+
+
+def test_one_column_is_not_taken_for_both_sides(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+    path = write_parquet(tmp_path / "a.parquet", embedding=lists(matrix))
+    assert "found the columns embedding, expected a column x" in refusal(lambda: open_pair(path, None))

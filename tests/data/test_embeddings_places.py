@@ -1,0 +1,311 @@
+"""Embeddings in Arrow files, saved datasets, partitioned folders and at remote addresses: always the same rows."""
+
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data.ids import read_ids
+from gcbs_cli.data.remote import without_secrets
+from gcbs_cli.system.errors import BadInput
+
+SAMPLE = Path(__file__).parents[2] / "sample_data"
+ROWS = 230
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return pq.read_table(SAMPLE / "pairs.parquet").slice(0, ROWS)
+
+
+@pytest.fixture
+def wanted(tmp_path: Path, table: pa.Table) -> list[str]:
+    pq.write_table(table, tmp_path / "wanted.parquet")
+    return fingerprints(str(tmp_path / "wanted.parquet"))
+
+
+def fingerprints(x: str, y: str | None = None) -> list[str]:
+    return [read_unit_rows(source).fingerprint for source in open_pair(x, y)]
+
+
+@pytest.fixture(params=["file", "stream", "compressed"])
+def arrow(request: pytest.FixtureRequest, tmp_path: Path, table: pa.Table) -> Path:
+    path = tmp_path / "pairs.arrow"
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if request.param == "compressed" else None)
+    new = pa.ipc.new_stream if request.param == "stream" else pa.ipc.new_file
+    with new(str(path), table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=37)
+    return path
+
+
+def test_arrow_files_and_streams(arrow: Path, wanted: list[str]) -> None:
+    assert fingerprints(str(arrow)) == wanted
+
+
+def test_names_of_rows_in_arrow_and_shards(arrow: Path, table: pa.Table, tmp_path: Path) -> None:
+    ids = table["id"].to_pylist()
+    x, _ = open_pair(str(arrow), None)
+    assert read_ids(x, [0, 36, 37, ROWS - 1, 5]) == {row: ids[row] for row in (0, 5, 36, 37, ROWS - 1)}
+    (tmp_path / "shards").mkdir()
+    for number, start in enumerate((0, 100, 200)):
+        pq.write_table(table.slice(start, 100), tmp_path / "shards" / f"part-{number}.parquet")
+    x, _ = open_pair(str(tmp_path / "shards"), None)
+    assert read_ids(x, [99, 100, 229]) == {row: ids[row] for row in (99, 100, 229)}
+    assert read_ids(x, [1], column="id") == {1: ids[1]}
+    with pytest.raises(BadInput, match="--id-column"):
+        read_ids(x, [1], column="name")
+
+
+def test_files_without_names_have_none() -> None:
+    x, _ = open_pair(str(SAMPLE / "x.npy"), str(SAMPLE / "y.npy"))
+    assert read_ids(x, [1]) == {}
+
+
+def test_a_cut_arrow_file_is_said_to_be_damaged(arrow: Path) -> None:
+    arrow.write_bytes(arrow.read_bytes()[: arrow.stat().st_size // 2])
+    with pytest.raises(BadInput, match=r"pairs\.arrow: found .*"):
+        fingerprints(str(arrow))
+
+
+def _save_dataset(folder: Path, table: pa.Table) -> None:
+    """As `datasets.Dataset.save_to_disk` writes: streams, named by the state in an order that is not the alphabet's."""
+    folder.mkdir()
+    names = ["data-b.arrow", "data-a.arrow"]
+    for name, part in zip(names, (table.slice(0, 150), table.slice(150)), strict=True):
+        with pa.ipc.new_stream(str(folder / name), table.schema) as writer:
+            writer.write_table(part)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    (folder / "dataset_info.json").write_text("{}")
+
+
+def test_a_saved_dataset(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+    _save_dataset(tmp_path / "saved", table)
+    assert fingerprints(str(tmp_path / "saved")) == wanted
+
+
+def test_a_dataset_saved_by_datasets_itself(tmp_path: Path, table: pa.Table) -> None:
+    datasets = pytest.importorskip("datasets")
+    columns = {name: table[name].to_pylist() for name in ("id", "x", "y")}
+    features = datasets.Features(
+        {"id": datasets.Value("string"), **{s: datasets.Sequence(datasets.Value("float32")) for s in "xy"}}
+    )
+    datasets.Dataset.from_dict(columns, features=features).save_to_disk(str(tmp_path / "saved"))
+    x, _ = (read_unit_rows(source).values for source in open_pair(str(tmp_path / "saved"), None))
+    expected = np.load(SAMPLE / "x.npy")[:ROWS].astype(np.float32)
+    assert np.abs(x - expected / np.linalg.norm(expected, axis=1, keepdims=True)).max() < 1e-6
+
+
+def test_a_dataset_of_splits_names_one(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+    (tmp_path / "all").mkdir()
+    _save_dataset(tmp_path / "all" / "train", table)
+    (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(BadInput, match="give .*all/train"):
+        open_pair(str(tmp_path / "all"), None)
+    assert fingerprints(str(tmp_path / "all" / "train")) == wanted
+
+
+def test_a_partitioned_folder_in_natural_order(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+    for number, (start, count) in {2: (0, 100), 10: (100, 130)}.items():
+        part = tmp_path / "set" / f"day={number}"
+        part.mkdir(parents=True)
+        pq.write_table(table.slice(start, count), part / "part-0.parquet")
+        (part / "_SUCCESS").touch()
+        (part / ".part-0.parquet.crc").touch()
+    assert fingerprints(str(tmp_path / "set")) == wanted
+    (tmp_path / "set" / "day=2" / "readme.md").touch()
+    with pytest.raises(BadInput, match=r"day=2/readme\.md"):
+        open_pair(str(tmp_path / "set"), None)
+
+
+@pytest.fixture
+def memory(table: pa.Table, tmp_path: Path) -> Iterator[str]:
+    """An address whose folder holds the pairs in several forms."""
+    fsspec = pytest.importorskip("fsspec")
+    files = fsspec.filesystem("memory")
+    pq.write_table(table, tmp_path / "pairs.parquet")
+    files.put(str(tmp_path / "pairs.parquet"), "/bucket/pairs.parquet")
+    for number, start in ((2, 0), (10, 100)):
+        part = table.slice(start, 100 if start == 0 else ROWS)
+        for side in "xy":
+            values = np.array(part[side].to_pylist(), np.float16)
+            np.save(tmp_path / "part.npy", values)
+            files.put(str(tmp_path / "part.npy"), f"/bucket/{side}/part-{number}.npy")
+    yield "memory://bucket"
+    files.rm("/bucket", recursive=True)
+
+
+def test_remote_file_folder_and_pattern(memory: str, wanted: list[str]) -> None:
+    assert fingerprints(f"{memory}/pairs.parquet") == wanted
+    assert fingerprints(f"{memory}/x", f"{memory}/y") == wanted
+    assert fingerprints(f"{memory}/x/part-*.npy", f"{memory}/y/part-*.npy") == wanted
+
+
+def test_remote_names_are_addresses(memory: str) -> None:
+    x, _ = open_pair(f"{memory}/pairs.parquet", None)
+    assert x.name == f"{memory}/pairs.parquet:x"
+    assert x.paths == (f"{memory}/pairs.parquet",)
+    assert len(read_ids(x, [0, 3])) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("memory://bucket/none.npy", "found no such file"),
+        ("memory://bucket/x/none-*.npy", "found no file that matches"),
+        ("noproto://bucket/x.npy", "cannot be fetched"),
+    ],
+)
+def test_what_is_not_there(memory: str, url: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as caught:
+        open_pair(url, url)
+    assert "gcbs-" not in str(caught.value)
+
+
+def test_damage_is_told_by_the_address(memory: str) -> None:
+    import fsspec
+
+    fsspec.filesystem("memory").pipe_file("/bucket/bad.npy", b"\x93NUMPY nothing")
+    with pytest.raises(BadInput, match=r"memory://bucket/bad\.npy: found no valid") as caught:
+        open_pair(f"{memory}/bad.npy", f"{memory}/bad.npy")
+    assert "/tmp" not in str(caught.value)
+
+
+class _Served(SimpleHTTPRequestHandler):
+    """A folder with an index page; it answers whatever query follows a name, as servers of signed addresses do."""
+
+    asked: ClassVar[list[str]] = []
+
+    def log_message(self, *_: Any) -> None:
+        self.asked.append(self.path)
+
+
+@pytest.fixture
+def web(memory: str, tmp_path: Path) -> Iterator[str]:
+    """The same files at an http address."""
+    pytest.importorskip("aiohttp")
+    import fsspec
+
+    fsspec.filesystem("memory").get("/bucket/", str(tmp_path / "www") + "/", recursive=True)
+    handler = partial(_Served, directory=str(tmp_path / "www"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        _Served.asked.clear()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_web_file_folder_pattern_and_signed_address(web: str, wanted: list[str]) -> None:
+    assert fingerprints(f"{web}/pairs.parquet") == wanted
+    assert len(_Served.asked) == 1  # fetched once, and not to see whether it is a folder
+    assert fingerprints(f"{web}/pairs.parquet?download=true&sign=a/b%2Fc") == wanted
+    assert fingerprints(f"{web}/x", f"{web}/y/") == wanted
+    assert fingerprints(f"{web}/x/part-*.npy", f"{web}/y/part-*.npy") == wanted
+
+
+def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> None:
+    signed = open_pair(f"{web}/pairs.parquet?sign=secret", None)[0]
+    assert signed.paths == (f"{web}/pairs.parquet?…",)
+    assert "secret" not in signed.name
+    assert without_secrets("https://me:secret@host/x.npy") == "https://host/x.npy"
+    for word in ("x.npy?", "--quantile", "s3://bucket/part-*.npy", "a?b=c", "memory://x"):
+        assert without_secrets(word) == word
+
+
+def test_what_the_web_has_not(web: str) -> None:
+    for name in ("none.npy", "none", "x/none-*.npy"):
+        with pytest.raises(BadInput, match="found no"):
+            open_pair(f"{web}/{name}", f"{web}/{name}")
+    for name in ("x.npy", "x/part-*.npy"):
+        with pytest.raises(BadInput, match="cannot be fetched"):
+            open_pair(f"http://127.0.0.1:9/{name}", f"http://127.0.0.1:9/{name}")
+
+
+PLANS = "import sys; from gcbs_cli.cli.app import app; app(['plan', *sys.argv[1:], '-o', 'perm.npy', '-f', '-q'])"
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> str:
+    """A certificate of its own authority for localhost, with its key in the same file."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    words = [*new.split(), "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(
+        ["openssl", *words, "-keyout", "key.pem", "-out", "own.pem"], cwd=tmp_path, check=True, capture_output=True
+    )
+    return str(tmp_path / "own.pem")
+
+
+def test_https_with_an_authority_of_ones_own(web: str, certificate: str, tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, str(tmp_path / "key.pem"))
+    handler = partial(_Served, directory=str(tmp_path / "www"))
+
+    def planned(*addresses: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Of a process of its own: aiohttp reads the authorities when it is imported."""
+        command = [sys.executable, "-c", PLANS, *addresses]
+        surroundings = {key: value for key, value in os.environ.items() if key != "SSL_CERT_FILE"} | variables
+        return subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=120)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        address = f"https://localhost:{server.server_port}"
+        trusted = planned(f"{address}/pairs.parquet", SSL_CERT_FILE=certificate)
+        assert (trusted.returncode, trusted.stderr) == (0, "")
+        for name in ("pairs.parquet", "x", "x/part-*.npy"):
+            refused = planned(f"{address}/{name}", f"{address}/{name}")
+            assert refused.returncode == 2
+            assert len(refused.stderr.splitlines()) == 1
+            assert refused.stderr.startswith(f"gcbs: {address}/{name}: found a certificate that is not trusted (")
+            assert "SSL_CERT_FILE" in refused.stderr
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.filterwarnings("default")
+def test_s3_file_folder_and_pattern(
+    memory: str, tmp_path: Path, wanted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    s3fs = pytest.importorskip("s3fs")
+    import fsspec
+
+    fsspec.filesystem("memory").get("/bucket/", str(tmp_path / "up") + "/", recursive=True)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    files = s3fs.S3FileSystem()
+    files.mkdir("pairs")
+    files.put(str(tmp_path / "up") + "/", "pairs/", recursive=True)
+    assert fingerprints("s3://pairs/pairs.parquet") == wanted
+    assert fingerprints("s3://pairs/x", "s3://pairs/y/") == wanted
+    assert fingerprints("s3://pairs/x/part-*.npy", "s3://pairs/y/part-*.npy") == wanted
+    with pytest.raises(BadInput, match="found no such file"):
+        open_pair("s3://pairs/none.npy", "s3://pairs/none.npy")
+    server.stop()
+
+
+def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(BadInput, match=r"gcbs\[remote\]"):
+        open_pair("memory://elsewhere/x.npy", "memory://elsewhere/y.npy")

@@ -1,0 +1,190 @@
+"""Unit rows against norms taken row by row with math.hypot-like exact sums, and the rows that are refused."""
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from embedding_files import refusal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+torch = pytest.importorskip("torch")
+
+from gcbs_cli.data import UnitRows, from_array, open_pair, read_unit_rows
+
+
+def read(array: Any, **settings: Any) -> UnitRows:
+    return read_unit_rows(from_array(array, "array"), **settings)
+
+
+def exact_unit_row(row: NDArray[Any]) -> list[float]:
+    """Return the unit row with a norm from exact rational arithmetic."""
+    values = [Fraction(float(value)) for value in row]
+    largest = max(abs(value) for value in values)
+    scaled = [value / largest for value in values]
+    norm = math.sqrt(sum(value * value for value in scaled))
+    return [float(value) / norm for value in scaled]
+
+
+@settings(deadline=None)
+@given(
+    rows=st.integers(2, 12),
+    dim=st.integers(1, 20),
+    dtype=st.sampled_from(["float16", "float32", "float64", "bfloat16"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_rows_agree_with_exact_arithmetic(rows: int, dim: int, dtype: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    array = (rng.standard_normal((rows, dim)) + 0.01).astype(kind)
+    unit = read(array)
+    assert unit.dtype == dtype
+    assert unit.values.dtype == np.float32
+    assert unit.values.flags.c_contiguous
+    expected = np.array([exact_unit_row(row) for row in array])
+    np.testing.assert_allclose(unit.values, expected, rtol=1.2e-7, atol=1e-40)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e160, 1e-160, 1e-300, 5e-324, 1.7e308])
+def test_extreme_float64_rows_neither_overflow_nor_vanish(scale: float) -> None:
+    array = np.array([[1.0, -1.0, 0.5], [1.0, 0.0, 0.0], [0.25, 0.5, 1.0]]) * scale
+    np.testing.assert_allclose(read(array).values, [exact_unit_row(row) for row in array], rtol=1.2e-7)
+
+
+@pytest.mark.parametrize("scale", [3e38, 1e-38, 1e-45])
+def test_extreme_float32_rows(scale: float) -> None:
+    array = (np.array([[1.0, -1.0], [1.0, 0.0]]) * scale).astype(np.float32)
+    np.testing.assert_allclose(read(array).values, [[0.5**0.5, -(0.5**0.5)], [1, 0]], rtol=1.2e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_bits_and_fingerprint_do_not_depend_on_the_block_size(dtype: str) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    array = np.random.default_rng(2).standard_normal((3000, 37)).astype(kind)
+    whole = read(array)
+    for block_bytes in (1, 999, 10_007, 100_000):
+        other = read(array, block_bytes=block_bytes)
+        assert other.values.tobytes() == whole.values.tobytes()
+        assert other.fingerprint == whole.fingerprint
+
+
+def test_fingerprint_depends_on_bytes_shape_and_type() -> None:
+    array = np.ones((4, 6), dtype=np.float16)
+    changed = array.copy()
+    changed[3, 5] = 2
+    arrays = [array, changed, array.reshape(6, 4), array.astype(np.float32), array.view(ml_dtypes.bfloat16)]
+    prints = {read(one).fingerprint for one in arrays}
+    assert len(prints) == len(arrays)
+    assert all(len(one) == 37 and one.startswith("xxh3:") for one in prints)
+
+
+def test_fingerprint_is_as_documented() -> None:
+    import xxhash
+
+    array = np.arange(1, 7, dtype=">f4").reshape(2, 3)
+    expected = xxhash.xxh3_128_hexdigest(b"float32;2x3;" + array.astype("<f4").tobytes())
+    assert read(array).fingerprint == "xxh3:" + expected
+
+
+def test_tensors_are_read_like_arrays() -> None:
+    array = np.random.default_rng(3).standard_normal((10, 6)).astype(np.float32)
+    tensor = torch.from_numpy(array).requires_grad_()
+    assert read(tensor).fingerprint == read(array).fingerprint
+    assert read(tensor.detach().T.contiguous().T).values.tobytes() == read(array).values.tobytes()
+    half = read(tensor.to(torch.bfloat16))
+    assert half.dtype == "bfloat16"
+    assert half.fingerprint == read(array.astype(ml_dtypes.bfloat16)).fingerprint
+
+
+def test_progress_counts_every_row_once() -> None:
+    seen: list[int] = []
+    read(np.ones((10, 4), dtype=np.float32), block_bytes=2 * 3 * 16, on_progress=seen.append)
+    assert seen == [3, 3, 3, 1]
+
+
+def test_without_normalising_unit_rows_are_kept_as_they_are() -> None:
+    array = np.random.default_rng(4).standard_normal((20, 8))
+    array /= np.linalg.norm(array, axis=1, keepdims=True)
+    np.testing.assert_array_equal(read(array, normalize=False).values, array.astype(np.float32))
+    half = array.astype(np.float16)
+    np.testing.assert_array_equal(read(half, normalize=False).values, half.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "row", [[0.98, 0.0], [1.02, 0.0], [1e200, 0.0], [1e-200, 0.0], [0.6 * 2.0**700, 0.8 * 2.0**700]]
+)
+def test_without_normalising_other_norms_are_refused(row: list[float]) -> None:
+    array = np.array([[1.0, 0.0], row, [0.0, 1.0]])
+    message = refusal(lambda: read(array, normalize=False))
+    assert "1 row (number 1, counted from 0) whose norm is not 1" in message
+    assert "--no-normalize" in message
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_non_finite_rows_are_counted_and_the_first_ten_named(bad: float, dtype: str, normalize: bool) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    array = np.zeros((100, 3), dtype=kind)
+    array[:, 0] = 1
+    array[5::8, 2] = bad
+    message = refusal(lambda: read(array, block_bytes=64, normalize=normalize))
+    assert "array: found 12 rows (the first 10: 5, 13, 21, 29, 37, 45, 53, 61, 69, 77, counted" in message
+    assert "NaN or infinite" in message
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_zero_rows_are_refused(normalize: bool) -> None:
+    array = np.eye(4)
+    array[2] = 0
+    array[3] = -0.0
+    assert "2 rows (numbers 2, 3, counted from 0) of zeros" in refusal(lambda: read(array, normalize=normalize))
+
+
+def test_faulty_rows_of_shards_are_global_and_the_shard_is_named(tmp_path: Path) -> None:
+    for side in "xy":
+        (tmp_path / side).mkdir()
+        for part in (0, 2, 10):
+            block = np.ones((4, 3), dtype=np.float32)
+            block[1] = np.nan if (side, part) == ("x", 10) else 1
+            np.save(tmp_path / side / f"part-{part}.npy", block)
+    x, _ = open_pair(str(tmp_path / "x"), str(tmp_path / "y"))
+    message = refusal(lambda: read_unit_rows(x))
+    assert "(number 9, counted from 0)" in message
+    assert f"the first is row 1 of {tmp_path}/x/part-10.npy" in message
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (np.ones(5, np.float32), r"shape (5,), expected 2-D"),
+        (np.ones((2, 2, 2), np.float32), r"shape (2, 2, 2), expected 2-D"),
+        (np.ones((3, 0), np.float32), "at least one dimension"),
+        (np.ones((1, 3), np.float32), "found 1 row, expected at least 2"),
+        (np.ones((0, 3), np.float32), "found 0 rows"),
+        (np.ones((3, 3), np.int64), "int64"),
+        (np.ones((3, 3), bool), "bool"),
+        (np.ones((3, 3), complex), "complex128"),
+        (np.ones((3, 3), np.longdouble), "float128" if np.longdouble(1).itemsize == 16 else "float"),
+        (np.ones((3, 3), object), "object"),
+        (np.ones((3, 3), [("a", "f4")]), "structured"),
+        (np.ma.masked_array(np.ones((3, 3)), mask=np.eye(3)), "MaskedArray"),
+        ([[1.0, 2.0], [3.0, 4.0]], "found list"),
+        (None, "found NoneType"),
+        (torch.ones(3, 3, dtype=torch.int32), "int32"),
+        (torch.ones(3), "2-D"),
+        (torch.eye(3).to_sparse(), "sparse"),
+        (torch.ones(3, 3, device="meta"), "meta"),
+        (torch.ones(3, 3, dtype=torch.float8_e4m3fn), "float8"),
+    ],
+    ids=str,
+)
+def test_arrays_that_are_no_embeddings_are_refused(array: Any, expected: str) -> None:
+    message = refusal(lambda: from_array(array, "x"))
+    assert message.startswith("x: found ")
+    assert expected in message

@@ -1,0 +1,113 @@
+"""The order that sorts give is the order of the sequential search, on every graph."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.device_graph import DeviceGraph, device_graph_from_pairs, measure_on_device
+from gcbs_cli.graph.measures import measure_order
+from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
+from gcbs_cli.orders.level_synchronous import plan_cm_on_device, plan_rcm_on_device
+from gcbs_cli.products.out_of_memory import in_fitting_blocks
+from gcbs_cli.system.errors import GcbsError
+
+
+def star(nodes):
+    return np.zeros(nodes - 1, np.int32), np.arange(1, nodes, dtype=np.int32)
+
+
+def path(nodes):
+    order = np.random.default_rng(1).permutation(nodes).astype(np.int32)
+    return order[:-1], order[1:]
+
+
+def random_edges(nodes, edges, seed=0):
+    return tuple(np.random.default_rng(seed).integers(nodes, size=(2, edges), dtype=np.int32))
+
+
+def hubs(nodes):
+    rows, cols = random_edges(nodes, nodes)
+    return np.concatenate([rows, star(nodes)[0] + 7]), np.concatenate([cols, star(nodes)[1]])
+
+
+GRAPHS = {
+    "no-edge": (30, (np.empty(0, np.int32), np.empty(0, np.int32))),
+    "one-edge": (2, (np.array([1], np.int32), np.array([0], np.int32))),
+    "star": (500, star(500)),
+    "path": (300, path(300)),
+    "many-components": (2000, random_edges(2000, 900)),
+    "dense": (80, random_edges(80, 2500)),
+    "hubs": (3000, hubs(3000)),
+}
+
+
+def both(nodes, rows, cols):
+    graph = adjacency_from_pairs(nodes, rows, cols)
+    return graph, DeviceGraph(torch.from_numpy(graph.indptr), torch.from_numpy(graph.indices))
+
+
+@pytest.mark.parametrize("entries_at_once", [1, 50, 1 << 20])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_order_is_that_of_the_sequential_search(name, entries_at_once):
+    nodes, (rows, cols) = GRAPHS[name]
+    graph, on_device = both(nodes, rows, cols)
+    assert np.array_equal(plan_cm_on_device(on_device, entries_at_once), plan_cm(graph))
+    assert np.array_equal(plan_rcm_on_device(on_device), plan_rcm(graph))
+
+
+@given(nodes=st.integers(2, 40), data=st.data())
+@settings(deadline=None, max_examples=80)
+def test_the_order_of_generated_graphs(nodes, data):
+    ends = st.integers(0, nodes - 1)
+    pairs = data.draw(st.lists(st.tuples(ends, ends), max_size=3 * nodes))
+    rows, cols = np.array(pairs, np.int32).reshape(-1, 2).T
+    graph, on_device = both(nodes, rows, cols)
+    assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
+
+
+@pytest.mark.parametrize("rows_at_once", [None, 1, 333])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_graph_from_pairs_is_the_canonical_one(name, rows_at_once):
+    nodes, (rows, cols) = GRAPHS[name]
+    graph, _ = both(nodes, rows, cols)
+    lower, higher = (torch.from_numpy(ends) for ends in graph.pairs())
+    shuffled = torch.randperm(len(lower), generator=torch.Generator().manual_seed(0))
+    made = device_graph_from_pairs(nodes, lower[shuffled], higher[shuffled], rows_at_once=rows_at_once).to_host()
+    assert np.array_equal(made.indptr, graph.indptr)
+    assert np.array_equal(made.indices, graph.indices)
+    assert (made.indptr.dtype, made.indices.dtype) == (np.int64, np.int32)
+
+
+@pytest.mark.parametrize("entries_at_once", [1, 100, None])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_measures_are_those_of_the_host(name, entries_at_once):
+    nodes, (rows, cols) = GRAPHS[name]
+    graph, on_device = both(nodes, rows, cols)
+    for perm in (np.arange(nodes), np.random.default_rng(2).permutation(nodes)):
+        assert measure_on_device(on_device, perm, 7, entries_at_once) == measure_order(graph, perm, 7)
+
+
+def test_a_block_that_does_not_fit_is_halved_and_the_work_goes_on():
+    done, tried = [], []
+
+    def work(start, stop):
+        tried.append((start, stop))
+        if stop - start > 30:
+            raise torch.OutOfMemoryError("no room")
+        done.append((start, stop))
+
+    assert in_fitting_blocks(100, 100, work, least=10, what="a test") == 25
+    assert done == [(0, 25), (25, 50), (50, 75), (75, 100)]
+    assert tried[:3] == [(0, 100), (0, 50), (0, 25)]
+
+
+def test_what_fits_in_no_block_is_named():
+    def work(start, stop):
+        raise torch.OutOfMemoryError("no room")
+
+    with pytest.raises(GcbsError, match="does not suffice for sorting the edges"):
+        in_fitting_blocks(100, 100, work, least=10, what="sorting the edges")

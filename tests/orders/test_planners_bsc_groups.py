@@ -1,0 +1,235 @@
+"""The batch-softmax shufflings against their algorithms written as plain loops over float64 similarities."""
+
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit_data import make_pair
+
+from gcbs_cli.orders import PlannerInput, planner_named
+from gcbs_cli.orders.bsc import compared_rows
+from gcbs_cli.orders.knn_groups import plan_knn_groups
+from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles, text_words
+from gcbs_cli.products.k_means import k_means
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.settings.bsc import bsc_options, bsc_settings
+from gcbs_cli.system.errors import BadInput
+
+
+def algorithm_1(neighbours, visits, group_size, contents):
+    """Groups as lists, in the order in which they are made."""
+    used, groups = set(), []
+    for row in visits:
+        if row in used:
+            continue
+        free = [j for j in neighbours[row] if j not in used and contents[j] != contents[row]]
+        group = [row, *free[: group_size - 1]]
+        used.update(group)
+        groups.append(group)
+    return groups
+
+
+@given(rows=st.integers(2, 60), width=st.integers(1, 20), group_size=st.integers(2, 9), seed=st.integers(0, 999))
+@settings(deadline=None, max_examples=60)
+def test_knn_groups_is_algorithm_1_reversed(rows, width, group_size, seed):
+    rng = np.random.default_rng(seed)
+    lists = [rng.permutation(np.setdiff1d(np.arange(rows), [i]))[:width] for i in range(rows)]
+    neighbours, contents = np.array(lists, np.int32), rng.integers(rows, size=rows)
+    for numbers in (None, contents):
+        found = plan_knn_groups(neighbours, group_size, np.random.default_rng(seed), numbers)
+        visits = np.random.default_rng(seed).permutation(rows).tolist()
+        groups = algorithm_1(neighbours.tolist(), visits, group_size, np.arange(rows) if numbers is None else numbers)
+        assert found.tolist() == list(chain.from_iterable(groups))[::-1]
+
+
+@pytest.mark.parametrize("by", ["x", "y", "both"])
+def test_knn_groups_finds_its_neighbours_itself(by):
+    pair = make_pair("related", 150)
+    x, y = pair.x.astype(np.float64), pair.y.astype(np.float64)
+    near = {"x": x @ x.T, "y": y @ y.T, "both": (x @ x.T + y @ y.T) / 2}[by]
+    np.fill_diagonal(near, -2)
+    neighbours = np.argsort(-near, axis=1)[:, :30]
+    given_input = PlannerInput(150, None, 16, 7, pair=pair, options={"by": by, "neighbours": 30, "group_size": 7})
+    visits = np.random.default_rng([7, 0xB5C]).permutation(150).tolist()
+    groups = algorithm_1(neighbours.tolist(), visits, 7, range(150))
+    assert planner_named("knn-groups").plan(given_input).tolist() == list(chain.from_iterable(groups))[::-1]
+    sizes = [len(group) for group in groups]
+    assert np.mean(sizes[:10]) > np.mean(sizes[-10:])  # which is why the order is reversed
+
+
+def test_identical_rows_are_passed_over_on_request():
+    pair = make_pair("duplicates", 40)  # five contents
+
+    def neighbours_in_order(skip):
+        options = {"by": "x", "skip_identical": skip, "group_size": 40}
+        order = planner_named("knn-groups").plan(PlannerInput(40, None, 8, 1, pair=pair, options=options))
+        return [np.array_equal(pair.x[a], pair.x[b]) for a, b in pairwise(order)]
+
+    first = np.random.default_rng([1, 0xB5C]).permutation(40)[0]
+    twins = sum(np.array_equal(pair.x[first], row) for row in pair.x)
+    assert all(neighbours_in_order(False)[40 - twins :])  # the first group, reversed, begins with its row's twins
+    order = planner_named("knn-groups").plan(
+        PlannerInput(40, None, 8, 1, pair=pair, options={"by": "x", "skip_identical": True, "group_size": 40})
+    )
+    group = order[::-1][: 40 - twins + 1]
+    assert sum(np.array_equal(pair.x[first], pair.x[row]) for row in group) == 1
+
+
+def check_groups(order, words, group_size):
+    """Equal words lie in groups of at most s, as few as there can be; groups of one word are not kept together."""
+    runs, start = [], 0
+    for place in range(1, len(order) + 1):
+        if place == len(order) or words[order[place]] != words[order[start]]:
+            runs.append((words[order[start]], place - start))
+            start = place
+    for word in set(words):
+        count = words.count(word)
+        sizes = [size for other, size in runs if other == word]
+        assert sum(sizes) == count
+        # Groups of one word may meet by chance; then they are whole groups and at most one rest.
+        assert sum(size % group_size for size in sizes) == count % group_size
+
+
+@given(rows=st.integers(1, 80), kinds=st.integers(1, 30), group_size=st.integers(2, 9), seed=st.integers(0, 999))
+@settings(deadline=None, max_examples=60)
+def test_words_are_grouped(rows, kinds, group_size, seed):
+    words = np.random.default_rng([seed, 1]).integers(kinds, size=rows)
+    order = group_by_word(words, group_size, np.random.default_rng(seed))
+    assert sorted(order.tolist()) == list(range(rows))
+    check_groups(order.tolist(), words.tolist(), group_size)
+
+
+def test_groups_come_in_random_order_and_with_random_members():
+    words = np.repeat(np.arange(20), 8)
+    orders = np.array([group_by_word(words, 4, np.random.default_rng(seed)) for seed in range(2000)])
+    first = np.bincount(words[orders[:, 0]], minlength=20)
+    assert np.abs(first - 100).max() < 5 * 10
+    together = np.array([[words[row] == 0 for row in order] for order in orders[:50]]).nonzero()[1].reshape(50, 8)
+    pairs = {tuple(sorted(order[places[:4]].tolist())) for order, places in zip(orders, together, strict=False)}
+    assert len(pairs) > 20
+
+
+def test_texts_lose_stop_words_and_case():
+    assert text_words("Return the SORTED list, or a copy of it: x_1 is 2") == [
+        "return",
+        "sorted",
+        "list",
+        "copy",
+        "x_1",
+        "2",
+    ]
+
+
+def test_shingles_are_words_in_a_row_each_as_often():
+    texts = ["alpha beta the gamma delta", "gamma", "the of", ""]
+    seen = {}
+    for seed in range(3000):
+        numbers = text_shingles([*texts, "alpha beta", "beta gamma", "gamma delta"], 2, np.random.default_rng(seed))
+        assert numbers[2] + 1 == numbers[3] == numbers.max()  # nothing in common
+        assert numbers[4] < numbers[5] < numbers[6]
+        matched = [i for i in (4, 5, 6) if numbers[i] == numbers[0]]
+        seen[matched[0]] = seen.get(matched[0], 0) + 1
+    assert set(seen) == {4, 5, 6}
+    assert max(abs(count - 1000) for count in seen.values()) < 5 * np.sqrt(1000)
+
+
+def test_neighbour_shingles_are_ids_of_the_row_and_its_neighbours():
+    neighbours = np.array([[1, 2], [0, 2], [3, 1], [2, 0]], np.int32)
+    lists = [[i, *near] for i, near in enumerate(neighbours.tolist())]
+    for length in (1, 2, 3, 9):
+        for seed in range(40):
+            numbers = neighbour_shingles(neighbours, length, np.random.default_rng(seed))
+            width = min(length, 3)
+            first = np.random.default_rng(seed).integers(4 - width, size=4)
+            shingles = [tuple(row[f : f + width]) for row, f in zip(lists, first, strict=True)]
+            assert [[a == b for a in shingles] for b in shingles] == (numbers[:, None] == numbers[None, :]).tolist()
+
+
+def test_k_means_finds_clusters_that_are_there(backend):
+    rng = np.random.default_rng(2)
+    centres = np.linalg.qr(rng.normal(size=(32, 12)))[0].T
+    member = rng.integers(12, size=600)
+    rows = centres[member] + 0.02 * rng.normal(size=(600, 32))
+    rows = np.float32(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    found = k_means(rows, 60, backend, np.random.default_rng(0))
+    for cluster in range(60):  # more clusters than there are: every one lies within one of them
+        assert len(set(member[found == cluster])) <= 1
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold"])
+def test_k_means_ends_where_lloyd_ends(kind, backend):
+    side = make_pair(kind, 200).x
+    found = k_means(side, 7, backend, np.random.default_rng(3))
+    centres = side[np.sort(np.random.default_rng(3).choice(200, 7, replace=False))].astype(np.float64)
+    last = None
+    for _ in range(20):
+        scores = side.astype(np.float64) @ centres.T
+        cluster = np.argmax(np.round(scores, 12), axis=1)  # ties: the first
+        if last is not None and (cluster != last).sum() <= 0.2:
+            break
+        last = cluster
+        for number in range(7):
+            total = side[cluster == number].astype(np.float64).sum(axis=0)
+            if np.linalg.norm(total) > 0:
+                centres[number] = np.float32(total / np.linalg.norm(total))
+    assert found.tolist() == cluster.tolist()
+    assert found.tobytes() == k_means(side, 7, NumpyBackend(1), np.random.default_rng(3)).tobytes()
+
+
+@pytest.mark.parametrize("method", ["knn-groups", "clusters", "neighbours"])
+def test_the_plan_is_the_same_on_every_backend(method, backend):
+    for kind in ("related", "duplicates", "all-equal"):
+        pair = make_pair(kind, 130)
+        orders = [
+            planner_named(method).plan(PlannerInput(130, None, 16, 3, pair=pair, backend=device))
+            for device in (backend, NumpyBackend(1), None)
+        ]
+        assert len({order.tobytes() for order in orders}) == 1
+
+
+def test_methods_put_near_rows_together():
+    pair = make_pair("related", 400)
+    near = sum(side @ side.T for side in (np.float64(pair.x), np.float64(pair.y)))
+
+    def nearness(method):
+        order = planner_named(method).plan(PlannerInput(400, None, 16, 0, pair=pair)).reshape(-1, 16)
+        return np.mean([near[np.ix_(batch, batch)][~np.eye(16, dtype=bool)].mean() for batch in order])
+
+    random = nearness("random")
+    assert all(nearness(method) > random + 0.02 for method in ("knn-groups", "clusters", "neighbours"))
+
+
+def test_words_without_texts_say_what_is_missing():
+    for options, message in (({}, "--text"), ({"texts": ["a"]}, "1 texts for 5 rows")):
+        with pytest.raises(BadInput, match=message):
+            planner_named("words").plan(PlannerInput(5, None, 2, 0, options=options))
+
+
+def test_both_sides_compare_by_the_mean():
+    pair = make_pair("related", 30)
+    side = compared_rows(pair, "both").astype(np.float64)
+    x, y = pair.x.astype(np.float64), pair.y.astype(np.float64)
+    assert np.abs(side @ side.T - (x @ x.T + y @ y.T) / 2).max() < 1e-6
+
+
+def test_options_go_with_their_methods():
+    assert bsc_options("rcm", {"group_size": None, "skip_identical": False}) == {}
+    assert bsc_options("words", {"words": 2}) == {"group_size": 8, "words": 2}
+    assert bsc_options("neighbours", {})["neighbours"] == 3
+    assert bsc_options("knn-groups", {"by": "y"})["neighbours"] == 500
+    assert bsc_settings("clusters", {"texts": []}).clusters_for(1000, 64) == 16
+    assert bsc_settings("clusters", {}).clusters_for(10**7, 64) == 1024
+    bad = [
+        ("rcm", {"group_size": 4}, "--bsc-group-size: goes with"),
+        ("words", {"by": "x"}, "--bsc-by: goes with"),
+        ("words", {"words": 0}, "--bsc-words 0"),
+        ("knn-groups", {"group_size": 1}, "--bsc-group-size 1"),
+        ("knn-groups", {"by": "z"}, "--bsc-by z"),
+        ("clusters", {"clusters": 0}, "--bsc-clusters 0"),
+        ("neighbours", {"neighbours": 0}, "--bsc-neighbours 0"),
+    ]
+    for method, asked, message in bad:
+        with pytest.raises(BadInput, match=message):
+            bsc_options(method, asked)

@@ -1,0 +1,85 @@
+"""Rows that must never share a batch: kept apart by every method and option, or said to be impossible."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies
+from unit_data import make_pair
+
+from gcbs_cli.orders.keeping_apart import check_possible, conflicts, duplicate_labels, keep_apart
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.settings.plan import BatchOrderSettings, GraphSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput
+
+
+def shared(perm: np.ndarray, labels: np.ndarray, size: int) -> int:
+    """Pairs of rows of one label in one batch, counted by a loop."""
+    found = 0
+    for start in range(0, len(perm), size):
+        own = [label for label in labels[perm[start : start + size]].tolist() if label >= 0]
+        found += len(own) - len(set(own))
+    return found
+
+
+@pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
+@pytest.mark.parametrize("method", ["rcm", "metis", "random", "clusters"])
+def test_groups_never_share_a_batch(method: str, refine: bool) -> None:
+    if method == "metis":
+        pytest.importorskip("pymetis")
+    groups = np.random.default_rng(0).integers(40, size=250)
+    asked = PlanSettings(batch_size=12, method=method, refine=refine, graph=GraphSettings(kind="top-m", top=5))
+    perm = make_plan(make_pair("related", 250), asked, groups=groups).perm
+    assert shared(perm, groups, 12) == 0
+    assert sorted(perm.tolist()) == list(range(250))
+
+
+def test_groups_stay_apart_when_groups_are_mixed_and_duplicates_too() -> None:
+    pair = make_pair("duplicates", 60)
+    mixed = PlanSettings(batch_size=4, no_duplicates=True, refine=True, batch_order=BatchOrderSettings(group_size=2))
+    labels = duplicate_labels(pair.x), duplicate_labels(pair.y)
+    assert all((line >= 0).all() for line in labels)
+    with pytest.raises(BadInput, match="no-duplicates: one group has"):
+        make_plan(pair, mixed)
+    groups = np.arange(60) // 6
+    perm = make_plan(make_pair("related", 60), PlanSettings(batch_size=4, batch_order=mixed.batch_order), groups=groups)
+    assert shared(perm.perm, groups, 4) == 0
+
+
+@given(strategies.lists(strategies.integers(-1, 5), min_size=4, max_size=40), strategies.integers(2, 6))
+@settings(max_examples=150, deadline=None)
+def test_one_kind_of_labels_is_kept_apart_exactly_where_that_is_possible(line: list[int], size: int) -> None:
+    labels = np.array([line], np.int64)
+    rows = len(line)
+    try:
+        check_possible(labels, rows, size, "--groups")
+        possible = True
+    except BadInput:
+        possible = False
+    if not possible:
+        assert not _possible(line, size)
+        return
+    perm = keep_apart(np.arange(rows), labels, size, 0)
+    assert sorted(perm.tolist()) == list(range(rows))
+    assert conflicts(perm, labels, size) == shared(perm, labels[0], size) == 0
+
+
+def _possible(line: list[int], size: int) -> bool:
+    """By dealing the largest groups first into the batches with most room, which finds a way where there is one."""
+    room = [size] * (len(line) // size) + ([len(line) % size] if len(line) % size else [])
+    for count in sorted((line.count(label) for label in set(line) if label >= 0), reverse=True):
+        room.sort(reverse=True)
+        if count > len(room) or room[count - 1] == 0:
+            return False
+        room = [left - (place < count) for place, left in enumerate(room)]
+    return True
+
+
+def test_a_group_larger_than_the_number_of_batches_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match="one group has 9 rows, and there are 8 batches of 4"):
+        make_plan(make_pair("related", 32), PlanSettings(batch_size=4), groups=np.r_[np.zeros(9), np.arange(1, 24)])
+
+
+def test_duplicates_are_equal_rows() -> None:
+    side = np.array([[1, 0], [0, 1], [1, -0.0], [0.6, 0.8]], np.float32)
+    labels = duplicate_labels(side)
+    assert labels[0] == labels[2] >= 0
+    assert labels[1] == labels[3] == -1

@@ -1,0 +1,262 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference
+from unit_data import exact_matrix, make_pair
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.forecast import Forecast, check_forecast, forecast
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products import quantile_sample
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.threshold import Threshold, find_threshold
+from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
+
+ROWS = 120
+GRAPHS = {
+    "quantile": GraphSettings(quantile=0.95),
+    "default": GraphSettings(),
+    "per-row": GraphSettings(per_row=3),
+    "threshold": GraphSettings(threshold=0.5),
+    "exact": GraphSettings(quantile=0.9, method="exact"),
+    "chunks": GraphSettings(quantile=0.9, method="chunks"),
+}
+
+
+def expected_threshold(exact, graph):
+    if graph.threshold is not None:
+        return graph.threshold
+    q = 1 - graph.per_row / len(exact) if graph.per_row else graph.quantile or 0.999
+    return reference.quantile_of(exact, q)
+
+
+@pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+@pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold", "cosine-1-1e-7", "hubs"])
+def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_backend):
+    pair, exact = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
+    threshold = expected_threshold(exact, graph)
+    edges = reference.edges_above(exact, threshold)
+    order = reference.cuthill_mckee(reference.neighbours_of(ROWS, edges))[::-1]
+    for tile_rows, max_memory in ((None, None), (50, None), (None, 2**30)):
+        found = make_plan(pair, PlanSettings(16, graph, tile_rows=tile_rows, max_memory=max_memory))
+        assert found.threshold is not None
+        assert found.threshold.value == threshold
+        assert found.perm.dtype == np.int64
+        assert np.array_equal(found.perm, order)
+
+
+def test_a_sampled_plan_is_the_same_everywhere(chosen_backend, monkeypatch):
+    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 100)
+    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 100)
+    pair, exact = make_pair("related", 300), exact_matrix("related", 300)
+    settings = PlanSettings(16, GraphSettings(quantile=0.99), seed=5)
+    sample = quantile_sample.draw_sample(pair, 0.99, 5)
+    threshold = reference.quantile_of(exact[np.ix_(sample.rows, sample.cols)], 0.99)
+    edges = reference.edges_above(exact, threshold)
+    order = reference.cuthill_mckee(reference.neighbours_of(300, edges))[::-1]
+    assert np.array_equal(make_plan(pair, settings).perm, order)
+
+
+def test_the_figures_of_a_plan_are_those_of_brute_force(chosen_backend):
+    exact = exact_matrix("related", ROWS)
+    result = make_plan(make_pair("related", ROWS), PlanSettings(16, GraphSettings(quantile=0.97)))
+    threshold = reference.quantile_of(exact, 0.97)
+    edges = reference.edges_above(exact, threshold)
+    degrees = [len(near) for near in reference.neighbours_of(ROWS, edges)]
+    figures = result.figures
+    assert figures is not None
+    assert (figures.edges, figures.isolated, figures.max_degree) == (len(edges), degrees.count(0), max(degrees))
+    assert figures.achieved_quantile == pytest.approx(float((exact <= threshold).mean()), abs=1e-12)
+    for measures, order in ((figures.identity, np.arange(ROWS)), (figures.plan, result.perm)):
+        bandwidth, profile, share = reference.bandwidth_profile_share(edges, order, 16)
+        assert (measures.bandwidth, measures.profile) == (bandwidth, profile)
+        assert measures.in_batch_edge_share == pytest.approx(share)
+
+
+@pytest.fixture
+def no_pass(chosen_backend, monkeypatch):
+    """A backend, and a pass that fails."""
+
+    def fail(*_, **__):
+        raise AssertionError("the pass was begun")
+
+    monkeypatch.setattr("gcbs_cli.graph.hard_pairs.find_candidates", fail)
+    return chosen_backend
+
+
+def suggested_quantile(message):
+    found = re.search(r"--quantile (0\.\d+) \(about [\d.e+-]+ a row\) would fit", message)
+    assert found, message
+    return float(found[1])
+
+
+def test_the_fixture_notices_a_pass(no_pass):
+    with pytest.raises(AssertionError, match="the pass was begun"):
+        make_plan(make_pair("related", 700), PlanSettings(16, GraphSettings(quantile=0.9)))
+
+
+@pytest.mark.parametrize("max_edges", [1, 100, 48_999])
+@pytest.mark.parametrize("graph", [GraphSettings(quantile=0.9), GraphSettings(threshold=0.2)], ids=["q", "threshold"])
+def test_too_many_edges_stop_before_the_pass(graph, max_edges, no_pass):
+    with pytest.raises(BadInput, match=rf"^--max-edges {max_edges:,}: ") as refused:
+        make_plan(make_pair("related", 700), PlanSettings(16, graph, max_edges=max_edges))
+    assert 0.9 < suggested_quantile(str(refused.value)) < 1
+
+
+@pytest.mark.parametrize("max_edges", [1, 100, 48_999])
+def test_the_quantile_named_for_the_edges_fits(max_edges):
+    pair = make_pair("related", 700)
+    with pytest.raises(BadInput) as refused:
+        make_plan(pair, PlanSettings(16, GraphSettings(quantile=0.9), max_edges=max_edges))
+    graph = GraphSettings(quantile=suggested_quantile(str(refused.value)))
+    result = make_plan(pair, PlanSettings(16, graph, max_edges=max_edges))
+    assert result.figures is not None
+    assert result.figures.edges <= max_edges
+    assert round((1 - result.figures.achieved_quantile) * 700**2) >= 0.9 * max_edges - 1
+
+
+LISTS = {
+    "top-m": (GraphSettings(kind="top-m", top=40), {}),
+    "top-m and a margin": (GraphSettings(kind="top-m", top=40, quantile=0.9), {"margin": 0.9}),
+    "ranks skipped": (GraphSettings(quantile=0.9), {"top": 30}),
+    "window": (GraphSettings(rank_window=(10, 30)), {}),
+    "window, ranks and a margin": (GraphSettings(rank_window=(10, 30), quantile=0.9), {"top": 60, "margin": 0.9}),
+}
+
+
+@pytest.mark.parametrize("max_edges", [19_600, 21_000, 30_000, 76_000, 80_000])
+@pytest.mark.parametrize("name", LISTS)
+def test_the_advice_for_lists_of_the_hardest_fits(name, max_edges):
+    graph, suspected = LISTS[name]
+    pair, false = make_pair("related", 700), FalseNegativeSettings(**suspected)
+    with pytest.raises(BadInput, match=r" would fit$") as refused:
+        make_plan(pair, PlanSettings(16, graph, false_negatives=false, max_edges=max_edges))
+    advice = dict(re.findall(r"(--quantile|--top|--fn-top|P \+ M) (?:= )?([\d.]+)", str(refused.value)))
+    assert advice
+    if "--quantile" in advice:
+        graph = replace(graph, quantile=float(advice["--quantile"]))
+    if "--top" in advice:
+        graph = replace(graph, top=int(advice["--top"]))
+    if "P + M" in advice:
+        graph = replace(graph, rank_window=(0, int(advice["P + M"])))
+    if "--fn-top" in advice:
+        false = replace(false, top=int(advice["--fn-top"]))
+    assert make_plan(pair, PlanSettings(16, graph, false_negatives=false, max_edges=max_edges)).figures
+
+
+def test_lists_that_cannot_be_short_enough_are_said_to_be_the_reason():
+    with pytest.raises(BadInput, match=r"^--max-edges 9,799: .*the lists of the hardest alone hold more"):
+        make_plan(make_pair("related", 700), PlanSettings(16, GraphSettings(kind="top-m"), max_edges=9_799))
+
+
+@pytest.mark.parametrize("max_edges", [1, 37, 10**4, 10**8])
+def test_the_quantile_named_for_a_million_rows_fits(max_edges):
+    side = np.broadcast_to(np.float32([[1.0]]), (1_000_000, 1))
+    with pytest.raises(BadInput) as refused:
+        check_forecast(PairedRows(side, side), Forecast(10**9, 0, 0.0), PlanSettings(max_edges=max_edges))
+    q = suggested_quantile(str(refused.value))
+    assert 0 < q < 1
+    assert 0.9 * max_edges <= round((1 - q) * 10**12) <= max_edges
+
+
+def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
+    pair, settings = make_pair("related", 700), PlanSettings(16, GraphSettings(quantile=0.5))
+    threshold = find_threshold(pair, settings.graph, 0, no_pass, Progress())
+    needed = forecast(pair, threshold, settings, no_pass).memory
+    limit = needed - 10**7
+    with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
+        make_plan(pair, PlanSettings(16, settings.graph, max_memory=limit))
+    q = suggested_quantile(str(refused.value))
+    assert 0.5 < q < 1
+    with pytest.raises(AssertionError, match="the pass was begun"):
+        make_plan(pair, PlanSettings(16, GraphSettings(quantile=q), max_memory=limit))
+
+
+def test_memory_that_no_quantile_fits_says_so(no_pass):
+    with pytest.raises(BadInput, match="use fewer rows"):
+        make_plan(make_pair("related", 700), PlanSettings(16, max_memory=2**20))
+
+
+def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
+    pair, threshold = make_pair("related", 700), Threshold(0.0, None)
+    backend = NumpyBackend(1)
+    backend.name = "cuda:0"
+    kept = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0)), backend)
+    stored = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0)), backend, on_host=True)
+    refined = forecast(pair, threshold, PlanSettings(16, GraphSettings(threshold=0.0), refine=True), backend)
+    assert kept.entries > 10**4
+    assert stored.memory - kept.memory == 72 * kept.entries
+    assert refined.entry_bytes == 130
+
+
+def test_the_forecast_of_entries_is_near(chosen_backend):
+    pair, exact = make_pair("related", 700), exact_matrix("related", 700)
+    for graph in (GraphSettings(quantile=0.9), GraphSettings(per_row=20), GraphSettings(threshold=0.3)):
+        settings = PlanSettings(16, graph)
+        threshold = find_threshold(pair, graph, 0, chosen_backend, Progress())
+        expected = forecast(pair, threshold, settings, chosen_backend)
+        assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.value), abs=2)
+        assert expected.seconds > 0
+
+
+def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
+    def failing(*_):
+        raise AssertionError("a product was asked for")
+
+    monkeypatch.setattr(chosen_backend, "product", failing, raising=False)
+    result = make_plan(make_pair("random", 50), PlanSettings(5, method="random", seed=3))
+    assert np.array_equal(np.sort(result.perm), np.arange(50))
+    assert (result.threshold, result.figures) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"quantile": 0.9, "per_row": 3}, "--quantile and --per-row"),
+        ({"quantile": 0.9, "threshold": 0.3}, "--quantile and --threshold"),
+        ({"per_row": 3, "threshold": 0.3}, "--per-row and --threshold"),
+        ({"quantile": 0.9, "per_row": 3, "threshold": 0.3}, "--quantile and --per-row and --threshold"),
+        ({"quantile": 1.0}, "--quantile 1.0"),
+        ({"quantile": 0.0}, "--quantile 0.0"),
+        ({"threshold": 1.5}, "--threshold 1.5"),
+        ({"method": "guess"}, "--quantile-method guess"),
+    ],
+)
+def test_graph_settings_that_contradict_are_refused(given, message):
+    with pytest.raises(BadInput, match=message):
+        GraphSettings(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"batch_size": 1}, "--batch-size 1"),
+        ({"batch_size": 51}, "--batch-size 51.*50 rows"),
+        ({"graph": GraphSettings(per_row=50)}, "--per-row 50"),
+        ({"graph": GraphSettings(per_row=0)}, "--per-row 0"),
+        ({"seed": -1}, "--seed -1"),
+        ({"tile_rows": 0}, "--chunk-rows 0"),
+        ({"max_edges": 0}, "--max-edges 0"),
+        ({"temperature": 0.0}, "--temperature 0.0"),
+        ({"temperature": float("nan")}, "--temperature nan"),
+        ({"method": "best"}, "--method best"),
+        ({"device": "tpu"}, "--device tpu"),
+    ],
+)
+def test_plan_settings_that_do_not_fit_are_refused(given, message):
+    with pytest.raises(BadInput, match=message):
+        make_plan(make_pair("random", 50), PlanSettings(**({"batch_size": 5} | given)))
+
+
+def test_a_per_row_graph_is_that_of_its_quantile():
+    pair = make_pair("related", ROWS)
+    plans = [make_plan(pair, PlanSettings(16, graph)) for graph in (GraphSettings(per_row=6), GraphSettings(0.95))]
+    assert plans[0].perm.tobytes() == plans[1].perm.tobytes()
+
+
+def test_two_rows_can_be_planned():
+    assert sorted(make_plan(make_pair("random", 2), PlanSettings(2)).perm.tolist()) == [0, 1]

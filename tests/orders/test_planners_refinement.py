@@ -1,0 +1,164 @@
+"""The swaps: exact gains against sums written out, an objective that only rises, the same bytes from any start."""
+
+import itertools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from unit_data import make_pair
+
+from gcbs_cli.graph.hard_pairs import find_hard_pairs
+from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.orders.exact_swaps import Candidates, exact_objective, gain_of_swap
+from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart
+from gcbs_cli.orders.refinement import refine
+from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.reports.build import make_reports
+from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings.report import ReportSettings
+
+ROWS, SIZE = 150, 16
+
+
+@pytest.fixture(scope="module")
+def gains() -> SwapGains:
+    """Candidates and suspected pairs of related rows; the last batch is short."""
+    pair = make_pair("related", ROWS)
+    settings = PlanSettings(graph=GraphSettings(kind="top-m", top=6), false_negatives=FalseNegativeSettings(margin=0.9))
+    hard = find_hard_pairs(pair, settings, 0.4, NumpyBackend())
+    assert hard.suspects is not None
+    assert len(hard.suspects) > 20
+    background = log_background(pair, 0.1, seed=0)
+    return swap_gains(weigh(hard.graph, pair), hard.suspects, pair, 0.1, SIZE, penalty=0.7, background=background)
+
+
+def objective(gains: SwapGains, perm: np.ndarray, size: int) -> float:
+    """Σ log(1 + Σ shares) − penalties, written out over matrices."""
+    rows = len(perm)
+    shares, penalties = np.zeros((2, rows, rows)), np.zeros((rows, rows))
+    own = np.repeat(np.arange(rows), np.diff(gains.indptr))
+    np.add.at(shares, (0, own, gains.indices), gains.shares[:, 0].astype(float))
+    np.add.at(shares, (1, own, gains.indices), gains.shares[:, 1].astype(float))
+    np.add.at(penalties, (own, gains.indices), gains.penalties.astype(float))
+    batch = np.argsort(perm) // size
+    together = batch[:, None] == batch[None, :]
+    return float(np.log1p((shares * together).sum(axis=2)).sum() - (penalties * together).sum() / 2)
+
+
+def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains: SwapGains) -> None:
+    generator = np.random.default_rng(1)
+    perm = generator.permutation(ROWS)
+    place = np.argsort(perm)
+    batch, sums, entry = place // SIZE, np.zeros((ROWS, 2)), np.full(ROWS, -1)
+    candidates = Candidates(gains.indptr, gains.indices, gains.shares, gains.penalties)
+    before = exact_objective(batch, candidates, sums)
+    assert before == pytest.approx(objective(gains, perm, SIZE), rel=1e-12)
+    changed = 0
+    for u, v in generator.integers(ROWS, size=(300, 2)):
+        if batch[u] == batch[v]:
+            continue
+        swapped = perm.copy()
+        swapped[place[u]], swapped[place[v]] = v, u
+        gain = gain_of_swap(u, v, batch, candidates, sums, entry)
+        assert gain == pytest.approx(objective(gains, swapped, SIZE) - before, abs=1e-9)
+        changed += abs(gain) > 1e-3
+        assert (entry == -1).all()
+    assert changed > 100
+
+
+@pytest.mark.parametrize("heat", [0.0, 2.0], ids=["strict", "annealed"])
+def test_refinement_only_rises_and_says_what_a_recomputed_objective_says(gains: SwapGains, heat: float) -> None:
+    perm = np.random.default_rng(3).permutation(ROWS)
+    done = refine(perm, gains, SIZE, first_temperature=heat)
+    assert sorted(done.perm.tolist()) == list(range(ROWS))
+    assert done.objectives[0] == pytest.approx(objective(gains, perm, SIZE) / (2 * ROWS))
+    assert done.objectives[-1] == pytest.approx(objective(gains, done.perm, SIZE) / (2 * ROWS))
+    assert np.all(np.diff(done.objectives) >= -1e-12)
+    assert done.objectives[-1] > 2.0 * done.objectives[0]
+    assert done.swaps > 0
+
+
+def test_refining_twice_changes_little_and_never_for_the_worse(gains: SwapGains) -> None:
+    once = refine(np.arange(ROWS), gains, SIZE)
+    twice = refine(once.perm, gains, SIZE, seed=9)
+    assert twice.objectives[-1] >= once.objectives[-1] - 1e-12
+
+
+def test_a_time_limit_ends_it_with_a_whole_plan(gains: SwapGains) -> None:
+    done = refine(np.arange(ROWS), gains, SIZE, seconds=1e-9)
+    assert done.timed_out
+    assert sorted(done.perm.tolist()) == list(range(ROWS))
+
+
+def test_annealing_leaves_half_of_the_time_to_the_strict_search(
+    gains: SwapGains, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+    monkeypatch.setattr("gcbs_cli.orders.refinement.time", clock)
+    start = np.random.default_rng(3).permutation(ROWS)
+    done = refine(start, gains, SIZE, seconds=8.0)
+    assert done.timed_out
+    assert done.seconds < 12.0
+    assert done.objectives[-1] > done.objectives[1]
+
+
+@pytest.mark.parametrize("kind", ["quantile", "top-m"])
+def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -> None:
+    pair = make_pair("related", 400)
+    graph = GraphSettings(kind=kind, top=8, quantile=0.98)
+
+    def plan(**settings: object) -> np.ndarray:
+        return make_plan(pair, PlanSettings(batch_size=20, graph=graph, **settings)).perm  # type: ignore[arg-type]
+
+    wary = FalseNegativeSettings(margin=0.8)
+    orders = plan(), plan(refine=True), plan(refine=True, false_negatives=wary)
+    settings = ReportSettings(batch_sizes=(20,), trials=2, graph=GraphSettings(quantile=0.98), fn_margin=0.8)
+    rcm, refined, careful = (make_reports(pair, perm, settings)[0] for perm in orders)
+    assert refined.gap.reduction > rcm.gap.reduction + 0.05
+    assert careful.false_negatives.suspected_pairs < refined.false_negatives.suspected_pairs / 2
+    assert careful.gap.reduction > 0.0
+
+
+def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
+    pair = make_pair("related", 300)
+    graph = GraphSettings(quantile=0.999)
+    settings = ReportSettings(batch_sizes=(15,), trials=2, graph=graph)
+    alone = make_plan(pair, PlanSettings(batch_size=15, graph=graph))
+    assert alone.figures is not None
+    assert alone.figures.isolated > 100
+    refined = make_plan(pair, PlanSettings(batch_size=15, graph=graph, refine=True))
+    gaps = [make_reports(pair, plan.perm, settings)[0].gap.plan for plan in (alone, refined)]
+    assert gaps[1] < gaps[0] / 2
+
+
+@pytest.mark.parametrize("labelled", [False, True], ids=["free", "labels"])
+def test_same_bytes_with_any_number_of_threads(
+    gains: SwapGains, monkeypatch: pytest.MonkeyPatch, labelled: bool
+) -> None:
+    labels = np.stack([np.arange(ROWS) // 5, np.arange(ROWS) % 60]) if labelled else NO_LABELS
+    perm = keep_apart(np.random.default_rng(2).permutation(ROWS), labels, 4, 0)
+    done = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr("gcbs_cli.orders.refinement.available_cpus", lambda threads=threads: threads)
+        done.append(refine(perm, gains, 4, labels=labels, seed=4))
+    assert done[0].swaps > 100
+    assert len({one.perm.tobytes() for one in done}) == 1
+    assert done[0].objectives == done[1].objectives == done[2].objectives
+    assert conflicts(done[0].perm, labels, 4) == 0
+
+
+def test_shares_beyond_the_range_of_products_are_added_up_as_logarithms() -> None:
+    """At low temperatures one hard negative can raise a sum by e⁶⁰; its products pass 1e308 in a batch of 16."""
+    generator = np.random.default_rng(0)
+    shares = np.exp(generator.uniform(-60, 60, (ROWS, ROWS, 2))).astype(np.float32)
+    rows, cols = np.nonzero(~np.eye(ROWS, dtype=bool))
+    both = np.concatenate([shares[rows, cols], shares[cols, rows]], axis=1)
+    gains = SwapGains(
+        np.arange(0, ROWS * (ROWS - 1) + 1, ROWS - 1), cols.astype(np.int32), both, np.zeros(len(rows), np.float32)
+    )
+    done = refine(np.arange(ROWS), gains, SIZE)
+    assert done.objectives[-1] == pytest.approx(objective(gains, done.perm, SIZE) / (2 * ROWS))
+    assert done.objectives[-1] > done.objectives[0] + 1.0

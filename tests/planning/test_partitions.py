@@ -1,0 +1,322 @@
+"""Plans in parts: parts are whole batches of similar rows, and the plan is the same however it is computed."""
+
+import json
+import threading
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+from unit_data import make_pair
+
+from gcbs_cli.cli.app import app
+from gcbs_cli.data import from_array, open_pair
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.engines import local
+from gcbs_cli.planning.engines.local import plan_here, plan_on_each
+from gcbs_cli.planning.engines.named import EngineChoice
+from gcbs_cli.planning.parts.balancing import make_partition, part_sizes
+from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
+from gcbs_cli.planning.parts.clustering import learn_centres
+from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.parts.record import settings_from_record
+from gcbs_cli.planning.parts.streaming import PairStream, mean_rows
+from gcbs_cli.planning.parts.whole_numbers import SCALE, products, whole
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products import devices
+from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
+
+ROWS = 1003
+"""15 batches of 64 and 43 rows over."""
+
+
+def clustered(rows: int = ROWS, clusters: int = 12, dim: int = 24) -> PairedRows:
+    generator = np.random.default_rng(3)
+    centres = 2.0 * generator.normal(size=(clusters, dim))
+    shared = centres[generator.integers(clusters, size=rows)] + generator.normal(size=(rows, dim))
+    sides = (shared + 0.5 * generator.normal(size=shared.shape) for _ in "xy")
+    return PairedRows(*(np.float32(side / np.linalg.norm(side, axis=1, keepdims=True)) for side in sides))
+
+
+def stream_of(pair: PairedRows, block_bytes: int = 1 << 20) -> PairStream:
+    return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
+
+
+def planned(folder: Path, settings: PlanSettings, parts: int | None = 4, **more) -> PartitionedPlan:
+    return plan_in_parts(stream_of(clustered(), **more), settings, parts, folder / "perm.npy")
+
+
+@pytest.mark.parametrize("kind", ["related", "duplicates", "all-equal", "one-dimension", "1003-dimensions", "hubs"])
+@pytest.mark.parametrize("parts", [1, 3, 15])
+def test_parts_are_whole_batches_of_all_rows(kind: str, parts: int) -> None:
+    pair = make_pair(kind, ROWS)
+    means = mean_rows(pair.x, pair.y)
+    centres = learn_centres(means, parts, seed=0)
+    from gcbs_cli.planning.parts.balancing import find_nearest_parts
+
+    partition = make_partition(find_nearest_parts(stream_of(pair), centres), centres, 64)
+    assert sorted(partition.members.tolist()) == list(range(ROWS))
+    assert len(partition.sizes) == parts
+    assert (partition.sizes[:-1] % 64 == 0).all()
+    assert (partition.sizes >= 64).all()
+    assert (partition.part_of_row()[partition.members] == np.repeat(np.arange(parts), partition.sizes)).all()
+
+
+@pytest.mark.parametrize("wanted", [[1000, 0, 3], [1, 1, 1001], [334, 334, 335], [0, 0, 1003]])
+def test_sizes_are_near_the_mean(wanted: list[int]) -> None:
+    sizes = part_sizes(np.array(wanted), 64)
+    assert sizes.sum() == ROWS
+    assert sizes.max() <= 5 * 64 + 43
+    assert ((sizes - [0, 0, ROWS % 64]) % 64 == 0).all()
+
+
+def test_products_in_whole_numbers_are_exact_in_any_order() -> None:
+    pair = make_pair("1003-dimensions", 200)
+    rows, keys = whole(pair.x), whole(pair.y)
+    exact = rows.astype(np.int64) @ keys.astype(np.int64).T
+    assert (products(rows, keys) == exact).all()
+    assert np.abs(exact).max() < 2**24
+    assert np.abs(exact / SCALE**2 - pair.x.astype(float) @ pair.y.astype(float).T).max() < 2e-3
+
+
+def test_rows_go_to_the_parts_of_their_clusters(tmp_path: Path) -> None:
+    """On clusters far apart, two rows of one part are more alike than two of different parts."""
+    pair, plan = clustered(), planned(tmp_path, PlanSettings())
+    label = plan.partition.part_of_row()
+    similar = pair.x @ pair.x.T
+    same = label[:, None] == label
+    assert similar[same].mean() > similar[~same].mean() + 0.1
+
+
+@pytest.mark.parametrize("method", ["rcm", "random", "knn-groups"])
+def test_each_part_is_planned_as_if_it_were_all(tmp_path: Path, method: str) -> None:
+    pair, settings = clustered(), PlanSettings(method=method)
+    plan = planned(tmp_path, settings)
+    assert sorted(plan.perm.tolist()) == list(range(ROWS))
+    start = 0
+    for number, size in enumerate(plan.partition.sizes):
+        rows = plan.partition.rows_of(number)
+        alone = make_plan(PairedRows(pair.x[rows], pair.y[rows]), settings)
+        assert (plan.perm[start : start + size] == rows[alone.perm]).all()
+        start += size
+    assert list(tmp_path.iterdir()) == []  # the rows in the order of parts are gone
+
+
+def test_block_size_does_not_change_the_plan(tmp_path: Path) -> None:
+    whole_blocks = planned(tmp_path, PlanSettings())
+    small = planned(tmp_path, PlanSettings(), block_bytes=1000)
+    assert (whole_blocks.perm == small.perm).all()
+
+
+def test_shards_that_end_at_different_rows_are_read_in_step(tmp_path: Path) -> None:
+    pair = clustered()
+    for side, cuts in (("x", [100, 700]), ("y", [333])):
+        folder = tmp_path / side
+        folder.mkdir()
+        for number, piece in enumerate(np.split(getattr(pair, side), cuts)):
+            np.save(folder / f"part-{number}.npy", piece)
+    stream = PairStream(*open_pair(str(tmp_path / "x"), str(tmp_path / "y")))
+    plan = plan_in_parts(stream, PlanSettings(), 4, tmp_path / "perm.npy")
+    assert (plan.perm == planned(tmp_path, PlanSettings()).perm).all()
+
+
+def test_one_part_is_the_plan_of_one_graph(tmp_path: Path) -> None:
+    pair = clustered()
+    assert (planned(tmp_path, PlanSettings(), parts=1).perm == make_plan(pair, PlanSettings()).perm).all()
+
+
+def test_groups_and_suspects_are_kept_apart_within_parts(tmp_path: Path) -> None:
+    groups = np.arange(ROWS) // 2
+    settings = PlanSettings(refine=True, false_negatives=FalseNegativeSettings(margin=0.95))
+    plan = plan_in_parts(stream_of(clustered()), settings, 4, tmp_path / "perm.npy", groups=groups)
+    for start in range(0, ROWS, 64):
+        batch = groups[plan.perm[start : start + 64]]
+        assert len(set(batch.tolist())) == len(batch)
+    assert plan.as_result().suspected_inside is not None
+
+
+def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
+    shuffled = planned(tmp_path, PlanSettings(batch_order=BatchOrderSettings(shuffle=True)))
+    plain = planned(tmp_path, PlanSettings())
+    batches = {tuple(batch) for batch in plain.perm[: 15 * 64].reshape(-1, 64).tolist()}
+    assert {tuple(batch) for batch in shuffled.perm[: 15 * 64].reshape(-1, 64).tolist()} == batches
+    assert (shuffled.perm[15 * 64 :] == plain.perm[15 * 64 :]).all()
+    assert (shuffled.perm != plain.perm).any()
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts", "message"),
+    [
+        (PlanSettings(), 16, "--partitions 16: the 1,003 rows make 15 batches of 64"),
+        (PlanSettings(batch_order=BatchOrderSettings(curriculum="easy-first")), 4, "--curriculum"),
+        (PlanSettings(graph=GraphSettings(warm_start=0.5)), 4, "--warm-start"),
+        (PlanSettings(refine=True, refine_seconds=1.0), 4, "--time-limit"),
+        (PlanSettings(graph=GraphSettings(per_row=500)), 15, "--per-row 500"),
+    ],
+)
+def test_what_does_not_fit_is_said_first(tmp_path: Path, settings: PlanSettings, parts: int, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        planned(tmp_path, settings, parts)
+
+
+def test_a_part_whose_groups_do_not_fit_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"part \d of 4 .*--groups"):
+        plan_in_parts(stream_of(clustered()), PlanSettings(), 4, tmp_path / "perm.npy", groups=np.arange(ROWS) % 12)
+
+
+@pytest.mark.parametrize("method", ["rcm", "knn-groups"])
+def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(tmp_path: Path, method: str) -> None:
+    notes: list[str] = []
+    done: list[tuple[int, int]] = []
+
+    class Listener(Progress):
+        def note(self, text: str) -> None:
+            assert threading.current_thread() is threading.main_thread()
+            notes.append(text)
+
+        def progress(self, done_parts: int, parts: int) -> None:
+            done.append((done_parts, parts))
+
+    settings = PlanSettings(method=method)
+    engine = partial(plan_on_each, devices=["cpu", "cpu"])
+    dealt = plan_in_parts(stream_of(clustered()), settings, 4, tmp_path / "perm.npy", engine=engine, watcher=Listener())
+    assert (dealt.perm == planned(tmp_path, settings).perm).all()
+    assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert any("2 parts at a time, one a device; --max-memory holds for each" in note for note in notes)
+    assert sum(note.startswith("each part: ") for note in notes) == (method == "rcm")
+
+
+def test_both_devices_get_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: dict[str, int] = {}
+    together = threading.Barrier(2)
+
+    def planned_on(task: PartTask, x, y, watcher=None) -> PartPlan:
+        name = task.settings.device
+        if name not in used:
+            used[name] = 0
+            together.wait(60.0)
+        used[name] += 1
+        found = plan_part(replace(task, settings=replace(task.settings, device="cpu")), x, y, watcher)
+        return replace(found, device=name)
+
+    monkeypatch.setattr(local, "plan_part", planned_on)
+    monkeypatch.setattr(devices, "_cuda_device_count", lambda: 2)
+    engine = EngineChoice().on("cuda:all")
+    plan = plan_in_parts(stream_of(clustered()), PlanSettings(), 4, tmp_path / "perm.npy", engine=engine)
+    assert sorted(used) == ["cuda:0", "cuda:1"]
+    assert sum(used.values()) == 4
+    assert plan.device == "cuda:0, cuda:1"
+
+
+def test_one_device_plans_one_part_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_cuda_device_count", lambda: 1)
+    assert EngineChoice().on("cuda:all") is plan_here
+    assert EngineChoice().on("auto") is plan_here
+
+
+def test_settings_come_back_from_the_manifest() -> None:
+    settings = PlanSettings(graph=GraphSettings(rank_window=(3, 40)), method_options={"clusters": 3})
+    assert settings_from_record(json.loads(json.dumps(settings.as_record()))) == settings
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    pair = clustered()
+    np.save("x.npy", pair.x)
+    np.save("y.npy", pair.y)
+    return tmp_path
+
+
+def gcbs(*words: str):
+    return CliRunner().invoke(app, list(words))
+
+
+def test_the_command_writes_plan_and_record(files: Path) -> None:
+    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "-o", "perm.npy", "--json")
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)["partitions"]
+    assert record["parts"] == 4
+    assert sum(record["sizes"]) == ROWS
+    assert len(record["thresholds"]) == 4
+    assert gcbs("check", "perm.npy", "x.npy", "y.npy").exit_code == 0
+
+
+def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("plan", "x.npy", "y.npy", "--partitions", "4", "--work-dir", "work", "-o", "perm.npy")
+    done: list[int] = []
+    real = local.plan_part
+
+    def die_at_the_third(task, *arguments):
+        if task.number == 2 and not die:
+            raise KeyboardInterrupt
+        done.append(task.number)
+        return real(task, *arguments)
+
+    die: list[bool] = []
+    monkeypatch.setattr(local, "plan_part", die_at_the_third)
+    assert gcbs(*command).exit_code != 0
+    assert not Path("perm.npy").exists()
+    die.append(True)
+    assert gcbs(*command).exit_code == 0
+    assert done == [0, 1, 2, 3]
+    assert not Path("work").exists()
+    assert gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "-o", "other.npy").exit_code == 0
+    assert Path("perm.npy").read_bytes() == Path("other.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--partitions", "0"), "--partitions 0: expected auto"),
+        (("--partitions", "two"), "--partitions two: expected auto"),
+        (("--partitions", "4", "--engine", "spark"), "--engine spark: expected local or ray"),
+        (("--engine", "ray"), "go with --partitions"),
+        (("--transport", "path"), "go with --partitions"),
+        (("--partitions", "4", "--transport", "path"), "go with --engine ray"),
+        (("--partitions", "4", "--address", "auto2"), "go with --engine ray"),
+        (("--partitions", "4", "--engine", "ray", "--transport", "mail"), "--transport mail: expected store or path"),
+        (("--partitions", "4", "--device", "cuda:0,99"), "--device cuda:0,99: PyTorch sees"),
+        (("--partitions", "4", "--device", "cuda:1,1"), "--device cuda:1,1: names cuda:1 twice"),
+        (("--partitions", "4", "--engine", "ray", "--device", "cuda:0,1"), "use --device cuda"),
+        (("--partitions", "4", "--engine", "ray", "--device", "cuda:all"), "use --device cuda"),
+        (("--partitions", "4", "--report", "r.json"), "--report"),
+        (("--partitions", "4", "--dry-run"), "--dry-run"),
+    ],
+)
+def test_options_that_do_not_fit(files: Path, words: tuple[str, ...], message: str) -> None:
+    result = gcbs("plan", "x.npy", "y.npy", *words)
+    assert result.exit_code == 2
+    assert message in " ".join(result.output.split())
+
+
+def test_auto_makes_parts_that_the_memory_holds(files: Path) -> None:
+    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--max-memory", "4M", "--json", "-o", "auto/")
+    assert result.exit_code == 0 or "--max-memory" in result.output
+    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto/")
+    assert json.loads(result.stdout)["partitions"]["parts"] == 1
+
+
+def test_a_report_says_what_the_parts_cost(files: Path) -> None:
+    assert gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "--quantile", "0.99", "-o", "perm.npy").exit_code == 0
+    assert gcbs("plan", "x.npy", "y.npy", "--quantile", "0.99", "-o", "whole.npy").exit_code == 0
+    report = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)
+    whole = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "whole.npy", "--json").stdout)
+    cost = report["partitions"]
+    assert whole["partitions"] is None
+    assert cost["parts"] == 4
+    assert cost["one_graph"] == pytest.approx(whole["gap"]["reduction"])
+    assert cost["lost"] == pytest.approx(1.0 - report["gap"]["reduction"] / cost["one_graph"])
+    record = json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]
+    perm, sizes = np.load("perm.npy"), record["partitions"]["sizes"]
+    label = np.empty(ROWS, int)
+    label[perm] = np.repeat(np.arange(4), sizes)
+    pair = clustered()
+    hard = (pair.x.astype(float) @ pair.y.astype(float).T) > report["graph"]["threshold"]
+    hard = np.triu(hard | hard.T, 1)
+    assert cost["edges_across"] == pytest.approx((hard & (label[:, None] != label)).sum() / hard.sum(), abs=1e-3)
+    assert "in different ones of 4 parts" in " ".join(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").output.split())

@@ -1,0 +1,151 @@
+"""Parts as tasks of a real Ray cluster of two nodes on this machine, one of which is killed in the middle."""
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gcbs_cli.data import from_array
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.engines import ray_engine
+from gcbs_cli.planning.parts.build import plan_in_parts
+from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.parts.scattering import ScatteredRows
+from gcbs_cli.planning.parts.streaming import PairStream
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.errors import BadInput, GcbsError
+
+ray: Any = pytest.importorskip("ray", reason="needs gcbs[ray]")
+
+PARTS, ROWS = 5, 1003
+LONGEST_WAIT = 120.0
+"""Seconds that anything is waited for; the test ends in tens of them on a machine that has other work too."""
+MARK = "GCBS_TEST_MARK"
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # everywhere: what keeps to loopback
+    "RAY_raylet_start_wait_time_s": str(int(LONGEST_WAIT)),
+    "RAY_memory_monitor_refresh_ms": "0",  # other tests may fill the memory; no worker is to die of that
+    "RAY_local_fs_capacity_threshold": "0.999",
+}
+"""For all processes of the cluster."""
+DEATHS = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
+"""A killed node refuses five calls in five seconds; one that is only busy has ten seconds for each."""
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False, "dashboard_agent_listen_port": 0}
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A head and a second node of one core each, on loopback, on ports that are free; nothing of it is left."""
+    from ray.cluster_utils import Cluster
+
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(here), str(here.parents[1])]))
+    monkeypatch.setenv(MARK, str(tmp_path / "reached"))
+    for name, setting in ENVIRONMENT.items():
+        monkeypatch.setenv(name, setting)
+    monkeypatch.setattr("ray._private.ray_constants.ENABLE_RAY_CLUSTER", False)  # read when Ray was imported
+    folder = Path(tempfile.mkdtemp(prefix="gcbs-ray-", dir="/tmp"))  # the paths of its sockets must be short
+    (folder / "ray").mkdir()
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))
+    made = Cluster()
+    try:
+        made.add_node(**NODE, _system_config=DEATHS)
+        made.second = made.add_node(**NODE, resources={"second": 1.0})
+        made.wait_for_nodes(timeout=LONGEST_WAIT)
+        ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def stuck_on_the_second_node(task: PartTask, x: Any, y: Any) -> PartPlan:
+    """A part's plan; the second node says that it has one and never ends it, and the head begins only then."""
+    own = ray.get_runtime_context().get_node_id()
+    if any(node["NodeID"] == own and "second" in node["Resources"] for node in ray.nodes()):
+        Path(os.environ[MARK]).touch()
+        time.sleep(LONGEST_WAIT)
+    wait_for(Path(os.environ[MARK]))
+    return plan_part(task, x, y)
+
+
+def read_and_say(rows: ScatteredRows, part: int) -> PairedRows:
+    with Path(os.environ[MARK]).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return read_rows(rows, part)
+
+
+read_rows = ScatteredRows.read
+
+
+def wait_for(mark: Path) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT
+    while not mark.exists():
+        assert time.monotonic() < deadline, "the second node was given no part"
+        time.sleep(0.05)
+
+
+def pairs() -> PairStream:
+    generator = np.random.default_rng(5)
+    x = generator.normal(size=(ROWS, 16))
+    return PairStream(from_array(x, "x"), from_array(x + 0.5 * generator.normal(size=x.shape), "y"))
+
+
+def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = plan_in_parts(pairs(), PlanSettings(), PARTS, tmp_path / "perm.npy")
+    monkeypatch.setattr(ray_engine, "plan_task", stuck_on_the_second_node)
+    planned: Future[Any] = Future()
+
+    def plan() -> None:
+        try:
+            engine = ray_engine.plan_on_ray
+            planned.set_result(plan_in_parts(pairs(), PlanSettings(), PARTS, tmp_path / "perm.npy", engine=engine))
+        except BaseException as error:
+            planned.set_exception(error)
+
+    threading.Thread(target=plan, daemon=True).start()
+    wait_for(tmp_path / "reached")
+    cluster.remove_node(cluster.second, allow_graceful=False)
+    found = planned.result(LONGEST_WAIT)
+    assert (found.perm == wanted.perm).all()
+    assert [part.number for part in found.parts] == list(range(PARTS))
+    monkeypatch.setattr(ray_engine, "plan_task", None)
+    monkeypatch.setattr(ScatteredRows, "read", read_and_say)
+    engine = partial(ray_engine.plan_on_ray, transport="path")
+    from_path = plan_in_parts(pairs(), PlanSettings(), PARTS, tmp_path / "perm.npy", engine=engine)
+    assert (from_path.perm == wanted.perm).all()
+    readers = (tmp_path / "reached").read_text().split()
+    assert len(readers) == PARTS
+    assert str(os.getpid()) not in readers
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["not-there", "too-short"])
+def test_a_path_that_a_node_does_not_see_is_named(tmp_path: Path, whole: bool) -> None:
+    files = [tmp_path / f"{side}.f32" for side in "xy"]
+    if whole:
+        for file in files:
+            file.write_bytes(b"\0" * 12)
+    rows = ScatteredRows(*files, dim=4, starts=np.array([0, 64, 128]))
+    with pytest.raises(GcbsError, match="--transport path: .* write to a folder that every node of the cluster sees"):
+        ray_engine.plan_task_from_path(PartTask(0, 2, PlanSettings()), rows.read)
+
+
+def test_no_cluster_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_there(**options: Any) -> None:
+        raise ConnectionError("Could not find any running Ray instance.")
+
+    monkeypatch.setattr(ray, "init", none_there)
+    with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*ray start --head"):
+        list(ray_engine.plan_on_ray([], lambda part: None, None))  # type: ignore[arg-type]
