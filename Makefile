@@ -1,11 +1,13 @@
 # Needs python3 (3.11 or newer) and make; everything else goes into .venv.
-#   make demo    plan and report on the sample data
-#   make test    lint, types and the whole test suite
+#   make demo        plan and report on the sample data
+#   make test        the tests, but for those marked slow
+#   make test-all    the tests marked slow: training scripts, launches of several processes, Ray
+#   make lint        ruff and mypy
 
 VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-PYTEST_FLAGS ?= -n auto
+PYTEST_FLAGS ?= -n auto --dist worksteal
 SAMPLE := sample_data/pairs.parquet
 
 # The interpreter to build .venv with; `make PYTHON=python3.12 ...` names another.
@@ -13,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format clean
+.PHONY: help demo test test-all lint format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -24,8 +26,12 @@ demo: $(VENV)/installed
 	$(BIN)/gcbs report $(SAMPLE) -p demo/perm.npy --html demo/report.html --force
 	@echo "Open demo/report.html in a browser."
 
-test: lint
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+test: $(VENV)/installed-test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"
+
+# pytest ends with 5 where it finds no test: without slow tests there is nothing to run, and nothing failed.
+test-all: $(VENV)/installed-test
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow || test $$? -eq 5
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

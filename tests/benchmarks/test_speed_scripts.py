@@ -13,6 +13,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SAMPLE = str(BENCHMARKS.parent / "sample_data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "arguments", "said"),
     [

@@ -8,6 +8,7 @@ pytest.importorskip("torch")
 
 import gcbs_cli
 
+pytestmark = pytest.mark.slow
 ROWS, DIM = 400, 8
 
 

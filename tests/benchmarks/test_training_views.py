@@ -5,6 +5,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
 
+@pytest.mark.slow
 def test_views_train_and_the_table_pairs_the_seeds(tmp_path, capsys):
     import views
     from run_records import read_records

@@ -62,12 +62,14 @@ def test_examples_are_short() -> None:
             assert len(example.read_text().splitlines()) < 80, example
 
 
+@pytest.mark.slow
 def test_plain_torch(pairs: Path) -> None:
     done = run(sys.executable, EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
     check_figures(done.stdout)
     assert "loss is" not in done.stderr
 
 
+@pytest.mark.slow
 def test_plain_torch_under_torchrun(pairs: Path) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", 2]
     done = run(sys.executable, *launcher, EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
@@ -79,6 +81,7 @@ def logged(out: str) -> list[dict[str, float]]:
     return [eval(line, {"nan": float("nan")}) for line in out.splitlines() if line.startswith("{'gcbs/")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_lightning_finetune(devices: int, pairs: Path) -> None:
     pytest.importorskip("lightning")
@@ -89,6 +92,7 @@ def test_lightning_finetune(devices: int, pairs: Path) -> None:
     assert "the trainer's loss is" not in done.stderr
 
 
+@pytest.mark.slow
 def test_sentence_transformers_finetune(tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     pytest.importorskip("datasets")

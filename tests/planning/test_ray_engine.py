@@ -24,6 +24,7 @@ from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 
+pytestmark = pytest.mark.slow
 ray: Any = pytest.importorskip("ray", reason="needs gcbs[ray]")
 
 PARTS, ROWS = 5, 1003

@@ -1,15 +1,23 @@
 """How tests of trainers start several processes, and `gcbs apply`."""
 
+import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from toy_pairs import ROWS
 
 Launch = Callable[..., Path]
 """Run a worker script, perhaps under a launcher; returns the folder of its records."""
+
+
+def launches(*frameworks: str) -> list[pytest.MarkDecorator]:
+    """Marks for tests whose workers train with these frameworks, which the tests themselves need not import."""
+    missing = [name for name in frameworks if importlib.util.find_spec(name) is None]
+    return [pytest.mark.slow, pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")]
 
 
 def torchrun(ranks: int) -> list[str]:

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from launching import Launch
+from launching import Launch, launches
 from numpy.typing import NDArray
 from toy_pairs import TEMPERATURE, Pairs, check_epoch, check_plan_of_each_epoch, combinations, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
 
-pytest.importorskip("accelerate")
+pytestmark = launches("accelerate")
 
 
 def accelerate_launch(ranks: int) -> list[str]:

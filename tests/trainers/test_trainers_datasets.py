@@ -40,6 +40,7 @@ def test_datasets_streaming_of_applied_data(tmp_path: Path, plan_path: Path, per
     assert [batch["row"] for batch in stream.iter(BATCH)] == planned_batches(perm)
 
 
+@pytest.mark.slow
 def test_webdataset_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm, launch: Launch) -> None:
     """A shard holds whole batches, so that each batch is a planned one, whichever worker or rank reads the shard."""
     pytest.importorskip("webdataset")

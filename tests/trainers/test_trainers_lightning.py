@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch
+from launching import Launch, launches
 from numpy.typing import NDArray
 from toy_pairs import check_epoch, check_plan_of_each_epoch, check_replanned, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
 
-pytest.importorskip("lightning")
+pytestmark = launches("lightning")
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

@@ -32,6 +32,7 @@ def test_there_are_ten_lines_for_each() -> None:
     assert all(len(code.splitlines()) <= 14 for code in found.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", NEEDS)
 def test_the_readmes_lines_train_on_the_plan(
     framework: str, tmp_path: Path, launch: Launch, save_as: Callable[..., Path]

@@ -3,20 +3,18 @@
 Its pins exclude the other frameworks' versions, so that these tests run where it was installed by itself.
 """
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch, applied, torchrun
+from launching import Launch, applied, launches, torchrun
 from numpy.typing import NDArray
 from toy_pairs import BATCH, ROWS, load_records, planned_batches
 
 from gcbs_cli.plan_file.permutation import write_permutation
 from gcbs_cli.trainers import interleave_batches
 
-if importlib.util.find_spec("streaming") is None:  # importing it here would raise its warnings
-    pytest.skip("mosaicml-streaming is not installed", allow_module_level=True)
+pytestmark = launches("streaming")
 
 Perm = NDArray[np.int64]
 

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
-from launching import Launch, torchrun
+from launching import Launch, launches, torchrun
 from numpy.typing import NDArray
 from toy_pairs import check_epoch, check_plan_of_each_epoch, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
+
+pytestmark = launches()
 
 
 @pytest.mark.parametrize("ranks", [2, 4])

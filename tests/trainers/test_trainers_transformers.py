@@ -4,15 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch, torchrun
+from launching import Launch, launches, torchrun
 from numpy.typing import NDArray
 from toy_pairs import check_epoch, check_plan_of_each_epoch, check_replanned, load_records, losses_seen
 
 from gcbs_cli.trainers import PlannedBatchSampler
 
-pytest.importorskip("transformers")
-pytest.importorskip("accelerate")
-pytest.importorskip("datasets")
+pytestmark = launches("transformers", "accelerate", "datasets")
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
