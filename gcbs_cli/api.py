@@ -52,7 +52,6 @@ def plan(
     world_size: int | None = None,
     gather: bool = False,
     graph: str = "quantile",
-    pairs: str = "xy",
     top: int = DEFAULT_TOP,
     rank_window: tuple[int, int] | None = None,
     refine: bool = False,
@@ -94,7 +93,7 @@ def plan(
     asked = asked_bsc_options(bsc_group_size, bsc_neighbours, bsc_by, bsc_skip_identical, bsc_clusters, bsc_words)
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method, graph, top, rank_window, pairs),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method, graph, top, rank_window),
         method=method,
         temperature=temperature,
         seed=seed,

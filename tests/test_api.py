@@ -25,7 +25,6 @@ def pair(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 PLANS = {
-    "all pairs": ({"pairs": "all"}, ["--pairs", "all"]),
     "knn-groups": (
         {"method": "knn-groups", "bsc_group_size": 5, "bsc_neighbours": 40, "bsc_by": "x", "bsc_skip_identical": True},
         [

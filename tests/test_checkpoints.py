@@ -28,9 +28,6 @@ SETTINGS = {
         batch_size=8, tile_rows=TILE_ROWS, device="cpu", graph=GraphSettings(quantile=0.97, method="exact")
     ),
     "threshold": PlanSettings(batch_size=8, tile_rows=TILE_ROWS, device="cpu", graph=GraphSettings(threshold=0.3)),
-    "views": PlanSettings(
-        batch_size=8, tile_rows=TILE_ROWS, device="cpu", graph=GraphSettings(quantile=0.97, pairs="all")
-    ),
     "top": PlanSettings(batch_size=8, tile_rows=TILE_ROWS, device="cpu", graph=GraphSettings(kind="top-m", top=4)),
     "top without suspects": PlanSettings(
         batch_size=8,

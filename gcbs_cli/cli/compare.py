@@ -56,7 +56,6 @@ def compare(
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
     graph: options.Graph = options.GraphChoice.QUANTILE,
-    pairs: options.Pairs = options.PairsChoice.XY,
     top: options.Top = DEFAULT_TOP,
     rank_window: plan_options.RankWindow = None,
     quantile: options.Quantile = None,
@@ -114,7 +113,7 @@ def compare(
     window = plan_options.parse_rank_window(rank_window)
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top, window, pairs.value),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top, window),
         temperature=temperature,
         seed=seed,
         drop_last=drop_last,

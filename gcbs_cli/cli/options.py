@@ -19,13 +19,6 @@ class QuantileMethodChoice(StrEnum):
     EXACT = "exact"
 
 
-class PairsChoice(StrEnum):
-    """Which similarities of two pairs count."""
-
-    XY = "xy"
-    ALL = "all"
-
-
 class GraphChoice(StrEnum):
     """What makes an edge."""
 
@@ -93,14 +86,6 @@ Graph = Annotated[
     typer.Option(
         "--graph",
         help="quantile: pairs above the threshold; top-m: the --top hardest of each row, so that no row goes without.",
-        rich_help_panel=GRAPH_PANEL,
-    ),
-]
-Pairs = Annotated[
-    PairsChoice,
-    typer.Option(
-        "--pairs",
-        help="xy: similarities of X and Y; all: the largest also within X and within Y, for self-supervised views.",
         rich_help_panel=GRAPH_PANEL,
     ),
 ]

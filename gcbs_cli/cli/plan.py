@@ -78,7 +78,6 @@ def plan(
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
     graph: options.Graph = options.GraphChoice.QUANTILE,
-    pairs: options.Pairs = options.PairsChoice.XY,
     top: options.Top = DEFAULT_TOP,
     rank_window: plan_options.RankWindow = None,
     quantile: options.Quantile = None,
@@ -90,14 +89,6 @@ def plan(
     chunk_rows: options.ChunkRows = None,
     max_memory: options.MaxMemory = None,
     max_edges: options.MaxEdges = None,
-    warm_start: Annotated[
-        str | None,
-        typer.Option(
-            "--warm-start",
-            help="An earlier plan (perm.npy or its manifest): its threshold is kept if a small sample confirms it.",
-            rich_help_panel=options.GRAPH_PANEL,
-        ),
-    ] = None,
     partitions: Annotated[
         str | None,
         typer.Option(
@@ -166,7 +157,6 @@ def plan(
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.planning import PlanCommand
     from gcbs_cli.cli.texts import TextOptions
-    from gcbs_cli.plan_file.warm_start import read_earlier_plan
     from gcbs_cli.planning.engines.named import EngineChoice
     from gcbs_cli.settings.bsc import asked_bsc_options
     from gcbs_cli.settings.bsc import bsc_options as bsc_options_of
@@ -175,7 +165,6 @@ def plan(
     from gcbs_cli.system.limits import parse_size
 
     window = plan_options.parse_rank_window(rank_window)
-    earlier = read_earlier_plan(Path(warm_start)) if warm_start else None
     bsc = asked_bsc_options(
         bsc_group_size,
         bsc_neighbours,
@@ -194,8 +183,6 @@ def plan(
             graph.value,
             top,
             window,
-            pairs.value,
-            earlier.threshold if earlier else None,
         ),
         method=method,
         temperature=temperature,
@@ -226,7 +213,6 @@ def plan(
         began=time.perf_counter(),
         text=TextOptions(text, text_column),
         groups=GroupsFile(groups, groups_column),
-        warm_start=earlier.permutation_hash if earlier else None,
     )
     chosen = EngineChoice(engine, address, transport)
     if partitions is not None:

@@ -28,7 +28,6 @@ from gcbs_cli.planning.checkpoints import Checkpoints, run_key
 from gcbs_cli.planning.forecast import describe, forecast
 from gcbs_cli.planning.plan import GraphFigures, PlanResult, make_plan
 from gcbs_cli.products.backend import choose_backend
-from gcbs_cli.products.quantile_estimate import QuantileEstimate
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
@@ -51,8 +50,6 @@ class PlanCommand:
     work_dir: Path | None = None
     text: TextOptions = field(default_factory=TextOptions)
     groups: GroupsFile = field(default_factory=GroupsFile)
-    warm_start: str | None = None
-    """Hash of the permutation whose threshold is tried first."""
 
     def run(self) -> None:
         """Check, read, plan, save, show. Raises GcbsError before anything is written where something does not fit."""
@@ -175,9 +172,7 @@ class PlanCommand:
             profile=_by_order(figures, "profile"),
             in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
             method=settings.method,
-            method_settings=settings_record(result, self.text)
-            | groups
-            | ({"warm_start": self.warm_start} if self.warm_start else {}),
+            method_settings=settings_record(result, self.text) | groups,
             device=result.device,
             timings={"read": reading, **result.seconds},
             permutation_hash=permutation_hash(result.perm),
@@ -249,7 +244,7 @@ def _quantile(result: PlanResult) -> QuantileRecord | None:
         return None
     estimate, graph = result.threshold.estimate, result.settings.graph
     return QuantileRecord(
-        method=_quantile_method(estimate),
+        method=estimate.method.value if estimate else "given",
         requested=estimate.requested if estimate else None,
         per_row=graph.per_row,
         threshold=result.threshold.value,
@@ -258,12 +253,6 @@ def _quantile(result: PlanResult) -> QuantileRecord | None:
         sampled_rows=estimate.sample_rows or None if estimate else None,
         sampled_columns=estimate.sample_rows or None if estimate else None,
     )
-
-
-def _quantile_method(estimate: QuantileEstimate | None) -> str:
-    if estimate is None:
-        return "given"
-    return "warm-start" if estimate.confirmed else estimate.method.value
 
 
 def _graph(figures: GraphFigures | None, settings: GraphSettings) -> GraphRecord | None:

@@ -54,7 +54,6 @@ def tune(
     y_column: options.YColumn = None,
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
-    pairs: options.Pairs = options.PairsChoice.XY,
     quantile: options.Quantile = None,
     per_row: options.PerRow = None,
     threshold: options.Threshold = None,
@@ -102,7 +101,7 @@ def tune(
         out.note(f"left out: {missing}")
     settings = PlanSettings(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, pairs=pairs.value),
+        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value),
         temperature=temperature,
         seed=seed,
         drop_last=drop_last,

@@ -56,8 +56,6 @@ def plan_options(settings: PlanSettings) -> list[str]:
     graph, false = settings.graph, settings.false_negatives
     if graph.kind == "top-m":
         words += ["--graph", "top-m", "--top", str(graph.top)]
-    if graph.pairs != "xy":
-        words += ["--pairs", graph.pairs]
     if graph.method != "sample":
         words += ["--quantile-method", graph.method]
     if settings.refine:
@@ -155,8 +153,8 @@ def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSetti
 
 
 def _hardest(first: PlanSettings, top: int) -> GraphSettings:
-    """The graph of the `top` hardest; affinities have no such lists, and keep theirs."""
-    return replace(first.graph, kind="top-m", top=top) if first.graph.pairs == "xy" else first.graph
+    """The graph of the `top` hardest."""
+    return replace(first.graph, kind="top-m", top=top)
 
 
 def _by_words(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:

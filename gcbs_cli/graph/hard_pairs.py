@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.weighted import drop_pairs
-from gcbs_cli.products.affinity import affinity_graph
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.hardest_keys import hardest_of
@@ -40,7 +39,7 @@ def find_hard_pairs(
     store: BlockStore | None = None,
     limit: EntryLimit | None = None,
 ) -> HardPairs:
-    """One pass over X Yᵀ, and over X Xᵀ and Y Yᵀ with `--pairs all`; the same result on every device and block size.
+    """One pass over X Yᵀ; the same result on every device and block size.
 
     `threshold`: t, needed for a quantile graph and for suspected pairs; `store`: where finished tiles outlive this
     process; `limit`: how many entries there is room for.
@@ -59,38 +58,17 @@ def find_hard_pairs(
         store=store,
         limit=limit,
     )
-    return hard_pairs_among(
-        pair, settings, found, backend, tile_rows=tile_rows, progress=progress, store=store, limit=limit
-    )
+    return hard_pairs_among(pair, settings, found, backend)
 
 
-def hard_pairs_among(
-    pair: PairedRows,
-    settings: PlanSettings,
-    found: Candidates,
-    backend: Backend,
-    *,
-    tile_rows: int | None = None,
-    progress: Progress | None = None,
-    store: BlockStore | None = None,
-    limit: EntryLimit | None = None,
-) -> HardPairs:
-    """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask.
-
-    `store`, `limit`: for the further passes of `--pairs all`.
-    """
+def hard_pairs_among(pair: PairedRows, settings: PlanSettings, found: Candidates, backend: Backend) -> HardPairs:
+    """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask."""
     suspects = _suspects(pair, settings, found, backend)
-    achieved = None
-    if settings.graph.pairs == "all" and found.exceedances is not None:
-        across = found.exceedances.above()
-        graph, achieved = affinity_graph(
-            pair, across, backend, tile_rows=tile_rows, progress=progress, store=store, limit=limit
-        )
-    else:
-        graph = _graph(pair.rows, settings.graph, found)
+    graph = _graph(pair.rows, settings.graph, found)
     if suspects is not None:
         graph = drop_pairs(graph, suspects.lower, suspects.higher)
-    if found.exceedances is not None and achieved is None:
+    achieved = None
+    if found.exceedances is not None:
         achieved = 1.0 - float(np.count_nonzero(found.exceedances.values > found.exceedances.threshold)) / pair.rows**2
     return HardPairs(graph, suspects, achieved)
 

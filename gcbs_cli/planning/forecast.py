@@ -8,7 +8,6 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
 from gcbs_cli.planning.pass_seconds import seconds_of_edges, seconds_of_lists
-from gcbs_cli.products.affinity import draw_affinity_sample
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.hardest import likely_candidates
@@ -107,15 +106,10 @@ def _bytes_per_edge(settings: PlanSettings, any_method: bool) -> int:
 
 
 def _seconds(pair: PairedRows, threshold: float | None, length: int, settings: PlanSettings, backend: Backend) -> float:
-    """Of the pass over X Yᵀ, and of those over X Xᵀ and Y Yᵀ where affinities are asked for."""
+    """Of the pass over X Yᵀ."""
     ties = settings.false_negatives.needs_threshold
     across = seconds_of_edges if length == 0 else partial(seconds_of_lists, top=length)
-    seconds = 0.0 if threshold is None and length == 0 else across(pair, threshold, backend, ties=ties)
-    if settings.graph.pairs == "all":
-        seconds += sum(
-            seconds_of_edges(PairedRows(side, side), threshold, backend, ties=False) for side in (pair.x, pair.y)
-        )
-    return seconds
+    return 0.0 if threshold is None and length == 0 else across(pair, threshold, backend, ties=ties)
 
 
 @dataclass(frozen=True)
@@ -141,8 +135,7 @@ def share_from(
     if threshold.estimate is not None:
         share = min(share, 1.0 - threshold.estimate.low)  # less where many entries equal t
     if quantile is None or ties:
-        draw = draw_affinity_sample if graph.pairs == "all" else draw_sample
-        sample = sample or draw(pair, SAMPLE_QUANTILE, seed)
+        sample = sample or draw_sample(pair, SAMPLE_QUANTILE, seed)
         above = sample.share_above(threshold.value)
         tied = sample.share_reaching(threshold.value) - above if ties else 0.0
         share = max(share, above + tied)
@@ -273,7 +266,6 @@ def stays_on_device(settings: PlanSettings, backend: Backend) -> bool:
         backend.name.startswith("cuda")
         and settings.method in ("rcm", "cm")
         and settings.graph.uses_threshold
-        and settings.graph.pairs == "xy"
         and lists_wanted(settings) == 0
         and not (settings.refine or settings.false_negatives.active)
     )

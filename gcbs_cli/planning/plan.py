@@ -177,9 +177,7 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
     quicker = "--partitions auto compares fewer pairs"
     warn_of_long_pass(task.watcher, expected.seconds, checkpoints=task.checkpoints is not None, instead=quicker)
     if task.checkpoints is not None:
-        task.checkpoints.check_room(
-            CHECKPOINT_BYTES_PER_ENTRY * expected.entries * (3 if settings.graph.pairs == "all" else 1)
-        )
+        task.checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
     with task.clock.step("edges"):
         if stays_on_device(settings, backend) and task.checkpoints is None:
             try:

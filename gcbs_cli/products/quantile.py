@@ -8,9 +8,6 @@ from gcbs_cli.products.quantile_passes import exact_quantile, median_of_chunks
 from gcbs_cli.products.quantile_sample import draw_sample
 from gcbs_cli.products.tiles import Progress
 
-CHECK_SAMPLE_ROWS = 1024
-"""A threshold that is at hand is checked with so many rows and columns: a quarter of the least sample."""
-
 
 def estimate_quantile(
     pair: PairedRows,
@@ -33,14 +30,3 @@ def estimate_quantile(
     if method is QuantileMethod.CHUNKS:
         return median_of_chunks(pair, quantile, sample, device, progress)
     return exact_quantile(pair, quantile, sample, device, progress)
-
-
-def confirm_threshold(pair: PairedRows, quantile: float, threshold: float, seed: int = 0) -> QuantileEstimate | None:
-    """The threshold as an estimate if a small sample does not speak against it: q lies in its interval; else None."""
-    check_quantile(quantile)
-    sample = draw_sample(pair, quantile, seed, least=CHECK_SAMPLE_ROWS, most=CHECK_SAMPLE_ROWS)
-    low, high = sample.interval(threshold)
-    if not low <= quantile <= high:
-        return None
-    rows = 0 if sample.whole else len(sample.rows)
-    return QuantileEstimate(QuantileMethod.SAMPLE, threshold, quantile, low, high, rows, confirmed=True)

@@ -19,8 +19,7 @@ class QuantileEstimate:
     """A threshold and what is known of it.
 
     `threshold`: t; `requested`: q; `low`, `high`: 95 % interval for the achieved q, the share of entries at or below t;
-    `sample_rows`: rows (and as many columns) that were drawn, 0 where all entries were read;
-    `confirmed`: t was an earlier plan's, and the sample only confirmed it.
+    `sample_rows`: rows (and as many columns) that were drawn, 0 where all entries were read.
     """
 
     method: QuantileMethod
@@ -29,7 +28,6 @@ class QuantileEstimate:
     low: float
     high: float
     sample_rows: int
-    confirmed: bool = False
 
 
 def check_quantile(quantile: float) -> None:

@@ -114,23 +114,15 @@ class Sample:
         return QuantileEstimate(method, threshold, quantile, low, high, 0 if self.whole else len(self.rows))
 
 
-def draw_sample(
-    pair: PairedRows,
-    quantile: float,
-    seed: int,
-    *,
-    least: int | None = None,
-    most: int | None = None,
-    float32: bool = False,
-) -> Sample:
+def draw_sample(pair: PairedRows, quantile: float, seed: int, *, most: int | None = None) -> Sample:
     """Seeded rows and columns and their products, enough of them for the quantile asked.
 
-    The products are float32's (always with `float32`), or float64's where many lie within rounding of the quantile.
+    The products are float32's, or float64's where many lie within rounding of the quantile.
     """
     from threadpoolctl import threadpool_limits
 
     wanted = ceil(sqrt(EXCEEDANCES_WANTED / max(1.0 - quantile, 1e-12)))
-    size = min(pair.rows, max(least or LEAST_SAMPLE_ROWS, min(most or MOST_SAMPLE_ROWS, wanted)))
+    size = min(pair.rows, max(LEAST_SAMPLE_ROWS, min(most or MOST_SAMPLE_ROWS, wanted)))
     generator = np.random.default_rng([seed, 0x9C8])
     rows = np.sort(generator.choice(pair.rows, size, replace=False))
     cols = np.sort(generator.choice(pair.rows, size, replace=False))
@@ -138,10 +130,10 @@ def draw_sample(
     with threadpool_limits(limits=available_cpus(), user_api="blas"):
         sample = Sample(pair, rows, cols, pair.x[rows] @ pair.y[cols].T, float32_error(pair.dim))
         guess = _rough_quantile(sample.products, quantile)
-        if float32 or _share_within(sample.products, guess, sample.error) <= LARGE_SHARE:
+        if _share_within(sample.products, guess, sample.error) <= LARGE_SHARE:
             return sample
         sample = _in_double(sample, guess)
-    if size > LEAST_SAMPLE_ROWS and least is None and _half_equal(sample, quantile):
+    if size > LEAST_SAMPLE_ROWS and _half_equal(sample, quantile):
         return draw_sample(pair, quantile, seed, most=LEAST_SAMPLE_ROWS)
     return sample
 

@@ -5,9 +5,8 @@ from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.checkpoints import Checkpoints
-from gcbs_cli.products.affinity import draw_affinity_sample
 from gcbs_cli.products.backend import Backend
-from gcbs_cli.products.quantile import confirm_threshold, estimate_quantile
+from gcbs_cli.products.quantile import estimate_quantile
 from gcbs_cli.products.quantile_estimate import QuantileEstimate, QuantileMethod
 from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.system.progress import Progress
@@ -27,14 +26,6 @@ def find_threshold(pair: PairedRows, graph: GraphSettings, seed: int, backend: B
     if quantile is None:
         assert graph.threshold is not None
         return Threshold(graph.threshold, None)
-    if graph.pairs == "all":
-        estimate = draw_affinity_sample(pair, quantile, seed).estimate(quantile, QuantileMethod.SAMPLE)
-        return Threshold(estimate.threshold, estimate)
-    if graph.warm_start is not None:
-        confirmed = confirm_threshold(pair, quantile, graph.warm_start, seed)
-        if confirmed is not None:
-            return Threshold(confirmed.threshold, confirmed)
-        watcher.note("the earlier plan's threshold no longer fits the embeddings; estimating it anew")
     method = QuantileMethod(graph.method)
     estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
     return Threshold(estimate.threshold, estimate)

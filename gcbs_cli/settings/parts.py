@@ -44,7 +44,5 @@ def check_settings(settings: PlanSettings) -> None:
     """Raises BadInput for what needs all rows at once."""
     if settings.batch_order.curriculum is not None:
         raise BadInput("--curriculum: orders all batches by their loss and does not go with --partitions; leave it out")
-    if settings.graph.warm_start is not None:
-        raise BadInput("--warm-start: is one threshold, and with --partitions each part has its own; leave it out")
     if settings.refine_seconds is not None:
         raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")

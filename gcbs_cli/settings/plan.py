@@ -14,7 +14,6 @@ DEFAULT_MARGIN = 0.95
 GRAPH_KINDS = ("quantile", "top-m")
 LARGEST_SIMILARITY = 1.0 + 2.0**-20
 """Rows of unit length up to float32 rounding: their own product can pass 1, and with it the quantile of duplicates."""
-PAIR_KINDS = ("xy", "all")
 CURRICULA = ("easy-first", "hard-first")
 
 
@@ -25,9 +24,7 @@ class GraphSettings:
     kind `quantile`: those above the q-quantile, about `per_row` a row, or above a threshold given; `top-m`: the `top`
     hardest of each row and of each column. t, from which on a pair can be a suspected false negative, is the quantile's
     for both. `rank_window` (p, m): only ranks p to p + m − 1 of each row, and only where both rows have each other
-    there (B3: Breaking the Batch Barrier of contrastive learning, 2025). `pairs` `all`: entries are
-    affinities, the largest of x_i·y_j, x_j·y_i, x_i·x_j and y_i·y_j, instead of those of X Yᵀ.
-    `warm_start`: an earlier plan's t, kept where a small sample confirms it.
+    there (B3: Breaking the Batch Barrier of contrastive learning, 2025).
     """
 
     quantile: float | None = None
@@ -37,8 +34,6 @@ class GraphSettings:
     kind: str = "quantile"
     top: int = DEFAULT_TOP
     rank_window: tuple[int, int] | None = None
-    pairs: str = "xy"
-    warm_start: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in GRAPH_KINDS:
@@ -58,13 +53,6 @@ class GraphSettings:
             raise BadInput(f"--quantile {self.quantile}: expected a number between 0 and 1, such as 0.999")
         if self.threshold is not None and not abs(self.threshold) <= LARGEST_SIMILARITY:
             raise BadInput(f"--threshold {self.threshold}: expected a cosine similarity, between -1 and 1")
-
-        if self.warm_start is not None and (self.threshold is not None or self.pairs != "xy"):
-            raise BadInput("--warm-start: goes with neither --threshold nor --pairs all")
-        if self.pairs not in PAIR_KINDS:
-            raise BadInput(f"--pairs {self.pairs}: expected {' or '.join(PAIR_KINDS)}")
-        if self.pairs == "all" and not (self.uses_threshold and self.method == "sample"):
-            raise BadInput("--pairs all: goes with --graph quantile, --quantile-method sample and no --rank-window")
 
     @property
     def uses_threshold(self) -> bool:

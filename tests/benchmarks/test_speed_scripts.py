@@ -18,7 +18,6 @@ SAMPLE = str(BENCHMARKS.parent / "sample_data")
     ("script", "arguments", "said"),
     [
         ("compare_tools.py", [SAMPLE, "--rounds", "1", "--only", "imports", "pseudo"], ["GCBS's pseudo-code", "gcbs"]),
-        ("warm_start.py", [SAMPLE, "--rounds", "1"], ["--warm-start", "exact"]),
         (
             "scaling.py",
             ["--rows", "200", "500", "--dim", "8", "--per-row", "20", "--device", "cpu"],
@@ -30,7 +29,7 @@ SAMPLE = str(BENCHMARKS.parent / "sample_data")
             ["| rcm | 2 "],
         ),
     ],
-    ids=["compare_tools", "warm_start", "scaling", "refinement"],
+    ids=["compare_tools", "scaling", "refinement"],
 )
 def test_a_script_prints_its_table(script: str, arguments: list[str], said: list[str]) -> None:
     done = subprocess.run(

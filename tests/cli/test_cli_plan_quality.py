@@ -236,7 +236,7 @@ def test_tune_prints_all_that_it_was_given(gcbs: Gcbs, folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [("--pairs", "all", "--per-row", 4), ("--fn-absolute", 0.1), ("--text", "t.csv", "--text-column", "text")],
+    [("--fn-absolute", 0.1), ("--text", "t.csv", "--text-column", "text")],
     ids=lambda words: words[0],
 )
 def test_tune_tries_what_it_is_given_and_prints_it(gcbs: Gcbs, folder: Path, given: tuple[object, ...]) -> None:
@@ -253,10 +253,7 @@ def test_tune_tries_what_it_is_given_and_prints_it(gcbs: Gcbs, folder: Path, giv
     shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", *counted, "--json")
     assert json.loads(shown.stdout)["false_negatives"]["suspected_pairs"] == best["suspected_pairs"]
     every = [trial["options"] for trial in found["trials"]]
-    if given[0] == "--pairs":
-        assert all("--pairs all" in options and "top-m" not in options for options in every)
-        assert "--pairs all" in found["command"]
-    elif given[0] == "--fn-absolute":
+    if given[0] == "--fn-absolute":
         wider = [float(text.split("--fn-absolute ")[1].split(" ")[0]) for text in every if "--fn-absolute" in text]
         assert {0.1, 0.2} <= set(wider)
         assert not any("--fn-margin" in options for options in every)
