@@ -1,11 +1,13 @@
 """The paired unit rows, and exact similarities of chosen pairs."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.canonical import dot_rows
+from gcbs_cli.data.grid import Grid, make_grid
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts
 
@@ -28,6 +30,11 @@ class PairedRows:
     def dim(self) -> int:
         """d, the number of coordinates."""
         return int(self.x.shape[1])
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Both sides as whole numbers, made when first asked for. Memory: a quarter of the rows, or half."""
+        return make_grid(self.x, self.y)
 
     def diagonal(self) -> NDArray[np.float64]:
         """(N,) canonical s_ii."""

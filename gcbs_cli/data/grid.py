@@ -1,0 +1,199 @@
+"""Round the unit rows of both sides to whole numbers, so that every product of two rows is an exact integer.
+
+x̂ = rint(S·(x − x̄)) with the mean x̄ of its side and one scale S for both. All partial sums of x̂·ŷ stay below 2²⁴, so
+that int32, float32 and TF32 arithmetic, in any order of summation, give the same number: comparisons of products, and
+with them the graph, the quantile and the lists of the hardest, are the same on every device. What the means took out of
+x·y comes back as one whole number a row and one a column. The grid itself is made by elementwise float64 operations and
+whole-number sums alone, whose bits no library or processor changes.
+"""
+
+from dataclasses import dataclass
+from math import floor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.system.threads import in_parts
+
+BYTES = 127
+"""Largest number of a grid whose rows are bytes (int8)."""
+FINE = 2047
+"""Largest number of a grid whose rows have 12 bits (int16): what float16 and TF32 still hold exactly."""
+LARGEST_SUM = 1 << 24
+"""float32 holds every whole number up to here."""
+LEAST_MULTIPLICATIONS = 1 << 35
+"""Below so many, products of bytes save no time worth having, and the grid is the fine one."""
+ROUNDING_DEVIATION = 0.41
+"""Standard deviation of x̂·ŷ − S²·(x − x̄)·(y − ȳ), divided by S, for unit rows of any width."""
+LEAST_TAIL_DEVIATIONS = 16
+"""Bytes are too coarse where the tail above the 0.999 quantile, on average, rises by less than so many deviations."""
+TAIL = 1e-3
+SAMPLE_ROWS = 1024
+MEAN_UNITS = 1 << 24
+"""The means are sums of whole multiples of 1 / MEAN_UNITS."""
+OFFSET_BITS = 12
+GROUP = 4
+"""The rows are padded with zeros to a multiple of so many coordinates, as products of bytes want them."""
+ROWS_AT_ONCE = 512
+
+Number = TypeVar("Number", int, NDArray[np.int64])
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Both sides as whole numbers; x_i · y_j ≈ (x[i] · y[j] + x_offsets[i] + y_offsets[j] + constant) / scale².
+
+    The products with their offsets, without the constant, are the *numbers* that a pass compares.
+    """
+
+    x: NDArray[np.int8] | NDArray[np.int16]
+    """(N, D) rows, D a multiple of 4; int8, or int16 where bytes would be too coarse."""
+    y: NDArray[np.int8] | NDArray[np.int16]
+    """(M, D) rows, of the same type."""
+    x_offsets: NDArray[np.int32]
+    """(N,) S·x̂_i·ȳ, rounded."""
+    y_offsets: NDArray[np.int32]
+    """(M,) S·x̄·ŷ_j, rounded."""
+    constant: int
+    """S²·x̄·ȳ, rounded: it takes no part in comparisons of entries with each other."""
+    scale: float
+    """S."""
+
+    def number(self, similarity: float) -> int:
+        """The largest number whose similarity is not above the given one."""
+        return floor(similarity * self.scale**2) - self.constant
+
+    def similarity(self, number: int) -> float:
+        """What a number stands for."""
+        return (number + self.constant) / self.scale**2
+
+    def diagonal(self) -> NDArray[np.int64]:
+        """(N,) numbers of the positives, of sides of equal length."""
+        numbers = np.empty(len(self.x), np.int64)
+
+        def fill(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            products = np.multiply(self.x[part], self.y[part], dtype=np.int32).sum(axis=1, dtype=np.int64)
+            numbers[part] = products + self.x_offsets[part] + self.y_offsets[part]
+
+        in_parts(len(numbers), ROWS_AT_ONCE, fill)
+        return numbers
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The rows (n, d) of a side, and of all its rows the mean (d,) and the largest |x − x̄| of any coordinate."""
+
+    rows: NDArray[np.float32]
+    mean: NDArray[np.float64]
+    largest: float
+
+    def spread_rows(self, count: int) -> "_Side":
+        """At most `count` of the rows, evenly apart."""
+        places = np.linspace(0, len(self.rows) - 1, min(count, len(self.rows))).astype(np.int64)
+        return _Side(self.rows[places], self.mean, self.largest)
+
+
+def make_grid(x: NDArray[np.float32], y: NDArray[np.float32], largest: int | None = None) -> Grid:
+    """The grid of two sides, x (N, d) and y (M, d) float32 unit rows.
+
+    `largest`: the largest number, BYTES or FINE; by default the data decide: bytes where products of bytes save time
+    and are fine enough for the tail of the similarities.
+    """
+    left = _side(x)
+    right = left if y is x else _side(y)
+    if largest is None:
+        short = len(x) * len(y) * x.shape[1] < LEAST_MULTIPLICATIONS
+        largest = FINE if short or _too_coarse(left, right) else BYTES
+    return _rounded(left, right, largest)
+
+
+def _side(rows: NDArray[np.float32]) -> _Side:
+    count, dim = rows.shape
+    blocks = -(-count // ROWS_AT_ONCE)
+    sums = np.empty((blocks, dim), np.int64)
+    low, high = np.empty((2, blocks, dim), np.float32)
+
+    def add(start: int, stop: int) -> None:
+        block, part = start // ROWS_AT_ONCE, rows[start:stop]
+        sums[block] = np.rint(part * np.float32(MEAN_UNITS)).sum(axis=0, dtype=np.int64)
+        low[block], high[block] = part.min(axis=0), part.max(axis=0)
+
+    in_parts(count, ROWS_AT_ONCE, add)
+    mean = sums.sum(axis=0) / (count * MEAN_UNITS)
+    largest = np.maximum(high.max(axis=0) - mean, mean - low.min(axis=0)).max()
+    return _Side(rows, mean, float(largest))
+
+
+def _rounded(left: _Side, right: _Side, largest: int) -> Grid:
+    spread = max(left.largest, right.largest)
+    # Rows that differ by less than the means are rounded are equal: any scale will do.
+    scale = largest / spread if spread > 2.0 / MEAN_UNITS else 1.0
+    while True:
+        grid = _at_scale(left, right, scale, np.int8 if largest <= BYTES else np.int16)
+        reach = np.abs(grid.x_offsets).max() + np.abs(grid.y_offsets).max()
+        if _largest_norm(grid.x) * _largest_norm(grid.y) + float(reach) < LARGEST_SUM:
+            return grid
+        scale /= 2.0
+
+
+def _at_scale(left: _Side, right: _Side, scale: float, kind: type[np.int8] | type[np.int16]) -> Grid:
+    x = _numbers(left, scale, kind)
+    y = x if right is left else _numbers(right, scale, kind)
+    own, other = (np.rint(side.mean * (scale * 2.0**OFFSET_BITS)).astype(np.int64) for side in (left, right))
+    constant = sum(a * b for a, b in zip(own.tolist(), other.tolist(), strict=True))
+    return Grid(x, y, _offsets(x, other), _offsets(y, own), _shifted(constant, 2 * OFFSET_BITS), scale)
+
+
+def _numbers(side: _Side, scale: float, kind: type[np.int8] | type[np.int16]) -> NDArray[np.int8] | NDArray[np.int16]:
+    count, dim = side.rows.shape
+    numbers = np.zeros((count, -(-dim // GROUP) * GROUP), kind)
+
+    def fill(start: int, stop: int) -> None:
+        work = side.rows[start:stop] - side.mean  # float64
+        np.rint(np.multiply(work, scale, out=work), out=work)
+        numbers[start:stop, :dim] = work
+
+    in_parts(count, ROWS_AT_ONCE, fill)
+    return numbers
+
+
+def _offsets(numbers: NDArray[np.int8] | NDArray[np.int16], other_mean: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(n,) numbers · mean; the mean comes in units of 2⁻¹²."""
+    offsets = np.empty(len(numbers), np.int32)
+
+    def fill(start: int, stop: int) -> None:
+        part = numbers[start:stop, : len(other_mean)].astype(np.int64)
+        offsets[start:stop] = np.clip(_shifted(part @ other_mean, OFFSET_BITS), -LARGEST_SUM, LARGEST_SUM)
+
+    in_parts(len(numbers), ROWS_AT_ONCE, fill)
+    return offsets
+
+
+def _shifted(value: Number, bits: int) -> Number:
+    """Divided by a power of two and rounded."""
+    return (value + (1 << (bits - 1))) >> bits
+
+
+def _largest_norm(numbers: NDArray[np.int8] | NDArray[np.int16]) -> float:
+    squares = np.zeros(-(-len(numbers) // ROWS_AT_ONCE), np.int64)
+
+    def fill(start: int, stop: int) -> None:
+        part = numbers[start:stop].astype(np.int32)
+        squares[start // ROWS_AT_ONCE] = np.multiply(part, part, out=part).sum(axis=1, dtype=np.int64).max()
+
+    in_parts(len(numbers), ROWS_AT_ONCE, fill)
+    return float(np.sqrt(squares.max()))
+
+
+def _too_coarse(left: _Side, right: _Side) -> bool:
+    """Whether rounding to bytes would blur the order of the largest entries, by the exact integers of a few rows."""
+    fine = _rounded(left.spread_rows(SAMPLE_ROWS), right.spread_rows(SAMPLE_ROWS), FINE)
+    products = fine.x.astype(np.float32) @ fine.y.astype(np.float32).T
+    numbers = (products + fine.x_offsets[:, None].astype(np.float32) + fine.y_offsets.astype(np.float32)).reshape(-1)
+    place = numbers.size - max(1, int(numbers.size * TAIL)) - 1
+    numbers.partition(place)
+    rise = (numbers[place + 1 :].mean(dtype=np.float64) - numbers[place]) / fine.scale**2
+    scale = BYTES / max(left.largest, right.largest)
+    return bool(rise < LEAST_TAIL_DEVIATIONS * ROUNDING_DEVIATION / scale)

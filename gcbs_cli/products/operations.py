@@ -1,0 +1,108 @@
+"""The three operations that every device offers on tiles of a product: list large entries, sum, and rank."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.products.tiles import Tile
+
+EVERYTHING = -(1 << 28)
+"""A limit below every number of a grid, even after offsets are taken from it."""
+NOTHING = 1 << 28
+"""A limit above every number of a grid."""
+
+Loaded = Any
+"""Two sides, put where a device multiplies them."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of a product: rows (n,), cols (n,) int32 of the whole matrix, and values (n,).
+
+    values: int32 products of a grid's rows, without its offsets, or float32 products of real rows.
+    """
+
+    rows: NDArray[np.int32]
+    cols: NDArray[np.int32]
+    values: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def chosen(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> "Entries":
+        """Only these, by a mask or by their places."""
+        return Entries(self.rows[which], self.cols[which], self.values[which])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """An entry is listed where product > row[i] + col[j]; row (N,), col (M,), int32 for a grid, else float32.
+
+    The offsets of a grid are part of the limits: x·y + a + b > t is x·y > (t − a) + (−b).
+    """
+
+    row: NDArray[Any]
+    col: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TileSums:
+    """Of one tile: log Σ exp(s / temperature) of its rows (T, r) and columns (T, c), float64, and what it lists."""
+
+    rows: NDArray[np.float64]
+    cols: NDArray[np.float64]
+    entries: list[Entries]
+
+
+class Backend(Protocol):
+    """One device, or several. A pass calls its operations from `workers` threads, each on its own tile."""
+
+    name: str
+    devices: Sequence[str]
+    """What torch calls them, such as `cpu` or `cuda:0`."""
+    workers: int
+    tile_shape: tuple[int, int]
+    """Rows and columns of the tiles that suit the device."""
+    memory_errors: tuple[type[Exception], ...]
+    """What it raises where a tile does not fit in its memory and a smaller one may."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Held while tiles run: one BLAS thread a worker."""
+        ...
+
+    def free_memory(self) -> None:
+        """Let go of memory that is held for later tiles."""
+        ...
+
+    def load(self, left: NDArray[Any], right: NDArray[Any]) -> Loaded:
+        """Two sides (N, D) and (M, D): int8 or int16 rows of a grid, or float32 unit rows."""
+        ...
+
+    def scan(self, loaded: Loaded, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
+        """For each of the limits the entries of the tile above it, in any order."""
+        ...
+
+    def kth(self, loaded: Loaded, rows: slice, rank: int, col_offsets: NDArray[np.int32] | None = None) -> NDArray[Any]:
+        """(r,) the value of this rank, 1 for the largest, among each row's products with all columns.
+
+        `col_offsets`: (M,) added to the products first. The result is memory of its own, no view of the products.
+        """
+        ...
+
+    def summarise(
+        self,
+        loaded: Loaded,
+        tile: Tile,
+        inverse_temperatures: Sequence[float],
+        removed: Entries,
+        limits: Sequence[Limits],
+    ) -> TileSums:
+        """Log sums of a tile of real rows without the `removed` entries, and what exceeds the limits.
+
+        Removed entries are listed all the same where they exceed a limit.
+        """
+        ...

@@ -1,0 +1,78 @@
+"""The whole numbers that stand for unit rows, against arithmetic on Python integers and float64 products."""
+
+import numpy as np
+import pytest
+from unit_data import unit
+
+from gcbs_cli.data.grid import BYTES, FINE, LARGEST_SUM, make_grid
+
+
+def _sides(kind, rows=300, dim=24):
+    rng = np.random.default_rng(7)
+    if kind == "plain":
+        x = rng.normal(size=(rows, dim))
+        return unit(x), unit(x + rng.normal(size=x.shape))
+    if kind == "a common direction":
+        common = 10 * rng.normal(size=dim)
+        return unit(rng.normal(size=(rows, dim)) + common), unit(rng.normal(size=(rows, dim)) + common)
+    if kind == "tight, sides apart":
+        return tuple(unit(rng.normal(size=dim) + 1e-4 * rng.normal(size=(rows, dim))) for _ in "xy")
+    if kind == "all rows equal":
+        return (np.repeat(unit(rng.normal(size=(1, dim))), rows, axis=0),) * 2
+    return unit(rng.normal(size=(rows, dim))), np.repeat(unit(rng.normal(size=(1, dim))), rows, axis=0)
+
+
+KINDS = ["plain", "a common direction", "tight, sides apart", "all rows equal", "one side equal"]
+
+
+def _numbers(grid):
+    products = grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
+    return products + grid.x_offsets[:, None] + grid.y_offsets
+
+
+@pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_are_the_similarities_up_to_rounding_and_every_partial_sum_is_exact_in_float32(kind, largest):
+    x, y = _sides(kind)
+    grid = make_grid(x, y, largest)
+    assert grid.x.dtype == grid.y.dtype == (np.int8 if largest == BYTES else np.int16)
+    assert max(np.abs(grid.x.astype(int)).max(), np.abs(grid.y.astype(int)).max()) <= largest
+    norms = [np.sqrt((side.astype(np.int64) ** 2).sum(axis=1).max()) for side in (grid.x, grid.y)]
+    assert norms[0] * norms[1] + np.abs(grid.x_offsets).max() + np.abs(grid.y_offsets).max() < LARGEST_SUM
+    exact = x.astype(np.float64) @ y.T.astype(np.float64)
+    error = (_numbers(grid) + grid.constant) / grid.scale**2 - exact
+    if kind != "all rows equal":
+        assert error.std() < 0.6 / grid.scale
+        assert np.abs(error).max() < 4 / grid.scale
+
+
+def test_bytes_or_finer_numbers_are_chosen_by_the_data():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(20000, 96))
+    y = x + rng.normal(size=x.shape)
+    assert make_grid(unit(x[:500]), unit(y[:500])).x.dtype == np.int16  # nothing to gain
+    assert make_grid(unit(x), unit(y)).x.dtype == np.int8
+    # Most rows in a tight cluster, and a few far out, which decide the scale.
+    common = rng.normal(size=96)
+    x[10:], y[10:] = common + 0.02 * x[10:], common + 0.02 * y[10:]
+    assert make_grid(unit(x), unit(y)).x.dtype == np.int16
+
+
+def test_numbers_and_similarities_are_translated_both_ways():
+    grid = make_grid(*_sides("a common direction"))
+    for number in (-1000, 0, 12345):
+        assert grid.number(grid.similarity(number) + 1e-9) == number
+    numbers = _numbers(grid)
+    assert np.array_equal(grid.diagonal(), np.diagonal(numbers))
+    t = grid.number(0.9)
+    assert np.array_equal(numbers > t, (numbers + grid.constant) / grid.scale**2 > 0.9)
+
+
+def test_sides_of_different_length_and_width_not_a_multiple_of_four():
+    rng = np.random.default_rng(1)
+    x, y = unit(rng.normal(size=(40, 7))), unit(rng.normal(size=(9, 7)))
+    grid = make_grid(x, y)
+    assert grid.x.shape == (40, 8)
+    assert grid.y.shape == (9, 8)
+    assert not grid.x[:, 7].any()
+    assert np.abs((_numbers(grid) + grid.constant) / grid.scale**2 - x.astype(float) @ y.T).max() < 3 / grid.scale
