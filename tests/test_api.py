@@ -45,8 +45,8 @@ PLANS = {
         ["--method", "words", "--bsc-words", 2, "--text", "texts.txt"],
     ),
     "groups": (
-        {"groups": IDS, "fn_top": 2, "no_duplicates": True, "refine": True, "chunk_rows": 64},
-        ["--groups", "ids.txt", "--fn-top", "2", "--no-duplicates", "--refine", "--chunk-rows", "64"],
+        {"groups": IDS, "no_duplicates": True, "refine": True, "chunk_rows": 64},
+        ["--groups", "ids.txt", "--no-duplicates", "--refine", "--chunk-rows", "64"],
     ),
     "parts": ({"partitions": 3, "max_memory": 2**30}, ["--partitions", "3", "--max-memory", "1G"]),
     "as many parts as it takes": ({"partitions": "auto"}, ["--partitions", "auto"]),
@@ -137,7 +137,6 @@ def test_negatives_are_those_of_the_command_line(gcbs: Gcbs, pair: tuple[np.ndar
         (lambda x, y: plan(x, y, partitions="many"), "--partitions many: expected auto or a number"),
         (lambda x, y: plan(x, y, partitions=True), "--partitions True: expected auto or a number"),
         (lambda x, y: plan(x, y, partitions=9, batch_size=64), "--partitions 9: the 300 rows make 4 batches"),
-        (lambda x, y: plan(x, y, partitions=2, curriculum="easy-first"), "--curriculum"),
         (lambda x, y: plan(x, y, partitions=2, engine="spark"), "--engine spark: expected local or ray"),
         (lambda x, y: plan(x, y, engine="ray"), "engine, address, transport: .* go with partitions"),
         (

@@ -31,8 +31,6 @@ def compare(
     refine: plan_options.Refine = False,
     time_limit: plan_options.TimeLimit = None,
     fn_margin: plan_options.FnMargin = None,
-    fn_absolute: plan_options.FnAbsolute = None,
-    fn_top: plan_options.FnTop = 0,
     fn_weight: plan_options.FnWeight = 1.0,
     groups: plan_options.Groups = None,
     groups_column: plan_options.GroupsColumn = None,
@@ -123,7 +121,7 @@ def compare(
         max_edges=max_edges,
         refine=refine,
         refine_seconds=time_limit,
-        false_negatives=FalseNegativeSettings(fn_margin, fn_absolute, fn_top, fn_weight),
+        false_negatives=FalseNegativeSettings(fn_margin, fn_weight),
         no_duplicates=no_duplicates,
         batch_order=BatchOrderSettings(group_size),
     )

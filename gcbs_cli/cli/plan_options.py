@@ -1,6 +1,5 @@
 """Options of `gcbs plan`, `compare` and `tune` beyond the method: refinement, false negatives, groups, difficulty."""
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -8,13 +7,6 @@ import typer
 REFINE_PANEL = "Refinement"
 FALSE_NEGATIVES_PANEL = "False negatives"
 BATCHES_PANEL = "What batches hold"
-
-
-class CurriculumChoice(StrEnum):
-    """Which batches come first."""
-
-    EASY = "easy-first"
-    HARD = "hard-first"
 
 
 RankWindow = Annotated[
@@ -45,20 +37,6 @@ FnMargin = Annotated[
         help="Suspect pairs from this share of a positive's similarity on, such as 0.95: no edge between them, and the "
         "refinement keeps them apart.",
         rich_help_panel=FALSE_NEGATIVES_PANEL,
-    ),
-]
-FnAbsolute = Annotated[
-    float | None,
-    typer.Option(
-        "--fn-absolute",
-        help="The same from a positive's similarity less this number on.",
-        rich_help_panel=FALSE_NEGATIVES_PANEL,
-    ),
-]
-FnTop = Annotated[
-    int,
-    typer.Option(
-        "--fn-top", help="Suspect the hardest columns of each row as well.", rich_help_panel=FALSE_NEGATIVES_PANEL
     ),
 ]
 FnWeight = Annotated[
@@ -99,10 +77,6 @@ GroupSize = Annotated[
 ]
 ShuffleBatches = Annotated[
     bool, typer.Option("--shuffle-batches", help="Full batches in random order.", rich_help_panel=BATCHES_PANEL)
-]
-Curriculum = Annotated[
-    CurriculumChoice | None,
-    typer.Option("--curriculum", help="Full batches by their training loss.", rich_help_panel=BATCHES_PANEL),
 ]
 
 

@@ -143,9 +143,6 @@ class PlanCommand:
             tile_rows=self.settings.tile_rows,
             max_memory=self.settings.max_memory,
             fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
-            fn_absolute=false.absolute,
-            fn_top=false.top,
-            duplicates=self.settings.no_duplicates,
             groups=groups,
         )
         report = make_reports(pair.unit, result.perm, settings, watcher, checkpoints)[0]

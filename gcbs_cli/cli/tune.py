@@ -43,8 +43,6 @@ def tune(
     ] = DEFAULT_TEMPERATURE,
     drop_last: options.DropLast = False,
     time_limit: plan_options.TimeLimit = None,
-    fn_absolute: plan_options.FnAbsolute = None,
-    fn_top: plan_options.FnTop = 0,
     groups: plan_options.Groups = None,
     groups_column: plan_options.GroupsColumn = None,
     no_duplicates: plan_options.NoDuplicates = False,
@@ -69,7 +67,7 @@ def tune(
     """Try graphs, margins, weights and group sizes, and print the command line of the best plan.
 
     The best closes most of the (masked) gap among those with few enough suspected false negatives in their batches.
-    --text has the method words tried too; with --fn-absolute pairs are suspected by it instead of a margin.
+    --text has the method words tried too.
 
     Examples:
 
@@ -90,7 +88,7 @@ def tune(
     from gcbs_cli.comparison.compare import default_methods, not_installed
     from gcbs_cli.comparison.tune import plan_options as words_of
     from gcbs_cli.comparison.tune import tune as find_settings
-    from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.settings.plan import GraphSettings, PlanSettings
     from gcbs_cli.system.limits import parse_size
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
@@ -110,7 +108,6 @@ def tune(
         max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
         max_edges=max_edges,
         refine_seconds=time_limit,
-        false_negatives=FalseNegativeSettings(absolute=fn_absolute, top=fn_top),
         no_duplicates=no_duplicates,
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)

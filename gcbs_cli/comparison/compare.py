@@ -27,9 +27,8 @@ NEEDS_TEXT = "words"
 
 @dataclass(frozen=True)
 class Compared:
-    """One method. `seconds`: after the pass over all pairs; `batch_losses_std`: nats, over full batches; `top_pairs`,
-    `duplicate_pairs`: those that are left in its batches, where they were to be held apart; `recurring`: share of its
-    in-batch pairs that recur with the next seed, where that was asked for.
+    """One method. `seconds`: after the pass over all pairs; `batch_losses_std`: nats, over full batches;
+    `recurring`: share of its in-batch pairs that recur with the next seed, where that was asked for.
     """
 
     method: str
@@ -39,8 +38,6 @@ class Compared:
     masked_reduction: float | None
     in_batch_edge_share: float | None
     suspected_pairs: int
-    top_pairs: int | None
-    duplicate_pairs: int | None
     batch_losses_std: float
     recurring: float | None
 
@@ -139,9 +136,6 @@ def order_reports(
             trials=trials,
             seed=settings.seed,
             fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
-            fn_absolute=false.absolute,
-            fn_top=false.top,
-            duplicates=settings.no_duplicates,
             groups=groups,
             drop_last=settings.drop_last,
             device=settings.device,
@@ -164,8 +158,6 @@ def compared(
         masked_reduction=report.gap.masked.reduction,
         in_batch_edge_share=report.in_batch_edge_share.plan,
         suspected_pairs=false.suspected_pairs or 0,
-        top_pairs=false.top.plan if false.top else None,
-        duplicate_pairs=false.duplicates.plan if false.duplicates else None,
         batch_losses_std=float(np.std(full)),
         recurring=recurring,
     )

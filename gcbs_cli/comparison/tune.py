@@ -17,7 +17,6 @@ from gcbs_cli.system.progress import Progress
 TOPS = (32, 8)
 WEIGHTS = (0.3, 0.1, 3.0)
 MARGINS = (0.9, 0.85)
-TIMES_ABSOLUTE = (2.0, 3.0)
 LONGEST_LIST = 32
 FIRST_TOP = 16
 
@@ -62,8 +61,6 @@ def plan_options(settings: PlanSettings) -> list[str]:
         words.append("--refine")
     if false.margin is not None:
         words += ["--fn-margin", f"{false.margin:g}"]
-    if false.absolute is not None:
-        words += ["--fn-absolute", f"{false.absolute!r}"]
     if false.active:
         words += ["--fn-weight", f"{false.weight:g}"]
     if settings.no_duplicates:
@@ -74,7 +71,6 @@ def plan_options(settings: PlanSettings) -> list[str]:
         "--quantile": graph.quantile,
         "--per-row": graph.per_row,
         "--threshold": graph.threshold,
-        "--fn-top": false.top or None,
         "--time-limit": settings.refine_seconds if settings.refine else None,
         "--group-size": settings.batch_order.group_size,
         "--seed": settings.seed or None,
@@ -101,8 +97,7 @@ def tune(
 
     `target`: masked or gap, the reduction to maximise; `most_suspected`: the cap, by default what plain RCM's plan
     holds; `groups`, `method_inputs`: as in `make_plan`; with texts among the latter, `words` is tried too. One setting
-    is changed at a time and the best that fits is kept. The absolute difference that the settings suspect pairs by is
-    what suspected pairs are counted by, and leaves the first plan alone. Raises BadInput.
+    is changed at a time and the best that fits is kept. Raises BadInput.
     """
     began = time.monotonic()
     watcher.step("pass for the plans")
@@ -116,9 +111,8 @@ def tune(
         figures = compared(asked.method, time.perf_counter() - start, *reports.of(perm))
         return Trial(asked, figures, most_suspected is None or figures.suspected_pairs <= most_suspected)
 
-    plain = replace(settings, false_negatives=replace(settings.false_negatives, absolute=None))
     ideas = [_strong_start, *([_by_words] if method_inputs else []), _weights, _graphs, _margins, _group_sizes]
-    done = [attempt(plain)]
+    done = [attempt(settings)]
     if most_suspected is None:
         most_suspected = done[0].figures.suspected_pairs
     best, timed_out, longest = (done[0] if done[0].fits else None), False, 0.0
@@ -140,7 +134,6 @@ def tune(
 
 def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     """The refined plans that keep suspected pairs apart, on the graph of the hardest, from the best method there is."""
-    false = first.false_negatives
     for method in ("metis", "rcm"):
         if method in default_methods():
             yield replace(
@@ -148,7 +141,7 @@ def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSetti
                 method=method,
                 refine=True,
                 graph=_hardest(first, FIRST_TOP),
-                false_negatives=false if false.needs_threshold else replace(false, margin=DEFAULT_MARGIN),
+                false_negatives=replace(first.false_negatives, margin=DEFAULT_MARGIN),
             )
 
 
@@ -159,14 +152,14 @@ def _hardest(first: PlanSettings, top: int) -> GraphSettings:
 
 def _by_words(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     yield replace(best, method=NEEDS_TEXT)
-    yield replace(first, method=NEEDS_TEXT, false_negatives=replace(first.false_negatives, absolute=None))
+    yield replace(first, method=NEEDS_TEXT)
 
 
 def _weights(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for weight in WEIGHTS:
             yield replace(best, false_negatives=replace(best.false_negatives, weight=weight))
-        yield replace(best, false_negatives=replace(first.false_negatives, absolute=None))
+        yield replace(best, false_negatives=first.false_negatives)
 
 
 def _graphs(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
@@ -179,10 +172,7 @@ def _graphs(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
 def _margins(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     """Wider ones."""
     false = best.false_negatives
-    if false.absolute is not None:
-        for times in TIMES_ABSOLUTE:
-            yield replace(best, false_negatives=replace(false, absolute=min(2.0, false.absolute * times)))
-    elif false.margin is not None:
+    if false.margin is not None:
         for margin in MARGINS:
             yield replace(best, false_negatives=replace(false, margin=margin))
 

@@ -45,14 +45,14 @@ def find_hard_pairs(
     process; `limit`: how many entries there is room for.
     """
     false = settings.false_negatives
-    from_threshold = settings.graph.uses_threshold or false.needs_threshold
+    from_threshold = settings.graph.uses_threshold or false.active
     found = find_candidates(
         pair,
         threshold if from_threshold else None,
         lists_wanted(settings),
         backend,
         seed=settings.seed,
-        ties=false.needs_threshold,
+        ties=false.active,
         tile_rows=tile_rows,
         progress=progress,
         store=store,
@@ -77,9 +77,7 @@ def lists_wanted(settings: PlanSettings) -> int:
     """How many of each row's hardest columns, and of each column's hardest rows, the pass must list."""
     graph = settings.graph
     wanted = graph.top if graph.kind == "top-m" else 0
-    if graph.rank_window is not None:
-        wanted = sum(graph.rank_window)
-    return max(wanted, settings.false_negatives.top)
+    return wanted if graph.rank_window is None else sum(graph.rank_window)
 
 
 def _graph(rows: int, settings: GraphSettings, found: Candidates) -> Adjacency:
@@ -111,19 +109,10 @@ def _mutual_window(lists: TopLists, skipped: int, width: int) -> Adjacency:
 
 def _suspects(pair: PairedRows, settings: PlanSettings, found: Candidates, backend: Backend) -> SuspectPairs | None:
     false = settings.false_negatives
-    if not false.active:
+    if false.margin is None or found.exceedances is None:
         return None
-    rows, cols = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    if false.needs_threshold and found.exceedances is not None:
-        rule = SuspectRule(false.margin or 0.0, pair.diagonal(), false.absolute)
-        meets = rule.meets(pair, found.exceedances, backend.error(pair.dim))
-        rows.append(found.exceedances.rows[meets])
-        cols.append(found.exceedances.cols[meets])
-    if false.top and found.x is not None:
-        top_rows, top_cols = ranked_entries(found.x, 0, false.top)
-        rows.append(top_rows)
-        cols.append(top_cols)
-    return pairs_of(np.concatenate(rows), np.concatenate(cols), pair.rows)
+    meets = SuspectRule(false.margin, pair.diagonal()).meets(pair, found.exceedances, backend.error(pair.dim))
+    return pairs_of(found.exceedances.rows[meets], found.exceedances.cols[meets], pair.rows)
 
 
 def with_every_row(graph: Adjacency, pair: PairedRows, suspects: SuspectPairs | None, top: int) -> Adjacency:

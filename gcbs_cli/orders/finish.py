@@ -1,11 +1,10 @@
-"""What follows the method: rows kept apart, swaps, groups mixed, batches put in order."""
+"""What follows the method: rows kept apart, swaps, groups mixed, batches shuffled."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import PlannerInput
-from gcbs_cli.orders.batch_order import mix_groups, order_batches
+from gcbs_cli.orders.batch_order import mix_groups, shuffle_batches
 from gcbs_cli.orders.keeping_apart import NO_LABELS, keep_apart
 from gcbs_cli.orders.refinement import Refinement, compiled_already, refine
 from gcbs_cli.settings.plan import PlanSettings
@@ -13,7 +12,7 @@ from gcbs_cli.system.progress import Stopwatch
 
 
 def finish(
-    perm: NDArray[np.int64], given: PlannerInput, pair: PairedRows, settings: PlanSettings, clock: Stopwatch
+    perm: NDArray[np.int64], given: PlannerInput, settings: PlanSettings, clock: Stopwatch
 ) -> tuple[NDArray[np.int64], Refinement | None]:
     """The order as it is saved, and what the refinement did where one was asked for.
 
@@ -35,7 +34,8 @@ def finish(
             perm = keep_apart(
                 mix_groups(perm, order.group_size, settings.seed), labels, settings.batch_size, given.seed
             )
-        perm = order_batches(perm, pair, settings.batch_size, settings.temperature, order, settings.seed)
+        if order.shuffle:
+            perm = shuffle_batches(perm, settings.batch_size, settings.seed)
     return perm, refinement
 
 

@@ -82,7 +82,7 @@ def forecast(
     `on_host`: the edges come to the host's memory even if a device could hold them; `lists`: how long the lists of the
     hardest are, by default as the settings need them; `any_method`: whatever method and refinement follow.
     """
-    ties = settings.false_negatives.needs_threshold
+    ties = settings.false_negatives.active
     share = share_from(pair, threshold, settings.graph, settings.seed, ties=ties)
     above = round(share.reaching * pair.rows**2) if settings.graph.uses_threshold or ties else 0
     length = lists_wanted(settings) if lists is None else lists
@@ -107,7 +107,7 @@ def _bytes_per_edge(settings: PlanSettings, any_method: bool) -> int:
 
 def _seconds(pair: PairedRows, threshold: float | None, length: int, settings: PlanSettings, backend: Backend) -> float:
     """Of the pass over X Yᵀ."""
-    ties = settings.false_negatives.needs_threshold
+    ties = settings.false_negatives.active
     across = seconds_of_edges if length == 0 else partial(seconds_of_lists, top=length)
     return 0.0 if threshold is None and length == 0 else across(pair, threshold, backend, ties=ties)
 
@@ -181,7 +181,7 @@ def _tied_advice(expected: Forecast) -> str | None:
         return None
     return (
         f"{expected.tied:,} of them equal it, as products of equal rows do, and no --quantile parts them; leave out "
-        "equal rows, or leave out --fn-margin and --fn-absolute"
+        "equal rows, or leave out --fn-margin"
     )
 
 
@@ -206,7 +206,7 @@ class _Room:
 
 def _fitting(pair: PairedRows, expected: Forecast, settings: PlanSettings, room: _Room) -> str:
     """Which options need no more room: a higher quantile, or shorter lists where these take it."""
-    itself = int(settings.false_negatives.needs_threshold)  # t is an entry too
+    itself = int(settings.false_negatives.active)  # t is an entry too
     entries = (room.size - room.listed * expected.listed) // room.above - itself
     if not expected.listed or (expected.above and entries >= pair.rows):
         return f"{fitting_quantile(pair, entries)} would fit"
@@ -231,8 +231,6 @@ def _shorter_lists(settings: PlanSettings, length: int) -> list[str]:
             found.append(f"--rank-window P:M with P + M = {length}")
     elif graph.kind == "top-m" and graph.top > length:
         found.append(f"--top {length}")
-    if settings.false_negatives.top > length:
-        found.append(f"--fn-top {length}")
     return found
 
 

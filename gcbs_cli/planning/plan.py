@@ -132,7 +132,7 @@ def make_plan(
     given = _planner_input(task, base, labels, method_inputs or {})
     with clock.step("order"):
         perm = _first_order(task, base, given)
-    perm, refinement = finish(perm, given, pair, settings, clock)
+    perm, refinement = finish(perm, given, settings, clock)
     with clock.step("measures"):
         figures = _measure(base, perm, settings)
     inside = _suspected_inside(base.hard, perm, settings.batch_size)
@@ -256,9 +256,7 @@ def _suspects_note(planner: Planner, settings: PlanSettings) -> str | None:
     if not settings.false_negatives.active or settings.refine or planner.penalises_suspects:
         return None
     if not planner.needs_graph:
-        return (
-            f"--fn-margin, --fn-absolute, --fn-top: {settings.method} uses no graph; add --refine to keep pairs apart"
-        )
+        return f"--fn-margin: {settings.method} uses no graph; add --refine to keep pairs apart"
     return (
         f"{settings.method} leaves the edges of suspected pairs out and cannot keep the pairs themselves apart; "
         "add --refine for that"

@@ -42,7 +42,5 @@ def choose_parts(asked: int | None, rows: int, dim: int, settings: PlanSettings)
 
 def check_settings(settings: PlanSettings) -> None:
     """Raises BadInput for what needs all rows at once."""
-    if settings.batch_order.curriculum is not None:
-        raise BadInput("--curriculum: orders all batches by their loss and does not go with --partitions; leave it out")
     if settings.refine_seconds is not None:
         raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")

@@ -14,7 +14,6 @@ DEFAULT_MARGIN = 0.95
 GRAPH_KINDS = ("quantile", "top-m")
 LARGEST_SIMILARITY = 1.0 + 2.0**-20
 """Rows of unit length up to float32 rounding: their own product can pass 1, and with it the quantile of duplicates."""
-CURRICULA = ("easy-first", "hard-first")
 
 
 @dataclass(frozen=True)
@@ -74,55 +73,33 @@ class GraphSettings:
 class FalseNegativeSettings:
     """Which pairs a plan suspects of being right answers, and what it does about them.
 
-    `margin`: s_ij >= margin · s_ii or margin · s_jj; `absolute`: s_ij >= s_ii − absolute or s_jj − absolute instead;
-    both only from t on. `top`: the p hardest columns of each row as well. Suspected pairs lose their edge, and one
-    inside a batch costs the refinement `weight`.
+    `margin`: s_ij >= margin · s_ii or margin · s_jj, from t on. Suspected pairs lose their edge, and one inside a batch
+    costs the refinement `weight`.
     """
 
     margin: float | None = None
-    absolute: float | None = None
-    top: int = 0
     weight: float = 1.0
 
     def __post_init__(self) -> None:
         check_margin(self.margin)
-        if self.absolute is not None and not 0.0 <= self.absolute <= 2.0:
-            raise BadInput(f"--fn-absolute {self.absolute}: expected a difference of similarities, such as 0.05")
-        if self.top < 0:
-            raise BadInput(f"--fn-top {self.top}: expected 0 or more ranks to skip")
         if not 0.0 <= self.weight < float("inf"):
             raise BadInput(f"--fn-weight {self.weight}: expected 0 or more, such as 1")
 
     @property
-    def needs_threshold(self) -> bool:
-        """Whether suspected pairs are looked for among the entries from t on."""
-        return self.margin is not None or self.absolute is not None
-
-    @property
     def active(self) -> bool:
         """Whether any pair can be suspected."""
-        return self.needs_threshold or self.top > 0
+        return self.margin is not None
 
 
 @dataclass(frozen=True)
 class BatchOrderSettings:
     """What happens to finished batches. The short batch stays last.
 
-    `group_size` s: hard groups of s mixed at random into batches; `shuffle`: the batches in random order; `curriculum`:
-    easy-first or hard-first, by their loss.
+    `group_size` s: hard groups of s mixed at random into batches; `shuffle`: the batches in random order.
     """
 
     group_size: int | None = None
     shuffle: bool = False
-    curriculum: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.curriculum is not None and self.curriculum not in CURRICULA:
-            raise BadInput(f"--curriculum {self.curriculum}: expected {' or '.join(CURRICULA)}")
-        if self.curriculum is not None and self.shuffle:
-            raise BadInput(
-                "--curriculum and --shuffle-batches: give one of them; each decides the order of the batches"
-            )
 
     def check_batch_size(self, batch_size: int) -> None:
         """Raises BadInput when groups do not fill batches."""

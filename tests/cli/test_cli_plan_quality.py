@@ -46,9 +46,6 @@ def test_suspected_pairs_go_and_the_report_counts_what_is_left(gcbs: Gcbs, folde
     after = report(gcbs, "--fn-margin", 0.8)["false_negatives"]["suspected_pairs"]
     assert after == entry["method_settings"]["false_negatives"]["suspected_inside"]
     assert after < before / 2
-    _, entry = plan(gcbs, "--refine", "--fn-absolute", 0.1)
-    left = report(gcbs, "--fn-absolute", 0.1)["false_negatives"]["suspected_pairs"]
-    assert left == entry["method_settings"]["false_negatives"]["suspected_inside"]
 
 
 def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs: Gcbs, folder: Path) -> None:
@@ -96,14 +93,11 @@ def test_report_reads_the_groups_again_that_the_manifest_names(gcbs: Gcbs, folde
     [
         (("--groups", "groups.txt"), "one group has 300 rows, and there are 19 batches of 16"),
         (("--group-size", 5), "--group-size 5: expected a divisor of --batch-size 16"),
-        (("--curriculum", "easy-first", "--shuffle-batches"), "give one of them"),
         (("--rank-window", "3-9"), "--rank-window 3-9: expected P:M"),
         (("--rank-window", "3:0"), "--rank-window 3:0: expected p:m"),
         (("--top", 0), "--top 0: expected at least 1"),
         (("--time-limit", 0), "--time-limit 0: expected more than 0 seconds"),
         (("--fn-margin", 3), "--fn-margin 3.0: expected a share"),
-        (("--fn-absolute", -1), "--fn-absolute -1.0: expected a difference"),
-        (("--fn-top", -1), "--fn-top -1: expected 0 or more"),
         (("--fn-weight", -1), "--fn-weight -1.0: expected 0 or more"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
@@ -158,31 +152,10 @@ def test_tune_prints_the_command_of_the_best_plan_that_fits(gcbs: Gcbs, folder: 
     assert gcbs("tune", "x.npy", "y.npy", "--budget", "soon").exit_code == 2
 
 
-def test_the_report_counts_what_the_plan_was_to_hold_apart(gcbs: Gcbs, sample: Path) -> None:
-    for side in "xy":
-        rows = np.load(f"{side}.npy")
-        np.save(f"{side}.npy", np.concatenate([rows, rows[:40]]))
-    words = ("--fn-top", 2, "--no-duplicates", "--refine", "-k", 16)
-    found = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", *words, "--report", "plan.json", "--json")
-    left = json.loads(found.stdout)["method_settings"]["false_negatives"]["suspected_inside"]
-    counted = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)["false_negatives"]
-    assert counted == json.loads(Path("plan.json").read_text())["false_negatives"]
-    assert counted["top_ranks"] == 2
-    assert counted["top"]["plan"] == left < counted["top"]["total"]
-    assert counted["duplicates"]["total"] >= 40
-    assert counted["duplicates"]["plan"] == 0
-    unasked = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--fn-top", 0, "--no-count-duplicates", "--json")
-    assert json.loads(unasked.stdout)["false_negatives"]["top"] is None
-    text = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--html", "report.html").stdout
-    assert "hardest ranks" in text
-    assert "duplicates" in text
-    assert "Other pairs that a plan can hold apart" in Path("report.html").read_text()
-
-
 def test_compare_makes_the_plans_that_the_same_options_make(gcbs: Gcbs, folder: Path) -> None:
     Path("t.txt").write_text("\n".join(["sort the list" if i % 3 else "open a file" for i in range(300)]))
     Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
-    shared = ("-k", 16, "--groups", "g.txt", "--no-duplicates", "--fn-top", 2, "--per-row", 4, "--group-size", 8)
+    shared = ("-k", 16, "--groups", "g.txt", "--no-duplicates", "--per-row", 4, "--group-size", 8)
     own = {
         "rcm": (),
         "words": ("--text", "t.txt", "--bsc-group-size", 4),
@@ -193,11 +166,9 @@ def test_compare_makes_the_plans_that_the_same_options_make(gcbs: Gcbs, folder: 
     assert result.exit_code == 0, result.output
     for line in json.loads(result.stdout)["methods"]:
         plan(gcbs, "--method", line["method"], *shared[2:], *own[line["method"]])
-        shown = report(gcbs, "--per-row", 4, "--groups", "g.txt", "--fn-top", 2)
+        shown = report(gcbs, "--per-row", 4, "--groups", "g.txt")
         assert line["gap_reduction"] == pytest.approx(shown["gap"]["reduction"], abs=1e-12)
         assert line["suspected_pairs"] == shown["false_negatives"]["suspected_pairs"]
-        assert line["top_pairs"] == shown["false_negatives"]["top"]["plan"]
-        assert line["duplicate_pairs"] == shown["false_negatives"]["duplicates"]["plan"] == 0
 
 
 @pytest.mark.parametrize(
@@ -221,7 +192,7 @@ def test_compare_refuses_what_no_method_can_use(gcbs: Gcbs, folder: Path, words:
 
 def test_tune_prints_all_that_it_was_given(gcbs: Gcbs, folder: Path) -> None:
     Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
-    given = ("--groups", "g.txt", "--no-duplicates", "--fn-top", 1, "--quantile", 0.98, "--no-normalize")
+    given = ("--groups", "g.txt", "--no-duplicates", "--quantile", 0.98, "--no-normalize")
     result = gcbs("tune", "x.npy", "y.npy", "-k", 16, "--budget", "3s", "--max-suspected", 400, *given, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -229,17 +200,11 @@ def test_tune_prints_all_that_it_was_given(gcbs: Gcbs, folder: Path) -> None:
     assert all(str(word) in found["command"].split(" ") for word in given)
     assert gcbs(*found["command"].split(" ")[1:], "-o", "best.npy").exit_code == 0
     shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", "--groups", "g.txt", "--no-normalize", "--json")
-    figures = json.loads(shown.stdout)["false_negatives"]
-    assert figures["suspected_pairs"] == best["suspected_pairs"]
-    assert figures["top"]["plan"] == best["top_pairs"]
+    assert json.loads(shown.stdout)["false_negatives"]["suspected_pairs"] == best["suspected_pairs"]
 
 
-@pytest.mark.parametrize(
-    "given",
-    [("--fn-absolute", 0.1), ("--text", "t.csv", "--text-column", "text")],
-    ids=lambda words: words[0],
-)
-def test_tune_tries_what_it_is_given_and_prints_it(gcbs: Gcbs, folder: Path, given: tuple[object, ...]) -> None:
+def test_tune_tries_words_where_it_is_given_texts(gcbs: Gcbs, folder: Path) -> None:
+    given = ("--text", "t.csv", "--text-column", "text")
     texts = ["sort the list" if row % 3 else "open a file" for row in range(300)]
     Path("t.csv").write_text("\n".join(["n,text", *(f"{row},{text}" for row, text in enumerate(texts))]) + "\n")
     result = gcbs("tune", "x.npy", "y.npy", "-k", 16, "--budget", "60s", "--max-suspected", 4000, *given, "--json")
@@ -249,20 +214,10 @@ def test_tune_tries_what_it_is_given_and_prints_it(gcbs: Gcbs, folder: Path, giv
     fits = [trial for trial in found["trials"] if trial["fits"]]
     best = max(fits, key=lambda trial: trial["masked_reduction"])
     assert gcbs(*words[1:], "-o", "best.npy").exit_code == 0
-    counted = [str(word) for word in given if given[0] == "--fn-absolute"]
-    shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", *counted, "--json")
+    shown = gcbs("report", "x.npy", "y.npy", "-p", "best.npy", "--json")
     assert json.loads(shown.stdout)["false_negatives"]["suspected_pairs"] == best["suspected_pairs"]
-    every = [trial["options"] for trial in found["trials"]]
-    if given[0] == "--fn-absolute":
-        wider = [float(text.split("--fn-absolute ")[1].split(" ")[0]) for text in every if "--fn-absolute" in text]
-        assert {0.1, 0.2} <= set(wider)
-        assert not any("--fn-margin" in options for options in every)
-        assert "--fn-absolute" not in every[0]
-    else:
-        assert any(options.startswith("--method words") for options in every)
-        assert ("--text t.csv --text-column text" in found["command"]) == (
-            words[words.index("--method") + 1] == "words"
-        )
+    assert any(trial["options"].startswith("--method words") for trial in found["trials"])
+    assert ("--text t.csv --text-column text" in found["command"]) == (words[words.index("--method") + 1] == "words")
 
 
 def test_tune_refuses_a_column_without_texts(gcbs: Gcbs, folder: Path) -> None:

@@ -39,14 +39,12 @@ def test_method_gives_a_permutation_and_the_same_bytes_for_the_same_seed(method:
         PlanSettings(batch_size=SIZE, batch_order=BatchOrderSettings(group_size=4), refine=True),
         PlanSettings(batch_size=SIZE, batch_order=BatchOrderSettings(group_size=1), refine=True),
         PlanSettings(batch_size=SIZE, batch_order=BatchOrderSettings(shuffle=True)),
-        PlanSettings(batch_size=SIZE, batch_order=BatchOrderSettings(curriculum="hard-first")),
         PlanSettings(batch_size=SIZE, false_negatives=FalseNegativeSettings(margin=0.9), refine=True),
-        PlanSettings(batch_size=SIZE, false_negatives=FalseNegativeSettings(absolute=0.1, top=2), refine=True),
         PlanSettings(batch_size=SIZE, graph=GraphSettings(rank_window=(2, 10)), no_duplicates=True, refine=True),
         PlanSettings(batch_size=ROWS, refine=True),
         PlanSettings(batch_size=ROWS - 1, refine=True, graph=GraphSettings(kind="top-m")),
     ],
-    ids=["groups", "groups-of-1", "shuffled", "curriculum", "margin", "absolute", "window", "k=N", "k=N-1"],
+    ids=["groups", "groups-of-1", "shuffled", "margin", "window", "k=N", "k=N-1"],
 )
 def test_every_option_keeps_a_permutation(settings: PlanSettings) -> None:
     check(make_plan(make_pair("related", ROWS), settings).perm, ROWS)

@@ -122,9 +122,8 @@ def test_the_quantile_named_for_the_edges_fits(max_edges):
 LISTS = {
     "top-m": (GraphSettings(kind="top-m", top=40), {}),
     "top-m and a margin": (GraphSettings(kind="top-m", top=40, quantile=0.9), {"margin": 0.9}),
-    "ranks skipped": (GraphSettings(quantile=0.9), {"top": 30}),
     "window": (GraphSettings(rank_window=(10, 30)), {}),
-    "window, ranks and a margin": (GraphSettings(rank_window=(10, 30), quantile=0.9), {"top": 60, "margin": 0.9}),
+    "window and a margin": (GraphSettings(rank_window=(10, 30), quantile=0.9), {"margin": 0.9}),
 }
 
 
@@ -135,7 +134,7 @@ def test_the_advice_for_lists_of_the_hardest_fits(name, max_edges):
     pair, false = make_pair("related", 700), FalseNegativeSettings(**suspected)
     with pytest.raises(BadInput, match=r" would fit$") as refused:
         make_plan(pair, PlanSettings(16, graph, false_negatives=false, max_edges=max_edges))
-    advice = dict(re.findall(r"(--quantile|--top|--fn-top|P \+ M) (?:= )?([\d.]+)", str(refused.value)))
+    advice = dict(re.findall(r"(--quantile|--top|P \+ M) (?:= )?([\d.]+)", str(refused.value)))
     assert advice
     if "--quantile" in advice:
         graph = replace(graph, quantile=float(advice["--quantile"]))
@@ -143,8 +142,6 @@ def test_the_advice_for_lists_of_the_hardest_fits(name, max_edges):
         graph = replace(graph, top=int(advice["--top"]))
     if "P + M" in advice:
         graph = replace(graph, rank_window=(0, int(advice["P + M"])))
-    if "--fn-top" in advice:
-        false = replace(false, top=int(advice["--fn-top"]))
     assert make_plan(pair, PlanSettings(16, graph, false_negatives=false, max_edges=max_edges)).figures
 
 

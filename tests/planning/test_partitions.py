@@ -152,7 +152,6 @@ def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
     ("settings", "parts", "message"),
     [
         (PlanSettings(), 16, "--partitions 16: the 1,003 rows make 15 batches of 64"),
-        (PlanSettings(batch_order=BatchOrderSettings(curriculum="easy-first")), 4, "--curriculum"),
         (PlanSettings(refine=True, refine_seconds=1.0), 4, "--time-limit"),
         (PlanSettings(graph=GraphSettings(per_row=500)), 15, "--per-row 500"),
     ],
