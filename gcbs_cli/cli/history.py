@@ -61,7 +61,7 @@ def history(
         check_writable(Path(html), force)
     found = make_history(read_history(reports, plans, keep_order=keep_order))
     if html is not None:
-        from gcbs_cli.reports.page.history import history_page
+        from gcbs_cli.comparison.history_page import history_page
 
         page = history_page(found)
         write_atomically(Path(html), lambda file: file.write(page.encode()))

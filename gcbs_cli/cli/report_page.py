@@ -14,7 +14,7 @@ from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.reports.details import ReportDetails
 from gcbs_cli.reports.page import PageFacts, report_page
-from gcbs_cli.reports.page.sections import rows_named
+from gcbs_cli.reports.page.page import flat
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import ReportSettings
 
@@ -73,7 +73,7 @@ def make_page(
             grid=every,
             names=" · ".join([*plan, *sides]),
             facts=_facts(source, asked[0]),
-            ids=read_ids(source.sources[0], rows_named(details, asked[0].batch_size), source.id_column),
+            names_of=lambda rows: read_ids(source.sources[0], rows, source.id_column),
             warnings=notes,
         )
     )
@@ -113,20 +113,9 @@ def _facts(source: PageSource, report: GapReport) -> list[tuple[str, list[tuple[
 def _plan_facts(entry: ManifestEntry) -> list[tuple[str, str]]:
     """The manifest, a line a setting."""
     record = entry.model_dump(mode="json", exclude={"inputs", "command", "permutation_hash"})
-    facts = [("command", " ".join(entry.command))]
-    facts += _flat("", record)
+    facts = [("command", " ".join(entry.command)), *((name, value) for name, value in flat(record) if value != "–")]
     return facts + _inputs("planned from X", entry.inputs.x) + _inputs("planned from Y", entry.inputs.y)
 
 
 def _inputs(what: str, side: InputRecord) -> list[tuple[str, str]]:
     return [(what, f"{side.name}, {side.rows:,} × {side.dim:,} {side.dtype}, {side.fingerprint}")]
-
-
-def _flat(prefix: str, values: dict[str, object]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for name, value in values.items():
-        if isinstance(value, dict):
-            found += _flat(f"{prefix}{name}.", value)
-        elif value is not None:
-            found.append((prefix + name, f"{value:.6g}" if isinstance(value, float) else f"{value}"))
-    return found

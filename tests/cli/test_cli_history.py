@@ -10,7 +10,7 @@ import pytest
 
 from gcbs_cli.cli.history_table import sparkline
 from gcbs_cli.comparison.history.build import recurring_pairs
-from gcbs_cli.reports.page.history import _labels
+from gcbs_cli.comparison.history_page import epoch_labels
 from tests.cli.conftest import Gcbs
 
 
@@ -106,8 +106,8 @@ def test_page_is_complete_and_escaped(gcbs: Gcbs, epochs: Path) -> None:
 def test_epochs_are_numbered_as_their_reports_are(gcbs: Gcbs, epochs: Path) -> None:
     gcbs("history", *_paths(epochs), "--html", "h.html", "-q")
     assert re.findall(r'text-anchor="middle">(\d+)<', Path("h.html").read_text())[:3] == ["1", "2", "11"]
-    assert _labels(["a", "b"]) == ["1", "2"]
-    assert _labels(["run-1", "other-1"]) == ["1", "2"]
+    assert epoch_labels(["a", "b"]) == ["1", "2"]
+    assert epoch_labels(["run-1", "other-1"]) == ["1", "2"]
 
 
 @pytest.mark.parametrize(

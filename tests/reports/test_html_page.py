@@ -2,7 +2,6 @@
 
 import base64
 import json
-import re
 import struct
 import zlib
 from html.parser import HTMLParser
@@ -22,7 +21,6 @@ from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
 from gcbs_cli.reports.details import density, hardest_in_batch, zoom_window
 from gcbs_cli.reports.page.charts import density_picture
-from gcbs_cli.reports.page.markup import Markup, element, join
 from gcbs_cli.reports.page.png import encode_png
 from gcbs_cli.settings.report import ReportSettings
 
@@ -197,9 +195,11 @@ def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal() -> None:
     first = np.arange(rows - 1, dtype=np.int32)
     found = density(adjacency_from_pairs(rows, first, first + 1), np.arange(rows), 0, rows)
     picture = density_picture(found, 64, 1.0, "a million rows")
-    assert len(picture) < 50_000
-    assert 'class="block"' not in picture  # outlines of 15,625 batches would hide what they hold
-    data = base64.b64decode(re.search(r"base64,([^\"]+)", picture)[1])  # type: ignore[index]
+    kinds = [shape.attributes["class"] for shape in picture.shapes]
+    assert kinds == ["pixels", "border"]  # outlines of 15,625 batches would hide what they hold
+    uri = picture.shapes[0].attributes["href"]
+    assert len(uri) < 50_000
+    data = base64.b64decode(uri.removeprefix("data:image/png;base64,"))
     assert struct.unpack(">II", data[16:24]) == found.counts.shape
     opacity = _pixels(data)[..., 3]
     assert (np.diagonal(opacity) == 255).all()
@@ -226,8 +226,3 @@ def _pixels(data: bytes) -> np.ndarray:
         place += 12 + length
     lines = np.frombuffer(zlib.decompress(body), np.uint8).reshape(size[1], 1 + 4 * size[0])
     return lines[:, 1:].reshape(size[1], size[0], 4)
-
-
-def test_markup_escapes_once() -> None:
-    assert element("p", "a<b", element("b", "&"), class_='"') == '<p class="&quot;">a&lt;b<b>&amp;</b></p>'
-    assert join(Markup("<i>"), "<i>") == "<i>&lt;i&gt;"
