@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.threads import in_parts
 
 ENTRIES_AT_ONCE = 1 << 20
@@ -21,13 +22,6 @@ class OrderMeasures:
     in_batch_edge_share: float | None
 
 
-def positions(perm: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(N,) the position of each row: the inverse permutation."""
-    inverse = np.empty(len(perm), np.int64)
-    inverse[perm] = np.arange(len(perm))
-    return inverse
-
-
 def measure_order(graph: Adjacency, perm: NDArray[np.int64], batch_size: int) -> OrderMeasures:
     """Bandwidth max |pos(i) − pos(j)|, profile Σ (distance to the farthest lower neighbour), in-batch edge share.
 
@@ -35,7 +29,7 @@ def measure_order(graph: Adjacency, perm: NDArray[np.int64], batch_size: int) ->
     """
     if graph.edges == 0:
         return OrderMeasures(0, 0, None)
-    place = positions(perm).astype(np.int32)
+    place = inverse(perm).astype(np.int32)
     batch = place // np.int32(batch_size)
     degrees = graph.degrees
     farthest = np.zeros(graph.nodes, np.int32)  # how far the farthest neighbour that comes before a row

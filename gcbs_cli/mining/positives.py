@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
+from gcbs_cli.system.arrays import ragged
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,7 @@ class Positives:
         order, starts = self._members
         first = starts[self._numbers[rows]]
         counts = starts[self._numbers[rows] + 1] - first
-        places = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        places, within = ragged(counts)
         return places, order[first[places] + within]
 
     def least_scores(self, pair: PairedRows, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -12,8 +12,8 @@ from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.k_means import k_means
 from gcbs_cli.products.nearest import nearest_keys
 from gcbs_cli.products.numpy_backend import NumpyBackend
-from gcbs_cli.products.repeated_rows import distinct_rows
 from gcbs_cli.settings.bsc import bsc_settings
+from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.errors import BadInput
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def knn_groups(given: "PlannerInput") -> NDArray[np.int64]:
     settings = bsc_settings("knn-groups", given.options)
     side = compared_rows(given.unit_rows, settings.by)
     neighbours = _neighbours(given, side, settings.neighbours)
-    contents = distinct_rows(side)[1] if settings.skip_identical else None
+    contents = equal_rows(side)[1] if settings.skip_identical else None
     return plan_knn_groups(neighbours, settings.group_size, _generator(given), contents)
 
 

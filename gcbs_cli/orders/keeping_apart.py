@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 
@@ -14,10 +15,8 @@ NO_LABELS = np.empty((0, 0), np.int64)
 
 def duplicate_labels(side: NDArray[np.float32]) -> NDArray[np.int64]:
     """(N,) the same label for rows of equal content, −1 for rows that are alone; equal after scaling to unit length."""
-    rows = np.ascontiguousarray(side) + np.float32(0.0)  # −0.0 becomes 0.0: equal numbers, other bytes
-    as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
-    _, numbers, counts = np.unique(as_bytes, return_inverse=True, return_counts=True)
-    return np.where(counts[numbers] > 1, numbers, -1).astype(np.int64)
+    numbers = equal_rows(side)[1]
+    return np.where(np.bincount(numbers)[numbers] > 1, numbers, -1)
 
 
 def labels_of(pair: PairedRows, groups: NDArray[np.int64] | None, *, no_duplicates: bool) -> NDArray[np.int64]:

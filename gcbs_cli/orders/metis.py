@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_rcm
+from gcbs_cli.system.arrays import inverse, ragged
 from gcbs_cli.system.errors import BadInput
 
 WEIGHT_UNITS = 100
@@ -42,9 +43,7 @@ def plan_metis(graph: Adjacency, worth: NDArray[np.float32], batch_size: int, se
     part = fit_parts(part, sizes, graph, worth)
     order = _order_of_parts(part, count, graph)
     order = np.concatenate([order[sizes[order] == batch_size], order[sizes[order] < batch_size]])
-    rank = np.empty(count, np.int64)
-    rank[order] = np.arange(count)
-    return np.argsort(rank[part], kind="stable").astype(np.int64)
+    return np.argsort(inverse(order)[part], kind="stable").astype(np.int64)
 
 
 def _partition(graph: Adjacency, worth: NDArray[np.float32], count: int, seed: int) -> NDArray[np.int64]:
@@ -75,8 +74,7 @@ def fit_parts(
     inside = part[rows] == part[graph.indices]
     own = np.bincount(rows[inside], worth[inside], minlength=graph.nodes)
     order = np.lexsort((-own, part))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=count))])
-    place_in_part = np.arange(len(part)) - starts[part[order]]
+    _, place_in_part = ragged(np.bincount(part, minlength=count))
     released = order[place_in_part >= sizes[part[order]]]
     fitted = part.copy()
     fitted[released] = -1

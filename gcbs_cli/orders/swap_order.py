@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.orders.keeping_apart import rival
+from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.compiled import compiled
 
 TARGETS = 3
@@ -52,8 +53,7 @@ class Around(NamedTuple):
 
 def order_of(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int) -> Order:
     """The order, over a copy of perm."""
-    place = np.empty_like(perm)
-    place[perm] = np.arange(len(perm))
+    place = inverse(perm)
     return Order(perm.copy(), place, place // batch_size, np.ascontiguousarray(labels, np.int64), batch_size)
 
 

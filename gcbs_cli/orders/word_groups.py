@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.system.arrays import ragged
+
 WORD = re.compile(r"\w+")
 _STOP_WORDS = (
     "a about above after again against all also am an and any are as at be because been before being below between "
@@ -30,12 +32,9 @@ def group_by_word(words: NDArray[np.int64], group_size: int, generator: np.rando
     """
     rows = generator.permutation(len(words))
     by_word = rows[np.argsort(words[rows], kind="stable")]
-    ordered = words[by_word]
-    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    place = np.arange(len(words)) - np.repeat(begins, np.diff(np.r_[begins, len(words)]))
-    starts = np.flatnonzero(place % group_size == 0)
-    groups = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(words)]))
-    new_place = generator.permutation(len(starts))[groups]
+    _, place = ragged(np.unique(words, return_counts=True)[1])
+    group = np.cumsum(place % group_size == 0) - 1
+    new_place = generator.permutation(group[-1] + 1)[group]
     return by_word[np.argsort(new_place, kind="stable")].astype(np.int64)
 
 

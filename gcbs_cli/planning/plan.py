@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import HardPairs, find_hard_pairs, hard_pairs_among, with_every_row
-from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
+from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import Planner, PlannerInput, planner_named
 from gcbs_cli.orders.finish import finish
@@ -30,6 +30,7 @@ from gcbs_cli.products.threshold import Threshold, find_threshold, kept_threshol
 from gcbs_cli.products.tiles import tile_rows_for
 from gcbs_cli.products.top_candidates import Candidates, find_candidates
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -239,7 +240,7 @@ def _measure(base: _Base, perm: NDArray[np.int64], settings: PlanSettings) -> Gr
 def _suspected_inside(hard: HardPairs | None, perm: NDArray[np.int64], batch_size: int) -> int | None:
     if hard is None or hard.suspects is None:
         return None
-    return len(hard.suspects.in_batches(positions(perm) // batch_size))
+    return len(hard.suspects.in_batches(inverse(perm) // batch_size))
 
 
 def _check_labels(pair: PairedRows, settings: PlanSettings, groups: NDArray[np.int64] | None) -> NDArray[np.int64]:

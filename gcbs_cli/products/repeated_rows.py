@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.system.arrays import ragged
 
 WORTH = 2
 """How many times smaller the product of the distinct rows must be."""
@@ -49,8 +50,7 @@ class RepeatedRows:
         """Rows and columns of those entries, and for each the place of the entry that stands for it."""
         across = self.y.count(cols)
         counts = self.x.count(rows) * across
-        places = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+        places, within = ragged(counts)
         down, right = np.divmod(within, across[places])
         return (
             self.x.order[self.x.starts[rows][places] + down],

@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
-from gcbs_cli.graph.measures import positions
 from gcbs_cli.mining.positives import Positives
-from gcbs_cli.products.repeated_rows import distinct_rows
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.reports.losses import AllKeys, LossValues, between, oracle_gap
+from gcbs_cli.system.arrays import equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
 
 MOST_PAIRS = 1 << 28
@@ -65,7 +64,7 @@ class BscTerms:
         return oracle_gap(some, negatives, temperature)
 
     def of_order(self, perm: NDArray[np.int64], batch_size: int) -> "BscOrder":
-        batch = positions(perm) // batch_size
+        batch = inverse(perm) // batch_size
         together = batch[self.places] == batch[self.others]
         return BscOrder(self, mean_of_positives(self.count, self.places[together], self.values[:, together]))
 
@@ -102,7 +101,7 @@ class BscOrder:
 
 def bsc_terms(pair: PairedRows, labels: RowLabels) -> BscTerms:
     """The positives of every row. Raises BadInput when no row asks, or there are too many pairs of positives."""
-    ids = distinct_rows(pair.x)[1] if labels.ids is None else labels.ids
+    ids = equal_rows(pair.x)[1] if labels.ids is None else labels.ids
     asks = np.ones(pair.rows, np.bool_) if labels.asks is None else labels.asks
     rows = np.flatnonzero(asks)
     if len(rows) == 0:

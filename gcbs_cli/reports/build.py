@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.measures import positions
 from gcbs_cli.planning.checkpoints import Checkpoints
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.basis import Basis, prepare
@@ -17,6 +16,7 @@ from gcbs_cli.reports.measured import Measured, measure, refuse_differences
 from gcbs_cli.reports.orders import TRIALS_STREAM, order_figures, sums_of
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
@@ -114,7 +114,7 @@ def _details(basis: Basis, measured: Measured, perm: NDArray[np.int64] | None) -
         plan=None if perm is None else order_details(pair, basis.graph, perm, size),
         perm=perm,
         batch_losses=losses,
-        suspects=suspect_examples(pair, suspects, basis.diagonal, positions(perm) // size)
+        suspects=suspect_examples(pair, suspects, basis.diagonal, inverse(perm) // size)
         if suspects is not None and perm is not None
         else [],
     )

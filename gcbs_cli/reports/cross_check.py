@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.measures import positions
 from gcbs_cli.products.canonical_values import double_error
 from gcbs_cli.reports.in_batch import KeySet
 from gcbs_cli.reports.losses import Loss
+from gcbs_cli.system.arrays import inverse
 
 SAMPLED_ROWS = 128
 MOST_ROWS_IN_FULL = 20_000
@@ -45,7 +45,7 @@ def row_gaps_in_double(
     rows: NDArray[np.int64],
 ) -> RowGaps:
     """The gap of these rows by its definition: log Σ over all keys − log Σ over the keys that the plan shows them."""
-    place = positions(perm)
+    place = inverse(perm)
     gaps = np.zeros((len(temperatures), len(rows)))
     for start in range(0, len(rows), QUERIES_AT_ONCE):
         part = slice(start, start + QUERIES_AT_ONCE)

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.graph.measures import positions
 from gcbs_cli.products.canonical_values import canonical_values
 from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.system.arrays import inverse
 
 PICTURE_BINS = 192
 """Cells a side of a picture of the graph: a megapixel of paper is lost on a page, and N = 10⁶ fits as well."""
@@ -82,7 +82,7 @@ def zoom_window(rows: int, batch_size: int) -> tuple[int, int]:
 
 def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) -> Density:
     """Count the graph's entries in square cells of the reordered matrix, from place `start` to `stop`."""
-    place = positions(perm)
+    place = inverse(perm)
     rows, cols = place[graph.row_of_entry()] - start, place[graph.indices] - start
     length = stop - start
     cells = min(PICTURE_BINS, length)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.measures import positions
 from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.system.arrays import inverse
 
 ENTRIES_AT_ONCE = 1 << 21
 
@@ -71,7 +71,7 @@ def batch_sums(
         np.empty((2, count), np.float32),
         np.empty(count, np.int64),
     )
-    place = positions(perm)
+    place = inverse(perm)
     masks = _Masks(suspects, place, batch_size, queue_batches)
     planned = PairedRows(pair.x[perm], pair.y[perm])
     if keys in (KeySet.QUEUE, KeySet.BATCH_AND_QUEUE):
@@ -92,7 +92,7 @@ def hardest_in_batches(
     """
     found = np.full((2, 2, pair.rows), -np.inf, np.float32)
     planned = PairedRows(pair.x[perm], pair.y[perm])
-    for table in _batch_tables(planned, batch_size, _Masks(suspects, positions(perm), batch_size, 0), views=False):
+    for table in _batch_tables(planned, batch_size, _Masks(suspects, inverse(perm), batch_size, 0), views=False):
         own = np.arange(table.values.shape[-1])
         for number, values in enumerate((table.values, table.masked)):
             negatives = values.copy()

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
+from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.basis import Basis
 from gcbs_cli.reports.held_apart import PairsInside
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import AllKeys, Loss, LossValues, loss_values
+from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.limits import available_cpus
 
 TRIALS_STREAM = 0x7121A1
@@ -71,7 +72,7 @@ def order_figures(
         values = [own.values(keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)]
     else:
         values = [loss_values(loss, keys[number], sums, number, t, kept) for number, t in enumerate(temperatures)]
-    batch_of_row = positions(perm) // batch_size
+    batch_of_row = inverse(perm) // batch_size
     return MeasuredOrder(
         values,
         measure_order(basis.graph, perm, batch_size),

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.measures import OrderMeasures, measure_order, positions
+from gcbs_cli.graph.measures import OrderMeasures, measure_order
 
 
 def measures_of(nodes, edges, perm, batch_size):
@@ -43,9 +43,3 @@ def test_a_graph_without_edges_has_no_share():
 def test_measures_are_plain_numbers():
     found = measures_of(6, [(0, 5)], np.arange(6), 2)
     assert (type(found.bandwidth), type(found.profile), type(found.in_batch_edge_share)) == (int, int, float)
-
-
-def test_positions_are_the_inverse_permutation():
-    perm = np.random.default_rng(1).permutation(50)
-    assert np.array_equal(positions(perm)[perm], np.arange(50))
-    assert np.array_equal(perm[positions(perm)], np.arange(50))

@@ -8,7 +8,7 @@ from unit_data import make_pair
 
 pytest.importorskip("torch")
 
-from gcbs_cli import planning
+from gcbs_cli.planning import plan as planning
 from gcbs_cli.planning.on_device import find_device_plan
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.torch_backend import TorchBackend

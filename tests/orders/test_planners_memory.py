@@ -10,7 +10,7 @@ PEAK = """
 import re, sys
 from pathlib import Path
 import numpy as np
-from gcbs_cli import planning
+from gcbs_cli.planning import plan as planning
 from gcbs_cli.planning.forecast import forecast
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.data.pairs import PairedRows

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.comparison.history.files import HistoryInput
+from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput
 
 LEAST_SHARE_OF_BEST = 0.25
@@ -99,8 +100,7 @@ def recurring_pairs(old: NDArray[np.int64], new: NDArray[np.int64], batch_size: 
     """The share of the pairs that share a batch of `old` and share one of `new` too; None for other numbers of rows."""
     if len(old) != len(new):
         return None
-    batch = np.empty(len(new), np.int64)
-    batch[new] = np.arange(len(new)) // batch_size
+    batch = inverse(new) // batch_size
     old_batch = np.arange(len(old)) // batch_size
     _, together = np.unique(old_batch * (len(old) // batch_size + 1) + batch[old], return_counts=True)
     _, sizes = np.unique(old_batch, return_counts=True)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from gcbs_cli.planning.parts.clustering import SLACK, Centres
 from gcbs_cli.planning.parts.streaming import PairStream, mean_rows
 from gcbs_cli.planning.parts.whole_numbers import products
+from gcbs_cli.system.arrays import inverse, ragged
 
 PARTS_KEPT = 4
 """Nearest parts that are kept for each row: 24 bytes a row."""
@@ -136,11 +137,7 @@ def _moves(
 def _rank_within(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """(n,) how many equal values come before each."""
     order = np.argsort(values, kind="stable")
-    grouped = values[order]
-    first = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
-    ranks = np.empty(len(values), np.int64)
-    ranks[order] = np.arange(len(values)) - np.repeat(first, np.diff(np.append(first, len(values))))
-    return ranks
+    return ragged(np.unique(values, return_counts=True)[1])[1][inverse(order)]
 
 
 def _best(scores: NDArray[np.int32], kept: int) -> NDArray[np.int64]:

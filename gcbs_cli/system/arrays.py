@@ -1,0 +1,27 @@
+"""What many rooms do to arrays: invert a permutation, lay out lists of unequal length, number equal rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def inverse(perm: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """(N,) the position of each of 0 … N − 1 in a permutation of them."""
+    positions = np.empty(len(perm), np.int64)
+    positions[perm] = np.arange(len(perm))
+    return positions
+
+
+def ragged(lengths: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each entry of lists laid end to end: the number of its list, and its place within that list."""
+    lists = np.repeat(np.arange(len(lengths)), lengths)
+    return lists, np.arange(len(lists)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+def equal_rows(side: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first row of each content, and (N,) the number of each row's content. Rows of equal numbers are equal."""
+    rows = np.ascontiguousarray(side) + np.float32(0.0)  # −0.0 becomes 0.0: equal numbers, other bytes
+    as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
+    _, first, numbers = np.unique(as_bytes, return_index=True, return_inverse=True)
+    return first.astype(np.int64), numbers.reshape(-1).astype(np.int64)
