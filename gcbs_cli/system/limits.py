@@ -1,17 +1,28 @@
-"""How much memory and how many processors this process may still take, and sizes as people write them."""
+"""How much memory and how many processors this process may still take, and sizes as people write them.
+
+A limit of a control group may stand at the process's own group or at any above it. Inside a container the own group is
+the root of what is mounted, whatever path /proc/self/cgroup names; so every folder on the path that exists is read, the
+root too, under version 2 and version 1.
+"""
 
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gcbs_cli.system import cgroups
 from gcbs_cli.system.errors import BadInput
 
 SHARE_TO_USE = 0.8
 """Of the memory that is free now, how much a plan may take when nothing is asked."""
 LEAST_ADDRESS_SPACE = 320 * 2**20
 """What the numeric libraries map and take for themselves, with a margin (a small plan ran within 400 MiB in all)."""
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
+NO_LIMIT = 1 << 60
+"""Version 1 writes a number of about 2⁶³ where there is no limit."""
+_MEMORY_FILES = (("", "memory.max", "memory.current"), ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
+ASSUMED_MEMORY = 8 * 2**30
+"""Bytes, where the system does not tell what is free."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
@@ -35,7 +46,7 @@ def show_size(size: float) -> str:
 
 def available_memory() -> int:
     """Bytes that may still be taken: the machine's free memory, the cgroup's and the address space limit's rest."""
-    return max(0, min([_free_on_machine(), *cgroups.memory_left(), *_left_of_address_space()]))
+    return max(0, min([_free_on_machine(), *cgroup_memory(), *_left_of_address_space()]))
 
 
 def check_address_space() -> None:
@@ -49,13 +60,10 @@ def check_address_space() -> None:
 
 
 def _free_on_machine() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return 8 * 2**30
+    for line in _text(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return ASSUMED_MEMORY
 
 
 def _left_of_address_space() -> list[int]:
@@ -74,7 +82,7 @@ def _left_of_address_space() -> list[int]:
 def available_cpus() -> int:
     """Threads that this process may use: its affinity, its cgroup's quota and OMP_NUM_THREADS, whichever is least."""
     cpus = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)
-    cpus = min([cpus, *cgroups.processors(), *_requested_threads()])
+    cpus = min([cpus, *cgroup_processors(), *_requested_threads()])
     return max(1, int(cpus))
 
 
@@ -82,3 +90,57 @@ def _requested_threads() -> Iterator[float]:
     text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if text.isdigit() and int(text) > 0:
         yield float(text)
+
+
+def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:
+    """Bytes that each limit on memory leaves; page cache that the kernel can drop counts as free."""
+    left = []
+    for controller, limit_file, used_file in _MEMORY_FILES:
+        for folder in _groups(mounted / controller, own, controller):
+            limit, used = _number(_text(folder / limit_file)), _number(_text(folder / used_file))
+            if limit is not None and used is not None and limit < NO_LIMIT:
+                left.append(max(0, limit - used + _inactive_files(folder)))
+    return left
+
+
+def cgroup_processors(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[float]:
+    """Processors that each quota allows, such as 1.5."""
+    quotas = [_text(folder / "cpu.max").split() for folder in _groups(mounted, own, "")]
+    for name in ("cpu", "cpu,cpuacct"):
+        for folder in _groups(mounted / name, own, "cpu"):
+            quotas.append([_text(folder / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")])
+    numbers = [[_number(word) for word in quota] for quota in quotas if len(quota) == 2]
+    return [quota / period for quota, period in numbers if quota and period and quota > 0 and period > 0]
+
+
+def _groups(mounted: Path, own: Path, controller: str) -> Iterator[Path]:
+    """The root of a hierarchy and the groups below it down to the process's own, where they exist."""
+    yield mounted
+    for line in _text(own).splitlines():
+        parts = line.split(":", 2)
+        if len(parts) == 3 and controller in parts[1].split(","):
+            group = mounted
+            for name in Path(parts[2]).parts[1:]:
+                group = group / name
+                if name == ".." or not group.is_dir():
+                    break
+                yield group
+
+
+def _inactive_files(folder: Path) -> int:
+    for line in _text(folder / "memory.stat").splitlines():
+        name, _, size = line.partition(" ")
+        if name in ("inactive_file", "total_inactive_file"):
+            return _number(size) or 0
+    return 0
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.strip().lstrip("-").isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""

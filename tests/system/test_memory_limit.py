@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SAMPLE = Path(__file__).parents[1] / "sample_data"
+SAMPLE = Path(__file__).parents[2] / "sample_data"
 
 
 @pytest.mark.parametrize(("mebibytes", "code"), [(150, 2), (300, 2), (4000, 0)])

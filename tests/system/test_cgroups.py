@@ -9,7 +9,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.numpy_backend import NumpyBackend
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
-from gcbs_cli.system import cgroups, limits
+from gcbs_cli.system import limits
 from gcbs_cli.system.errors import BadInput
 
 GIB = 2**30
@@ -32,7 +32,7 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             tmp_path / "cgroup", {name.replace("__", "/").replace("_DOT_", "."): t for name, t in files.items()}
         )
         (tmp_path / "own").write_text(own)
-        for function in (cgroups.memory_left, cgroups.processors):
+        for function in (limits.cgroup_memory, limits.cgroup_processors):
             monkeypatch.setattr(function, "__defaults__", (root, tmp_path / "own"))
 
     return put
@@ -40,8 +40,8 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_version_2_at_the_root_of_a_container(mount) -> None:
     mount("0::/\n", memory_DOT_max=str(2 * GIB), memory_DOT_current=str(GIB), cpu_DOT_max="150000 100000")
-    assert cgroups.memory_left() == [GIB]
-    assert cgroups.processors() == [1.5]
+    assert limits.cgroup_memory() == [GIB]
+    assert limits.cgroup_processors() == [1.5]
 
 
 def test_version_2_limits_of_the_own_group_and_of_those_above(mount) -> None:
@@ -55,13 +55,13 @@ def test_version_2_limits_of_the_own_group_and_of_those_above(mount) -> None:
         user_DOT_slice__job__memory_DOT_current="0",
         user_DOT_slice__job__cpu_DOT_max="300000 100000",
     )
-    assert cgroups.memory_left() == [GIB, 2 * GIB]
-    assert cgroups.processors() == [3.0]
+    assert limits.cgroup_memory() == [GIB, 2 * GIB]
+    assert limits.cgroup_processors() == [3.0]
 
 
 def test_page_cache_can_be_dropped(mount) -> None:
     mount("0::/\n", memory_DOT_max="1000", memory_DOT_current="900", memory_DOT_stat="anon 5\ninactive_file 700")
-    assert cgroups.memory_left() == [800]
+    assert limits.cgroup_memory() == [800]
 
 
 def test_version_1(mount) -> None:
@@ -76,8 +76,8 @@ def test_version_1(mount) -> None:
         cpu__docker__abc__cpu_DOT_cfs_quota_us="200000",
         cpu__docker__abc__cpu_DOT_cfs_period_us="100000",
     )
-    assert cgroups.memory_left() == [GIB - 24]
-    assert cgroups.processors() == [2.0]
+    assert limits.cgroup_memory() == [GIB - 24]
+    assert limits.cgroup_processors() == [2.0]
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_version_1(mount) -> None:
 @pytest.mark.parametrize("text", ["", "max", "-", "12 34 56", "1e9", "100000 0"])
 def test_what_cannot_be_read_limits_nothing(mount, own: str, text: str) -> None:
     mount(own, memory_DOT_max=text, cpu_DOT_max=text)
-    assert cgroups.memory_left() == []
-    assert cgroups.processors() == []
+    assert limits.cgroup_memory() == []
+    assert limits.cgroup_processors() == []
 
 
 def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
