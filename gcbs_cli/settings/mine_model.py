@@ -1,0 +1,99 @@
+"""What `gcbs mine` can be asked for; names and meanings are those of sentence-transformers' `mine_hard_negatives`."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gcbs_cli.settings.model import Settings, Typed
+from gcbs_cli.settings.plan_model import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_TEMPERATURE,
+    Seed,
+    Temperature,
+    WorkSettings,
+    check_batch_size,
+)
+from gcbs_cli.system.errors import BadInput
+
+EXTRA_CANDIDATES = 10
+"""Candidates for each negative wanted, where some may be refused for their score."""
+
+
+class NegativeSettings(Settings):
+    """Which keys become a query's negatives.
+
+    The candidates of a query are its hardest keys, its positives left out, then those that a score refuses. Of the
+    first `range_max` left, the first `range_min` are skipped, and `negatives` of the rest are taken.
+    """
+
+    panel = "Which negatives"
+
+    negatives: Annotated[int, Typed("-l")] = Field(3, ge=1, description="Negatives for each row.")
+    range_min: int = Field(0, ge=0, description="Number of the hardest candidates to skip.")
+    range_max: int | None = Field(None, description="Take no candidate beyond this rank.")
+    max_score: float | None = Field(None, description="Refuse candidates with a similarity above this.")
+    min_score: float | None = Field(None, description="Refuse candidates with a similarity below this.")
+    absolute_margin: float | None = Field(
+        None, description="Refuse candidates with a similarity above positive − margin."
+    )
+    relative_margin: float | None = Field(
+        None, description="Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."
+    )
+    sampling: Literal["top", "random"] = Field(
+        "top", description="top: take the hardest candidates; random: a seeded draw from the first --range-max."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.range_max is not None and self.range_max - self.range_min < self.negatives:
+            raise BadInput(
+                f"--range-max {self.range_max}: expected at least {self.range_min + self.negatives}, "
+                f"--range-min {self.range_min} and {self.negatives} negatives"
+            )
+        if self.min_score is not None and self.max_score is not None and self.min_score > self.max_score:
+            raise BadInput(f"--min-score {self.min_score}: expected at most --max-score {self.max_score}")
+        return self
+
+    @property
+    def refuses_hard_ones(self) -> bool:
+        """Whether a score can refuse candidates at the hard end, so that more of them are needed."""
+        return any(value is not None for value in (self.max_score, self.absolute_margin, self.relative_margin))
+
+    def last_rank(self, most_positives: int) -> int:
+        """range_max, or what sentence-transformers takes for it; `most_positives`: of any query."""
+        if self.range_max is not None:
+            return self.range_max
+        each = EXTRA_CANDIDATES if self.refuses_hard_ones else 1
+        return self.range_min + self.negatives * each + most_positives
+
+
+class ShownLossSettings(Settings):
+    """The loss that is shown with the negatives."""
+
+    panel = "The loss with them"
+
+    batch_size: Annotated[int, Typed("-k")] = Field(DEFAULT_BATCH_SIZE, ge=2, description="Pairs in one loss.")
+    temperature: Annotated[Temperature, Typed("-t")] = Field(
+        DEFAULT_TEMPERATURE, description="Temperature of the loss."
+    )
+    trials: int = Field(5, ge=1, description="Number of random orders to take the mean of.")
+
+
+class MineSettings(Settings):
+    """Which keys become a query's negatives, and the loss that is shown with them."""
+
+    choice: NegativeSettings = NegativeSettings()
+    loss: ShownLossSettings = ShownLossSettings()
+    seed: Seed = Field(0, description="Decides every random draw.")
+    work: WorkSettings = WorkSettings()
+    omitted = frozenset({"max_memory"})
+
+    def check_rows(self, rows: int) -> None:
+        """Raises BadInput for what does not fit N rows."""
+        check_batch_size(self.loss.batch_size, rows)
+        first, wanted = self.choice.range_min, self.choice.negatives
+        if first + wanted > rows - 1:
+            raise BadInput(
+                f"--negatives {wanted}: with --range-min {first} expected at most {max(rows - 1 - first, 0):,}, "
+                f"for {rows:,} rows leave {rows - 1:,} negatives each"
+            )

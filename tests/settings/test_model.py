@@ -1,0 +1,121 @@
+"""One model holds an option's name, type, bounds and default: what it refuses, and what is made from it."""
+
+import pickle
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from gcbs_cli.settings.mine_model import MineSettings
+from gcbs_cli.settings.model import Settings, Typed, as_arguments, leaves, words
+from gcbs_cli.settings.plan_model import PlanSettings
+from gcbs_cli.settings.report_model import LossKind, ReportSettings
+from gcbs_cli.system.errors import BadInput
+
+ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "refine": True, "partitions": 4}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"batch_size": 1}, "--batch-size 1: expected at least 2"),
+        ({"batch_size": True}, "--batch-size true: expected a whole number"),
+        ({"batch_size": 2.5}, "--batch-size 2.5: expected a whole number"),
+        ({"drop_last": 3}, "--drop-last 3: expected true or false"),
+        ({"quantile": 1}, "--quantile 1: expected more than 0 and less than 1"),
+        ({"fn_margin": "high"}, "--fn-margin high: expected a number"),
+        ({"fn_margin": float("nan")}, "--fn-margin nan: expected a finite number"),
+        ({"threshold": 1.5}, "--threshold 1.5: expected at most 1"),
+        ({"seed": 2**64}, "--seed 18446744073709551616: expected at least 0 and less than 18446744073709551616"),
+        ({"graph": "top"}, "--graph top: expected quantile or top-m; did you mean top-m?"),
+        ({"method": "rmc"}, "did you mean rcm?"),
+        ({"rank_window": "3"}, "--rank-window 3: expected P:M such as 30:100"),
+        ({"rank_window": (3, 0)}, "--rank-window 3:0: expected P:M, to skip P >= 0 ranks and keep M >= 1"),
+        ({"partitions": 5000}, "--partitions 5000: expected auto or a number from 1 to 4,096"),
+        ({"max_memory": "much"}, "--max-memory much: expected a size such as 800M or 4G"),
+        ({"quantile": 0.9, "per_row": 3}, "--quantile and --per-row: give only one"),
+        ({"group_size": 5}, "--group-size 5: expected a divisor of --batch-size 64"),
+        ({"gather": True}, "--gather: say over how many ranks the loss gathers, with --world-size"),
+        ({"world_size": 3, "gather": True}, "--batch-size 64: not divisible by --world-size 3"),
+        ({"bach_size": 3}, "bach_size: no such setting; did you mean batch_size?"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
+)
+def test_what_does_not_fit_is_one_line(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as error:
+        PlanSettings.of(**settings)
+    assert str(error.value).startswith(said) or said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"time_limit": 5.0}, "--time-limit has no effect without --refine"),
+        ({"fn_weight": 0.2}, "--fn-weight has no effect without --fn-margin"),
+        ({"bsc_words": 2}, "--bsc-words: goes with --method words or neighbours, not rcm"),
+        ({"engine": "ray"}, "--engine has no effect without --partitions"),
+        ({"partitions": 2, "address": "here"}, "--address and --transport have no effect without --engine ray"),
+    ],
+    ids=str,
+)
+def test_an_option_without_effect_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        PlanSettings.of(**settings).check_effects()
+
+
+def test_options_are_set_by_name_wherever_they_lie() -> None:
+    settings = PlanSettings.of(**ASKED)
+    assert (settings.graph.top, settings.false_negatives.fn_margin, settings.work.partitions) == (8, 0.9, 4)
+    assert settings.given == set(ASKED)
+    assert PlanSettings.of(**settings.values) == settings
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+def test_changes_are_checked_again() -> None:
+    settings = PlanSettings.of(**ASKED)
+    changed = settings.changed(top=4, method="metis")
+    assert (changed.graph.top, changed.method, changed.false_negatives.fn_margin) == (4, "metis", 0.9)
+    assert changed.given == {*ASKED, "method"}
+    with pytest.raises(BadInput, match="--group-size 5"):
+        settings.changed(group_size=5)
+
+
+def test_words_make_the_same_settings_again() -> None:
+    for settings in (
+        PlanSettings.of(**ASKED, max_memory="1G", world_size=2),
+        MineSettings.of(negatives=5, device="cpu"),
+        ReportSettings.of(batch_sizes=[32, 64], temperatures=0.02, loss=["bsc", "infonce"]),
+    ):
+        options = {leaf.option: leaf for leaf in leaves(type(settings))}
+        found: dict[str, Any] = {}
+        said = iter(words(settings))
+        for word in said:
+            leaf = options[word]
+            if bool in leaf.kinds:
+                found[leaf.name] = True
+            elif leaf.many:
+                found[leaf.name] = [*found.get(leaf.name, []), next(said)]
+            else:
+                found[leaf.name] = next(said)
+        assert type(settings).of(**found) == settings
+
+
+def test_a_list_takes_one_value_a_text_of_several_or_a_list() -> None:
+    assert ReportSettings.of(batch_sizes=8).batch_sizes == (8,)
+    assert ReportSettings.of(temperatures="0.02 0.05").temperatures == (0.02, 0.05)
+    assert ReportSettings.of(loss=["bsc", LossKind.TRIPLET]).loss_choice.loss == (LossKind.BSC, LossKind.TRIPLET)
+
+
+def test_names_of_options_and_of_arguments() -> None:
+    class Nested(Settings):
+        panel = "More"
+        many: Annotated[tuple[int, ...], Typed("-m", option="--one")] = Field((), description="Numbers.")
+
+    class Model(Settings):
+        file: Annotated[str, Typed(argument=True)]
+        nested: Nested = Nested()
+
+    found = {leaf.option: (leaf.name, leaf.panel, leaf.many) for leaf in leaves(Model)}
+    assert found == {"FILE": ("file", None, False), "--one": ("many", "More", True)}
+    assert as_arguments("--batch-size 1: expected --no-refine") == "batch_size 1: expected no_refine"
