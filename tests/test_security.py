@@ -1,13 +1,12 @@
 """What gcbs must never do with a user's files, and what it must do with its own."""
 
-import ast
 import os
+import re
 import shutil
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,75 +15,13 @@ import pytest
 from gcbs_cli.plan_file import atomic
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "gcbs_cli").rglob("*.py"))
-FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml"}
-FORBIDDEN_CALLS = {
-    "eval",
-    "exec",
-    "compile",
-    "__import__",
-    "os.system",
-    "os.popen",
-    "torch.load",
-    "np.load",
-    "numpy.load",
-}
 NOBODY = 65534
 
 
-def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
-
-
-def faults(source: str) -> list[str]:
-    """What in this source could run what a file says."""
-    tree = ast.parse(source)
-    found = []
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        found += [f"imports {name}" for name in names if name.split(".")[0] in FORBIDDEN_MODULES]
-    for name, call in calls(tree):
-        if name in FORBIDDEN_CALLS and not _refuses_pickles(call):
-            found.append(f"calls {name}")
-        for keyword in call.keywords:
-            told = ast.unparse(keyword.value)
-            if (keyword.arg, told) in {("allow_pickle", "True"), ("shell", "True"), ("weights_only", "False")}:
-                found.append(f"{name}({keyword.arg}={told})")
-            elif keyword.arg in ("allow_pickle", "shell", "weights_only") and not isinstance(
-                keyword.value, ast.Constant
-            ):
-                found.append(f"{name}({keyword.arg} by a variable)")
-    return found
-
-
-def _refuses_pickles(call: ast.Call) -> bool:
-    return any(keyword.arg == "allow_pickle" and ast.unparse(keyword.value) == "False" for keyword in call.keywords)
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_source_runs_what_a_file_says(path: Path) -> None:
-    assert faults(path.read_text()) == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle",
-        "from yaml import load",
-        "import numpy as np; np.load('x.npy')",
-        "import numpy as np; np.load('x.npy', allow_pickle=True)",
-        "import torch; torch.load('x.pt')",
-        "read_array(file, allow_pickle=flag)",
-        "subprocess.run('ls', shell=True)",
-        "eval('1')",
-        "os.system('ls')",
-    ],
-)
-def test_the_walk_finds_what_it_looks_for(source: str) -> None:
-    assert faults(source)
+def test_no_array_is_unpickled() -> None:
+    """Everything else that could run what a file says is banned by ruff (pyproject.toml)."""
+    for path in (ROOT / "gcbs_cli").rglob("*.py"):
+        assert not re.search(r"allow_pickle=(?!False)", path.read_text()), path
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o002, 0o027])

@@ -43,9 +43,3 @@ def test_every_cell_of_the_trainers_table_names_its_test() -> None:
             name = a_name or name
             known = parameters_of(TESTS / file, name)
             assert not parameter or parameter in known, (row, known)
-
-
-def test_every_framework_has_rows() -> None:
-    named = " ".join(row[0] for row in table())
-    for framework in ("PyTorch", "Accelerate", "Trainer", "sentence-transformers", "Lightning", "HF datasets"):
-        assert framework in named

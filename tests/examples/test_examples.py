@@ -56,12 +56,6 @@ def check_figures(out: str, epochs: int = 2) -> list[list[float]]:
     return found
 
 
-def test_examples_are_short() -> None:
-    for example in EXAMPLES.iterdir():
-        if example.is_file():
-            assert len(example.read_text().splitlines()) < 80, example
-
-
 @pytest.mark.slow
 def test_plain_torch(pairs: Path) -> None:
     done = run(sys.executable, EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
