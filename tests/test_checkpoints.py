@@ -179,7 +179,7 @@ def test_a_disk_that_does_not_take_a_block_only_costs_the_checkpoints(tmp_path: 
             raise GcbsError("no space left on the disk")
         path.write_bytes(b"{}")
 
-    monkeypatch.setattr(checkpoints, "write_atomically", full)
+    monkeypatch.setattr(checkpoints, "write", full)
     result, _ = planned(tmp_path, SETTINGS["quantile"])
     assert whole is not None
     assert result is not None

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gcbs_cli.plan_file import atomic
+from gcbs_cli.plan_file import writing
 
 ROOT = Path(__file__).parents[1]
 NOBODY = 65534
@@ -31,7 +31,7 @@ def test_outputs_have_the_umask_and_temporary_files_their_owner_alone(
     seen = []
     old = os.umask(umask)
     try:
-        with atomic.atomic_file(tmp_path / "perm.npy") as file:
+        with writing.file(tmp_path / "perm.npy") as file:
             file.write(b"part")
             seen += [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in os.listdir(tmp_path)]
     finally:
@@ -145,7 +145,7 @@ def test_reading_the_umask_leaves_no_file_open_to_others(tmp_path: Path) -> None
     thread.start()
     try:
         for _ in range(2000):
-            atomic.umask()
+            writing.umask()
     finally:
         stop.set()
         thread.join()

@@ -1,15 +1,14 @@
 """Which files hold the data, in which order, and where the reordered ones go."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from gcbs_cli.data.files import FileStamp, shown, stamp_file
 from gcbs_cli.data.shards import list_directory, list_pattern
-from gcbs_cli.plan_file.atomic import atomic_file, check_writable
-from gcbs_cli.plan_file.atomic_folder import atomic_folder
+from gcbs_cli.plan_file.writing import PathLike, check_outputs, folder
 from gcbs_cli.system.errors import BadInput
 
 KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
@@ -62,24 +61,22 @@ def find_files(data: str) -> DataFiles:
     return DataFiles(kind, Path(paths[0]).suffix, tuple(map(stamp_file, paths)), single)
 
 
-def output_path(files: DataFiles, output: str, force: bool) -> Path:
+def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), *, force: bool) -> Path:
     """Where the result goes: a file with the input's suffix, or a new folder for shards.
 
-    Raises BadInput when it cannot be written there, exists, or would overwrite the data.
+    inputs: what is read beside the data. Raises BadInput when it cannot be written there, exists, or is read.
     """
-    path = Path(output)
+    path, read = Path(output), [stamp.path for stamp in files.stamps]
     if not files.single:
         if os.path.lexists(path):
             raise BadInput(f"{output}: exists; shards are written to a new folder, name another or remove it")
-        check_writable(path, force)
+        check_outputs([path], [*inputs, *read], force=force)
         return path
     if path.suffix.lower() != files.suffix.lower():
         if path.suffix.lower() in KINDS:
             raise BadInput(f"{output}: the data is {files.suffix}; apply reorders and converts nothing")
         path = path.with_name(path.name + files.suffix)
-    if path.exists() and os.path.samefile(path, files.stamps[0].path):
-        raise BadInput(f"{path}: is the data itself; write to another file")
-    check_writable(path, force)
+    check_outputs([path], [*inputs, *read], force=force)
     return path
 
 
@@ -87,13 +84,10 @@ def output_path(files: DataFiles, output: str, force: bool) -> Path:
 def atomic_targets(files: DataFiles, path: Path) -> Iterator[list[Path]]:
     """One path to write for each input file; all appear together when the block ends without an exception.
 
-    A single file is written through `target_file`; a folder is filled under another name and renamed.
+    A single file is written through `writing.file`; a folder is filled under another name and renamed.
     """
     if files.single:
         yield [path]
         return
-    with atomic_folder(path) as folder:
-        yield [folder / os.path.basename(stamp.path) for stamp in files.stamps]
-
-
-target_file = atomic_file
+    with folder(path) as place:
+        yield [place / os.path.basename(stamp.path) for stamp in files.stamps]

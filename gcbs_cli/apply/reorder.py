@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from gcbs_cli.apply.buckets import BucketedRows
 from gcbs_cli.apply.byte_rows import ByteRows, LineRows, NpyRows
-from gcbs_cli.apply.files import DataFiles, atomic_targets, target_file
+from gcbs_cli.apply.files import DataFiles, atomic_targets
 from gcbs_cli.apply.places import Places
+from gcbs_cli.plan_file import writing
 from gcbs_cli.system.errors import BadInput
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _reorder_bytes(
         rows = buckets.fill(sources)
         chunks = _cut(buckets.in_order(), rows)
         for target, source, count in zip(targets, sources, rows, strict=True):
-            with target_file(target) as file:
+            with writing.file(target) as file:
                 file.write(source.prefix)
                 written = 0
                 while written < count:
@@ -124,7 +125,7 @@ def _write_tables(data: "ParquetFiles", buckets: "BucketedTables", targets: list
     tables = buckets.in_order()
     rest = data.schema.empty_table()
     for target, count in zip(targets, data.rows, strict=True):
-        with target_file(target) as file, pq.ParquetWriter(file, data.schema, compression=data.compression) as writer:
+        with writing.file(target) as file, pq.ParquetWriter(file, data.schema, compression=data.compression) as writer:
             while count:
                 want = min(count, data.group_rows)
                 while rest.num_rows < want:

@@ -58,6 +58,7 @@ def apply(
     from gcbs_cli.apply.files import find_files, output_path
     from gcbs_cli.apply.reorder import DEFAULT_MEMORY, data_rows_hint, reorder
     from gcbs_cli.cli.output import Output, choose_mode
+    from gcbs_cli.plan_file.manifest import plan_files
     from gcbs_cli.system.limits import parse_size
     from gcbs_cli.trainers.plan_source import load_plan
 
@@ -65,7 +66,7 @@ def apply(
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     memory = DEFAULT_MEMORY if max_memory is None else parse_size(max_memory, "--max-memory")
     files = find_files(data)
-    target = output_path(files, output, force)
+    target = output_path(files, output, plan_files(perm), force=force)
     if not files.single:
         out.note(f"{data}: rows counted in this order: {data_rows_hint(files)}")
     done = reorder(load_plan(perm).perm, files, target, memory=memory, header=header)

@@ -57,7 +57,7 @@ def embed(
     """
     from gcbs_cli.cli.output import Mode, Output, choose_mode
     from gcbs_cli.embed import as_table, embed_texts, load_model, read_texts
-    from gcbs_cli.plan_file.atomic import check_writable, write_atomically
+    from gcbs_cli.plan_file.writing import check_outputs, write
     from gcbs_cli.system.errors import BadInput
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
@@ -68,9 +68,8 @@ def embed(
     if not both and target.suffix:
         raise BadInput(f"--output {output}: expected a .parquet file, or a folder for x.npy and y.npy")
     files = [target] if both else [target / "x.npy", target / "y.npy"]
-    for file in files:
-        if both or target.exists():
-            check_writable(file, force)
+    if both or target.exists():
+        check_outputs(files, [texts, model], force=force)
     pairs = read_texts(texts, x_text, y_text)
     encoder = load_model(model, device)
     progress = out.mode is Mode.HUMAN and sys.stderr.isatty()
@@ -81,13 +80,13 @@ def embed(
         import pyarrow.parquet as pq
 
         table = as_table(x, y, pairs.ids)
-        write_atomically(target, lambda file: pq.write_table(table, file))
+        write(target, lambda file: pq.write_table(table, file))
     else:
         import numpy as np
 
         target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
-            write_atomically(path, lambda file, side=side: np.save(file, side))  # type: ignore[misc]
+            write(path, lambda file, side=side: np.save(file, side))  # type: ignore[misc]
     written = [str(file) for file in files]
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
     out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")

@@ -49,21 +49,17 @@ def history(
 
       gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
     """
-    from pathlib import Path
-
     from gcbs_cli.cli.history_table import history_table
     from gcbs_cli.cli.output import Output, choose_mode
     from gcbs_cli.comparison.history import make_history, read_history
-    from gcbs_cli.plan_file.atomic import check_writable, write_atomically
+    from gcbs_cli.plan_file.writing import check_outputs, write
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
-    if html is not None:
-        check_writable(Path(html), force)
+    check_outputs([html], [*reports, plans], force=force)
     found = make_history(read_history(reports, plans, keep_order=keep_order))
     if html is not None:
         from gcbs_cli.comparison.history_page import history_page
 
-        page = history_page(found)
-        write_atomically(Path(html), lambda file: file.write(page.encode()))
+        write(html, history_page(found))
     out.table(history_table(found))
     out.result(found.model_dump(mode="json"))

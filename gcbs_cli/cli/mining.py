@@ -1,7 +1,6 @@
 """What `gcbs mine` does once its options are parsed."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.inputs import InputOptions, read_pair
@@ -12,7 +11,7 @@ from gcbs_cli.mining.files import check_suffix, write_negatives
 from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import mine
 from gcbs_cli.mining.schema import MineReport
-from gcbs_cli.plan_file.atomic import check_writable
+from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -38,7 +37,7 @@ class MineCommand:
         if self.output == "-" and self.mode.is_json:
             raise BadInput("--json with -o -: stdout carries the negatives; write them to a file, or leave out --json")
         check_suffix(self.output)
-        check_writable(Path(self.output), self.force)
+        check_outputs([self.output], [self.inputs.x, self.inputs.y, self.positives], force=self.force)
         sources = self.inputs.open()
         self.settings.check_rows(sources[0].rows)
         positives = self._positives(sources[0].rows)

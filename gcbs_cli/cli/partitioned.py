@@ -15,7 +15,7 @@ from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
-from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.plan_file.save import save_plan
 from gcbs_cli.planning.checkpoints import Checkpoints, run_key
 from gcbs_cli.planning.engines.named import EngineChoice
 from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
@@ -86,7 +86,7 @@ class PartitionedCommand:
             raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
         if command.report_path is not None:
             raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
-        check_plan_output(command.output, command.force)
+        command.check_outputs()
         command.text.check(command.settings.method)
 
     def _beside(self) -> Path:

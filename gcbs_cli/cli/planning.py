@@ -20,17 +20,17 @@ from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.data import UnitRows
 from gcbs_cli.orders import planner_named
-from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import GraphRecord, InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.checkpoints import Checkpoints, run_key
 from gcbs_cli.planning.forecast import describe, forecast
 from gcbs_cli.planning.plan import GraphFigures, PlanResult, make_plan
 from gcbs_cli.products.backend import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
@@ -56,9 +56,7 @@ class PlanCommand:
         out = Output(self.mode, results_to_stderr=self.output == "-")
         if self.output == "-" and self.mode.is_json:
             raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
-        check_plan_output(self.output, self.force)
-        if self.report_path is not None:
-            check_writable(self.report_path, self.force)
+        self.check_outputs()
         planner_named(self.settings.method)
         self.text.check([self.settings.method])
         pair, reading = self._read(out)
@@ -75,12 +73,19 @@ class PlanCommand:
             pair.check_unchanged()
             entry = self._entry(pair, result, reading, self.groups.as_record(groups))
             save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
-            # The plan is there whatever becomes of the report, which may need more memory.
-            self._report(pair, result, groups, watcher, checkpoints)
+            try:  # the plan is there whatever becomes of the report, which may need more memory
+                self._report(pair, result, groups, watcher, checkpoints)
+            except GcbsError as error:
+                raise type(error)(f"{error}; the plan itself is written ({self.output})") from error
             if checkpoints is not None:
                 checkpoints.clear()
         out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
         out.result({"output": self.output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
+
+    def check_outputs(self) -> None:
+        """Refuse, before any work, outputs that cannot be written or that this command reads."""
+        inputs = [self.inputs.x, self.inputs.y, self.groups.path, self.text.path]
+        check_plan_output(self.output, inputs, [self.report_path], force=self.force)
 
     def _checkpoints(self, pair: ReadPair, watcher: Progress) -> Checkpoints | None:
         """The folder of --work-dir, locked; None where none was named."""
@@ -147,8 +152,7 @@ class PlanCommand:
         )
         report = make_reports(pair.unit, result.perm, settings, watcher, checkpoints)[0]
         pair.check_unchanged()
-        text = report.model_dump_json(indent=2) + "\n"
-        write_atomically(self.report_path, lambda file: file.write(text.encode()))
+        write(self.report_path, report.model_dump_json(indent=2) + "\n")
 
     def _entry(
         self, pair: ReadPair, result: PlanResult, reading: float, groups: dict[str, str | None]

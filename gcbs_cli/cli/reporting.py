@@ -14,9 +14,9 @@ from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.scaling import scale_side
-from gcbs_cli.plan_file.atomic import check_writable, write_atomically
-from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, planned_inputs, read_manifest
+from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, plan_files, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.planning.checkpoints import Checkpoints, run_key
 from gcbs_cli.planning.parts.record import settings_from_record
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
@@ -75,9 +75,7 @@ class ReportCommand:
     def run(self) -> None:
         """Check, read, report, write, show; warn where plan and data do not belong together."""
         out = Output(self.mode)
-        for path in (self.output, self.html):
-            if path is not None:
-                check_writable(path, self.force)
+        check_outputs([self.output, self.html], self.files_read(), force=self.force)
         self._check_losses()
         manifest = None if self.perm in (None, "-") else read_manifest(Path(str(self.perm)))
         sources = self.inputs.open(planned_inputs(manifest))
@@ -113,6 +111,11 @@ class ReportCommand:
         warn_of_suspects(out, reports)
         warn_of_differences(out, reports)
 
+    def files_read(self) -> list[Path | str | None]:
+        """What this command reads, for `check_outputs`."""
+        beside = (self.groups.path, self.label_files.positives, self.label_files.labels)
+        return [self.inputs.x, self.inputs.y, *beside, *plan_files(self.perm)]
+
     def _check_losses(self) -> None:
         kinds = {loss.kind for loss in self.losses}
         if self.label_files.given and LossKind.BSC not in kinds:
@@ -141,8 +144,7 @@ class ReportCommand:
         )
         reports = asked_only(every, settings)
         notes = [note for note in [suspects_warning(reports)] if note is not None]
-        page = make_page(source, reports, every, details, notes)
-        write_atomically(Path(str(self.html)), lambda file: file.write(page.encode()))
+        write(str(self.html), make_page(source, reports, every, details, notes))
         return reports
 
     def _settings(self, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
@@ -185,8 +187,7 @@ class ReportCommand:
 
     def _save(self, reports: list[GapReport]) -> None:
         if self.output is not None:
-            text = _whole(reports).model_dump_json(indent=2) + "\n"
-            write_atomically(self.output, lambda file: file.write(text.encode()))
+            write(self.output, _whole(reports).model_dump_json(indent=2) + "\n")
 
     def _show(self, out: Output, reports: list[GapReport]) -> None:
         out.table(report_tables(reports))

@@ -9,9 +9,9 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.reporting import ReportCommand
 from gcbs_cli.cli.tables import three_columns
 from gcbs_cli.cli.watching import watcher_for
-from gcbs_cli.plan_file.atomic import check_writable, write_atomically
 from gcbs_cli.plan_file.manifest import entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.reports.sampled import SIDES_OF_LOSS, SampleSettings, sampled_report
 from gcbs_cli.reports.sampled_schema import Estimate, SampledReport
@@ -57,15 +57,13 @@ class SampledCommand:
         if entry is not None and (entry.inputs.x.fingerprint, entry.inputs.y.fingerprint) != stream.fingerprints:
             out.warning(f"{command.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
         if command.output is not None:
-            text = report.model_dump_json(indent=2) + "\n"
-            write_atomically(command.output, lambda file: file.write(text.encode()))
+            write(command.output, report.model_dump_json(indent=2) + "\n")
         out.table(sampled_table(report))
         out.result(report.model_dump(mode="json"))
 
     def _check(self) -> None:
         command = self.command
-        if command.output is not None:
-            check_writable(command.output, command.force)
+        check_outputs([command.output], command.files_read(), force=command.force)
         if command.perm is None:
             raise BadInput("--rows: draws batches of a plan; name the plan with -p")
         several = any(len(given or []) > 1 for given in (command.asked.batch_sizes, command.asked.temperatures))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gcbs_cli.mining.negatives import Negatives
-from gcbs_cli.plan_file.atomic import write_atomically
+from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
 COLUMNS = ("query", "negative", "score", "rank")
@@ -29,8 +29,8 @@ def write_negatives(output: str, negatives: Negatives) -> None:
         for text in _json_lines(negatives):
             sys.stdout.write(text)
         return
-    write = WRITERS[Path(output).suffix.lower()]
-    write_atomically(Path(output), lambda file: write(file, negatives))
+    fill = WRITERS[Path(output).suffix.lower()]
+    write(output, lambda file: fill(file, negatives))
 
 
 def _write_parquet(file: BinaryIO, negatives: Negatives) -> None:

@@ -1,5 +1,6 @@
 """The manifest beside a permutation: what it was made from and how, `PERM.manifest.json`."""
 
+import os
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
 from gcbs_cli.data.files import one_line
-from gcbs_cli.plan_file.atomic import write_atomically
 from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
 SCHEMA = "gcbs.manifest"
@@ -152,6 +153,13 @@ def manifest_path(perm_path: Path) -> Path:
     return perm_path.with_name(perm_path.name + ".manifest.json")
 
 
+def plan_files(perm: Path | str | None) -> list[Path | str]:
+    """The files of a plan, for `check_outputs`: the folder, or the permutation and its manifest; none for `-`."""
+    if perm is None or str(perm) == "-":
+        return []
+    return [perm] if os.path.isdir(perm) else [perm, manifest_path(Path(perm))]
+
+
 def read_manifest(perm_path: Path) -> Manifest | None:
     """The manifest of the permutation at `perm_path`; None when there is no such file.
 
@@ -187,8 +195,7 @@ def parse_manifest(data: bytes, source: str) -> Manifest:
 
 def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
     """Write the manifest of `perm_path` whole or not at all; raises GcbsError when the disk does not take it."""
-    text = manifest_text(entries)
-    write_atomically(manifest_path(perm_path), lambda file: file.write(text.encode()))
+    write(manifest_path(perm_path), manifest_text(entries))
 
 
 def manifest_text(entries: list[ManifestEntry]) -> str:

@@ -9,8 +9,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from gcbs_cli.plan_file import npy_format, parquet_format, text_format
-from gcbs_cli.plan_file.atomic import write_atomically
 from gcbs_cli.plan_file.messages import wrong_length
+from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
 SUFFIXES = (".npy", ".parquet", ".txt")
@@ -46,7 +46,7 @@ def write_permutation(path: Path | str, perm: NDArray[np.int64], batch_size: int
         return
     suffix = check_suffix(path)
 
-    def write(file: BinaryIO) -> None:
+    def fill(file: BinaryIO) -> None:
         if suffix == ".npy":
             npy_format.write(file, perm)
         elif suffix == ".parquet":
@@ -54,7 +54,7 @@ def write_permutation(path: Path | str, perm: NDArray[np.int64], batch_size: int
         else:
             text_format.write(file, perm)
 
-    write_atomically(Path(path), write)
+    write(path, fill)
 
 
 def read_permutation(path: Path | str, rows: int | None = None) -> NDArray[np.int64]:

@@ -3,15 +3,15 @@
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.plan_file.atomic import check_writable, write_atomically
-from gcbs_cli.plan_file.manifest import ManifestEntry, manifest_path, read_manifest, write_manifest
+from gcbs_cli.plan_file import writing
+from gcbs_cli.plan_file.manifest import ManifestEntry, manifest_path, plan_files, read_manifest, write_manifest
 from gcbs_cli.plan_file.permutation import (
     check_suffix,
     permutation_hash,
@@ -20,18 +20,24 @@ from gcbs_cli.plan_file.permutation import (
     write_permutation,
 )
 from gcbs_cli.plan_file.shards import check_folder, is_folder, write_folder
+from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 _LOCK_SECONDS = 60.0
 _LOCK_RETRY_SECONDS = 0.02
 
 
-def check_plan_output(path: Path | str, force: bool) -> None:
-    """Say before any work whether a plan can be saved at `path`: its format, the permutation and its manifest.
+def check_plan_output(
+    path: Path | str, inputs: Iterable[PathLike] = (), others: Sequence[PathLike] = (), *, force: bool
+) -> None:
+    """Say before any work whether a plan can be saved at `path`, with its manifest, and `others` can be written too.
 
-    Raises BadInput. Without `force` a file that lies in the manifest's place and is none is refused as well; a
-    manifest whose permutation is gone is replaced.
+    inputs: what the command reads. Raises BadInput as `check_outputs` does, and for a format that is not written.
+    Without `force` a file that lies in the manifest's place and is none is refused as well; a manifest whose
+    permutation is gone is replaced.
     """
+    writing.check_apart([*plan_files(path), *others], inputs)
+    writing.check_outputs(others, force=force)
     if str(path) == "-":
         return
     if is_folder(path):
@@ -39,8 +45,8 @@ def check_plan_output(path: Path | str, force: bool) -> None:
         return
     path = Path(path)
     check_suffix(path)
-    check_writable(path, force)
-    check_writable(manifest_path(path), force=True)
+    writing.check_outputs([path], force=force)
+    writing.check_outputs([manifest_path(path)], force=True)
     if not force:
         try:
             read_manifest(path)
@@ -108,7 +114,7 @@ def _restore_manifest(path: Path, new: ManifestEntry, previous: bytes | None) ->
         if previous is None:
             manifest_path(path).unlink(missing_ok=True)
         else:
-            write_atomically(manifest_path(path), lambda file: file.write(previous))
+            writing.write(manifest_path(path), lambda file: file.write(previous))
 
 
 def _read_bytes(path: Path) -> bytes | None:

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.shards import natural_key
-from gcbs_cli.plan_file import npy_format
-from gcbs_cli.plan_file.atomic import check_writable, write_atomically
-from gcbs_cli.plan_file.atomic_folder import atomic_folder
+from gcbs_cli.plan_file import npy_format, writing
 from gcbs_cli.plan_file.manifest import (
     FOLDER_MANIFEST,
     Manifest,
@@ -36,9 +34,10 @@ def is_folder(path: Path | str) -> bool:
 def check_folder(path: Path, force: bool) -> None:
     """Raises BadInput where the folder cannot be written, exists and `force` is false, or is there and is no plan."""
     if not os.path.isdir(path):
-        check_writable(path, force)
+        writing.check_outputs([path], force=force)
         return
-    check_writable(path.parent / f"{path.name}.gcbs", force=True)
+    place = Path(os.path.realpath(path))
+    writing.check_outputs([place.parent / f"{place.name}.gcbs"], force=True)
     if not force:
         raise BadInput(f"{path}: exists; use --force to replace it")
     others = [name for name in os.listdir(path) if name != FOLDER_MANIFEST and not Path(name).match(_PATTERN)]
@@ -55,14 +54,13 @@ def write_folder(path: Path, perm: NDArray[np.int64], entry: ManifestEntry) -> N
     sizes = _shard_rows(len(perm), entry)
     names = [f"part-{number:05d}.npy" for number in range(len(sizes))]
     shards = [ShardRecord(name=name, rows=rows) for name, rows in zip(names, sizes, strict=True)]
-    with atomic_folder(path) as folder:
+    with writing.folder(path) as folder:
         start = 0
         for shard in shards:
             piece = perm[start : start + shard.rows]
-            write_atomically(folder / shard.name, partial(npy_format.write, perm=piece))
+            writing.write(folder / shard.name, partial(npy_format.write, perm=piece))
             start += shard.rows
-        text = manifest_text([entry.model_copy(update={"shards": shards})])
-        write_atomically(folder / FOLDER_MANIFEST, lambda file: file.write(text.encode()))
+        writing.write(folder / FOLDER_MANIFEST, manifest_text([entry.model_copy(update={"shards": shards})]))
 
 
 def read_folder(path: Path, rows: int | None) -> NDArray[np.int64]:

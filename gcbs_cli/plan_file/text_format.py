@@ -8,8 +8,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.plan_file.atomic import write_error
 from gcbs_cli.plan_file.messages import wrong_length
+from gcbs_cli.plan_file.writing import write_error
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 STDIN = "stdin"

@@ -21,7 +21,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.plan_file.atomic import write_atomically, write_error
+from gcbs_cli.plan_file.writing import write, write_error
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.limits import show_size
@@ -130,7 +130,7 @@ class Checkpoints:
 
     def _write(self, path: Path, data: bytes) -> None:
         try:
-            write_atomically(path, lambda file: file.write(data))
+            write(path, lambda file: file.write(data))
         except GcbsError as error:
             self._works = False
             self._watcher.note(f"{error}; going on without checkpoints")
@@ -164,7 +164,7 @@ class Checkpoints:
                 with suppress(OSError):
                     os.unlink(self.folder / name)
             try:
-                write_atomically(marker, lambda file: file.write(b"{}"))
+                write(marker, "{}")
             except GcbsError as error:
                 raise BadInput(f"--work-dir {self.folder}: {error}") from error
 

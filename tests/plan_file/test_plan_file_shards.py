@@ -87,10 +87,10 @@ def test_a_folder_that_is_no_plan_is_left_alone(folder: Path) -> None:
 
 @pytest.mark.parametrize("exchange", [True, False], ids=["exchanged", "moved aside"])
 def test_a_failed_write_leaves_the_older_plan(folder: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gcbs_cli.plan_file import atomic_folder
+    from gcbs_cli.plan_file import writing
 
     if not exchange:
-        monkeypatch.setattr(atomic_folder, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(writing, "_exchange", lambda one, other: False)
     before = read_permutation("plan")
 
     def full(file, perm):

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.plan_file.atomic import write_error
-from gcbs_cli.plan_file.atomic_folder import temporary_folder
+from gcbs_cli.plan_file.writing import temporary_folder, write_error
 from gcbs_cli.planning.parts.balancing import Partition
 from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.system.errors import BadInput

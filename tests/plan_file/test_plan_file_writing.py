@@ -3,15 +3,14 @@ import fcntl
 import os
 import resource
 import stat
-import subprocess
 import time
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
-from gcbs_cli.plan_file import atomic
-from gcbs_cli.plan_file.atomic import atomic_file, check_writable, clear_abandoned, write_atomically
+from gcbs_cli.plan_file import writing
+from gcbs_cli.plan_file.writing import check_outputs, file, folder, write
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 
@@ -19,23 +18,17 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def dead_process() -> int:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    return process.pid
-
-
 def test_the_file_appears_whole(tmp_path: Path) -> None:
     path = tmp_path / "out.txt"
-    with atomic_file(path) as file:
-        file.write(b"half")
-        file.flush()
+    with file(path) as output:
+        output.write(b"half")
+        output.flush()
         assert not path.exists()
         (temporary,) = tmp_path.iterdir()
         assert stat.S_IMODE(temporary.stat().st_mode) == 0o600
-        assert temporary.name.startswith(f".out.txt.{os.getpid()}.")
+        assert temporary.name.startswith(".out.txt.")
         assert temporary.name.endswith(".gcbs-tmp")
-        file.write(b" and half")
+        output.write(b" and half")
     assert path.read_bytes() == b"half and half"
     assert names(tmp_path) == ["out.txt"]
 
@@ -44,7 +37,7 @@ def test_the_file_appears_whole(tmp_path: Path) -> None:
 def test_the_umask_decides_the_mode(tmp_path: Path, mask: int, mode: int) -> None:
     before = os.umask(mask)
     try:
-        write_atomically(tmp_path / "out", lambda file: file.write(b"x"))
+        write(tmp_path / "out", lambda output: output.write(b"x"))
         assert os.umask(mask) == mask
     finally:
         os.umask(before)
@@ -56,12 +49,12 @@ def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path, stop
     path = tmp_path / "out"
     path.write_bytes(b"old")
 
-    def write(file: BinaryIO) -> None:
-        file.write(b"new")
+    def fill(output: BinaryIO) -> None:
+        output.write(b"new")
         raise stop
 
     with pytest.raises(stop):
-        write_atomically(path, write)
+        write(path, fill)
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["out"]
 
@@ -80,12 +73,12 @@ def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path, stop
 def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int, says: str) -> None:
     path = tmp_path / "out"
 
-    def write(file: BinaryIO) -> None:
-        file.write(b"new")
+    def fill(output: BinaryIO) -> None:
+        output.write(b"new")
         raise OSError(code, os.strerror(code))
 
     with pytest.raises(GcbsError) as caught:
-        write_atomically(path, write)
+        write(path, fill)
     assert not isinstance(caught.value, BadInput)
     message = str(caught.value)
     assert message.startswith(f"cannot write {path}: ")
@@ -96,9 +89,9 @@ def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int
 
 def test_a_disk_that_is_really_full(small_disk: Path) -> None:
     path = small_disk / "out"
-    write_atomically(path, lambda file: file.write(b"old"))
+    write(path, lambda output: output.write(b"old"))
     with pytest.raises(GcbsError, match="no space left on the disk"):
-        write_atomically(path, lambda file: file.write(b"x" * (1 << 17)))
+        write(path, lambda output: output.write(b"x" * (1 << 17)))
     assert path.read_bytes() == b"old"
     assert names(small_disk) == ["out"]
 
@@ -109,7 +102,7 @@ def test_a_file_size_limit(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
     try:
         with pytest.raises(GcbsError, match="ulimit -f"):
-            write_atomically(path, lambda file: file.write(b"x" * (1 << 14)))
+            write(path, lambda output: output.write(b"x" * (1 << 14)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert names(tmp_path) == []
@@ -119,14 +112,14 @@ def test_the_folder_is_removed_meanwhile(tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
 
-    def write(file: BinaryIO) -> None:
-        file.write(b"new")
+    def fill(output: BinaryIO) -> None:
+        output.write(b"new")
         for path in folder.iterdir():
             path.unlink()
         folder.rmdir()
 
     with pytest.raises(GcbsError, match="was removed meanwhile"):
-        write_atomically(folder / "out", write)
+        write(folder / "out", fill)
 
 
 def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,54 +131,71 @@ def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch:
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", files_only)
-    write_atomically(tmp_path / "out", lambda file: file.write(b"x"))
+    write(tmp_path / "out", lambda output: output.write(b"x"))
     assert (tmp_path / "out").read_bytes() == b"x"
 
 
-def test_what_killed_runs_left_is_cleared_at_the_next_write(tmp_path: Path) -> None:
-    left = tmp_path / f".out.{dead_process()}.00ff.gcbs-tmp"
-    left.write_bytes(b"half")
-    kept = [
-        tmp_path / f".other.{dead_process()}.00ff.gcbs-tmp",
-        tmp_path / f".out.manifest.json.{dead_process()}.00ff.gcbs-tmp",
-        tmp_path / ".out.notes.gcbs-tmp",
-    ]
+def test_a_failing_sync_of_the_folder_says_that_the_file_is_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def files_only(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    with pytest.raises(GcbsError, match="is in place and whole"):
+        write(tmp_path / "out", "x")
+    assert (tmp_path / "out").read_text() == "x"
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "old").touch()
+    (tmp_path / "link").symlink_to("real")
+    with folder(tmp_path / "link") as place:
+        (place / "new").touch()
+    assert names(tmp_path) == ["link", "real"]
+    assert (tmp_path / "link").is_symlink()
+    assert names(tmp_path / "real") == ["new"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_killed_runs_left_is_cleared_at_the_next_write(tmp_path: Path, kind: str) -> None:
+    left = tmp_path / ".out.00ff.gcbs-tmp"
+    left.write_bytes(b"half") if kind == "file" else left.mkdir()
+    kept = [tmp_path / ".other.00ff.gcbs-tmp", tmp_path / ".out.notes"]
     for path in kept:
         path.write_bytes(b"not ours")
-    write_atomically(tmp_path / "out", lambda file: file.write(b"new"))
+    write(tmp_path / "out", "new")
     assert names(tmp_path) == sorted(["out", *(path.name for path in kept)])
 
 
 def test_what_a_run_is_still_writing_stays(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    with atomic_file(path) as slow:
+    with file(path) as slow:
         slow.write(b"slow")
         slow.flush()
         (temporary,) = tmp_path.iterdir()
         os.utime(temporary, (0, 0))
-        write_atomically(path, lambda file: file.write(b"quick"))
+        write(path, lambda output: output.write(b"quick"))
         assert path.read_bytes() == b"quick"
     assert path.read_bytes() == b"slow"
     assert names(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize(
-    ("process", "age", "stays"),
-    [("dead", 0, False), ("alive", 0, True), ("alive", 3700, False)],
-    ids=["process gone", "process alive", "an hour old"],
-)
-def test_without_locks_process_and_age_decide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: str, age: float, stays: bool
-) -> None:
+@pytest.mark.parametrize(("age", "stays"), [(0, True), (3700, False)], ids=["fresh", "an hour old"])
+def test_without_locks_age_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age: float, stays: bool) -> None:
     def no_locks(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    number = os.getpid() if process == "alive" else dead_process()
-    left = tmp_path / f".out.{number}.00ff.gcbs-tmp"
+    left = tmp_path / ".out.00ff.gcbs-tmp"
     left.write_bytes(b"half")
     os.utime(left, (time.time() - age,) * 2)
-    clear_abandoned(tmp_path / "out")
+    write(tmp_path / "out", "new")
     assert left.exists() is stays
 
 
@@ -199,7 +209,7 @@ def test_taken_for_abandoned_while_it_is_created(tmp_path: Path, monkeypatch: py
         lock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", steal_first)
-    write_atomically(tmp_path / "out", lambda file: file.write(b"whole"))
+    write(tmp_path / "out", lambda output: output.write(b"whole"))
     assert stolen
     assert (tmp_path / "out").read_bytes() == b"whole"
     assert names(tmp_path) == ["out"]
@@ -207,10 +217,10 @@ def test_taken_for_abandoned_while_it_is_created(tmp_path: Path, monkeypatch: py
 
 def test_the_longest_name_that_a_folder_takes(tmp_path: Path) -> None:
     path = tmp_path / ("é" * 127)
-    write_atomically(path, lambda file: file.write(b"x"))
+    write(path, lambda output: output.write(b"x"))
     assert names(tmp_path) == [path.name]
     with pytest.raises(GcbsError, match="name is too long"):
-        write_atomically(tmp_path / ("é" * 128), lambda file: file.write(b"x"))
+        write(tmp_path / ("é" * 128), lambda output: output.write(b"x"))
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo"])
@@ -218,8 +228,8 @@ def test_folders_and_devices_are_never_replaced(tmp_path: Path, kind: str) -> No
     path = tmp_path / "special"
     path.mkdir() if kind == "folder" else os.mkfifo(path)
     for attempt in (
-        lambda: check_writable(path, force=True),
-        lambda: write_atomically(path, lambda file: file.write(b"x")),
+        lambda: check_outputs([path], force=True),
+        lambda: write(path, lambda output: output.write(b"x")),
     ):
         with pytest.raises(BadInput, match="is a folder" if kind == "folder" else "is not a regular file"):
             attempt()
@@ -232,9 +242,9 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     for name in ("link", "loop"):
         with pytest.raises(BadInput, match="exists; use --force to replace it"):
-            check_writable(tmp_path / name, force=False)
-        check_writable(tmp_path / name, force=True)
-        write_atomically(tmp_path / name, lambda file: file.write(b"new"))
+            check_outputs([tmp_path / name], force=False)
+        check_outputs([tmp_path / name], force=True)
+        write(tmp_path / name, lambda output: output.write(b"new"))
         assert (tmp_path / name).read_bytes() == b"new"
     assert (tmp_path / "target").read_bytes() == b"kept"
 
@@ -250,14 +260,14 @@ def test_check_writable_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.M
     ]
     for path, says in cases:
         with pytest.raises(BadInput, match=says) as caught:
-            check_writable(path, force=False)
+            check_outputs([path], force=False)
         assert "\n" not in str(caught.value)
-    check_writable(tmp_path / "file", force=True)
-    check_writable(tmp_path / "new", force=False)
-    check_writable(Path("-"), force=False)
+    check_outputs([tmp_path / "file"], force=True)
+    check_outputs([tmp_path / "new"], force=False)
+    check_outputs([Path("-")], force=False)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(BadInput, match="is not writable; write to another one"):
-        check_writable(tmp_path / "new", force=False)
+        check_outputs([tmp_path / "new"], force=False)
     assert names(tmp_path) == ["file"]
 
 
@@ -270,11 +280,11 @@ def test_a_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         os.seteuid(65534)
     try:
         with pytest.raises(GcbsError, match="no permission"):
-            write_atomically(Path("out"), lambda file: file.write(b"x"))
+            write(Path("out"), lambda output: output.write(b"x"))
     finally:
         os.seteuid(user)
     assert names(folder) == []
 
 
 def test_the_advice_has_a_line_for_every_code() -> None:
-    assert all(line and "\n" not in line for line in atomic._ADVICE.values())
+    assert all(line and "\n" not in line for line in writing._ADVICE.values())
