@@ -10,7 +10,6 @@ memory (a limit on the address space), group (a control group with little memory
 """
 
 import argparse
-import json
 import os
 import random
 import re
@@ -34,8 +33,6 @@ NURSERY = """
 import os, sys, signal
 from typer.testing import CliRunner
 from gcbs_cli.cli.app import app, main
-from gcbs_cli.products import tiles
-tiles.BLOCK_ENTRIES = 1 << 15  # so that a small pass leaves blocks in --work-dir
 CliRunner().invoke(app, sys.argv[1].split())
 print("ready", flush=True)
 for line in sys.stdin:
@@ -154,10 +151,7 @@ def plan_is_whole(folder: Path) -> bool:
 
 
 def kills(faults: Faults, count: int, work: Path) -> None:
-    """SIGKILL, SIGTERM, SIGINT at random moments of a plan, a report and an apply over older outputs.
-
-    Of a report with --work-dir too, which is begun again and again: its figures are those of an undisturbed one.
-    """
+    """SIGKILL, SIGTERM, SIGINT at random moments of a plan, a report and an apply over older outputs."""
     make_inputs(work)
     moments = random.Random(3)
     first = ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
@@ -167,7 +161,6 @@ def kills(faults: Faults, count: int, work: Path) -> None:
     commands: dict[str, tuple[str, Callable[[int], list[str]]]] = {
         "plan": ("perm.npy", lambda n: [*first, "--seed", str(n), "--method", "random" if n % 2 else "rcm"]),
         "report": ("report.json", lambda n: [*REPORT, "--seed", str(n), "-o", "report.json", "--force"]),
-        "report --work-dir": ("kept.json", lambda _: [*REPORT, *KEEPING, "-o", "kept.json", "--force"]),
         "apply": (
             "shuffled.jsonl",
             lambda n: ["apply", ("old.npy", "other.npy")[n % 2], "data.jsonl", "-o", "shuffled.jsonl", "-q", "--force"],
@@ -179,9 +172,8 @@ def kills(faults: Faults, count: int, work: Path) -> None:
         code = nursery.ended()
         faults.check(f"{name} undisturbed", code == 0 and (work / output).exists(), f"exit code {code}")
         lasts = time.monotonic() - began
-        first_figures = _figures(work)
         ended: Counter[int] = Counter()
-        changed = left = resumed = 0
+        changed = left = 0
         for number in range(1, count + 1):
             before = contents(work)
             signum = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[number % 3]
@@ -194,8 +186,6 @@ def kills(faults: Faults, count: int, work: Path) -> None:
             lasts *= 0.9 if code == 0 else 1.02  # the machine's other work changes: one run in six comes to its end
             after = contents(work)
             whole = plan_is_whole(work) and _report_is_whole(after) and _rows_are_whole(after)
-            whole &= _figures(work) == first_figures
-            resumed += (work / "work").exists() and len(list((work / "work").glob("block-*"))) > 0
             faults.check(f"{name} killed", whole, f"try {number}, {signum.name}")
             temporary = [path for path in after if path.endswith(".gcbs-tmp")]
             left += bool(temporary)
@@ -206,25 +196,12 @@ def kills(faults: Faults, count: int, work: Path) -> None:
         nursery.ended()
         temporary = [path.name for path in work.iterdir() if "gcbs-tmp" in path.name]
         faults.check(f"{name} afterwards", not temporary, f"the next run left {temporary}")
-        faults.check(f"{name} afterwards", not (work / "work").exists(), "the next run left its folder")
-        faults.check(f"{name} afterwards", _figures(work) == first_figures, "the next run found other figures")
-        counts = f"output new after {changed}, {left} left temporary files, {resumed} left blocks to go on from"
+        counts = f"output new after {changed}, {left} left temporary files"
         print(f"{name}: {count} signals; exit codes {dict(ended)}; {counts}", flush=True)
     nursery.close()
 
 
 REPORT = ["report", "x.npy", "y.npy", "-k", "8", "-p", "old.npy", "-q", "--trials", "2"]
-KEEPING = ["--work-dir", "work", "--chunk-rows", "16", "--loss", "simclr"]
-
-
-def _figures(work: Path) -> dict[str, object] | None:
-    """What the report that keeps its work found; None before there is one."""
-    path = work / "kept.json"
-    if not path.exists():
-        return None
-    found: dict[str, object] = json.loads(path.read_bytes())
-    del found["timings"]
-    return found
 
 
 def _report_is_whole(files: dict[str, bytes]) -> bool:

@@ -72,7 +72,7 @@ def environment(place: Path) -> dict[str, str]:
 def test_only_the_named_outputs_are_written(place: Path) -> None:
     before = tree_of(place)
     for words in (
-        ["plan", "in/x.npy", "in/y.npy", "-o", "out/perm.npy", "-q", "--work-dir", "out/work"],
+        ["plan", "in/x.npy", "in/y.npy", "-o", "out/perm.npy", "-q", "--partitions", "2", "--work-dir", "out/work"],
         ["report", "in/x.npy", "in/y.npy", "-p", "out/perm.npy", "-o", "out/report.json", "-q"],
         ["check", "out/perm.npy", "in/x.npy", "in/y.npy", "-q"],
     ):

@@ -120,15 +120,6 @@ MaxMemory = Annotated[
         show_default=False,
     ),
 ]
-WorkDir = Annotated[
-    str | None,
-    typer.Option(
-        "--work-dir",
-        help="Keep what the pass has found in this folder until the result is saved: after a kill, the same command "
-        "goes on from there.",
-        rich_help_panel=WORK_PANEL,
-    ),
-]
 MaxEdges = Annotated[
     int | None,
     typer.Option(

@@ -1,7 +1,6 @@
 """What `gcbs plan --partitions` does once its options are parsed."""
 
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,6 @@ from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import save_plan
-from gcbs_cli.planning.checkpoints import Checkpoints, run_key
 from gcbs_cli.planning.engines.named import EngineChoice
 from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
 from gcbs_cli.planning.parts.record import partitions_record
@@ -50,16 +48,7 @@ class PartitionedCommand:
         stream = PairStream(*sources, normalize=command.inputs.normalize)
         inputs = command.text.read(stream.rows)
         groups = command.groups.read(stream.rows)
-        with ExitStack() as stack:
-            watcher = stack.enter_context(watcher_for(out))
-            opened: list[Checkpoints] = []
-
-            def open_checkpoints(read: PairStream, parts: int) -> Checkpoints | None:
-                if command.work_dir is not None:
-                    key = run_key(*read.fingerprints, command.settings, normalize=command.inputs.normalize)
-                    opened.append(stack.enter_context(Checkpoints(command.work_dir, f"{parts} parts {key}", watcher)))
-                return opened[0] if opened else None
-
+        with watcher_for(out) as watcher:
             plan = plan_in_parts(
                 stream,
                 command.settings,
@@ -69,13 +58,13 @@ class PartitionedCommand:
                 groups=groups,
                 method_inputs=inputs,
                 engine=engine,
-                checkpoints=open_checkpoints,
+                work_dir=command.work_dir,
             )
             stream.check_unchanged()
             entry = self._entry(stream, plan, command.groups.as_record(groups))
             save_plan(command.output, plan.perm, entry, batch_size=command.settings.batch_size)
-            for checkpoints in opened:
-                checkpoints.clear()
+            if plan.kept is not None:
+                plan.kept.clear()
         out.table(partitioned_table(entry, command.output, time.perf_counter() - command.began))
         record = {"output": command.output, **entry.model_dump(mode="json")}
         out.result({**record, **full_batches_per_rank(entry)})

@@ -115,7 +115,15 @@ def plan(
             rich_help_panel=options.WORK_PANEL,
         ),
     ] = "store",
-    work_dir: options.WorkDir = None,
+    work_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--work-dir",
+            help="Keep the plans of finished --partitions in this folder until all are there: after a kill, the same "
+            "command plans those that are left.",
+            rich_help_panel=options.WORK_PANEL,
+        ),
+    ] = None,
     report: Annotated[
         str | None,
         typer.Option(
@@ -219,4 +227,6 @@ def plan(
         return
     if chosen != EngineChoice():
         raise BadInput("--engine, --address, --transport: say where parts are planned and go with --partitions")
+    if work_dir is not None:
+        raise BadInput("--work-dir: keeps the plans of finished parts and goes with --partitions")
     command.estimate() if dry_run else command.run()

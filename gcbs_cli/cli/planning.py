@@ -1,7 +1,7 @@
 """What `gcbs plan` does once its options are parsed."""
 
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +24,6 @@ from gcbs_cli.plan_file.manifest import GraphRecord, InputRecord, InputsRecord, 
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
-from gcbs_cli.planning.checkpoints import Checkpoints, run_key
 from gcbs_cli.planning.forecast import describe, forecast
 from gcbs_cli.planning.plan import GraphFigures, PlanResult, make_plan
 from gcbs_cli.products.backend import choose_backend
@@ -62,23 +61,15 @@ class PlanCommand:
         pair, reading = self._read(out)
         inputs = self.text.read(pair.x.rows)
         groups = self.groups.read(pair.x.rows)
-        with ExitStack() as stack:
-            watcher = stack.enter_context(watcher_for(out))
-            checkpoints = self._checkpoints(pair, watcher)
-            if checkpoints is not None:
-                stack.enter_context(checkpoints)
-            result = make_plan(
-                pair.unit, self.settings, watcher, groups=groups, method_inputs=inputs, checkpoints=checkpoints
-            )
+        with watcher_for(out) as watcher:
+            result = make_plan(pair.unit, self.settings, watcher, groups=groups, method_inputs=inputs)
             pair.check_unchanged()
             entry = self._entry(pair, result, reading, self.groups.as_record(groups))
             save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
             try:  # the plan is there whatever becomes of the report, which may need more memory
-                self._report(pair, result, groups, watcher, checkpoints)
+                self._report(pair, result, groups, watcher)
             except GcbsError as error:
                 raise type(error)(f"{error}; the plan itself is written ({self.output})") from error
-            if checkpoints is not None:
-                checkpoints.clear()
         out.table(plan_table(entry, self.output, time.perf_counter() - self.began))
         out.result({"output": self.output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
@@ -86,13 +77,6 @@ class PlanCommand:
         """Refuse, before any work, outputs that cannot be written or that this command reads."""
         inputs = [self.inputs.x, self.inputs.y, self.groups.path, self.text.path]
         check_plan_output(self.output, inputs, [self.report_path], force=self.force)
-
-    def _checkpoints(self, pair: ReadPair, watcher: Progress) -> Checkpoints | None:
-        """The folder of --work-dir, locked; None where none was named."""
-        if self.work_dir is None:
-            return None
-        key = run_key(pair.x.fingerprint, pair.y.fingerprint, self.settings, normalize=self.inputs.normalize)
-        return Checkpoints(self.work_dir, key, watcher)
 
     def estimate(self) -> None:
         """The forecast alone, from the sample: nothing is written."""
@@ -128,7 +112,6 @@ class PlanCommand:
         result: PlanResult,
         groups: NDArray[np.int64] | None,
         watcher: Progress,
-        checkpoints: Checkpoints | None,
     ) -> None:
         """Write the report, where one is wanted."""
         if self.report_path is None:
@@ -150,7 +133,7 @@ class PlanCommand:
             fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
             groups=groups,
         )
-        report = make_reports(pair.unit, result.perm, settings, watcher, checkpoints)[0]
+        report = make_reports(pair.unit, result.perm, settings, watcher)[0]
         pair.check_unchanged()
         write(self.report_path, report.model_dump_json(indent=2) + "\n")
 

@@ -163,7 +163,6 @@ def report(
     device: options.Device = "auto",
     chunk_rows: options.ChunkRows = None,
     max_memory: options.MaxMemory = None,
-    work_dir: options.WorkDir = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -238,7 +237,6 @@ def report(
         device=device,
         tile_rows=chunk_rows,
         max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
-        work_dir=Path(work_dir) if work_dir else None,
         output=Path(output) if output else None,
         html=Path(html) if html else None,
         id_column=id_column,

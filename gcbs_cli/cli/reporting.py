@@ -1,7 +1,6 @@
 """What `gcbs report` does once its options are parsed."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, plan_files, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
-from gcbs_cli.planning.checkpoints import Checkpoints, run_key
 from gcbs_cli.planning.parts.record import settings_from_record
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
@@ -61,7 +59,6 @@ class ReportCommand:
     device: str
     tile_rows: int | None
     max_memory: int | None
-    work_dir: Path | None
     output: Path | None
     html: Path | None
     id_column: str | None
@@ -93,20 +90,14 @@ class ReportCommand:
             groups = planned_groups(entry, pair.x.rows, out)
         settings = replace(settings, labels=labels, groups=groups)
         self._warn_of_batch_size(out, entry, settings)
-        with ExitStack() as stack:
-            watcher = stack.enter_context(watcher_for(out))
-            checkpoints = self._checkpoints(pair, settings, watcher)
-            if checkpoints is not None:
-                stack.enter_context(checkpoints)
+        with watcher_for(out) as watcher:
             if self.html is None:
-                reports = make_reports(self._scaled(pair.unit), perm, settings, watcher, checkpoints)
+                reports = make_reports(self._scaled(pair.unit), perm, settings, watcher)
             else:
                 source = PageSource(sources, pair, self.perm, perm, entry, settings, self.id_column)
-                reports = self._write_page(source, watcher, checkpoints)
+                reports = self._write_page(source, watcher)
             pair.check_unchanged()
             self._save(reports)
-            if checkpoints is not None:
-                checkpoints.clear()
         self._show(out, reports)
         warn_of_suspects(out, reports)
         warn_of_differences(out, reports)
@@ -126,21 +117,11 @@ class ReportCommand:
     def _scaled(self, pair: PairedRows) -> PairedRows:
         return PairedRows(scale_side(pair.x, self.normalization, "X"), scale_side(pair.y, self.normalization, "Y"))
 
-    def _checkpoints(self, pair: ReadPair, settings: ReportSettings, watcher: Progress) -> Checkpoints | None:
-        """The folder of --work-dir, locked; None where none was named."""
-        if self.work_dir is None:
-            return None
-        every = settings if self.html is None else with_neighbours(settings, pair.x.rows)
-        how = f"{self.inputs.normalize} {self.normalization}"
-        return Checkpoints(
-            self.work_dir, run_key(pair.x.fingerprint, pair.y.fingerprint, every, normalize=how), watcher
-        )
-
-    def _write_page(self, source: PageSource, watcher: Progress, checkpoints: Checkpoints | None) -> list[GapReport]:
+    def _write_page(self, source: PageSource, watcher: Progress) -> list[GapReport]:
         """Write the page, whole or not at all; returns the reports that were asked for."""
         settings = source.settings
         every, details = make_detailed_reports(
-            source.pair.unit, source.perm, with_neighbours(settings, source.pair.x.rows), watcher, checkpoints
+            source.pair.unit, source.perm, with_neighbours(settings, source.pair.x.rows), watcher
         )
         reports = asked_only(every, settings)
         notes = [note for note in [suspects_warning(reports)] if note is not None]

@@ -76,7 +76,6 @@ class SampledCommand:
             "--html": command.html is not None,
             "--verify": command.verify,
             "--groups": command.groups.given,
-            "--work-dir": command.work_dir is not None,
             "--normalization": command.normalization != "row",
         }
         for option, given in whole.items():

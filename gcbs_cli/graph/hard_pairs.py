@@ -12,7 +12,7 @@ from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.hardest_keys import hardest_of
 from gcbs_cli.products.suspects import SuspectPairs, SuspectRule, pairs_of
-from gcbs_cli.products.tiles import BlockStore, Progress
+from gcbs_cli.products.tiles import Progress
 from gcbs_cli.products.top_candidates import Candidates, TopLists, find_candidates
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
@@ -36,13 +36,11 @@ def find_hard_pairs(
     *,
     tile_rows: int | None = None,
     progress: Progress | None = None,
-    store: BlockStore | None = None,
     limit: EntryLimit | None = None,
 ) -> HardPairs:
     """One pass over X Yᵀ; the same result on every device and block size.
 
-    `threshold`: t, needed for a quantile graph and for suspected pairs; `store`: where finished tiles outlive this
-    process; `limit`: how many entries there is room for.
+    `threshold`: t, needed for a quantile graph and for suspected pairs; `limit`: how many entries there is room for.
     """
     false = settings.false_negatives
     from_threshold = settings.graph.uses_threshold or false.active
@@ -55,7 +53,6 @@ def find_hard_pairs(
         ties=false.active,
         tile_rows=tile_rows,
         progress=progress,
-        store=store,
         limit=limit,
     )
     return hard_pairs_among(pair, settings, found, backend)

@@ -251,11 +251,10 @@ def describe(expected: Forecast) -> str:
     )
 
 
-def warn_of_long_pass(watcher: Progress, seconds: float, *, checkpoints: bool, instead: str) -> None:
+def warn_of_long_pass(watcher: Progress, seconds: float, *, instead: str) -> None:
     """Say what to consider before a pass of half an hour or more; `instead`: what is quicker."""
     if seconds >= LONG_SECONDS:
-        keep = "" if checkpoints else "; --work-dir keeps what it finds, should it be stopped"
-        watcher.warn(f"the pass will take {show_seconds(seconds)}{keep}; {instead}")
+        watcher.warn(f"the pass will take {show_seconds(seconds)}; {instead}")
 
 
 def stays_on_device(settings: PlanSettings, backend: Backend) -> bool:

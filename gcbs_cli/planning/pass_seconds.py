@@ -51,7 +51,7 @@ def seconds_of_sums(
     """Of `global_sums` with so many of the hardest a row."""
     trial = PairedRows(spread_rows(pair.x, TRIAL_ROWS), spread_rows(pair.y, TRIAL_ROWS))
     rule = SuspectRule(margin, trial.diagonal())
-    work, _, _ = tile_work(trial, temperatures, threshold, rule, 1, backend, 0, None)
+    work, _ = tile_work(trial, temperatures, threshold, rule, 1, backend, 0, None)
     sampling = sum(_seconds_of_limit(HardestKeys(pair, side, hardest, 0.0), backend) for side in range(2))
     return _seconds_an_entry(backend, trial, work) * pair.rows**2 + sampling * pair.rows
 

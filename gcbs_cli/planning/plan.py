@@ -16,7 +16,6 @@ from gcbs_cli.orders.finish import finish
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.refinement import Refinement
-from gcbs_cli.planning.checkpoints import Checkpoints
 from gcbs_cli.planning.forecast import (
     check_forecast,
     describe,
@@ -26,7 +25,7 @@ from gcbs_cli.planning.forecast import (
     warn_of_long_pass,
 )
 from gcbs_cli.products.backend import Backend, choose_backend
-from gcbs_cli.products.threshold import Threshold, find_threshold, kept_threshold
+from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.tiles import tile_rows_for
 from gcbs_cli.products.top_candidates import Candidates, find_candidates
 from gcbs_cli.settings.plan import PlanSettings
@@ -37,9 +36,6 @@ from gcbs_cli.system.progress import Progress, Stopwatch
 if TYPE_CHECKING:
     from gcbs_cli.plan_file.manifest import PartitionsRecord
     from gcbs_cli.planning.on_device import DevicePlan
-
-CHECKPOINT_BYTES_PER_ENTRY = 16
-"""Row, column (int32) and value (float64) of an entry in a block of --work-dir."""
 
 
 @dataclass(frozen=True)
@@ -110,20 +106,19 @@ def make_plan(
     *,
     groups: NDArray[np.int64] | None = None,
     method_inputs: Mapping[str, Any] | None = None,
-    checkpoints: Checkpoints | None = None,
     found: FoundPairs | None = None,
 ) -> PlanResult:
     """Threshold, one pass to the edges, CSR, order, measures. The same permutation on every device and block size.
 
     `groups`: (N,) rows with the same id >= 0 never share a batch; `method_inputs`: data that the method alone
-    understands, such as texts, beside `settings.method_options`; `checkpoints`: where the pass keeps what it has found;
-    `found`: a pass made already, for several plans of the same data.
+    understands, such as texts, beside `settings.method_options`; `found`: a pass made already, for several plans of the
+    same data.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
     watcher = watcher or Progress()
     settings.check_rows(pair.rows)
     planner, clock = planner_named(settings.method), Stopwatch(watcher)
-    task = _Task(pair, settings, planner, choose_backend(settings.device), watcher, clock, checkpoints)
+    task = _Task(pair, settings, planner, choose_backend(settings.device), watcher, clock)
     labels = _check_labels(pair, settings, groups)
     note = _suspects_note(planner, settings)
     if note is not None:
@@ -150,7 +145,6 @@ class _Task:
     backend: Backend
     watcher: Progress
     clock: Stopwatch
-    checkpoints: Checkpoints | None
 
 
 @dataclass(frozen=True)
@@ -169,18 +163,14 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
         with task.clock.step("graph"):
             return _Base(found.threshold, hard_pairs_among(pair, settings, found.candidates, backend))
     with task.clock.step("quantile"):
-        threshold = kept_threshold(
-            pair, settings.graph, settings.seed, backend, task.watcher, task.checkpoints, "threshold"
-        )
-        expected = forecast(pair, threshold, settings, backend, on_host=task.checkpoints is not None)
+        threshold = find_threshold(pair, settings.graph, settings.seed, backend, task.watcher)
+        expected = forecast(pair, threshold, settings, backend)
     check_forecast(pair, expected, settings)
     task.watcher.note(describe(expected))
     quicker = "--partitions auto compares fewer pairs"
-    warn_of_long_pass(task.watcher, expected.seconds, checkpoints=task.checkpoints is not None, instead=quicker)
-    if task.checkpoints is not None:
-        task.checkpoints.check_room(CHECKPOINT_BYTES_PER_ENTRY * expected.entries)
+    warn_of_long_pass(task.watcher, expected.seconds, instead=quicker)
     with task.clock.step("edges"):
-        if stays_on_device(settings, backend) and task.checkpoints is None:
+        if stays_on_device(settings, backend):
             try:
                 return _Base(threshold, kept=_graph_on_device(pair, settings, threshold.value, backend, task.watcher))
             except OutOfDeviceMemory as error:
@@ -195,7 +185,6 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
             backend,
             tile_rows=tile_rows(settings, backend),
             progress=task.watcher.progress,
-            store=task.checkpoints,
             limit=entry_limit(pair, expected, settings),
         )
     return _Base(threshold, hard)

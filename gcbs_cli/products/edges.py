@@ -12,7 +12,7 @@ from gcbs_cli.products.canonical_values import settle
 from gcbs_cli.products.double_search import DoubleSearch, mostly_near
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.repeated_rows import RepeatedRows, find_repeated
-from gcbs_cli.products.tiles import BlockStore, Kept, Progress, Tile, run_tiles, tiles_for
+from gcbs_cli.products.tiles import Progress, Tile, run_tiles, tiles_for
 
 
 @dataclass(frozen=True)
@@ -101,25 +101,20 @@ def find_exceedances(
     ties: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
-    store: BlockStore | None = None,
-    stage: str = "edges",
     limit: EntryLimit | None = None,
 ) -> Exceedances:
     """Every entry s_ij >= threshold of X Yᵀ, the same whatever the device and the size of the tiles.
 
-    `ties`: whether entries equal to the threshold are wanted; `store`: where finished tiles outlive this process, as
-    this `stage` of the run; `limit`: how many entries there is room for. Memory: 16 bytes an entry found, and the
-    scratch of the tiles.
+    `ties`: whether entries equal to the threshold are wanted; `limit`: how many entries there is room for. Memory:
+    16 bytes an entry found, and the scratch of the tiles.
     """
     search = EdgeSearch(pair, threshold, backend, ties=ties)
     repeated = repeated_rows_of(search)
     if repeated is not None:
         search = EdgeSearch(repeated.pair, threshold, backend, ties=ties)
     tiles = tiles_for(backend, len(search.pair.x), len(search.pair.y), tile_rows)
-    how = f"{threshold.hex()} {ties} {backend.name}"
-    kept = None if store is None else kept_exceedances(store, stage, how, threshold)
     parts: list[Exceedances] = []
-    for _, found in run_tiles(backend, tiles, search.of_tiles(), progress, kept):
+    for _, found in run_tiles(backend, tiles, search.of_tiles(), progress):
         parts.append(found)
         if limit is not None:
             limit.add(len(found.rows) if repeated is None else repeated.entries(found.rows, found.cols))
@@ -133,15 +128,3 @@ def find_exceedances(
 def repeated_rows_of(search: EdgeSearch) -> RepeatedRows | None:
     """The distinct rows, where they are worth looking for: equal rows make a cluster that float32 does not part."""
     return find_repeated(search.pair) if search.in_double else None
-
-
-def kept_exceedances(store: BlockStore, stage: str, settings: str, threshold: float) -> Kept[Exceedances]:
-    """How a pass to the entries above a threshold keeps its results."""
-    return Kept(
-        store,
-        stage,
-        settings,
-        3,
-        lambda found: (found.rows, found.cols, found.values),
-        lambda arrays: Exceedances(threshold, *arrays),
-    )

@@ -14,8 +14,8 @@ from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.hardest import HardestCollector, QueryValues, likely_thresholds
 from gcbs_cli.products.numpy_backend import NumpyBackend
 from gcbs_cli.products.suspects import SuspectPairs, SuspectRule, group_mates, pairs_of
-from gcbs_cli.products.tile_sums import SideTileSums, TileSums, kept_side_sums, kept_sums
-from gcbs_cli.products.tiles import BlockStore, Progress, Tile, cut, run_tiles, tiles_for
+from gcbs_cli.products.tile_sums import SideTileSums, TileSums
+from gcbs_cli.products.tiles import Progress, Tile, cut, run_tiles, tiles_for
 
 MOST_TAKEN = 0.9
 """Share of a row's sum that may be subtracted from it; beyond, rounding would decide what is left."""
@@ -59,23 +59,19 @@ def global_sums(
     seed: int = 0,
     tile_rows: int | None = None,
     progress: Progress | None = None,
-    store: BlockStore | None = None,
     limit: EntryLimit | None = None,
 ) -> GlobalSums:
     """Sums, hardest negatives and exceedances of both directions in one pass; float32 products, float64 sums.
 
-    `hardest`: K, how many of each row's hardest negatives are kept; `store`: where finished tiles outlive this process;
-    `limit`: how many entries there is room for. Memory: the exceedances, `likely_candidates` a row and direction, and
-    the scratch of the tiles.
+    `hardest`: K, how many of each row's hardest negatives are kept; `limit`: how many entries there is room for.
+    Memory: the exceedances, `likely_candidates` a row and direction, and the scratch of the tiles.
     """
-    sums_of_tile, tiles, how = tile_work(pair, temperatures, threshold, rule, hardest, backend, seed, tile_rows)
+    sums_of_tile, tiles = tile_work(pair, temperatures, threshold, rule, hardest, backend, seed, tile_rows)
     unmasked = np.full((2, len(temperatures), pair.rows), -np.inf)
     collectors = HardestCollector(pair.x, pair.y, hardest), HardestCollector(pair.y, pair.x, hardest)
     parts: list[Exceedances] = []
     masks: list[NDArray[np.bool_]] = []
-    settings = f"{list(temperatures)} {threshold.hex()} {rule.margin} {rule.absolute} {hardest} {seed} {how}"
-    kept = kept_sums(store, settings, len(temperatures), threshold)
-    for tile, sums in run_tiles(backend, tiles, sums_of_tile, progress, kept):
+    for tile, sums in run_tiles(backend, tiles, sums_of_tile, progress):
         for number in range(len(temperatures)):
             _add(unmasked[0, number, tile.rows], sums.rows[number])
             _add(unmasked[1, number, tile.cols], sums.cols[number])
@@ -98,8 +94,8 @@ def tile_work(
     backend: Backend,
     seed: int,
     tile_rows: int | None,
-) -> tuple[Callable[[Tile], TileSums], list[Tile], str]:
-    """What is done with each tile, the tiles, and how: by the backend's kernel where it has one, else by products."""
+) -> tuple[Callable[[Tile], TileSums], list[Tile]]:
+    """What is done with each tile, and the tiles: by the backend's kernel where it has one, else by products."""
     x, y = backend.load(pair.x), backend.load(pair.y)
     row_limits = likely_thresholds(pair.x, pair.y, hardest, backend, seed)
     col_limits = likely_thresholds(pair.y, pair.x, hardest, backend, seed + 1)
@@ -119,10 +115,10 @@ def tile_work(
         return TileSums([s[0] for s in sums], [s[1] for s in sums], found, masked, hard_rows, hard_cols)  # type: ignore[misc]
 
     if summarise is None or search.in_double:
-        return from_products, tiles_for(backend, pair.rows, pair.rows, tile_rows), f"{backend.name} products"
+        return from_products, tiles_for(backend, pair.rows, pair.rows, tile_rows)
     fused = _FusedWork(pair, threshold, rule, error, limits, scales, summarise)
     tiles = cut(pair.rows, pair.rows, tile_rows or summarise.tile_rows, summarise.tile_cols)
-    return fused, tiles, f"{backend.name} kernel"
+    return fused, tiles
 
 
 def _surely_below(limits: NDArray[np.float64], error: float) -> NDArray[np.float32]:
@@ -289,13 +285,8 @@ def self_sums(
     seed: int = 0,
     tile_rows: int | None = None,
     progress: Progress | None = None,
-    store: BlockStore | None = None,
-    stage: str = "side",
 ) -> SideSums:
-    """The same sums over S Sᵀ without its diagonal, for losses in which a view meets the views of its own side.
-
-    `store`: where finished tiles outlive this process, as this `stage` of the run.
-    """
+    """The same sums over S Sᵀ without its diagonal, for losses in which a view meets the views of its own side."""
     count = len(side)
     loaded = backend.load(side)
     limits = likely_thresholds(side, side, hardest, backend, seed)[:, None]
@@ -311,9 +302,7 @@ def self_sums(
     unmasked = np.full((len(temperatures), count), -np.inf)
     collector = HardestCollector(side, side, hardest)
     removed: list[QueryValues] = []
-    settings = f"{list(temperatures)} {hardest} {seed} {suspects.fingerprint()} {backend.name}"
-    kept = kept_side_sums(store, stage, settings, len(temperatures))
-    for tile, sums in run_tiles(backend, tiles_for(backend, count, count, tile_rows), work, progress, kept):
+    for tile, sums in run_tiles(backend, tiles_for(backend, count, count, tile_rows), work, progress):
         for number, part in enumerate(sums.rows):
             _add(unmasked[number, tile.rows], part)
         collector.add(sums.hard)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
@@ -50,12 +49,6 @@ class SuspectPairs:
 
     def __len__(self) -> int:
         return len(self.lower)
-
-    def fingerprint(self) -> str:
-        """A hash of the pairs."""
-        digest = xxhash.xxh3_128(self.lower.tobytes())
-        digest.update(self.higher.tobytes())
-        return digest.hexdigest()
 
     def both_ways(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Every pair as (i, j) and as (j, i)."""

@@ -1,12 +1,10 @@
 """Cut X Yᵀ into tiles and run a function on each, in several threads, with the results in order."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
-from typing import Any, Generic, Protocol, TypeVar
-
-from numpy.typing import NDArray
+from itertools import chain
+from typing import Generic, TypeVar
 
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.system.errors import OutOfDeviceMemory
@@ -14,9 +12,6 @@ from gcbs_cli.system.threads import in_order
 
 Result = TypeVar("Result")
 
-BLOCK_ENTRIES = 1 << 28
-"""Entries of X Yᵀ after which a pass that keeps its results saves them: about a second of products."""
-MOST_BLOCKS = 1000
 DEFAULT_TILE_ROWS = 1024
 DEFAULT_TILE_COLS = 2048
 LEAST_TILE = 1 << 14
@@ -72,75 +67,24 @@ def tiles_for(backend: Backend, rows: int, cols: int, tile_rows: int | None = No
     return cut(rows, cols, tile_rows or height, width)
 
 
-class BlockStore(Protocol):
-    """Where results of blocks of tiles outlive the process; `gcbs_cli.planning.checkpoints` has one."""
-
-    def load(self, stage: str, number: int, block: str) -> list[NDArray[Any]] | None:
-        """The arrays of a block of a stage; None when it is not there, is damaged, or is not this very `block`."""
-        ...
-
-    def save(self, stage: str, number: int, block: str, arrays: Sequence[NDArray[Any]]) -> None:
-        """Keep the arrays of a block."""
-        ...
-
-
-@dataclass(frozen=True)
-class Kept(Generic[Result]):
-    """Where and how a pass keeps its results.
-
-    `stage`: which pass of the run, in lower-case letters; `settings`: what decides its results beside the run's own;
-    `width`: so many arrays make a result.
-    """
-
-    store: BlockStore
-    stage: str
-    settings: str
-    width: int
-    pack: Callable[[Result], Sequence[NDArray[Any]]]
-    unpack: Callable[[Sequence[NDArray[Any]]], Result]
-
-    def load(self, number: int, tiles: list[Tile]) -> list[Result] | None:
-        """The results of a block of tiles."""
-        arrays = self.store.load(self.stage, number, self._block(tiles))
-        if arrays is None or len(arrays) != self.width * len(tiles):
-            return None
-        return [self.unpack(arrays[start : start + self.width]) for start in range(0, len(arrays), self.width)]
-
-    def save(self, number: int, tiles: list[Tile], results: list[Result]) -> None:
-        """Keep the results of a block of tiles."""
-        arrays = [array for result in results for array in self.pack(result)]
-        self.store.save(self.stage, number, self._block(tiles), arrays)
-
-    def _block(self, tiles: list[Tile]) -> str:
-        first, last = tiles[0], tiles[-1]
-        return f"{self.settings} {len(tiles)} {first.rows} {first.cols} {last.rows} {last.cols}"
-
-
 def run_tiles(
     backend: Backend,
     tiles: list[Tile],
     work: Callable[[Tile], Result],
     progress: Progress | None = None,
-    kept: Kept[Result] | None = None,
     *,
     whole_rows: bool = False,
 ) -> Iterator[tuple[Tile, Result]]:
     """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
 
-    `kept`: results that are there from an earlier run are taken, new ones are added. A tile that does not fit in the
-    device's memory is yielded as the parts of it that do, which have all its columns if `whole_rows`. Raises
-    OutOfDeviceMemory where not even small ones fit.
+    A tile that does not fit in the device's memory is yielded as the parts of it that do, which have all its columns if
+    `whole_rows`. Raises OutOfDeviceMemory where not even small ones fit.
     """
     total = sum(tile.entries for tile in tiles)
     done = 0
     fitting = _Fitting(backend, work, whole_rows)
     with backend.running():
-        found = (
-            in_order(backend.workers, tiles, fitting)
-            if kept is None
-            else _resumed(backend.workers, tiles, fitting, kept)
-        )
-        for tile, result in chain.from_iterable(found):
+        for tile, result in chain.from_iterable(in_order(backend.workers, tiles, fitting)):
             yield tile, result
             done += tile.entries
             if progress is not None:
@@ -175,40 +119,3 @@ class _Fitting(Generic[Result]):
             what = f"even {tile.entries:,} products at once, beside the embeddings"
             raise OutOfDeviceMemory(what, "a higher --quantile, fewer rows") from error
         self._thread.most = max(half.entries for half in self._halves(tile))
-
-
-_Parts = list[tuple[Tile, Result]]
-
-
-def _resumed(
-    workers: int, tiles: list[Tile], fitting: _Fitting[Result], kept: Kept[Result]
-) -> Iterator[_Parts[Result]]:
-    """Block after block: what is kept, else what is new. The new tiles are one stream, so that no worker waits."""
-    blocks = _blocks(tiles)
-    there = [kept.load(number, block) is not None for number, block in enumerate(blocks)]
-    missing = [tile for block, held in zip(blocks, there, strict=True) if not held for tile in block]
-    stream = in_order(workers, missing, fitting)
-    for number, (block, held) in enumerate(zip(blocks, there, strict=True)):
-        results = kept.load(number, block) if held else None
-        if results is not None:
-            yield list(zip(block, results, strict=True))
-            continue
-        # A block that was damaged since it was looked for is done on its own.
-        found = list(in_order(workers, block, fitting) if held else islice(stream, len(block)))
-        if all(len(parts) == 1 for parts in found):  # results of parts of tiles are not kept
-            kept.save(number, block, [parts[0][1] for parts in found])
-        yield from found
-
-
-def _blocks(tiles: list[Tile]) -> list[list[Tile]]:
-    """Consecutive tiles in groups of BLOCK_ENTRIES or more, at most MOST_BLOCKS."""
-    least = max(BLOCK_ENTRIES, sum(tile.entries for tile in tiles) // MOST_BLOCKS)
-    blocks: list[list[Tile]] = []
-    entries = least
-    for tile in tiles:
-        if entries >= least:
-            blocks.append([])
-            entries = 0
-        blocks[-1].append(tile)
-        entries += tile.entries
-    return blocks

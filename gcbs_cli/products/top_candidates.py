@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from gcbs_cli.products.edges import EdgeSearch, Exceedances, find_exceedances, j
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.hardest import likely_thresholds
 from gcbs_cli.products.hardest_keys import HardestKeys, as_lines
-from gcbs_cli.products.tiles import BlockStore, Kept, Progress, Tile, run_tiles, tiles_for
+from gcbs_cli.products.tiles import Progress, Tile, run_tiles, tiles_for
 
 ROWS_AT_ONCE = 4096
 
@@ -50,13 +49,12 @@ def find_candidates(
     ties: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
-    store: BlockStore | None = None,
     limit: EntryLimit | None = None,
 ) -> Candidates:
     """One pass over X Yᵀ to the entries at or above a threshold and the `top` hardest of each row and column.
 
     A threshold of None or a `top` of 0 leaves that part out. `ties`: whether entries equal to the threshold are wanted;
-    `store`: where finished tiles outlive this process; `limit`: how many entries there is room for.
+    `limit`: how many entries there is room for.
     Memory: 16 bytes an entry above the threshold, 40 bytes a candidate (`likely_candidates` a row and direction), and
     the tiles' scratch.
     """
@@ -66,7 +64,7 @@ def find_candidates(
         above = None
         if threshold is not None:
             above = find_exceedances(
-                pair, threshold, backend, ties=ties, tile_rows=tile_rows, progress=progress, store=store, limit=limit
+                pair, threshold, backend, ties=ties, tile_rows=tile_rows, progress=progress, limit=limit
             )
         return Candidates(above, None, None)
     collectors = [TopCollector(pair, side, top, backend, seed) for side in range(2)]
@@ -74,10 +72,7 @@ def find_candidates(
     parts: list[Exceedances] = []
 
     work = _tile_work(pair, search, collectors, backend)
-    kept = None if store is None else _kept(store, threshold, top, seed, f"{ties} {backend.name}")
-    for _, (found, hard) in run_tiles(
-        backend, tiles_for(backend, pair.rows, pair.rows, tile_rows), work, progress, kept
-    ):
+    for _, (found, hard) in run_tiles(backend, tiles_for(backend, pair.rows, pair.rows, tile_rows), work, progress):
         if found is not None:
             parts.append(found)
         for collector, entries in zip(collectors, hard, strict=True):
@@ -121,25 +116,6 @@ def _from_lists(
     by_side = listed(tile)
     found = None if search is None else search.of_entries(by_side[0], tile)
     return found, [collector.of_entries(entries, tile) for collector, entries in zip(collectors, by_side, strict=True)]
-
-
-def _kept(
-    store: BlockStore, threshold: float | None, top: int, seed: int, how: str
-) -> Kept[tuple[Exceedances | None, list[_Found]]]:
-    """How the pass keeps its results: three arrays for the entries above t, if wanted, and three for each side."""
-    above = 0 if threshold is None else 3
-
-    def pack(result: tuple[Exceedances | None, list[_Found]]) -> list[NDArray[Any]]:
-        found, hard = result
-        arrays: list[NDArray[Any]] = [] if found is None else [found.rows, found.cols, found.values]
-        return arrays + [array for side in hard for array in (side.queries, side.keys, side.values)]
-
-    def unpack(arrays: Sequence[NDArray[Any]]) -> tuple[Exceedances | None, list[_Found]]:
-        found = None if threshold is None else Exceedances(threshold, *arrays[:above])
-        return found, [_Found(*arrays[start : start + 3]) for start in range(above, len(arrays), 3)]
-
-    settings = f"{None if threshold is None else threshold.hex()} {top} {seed} {how}"
-    return Kept(store, "candidates", settings, above + 6, pack, unpack)
 
 
 class TopCollector:

@@ -7,14 +7,12 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.planning.checkpoints import Checkpoints
 from gcbs_cli.planning.forecast import warn_of_long_pass
 from gcbs_cli.products.backend import Backend, choose_backend
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.global_sums import GlobalSums, SideSums, global_sums, self_sums
 from gcbs_cli.products.suspects import SuspectRule
-from gcbs_cli.products.threshold import Threshold, kept_threshold
-from gcbs_cli.products.tiles import BlockStore
+from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.unsuspected import largest_unsuspected
 from gcbs_cli.reports.bsc import bsc_terms
 from gcbs_cli.reports.forecast import check_report_forecast, describe_report, forecast_report, report_entry_limit
@@ -51,30 +49,26 @@ class Basis:
     one_graph: NDArray[np.int64] | None = None
 
 
-def prepare(
-    pair: PairedRows, settings: ReportSettings, watcher: Progress, checkpoints: Checkpoints | None = None
-) -> Basis:
-    """The quantile, the passes over all pairs and the graph; `checkpoints`: where the passes keep what they have found.
+def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Basis:
+    """The quantile, the passes over all pairs and the graph.
 
     Raises BadInput before the passes where there is too little memory for them.
     """
     clock = Stopwatch(watcher)
     backend = choose_backend(settings.device)
     with clock.step("quantile"):
-        threshold = kept_threshold(pair, settings.graph, settings.seed, backend, watcher, checkpoints, "reported")
+        threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
         expected = forecast_report(pair, threshold, settings, backend, _hardest_wanted(pair, settings))
     check_report_forecast(pair, expected, settings)
     if expected.seconds > WORTH_SAYING_SECONDS:
         watcher.note(describe_report(expected))
     quicker = "--rows reports on some of a plan's rows"
-    warn_of_long_pass(watcher, expected.seconds, checkpoints=checkpoints is not None, instead=quicker)
-    if checkpoints is not None:
-        checkpoints.check_room(expected.disk)
+    warn_of_long_pass(watcher, expected.seconds, instead=quicker)
     with clock.step("all pairs"):
         rule = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute, settings.groups)
         limit = report_entry_limit(pair, expected, settings)
-        sums = _sums_across(pair, settings, threshold, rule, backend, watcher, checkpoints, limit)
-        same_side = _sums_same_side(pair, settings, sums, backend, watcher, checkpoints)
+        sums = _sums_across(pair, settings, threshold, rule, backend, watcher, limit)
+        same_side = _sums_same_side(pair, settings, sums, backend, watcher)
     with clock.step("pairs to hold apart"):
         to_hold_apart = pairs_to_hold_apart(
             pair,
@@ -84,14 +78,13 @@ def prepare(
             seed=settings.seed,
             tile_rows=settings.tile_rows,
             watcher=watcher,
-            store=checkpoints,
         )
     with clock.step("graph"):
         edges = sums.exceedances.above()
         graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
         achieved = 1.0 - len(edges.rows) / pair.rows**2
     terms = {
-        loss: _own_terms(pair, settings, loss, sums, rule.diagonal, backend, watcher, checkpoints)
+        loss: _own_terms(pair, settings, loss, sums, rule.diagonal, backend, watcher)
         for loss in settings.losses
         if loss.has_own_terms
     }
@@ -123,7 +116,6 @@ def _own_terms(
     diagonal: NDArray[np.float64],
     backend: Backend,
     watcher: Progress,
-    store: BlockStore | None,
 ) -> RowTerms:
     if loss.kind is LossKind.BSC:
         return bsc_terms(pair, settings.labels)
@@ -135,10 +127,8 @@ def _own_terms(
             backend,
             tile_rows=settings.tile_rows,
             progress=watcher.progress,
-            store=store,
-            stage=stage,
         )
-        for stage, queries, keys in (("largestx", pair.x, pair.y), ("largesty", pair.y, pair.x))
+        for queries, keys in ((pair.x, pair.y), (pair.y, pair.x))
     ]
     hardest = np.stack([sums.x.hardest[:, 0], sums.y.hardest[:, 0]])
     return TripletTerms(pair, sums.suspects, loss.margin, diagonal, hardest, np.stack(masked))
@@ -156,7 +146,6 @@ def _sums_across(
     rule: SuspectRule,
     backend: Backend,
     watcher: Progress,
-    store: BlockStore | None,
     limit: EntryLimit,
 ) -> GlobalSums:
     return global_sums(
@@ -169,7 +158,6 @@ def _sums_across(
         seed=settings.seed,
         tile_rows=settings.tile_rows,
         progress=watcher.progress,
-        store=store,
         limit=limit,
     )
 
@@ -180,7 +168,6 @@ def _sums_same_side(
     sums: GlobalSums,
     backend: Backend,
     watcher: Progress,
-    store: BlockStore | None,
 ) -> tuple[SideSums, SideSums] | None:
     if all(loss.kind is not LossKind.SIMCLR for loss in settings.losses):
         return None
@@ -195,10 +182,8 @@ def _sums_same_side(
             seed=settings.seed,
             tile_rows=settings.tile_rows,
             progress=watcher.progress,
-            store=store,
-            stage=stage,
         )
-        for stage, side in (("sidex", pair.x), ("sidey", pair.y))
+        for side in (pair.x, pair.y)
     )
     return x, y
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.planning.checkpoints import Checkpoints
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.basis import Basis, prepare
 from gcbs_cli.reports.details import ReportDetails, mean_by_batch, order_details, suspect_examples
@@ -26,15 +25,13 @@ def make_reports(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Progress | None = None,
-    checkpoints: Checkpoints | None = None,
 ) -> list[GapReport]:
     """One report for each loss, batch size and temperature, in that order of nesting.
 
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
-    `checkpoints`: where the passes keep what they have found.
     Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return _all_reports(pair, perm, settings, watcher, checkpoints)[0]
+    return _all_reports(pair, perm, settings, watcher)[0]
 
 
 class OrderReports:
@@ -63,10 +60,9 @@ def make_detailed_reports(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Progress | None = None,
-    checkpoints: Checkpoints | None = None,
 ) -> tuple[list[GapReport], ReportDetails]:
     """The same, and what a page shows beyond the figures of the first combination."""
-    reports, basis, first = _all_reports(pair, perm, settings, watcher, checkpoints)
+    reports, basis, first = _all_reports(pair, perm, settings, watcher)
     return reports, _details(basis, first, perm)
 
 
@@ -75,12 +71,11 @@ def _all_reports(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Progress | None,
-    checkpoints: Checkpoints | None,
 ) -> tuple[list[GapReport], Basis, Measured]:
     settings.check(pair.rows)
     if settings.verify and perm is None:
         raise BadInput("--verify: it is a plan's gap that is computed once more; name the plan with -p")
-    basis = prepare(pair, settings, watcher or Progress(), checkpoints)
+    basis = prepare(pair, settings, watcher or Progress())
     if settings.parts is not None and settings.parts.one_graph is not None:
         with basis.clock.step("one graph"):
             basis.one_graph = make_plan(pair, settings.parts.one_graph).perm

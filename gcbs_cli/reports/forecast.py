@@ -31,9 +31,6 @@ BYTES_PER_CANDIDATE = 26
 SUMS_PER_ROW = 24
 """Numbers of 8 bytes that a row has for each temperature: sums of both sides, with and without suspected pairs."""
 COPIES_OF_HARDEST = 3
-KEPT_BYTES_PER_ENTRY = 17
-KEPT_BYTES_PER_CANDIDATE = 12
-KEPT_BYTES_PER_TILE = 4096
 SHARE_TO_SUGGEST = 0.95
 """Of the entries that would fit: what is free changes, and the next sample errs a little otherwise."""
 ROWS_TO_SUGGEST = 100_000
@@ -42,7 +39,7 @@ ROWS_TO_SUGGEST = 100_000
 @dataclass(frozen=True)
 class ReportForecast:
     """What the passes will find and need: directed entries at or above t, how many of them equal it, bytes of memory at
-    the peak, those of them that are needed whatever the threshold, bytes of a work folder, seconds of the pass over
+    the peak, those of them that are needed whatever the threshold, seconds of the pass over
     X Yᵀ and, where a loss needs them, over X Xᵀ and Y Yᵀ; candidates for the hardest of rows and columns.
     """
 
@@ -50,7 +47,6 @@ class ReportForecast:
     tied: int
     memory: int
     fixed: int
-    disk: int
     seconds: float
     candidates: int
 
@@ -62,7 +58,7 @@ class ReportForecast:
 def forecast_report(
     pair: PairedRows, threshold: Threshold, settings: ReportSettings, backend: Backend, hardest: int
 ) -> ReportForecast:
-    """Entries, memory, disk and time of a report, from a sample and timed tiles; `hardest`: the longest list a row."""
+    """Entries, memory and time of a report, from a sample and timed tiles; `hardest`: the longest list a row."""
     sample = draw_sample(pair, SAMPLE_QUANTILE, settings.seed)
     share = share_from(pair, threshold, settings.graph, settings.seed, sample=sample)
     entries = round(share.reaching * pair.rows**2)
@@ -73,14 +69,10 @@ def forecast_report(
     fixed = 2 * pair.rows * pair.dim * 4 + BYTES_PER_CANDIDATE * candidates + _scratch(pair.rows, backend)
     fixed += pair.rows * (8 * SUMS_PER_ROW * temperatures + 4 * COPIES_OF_HARDEST * passes * hardest)
     memory = fixed + BYTES_PER_EDGE * entries + BYTES_PER_TIED * tied + BYTES_PER_SUSPECT * suspects
-    height, width = settings.tile_rows or backend.tile_shape[0], backend.tile_shape[1]
-    tiles = ceil(pair.rows / height) * ceil(pair.rows / width)
-    sums = 8 * temperatures * (height + width) + KEPT_BYTES_PER_TILE
-    disk = passes * (tiles * sums + KEPT_BYTES_PER_ENTRY * entries + KEPT_BYTES_PER_CANDIDATE * candidates)
     seconds = passes * seconds_of_sums(
         pair, threshold.value, settings.temperatures, settings.fn_margin, backend, hardest=hardest
     )
-    return ReportForecast(entries, tied, memory, fixed, disk, seconds, candidates)
+    return ReportForecast(entries, tied, memory, fixed, seconds, candidates)
 
 
 def _suspect_share(pair: PairedRows, threshold: Threshold, settings: ReportSettings, sample: Sample) -> float:

@@ -10,7 +10,6 @@ from gcbs_cli.graph.hard_pairs import ranked_entries
 from gcbs_cli.orders.keeping_apart import duplicate_labels
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of
-from gcbs_cli.products.tiles import BlockStore
 from gcbs_cli.products.top_candidates import find_candidates
 from gcbs_cli.reports.schema import HeldApart
 from gcbs_cli.system.progress import Progress
@@ -50,17 +49,11 @@ def pairs_to_hold_apart(
     seed: int,
     tile_rows: int | None,
     watcher: Progress,
-    store: BlockStore | None = None,
 ) -> PairsToHoldApart:
-    """What was asked for; the p hardest columns of each row, as a plan finds them, take a pass of their own.
-
-    `store`: where its finished tiles outlive this process.
-    """
+    """What was asked for; the p hardest columns of each row, as a plan finds them, take a pass of their own."""
     top = None
     if fn_top:
-        found = find_candidates(
-            pair, None, fn_top, backend, seed=seed, tile_rows=tile_rows, progress=watcher.progress, store=store
-        )
+        found = find_candidates(pair, None, fn_top, backend, seed=seed, tile_rows=tile_rows, progress=watcher.progress)
         assert found.x is not None
         top = pairs_of(*ranked_entries(found.x, 0, fn_top), pair.rows)
     labels = np.stack([duplicate_labels(pair.x), duplicate_labels(pair.y)]) if duplicates else None

@@ -275,6 +275,7 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
         (("--partitions", "4", "--engine", "spark"), "--engine spark: expected local or ray"),
         (("--engine", "ray"), "go with --partitions"),
         (("--transport", "path"), "go with --partitions"),
+        (("--work-dir", "work"), "goes with --partitions"),
         (("--partitions", "4", "--transport", "path"), "go with --engine ray"),
         (("--partitions", "4", "--address", "auto2"), "go with --engine ray"),
         (("--partitions", "4", "--engine", "ray", "--transport", "mail"), "--transport mail: expected store or path"),

@@ -10,7 +10,6 @@ from unit_data import exact_matrix, make_pair
 
 torch = pytest.importorskip("torch")
 
-from gcbs_cli.planning.checkpoints import Checkpoints
 from gcbs_cli.products import quantile, quantile_estimate, quantile_passes, quantile_sample, tiles
 from gcbs_cli.products.edges import find_exceedances
 from gcbs_cli.products.global_sums import global_sums
@@ -110,18 +109,6 @@ def test_sums_of_a_report_are_the_same():
         for name in ("log_sums", "masked_log_sums", "hardest"):
             got, expected = getattr(getattr(mine, side), name), getattr(getattr(theirs, side), name)
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
-
-
-def test_checkpoints_are_taken_up_beside_tiles_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(tiles, "BLOCK_ENTRIES", 50 * ROWS)
-    pair = make_pair("related", ROWS)
-    expected = entries(find_exceedances(pair, 0.5, NumpyBackend(1), tile_rows=50))
-    for most in (700, ROWS * ROWS, 700):  # the second run keeps its blocks, the third finds them
-        with Checkpoints(tmp_path / "work", "run") as store:
-            device = SmallDevice(most)
-            found = find_exceedances(pair, 0.5, device, tile_rows=50, store=store)
-        assert all(np.array_equal(a, b) for a, b in zip(entries(found), expected, strict=True))
-    assert device.tried == []
 
 
 def test_a_device_that_holds_nothing_says_so():

@@ -1,20 +1,21 @@
 """A plan in parts: centres from a sample, rows to parts, a plan for each, one after the other in the order of parts."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli import __version__
 from gcbs_cli.orders import planner_named
 from gcbs_cli.orders.batch_order import shuffle_batches
-from gcbs_cli.planning.checkpoints import Checkpoints
 from gcbs_cli.planning.engines.local import plan_here
 from gcbs_cli.planning.parts.balancing import Partition, find_nearest_parts, make_partition
 from gcbs_cli.planning.parts.clustering import learn_centres, sample_means
+from gcbs_cli.planning.parts.kept import KeptParts
 from gcbs_cli.planning.parts.part_plan import Engine, PartPlan, PartTask, ReadPart
 from gcbs_cli.planning.parts.scattering import scattered
 from gcbs_cli.planning.parts.streaming import PairStream
@@ -24,18 +25,22 @@ from gcbs_cli.settings.plan import BatchOrderSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
-BLOCK_NAME = "part"
+HOW_ONLY = ("device", "tile_rows", "max_memory", "max_edges")
+"""Settings that change how the work is done and never what it finds."""
 
 
 @dataclass(frozen=True)
 class PartitionedPlan:
-    """A permutation (N,) int64, the parts it was made of in their order, and seconds by step."""
+    """A permutation (N,) int64, the parts it was made of in their order, seconds by step, and where the plans of the
+    parts are `kept` until the permutation is saved.
+    """
 
     perm: NDArray[np.int64]
     settings: PlanSettings
     partition: Partition
     parts: list[PartPlan]
     seconds: dict[str, float] = field(default_factory=dict)
+    kept: KeptParts | None = None
 
     @property
     def device(self) -> str:
@@ -66,13 +71,13 @@ def plan_in_parts(
     groups: NDArray[np.int64] | None = None,
     method_inputs: Mapping[str, Any] | None = None,
     engine: Engine = plan_here,
-    checkpoints: Callable[[PairStream, int], Checkpoints | None] = lambda stream, parts: None,
+    work_dir: Path | None = None,
 ) -> PartitionedPlan:
     """Plan all rows in `parts` parts (None: as many as it takes), holding the rows of one part at a time.
 
-    beside: the output, next to which the rows lie on disk in the order of their parts meanwhile; checkpoints: gives the
-    folder that keeps the plans of finished parts, once the data has been read. The other arguments are those of
-    `make_plan`, and the permutation depends on neither engine, device nor block size.
+    beside: the output, next to which the rows lie on disk in the order of their parts meanwhile; work_dir: a folder
+    that keeps the plans of finished parts. The other arguments are those of `make_plan`, and the permutation depends on
+    neither engine, device nor tile size.
     Raises BadInput where settings and data do not fit, before any part is planned as far as it can be known.
     """
     watcher = watcher or Progress()
@@ -89,14 +94,16 @@ def plan_in_parts(
     watcher.note(_describe(partition))
     with clock.step("rows to parts"), scattered(stream, partition, beside) as rows:
         tasks = _tasks(partition, _settings_of_part(settings), groups, method_inputs or {})
+        kept = None
+        if work_dir is not None:
+            kept = KeptParts(work_dir, _run_key(stream, settings, count, groups, method_inputs or {}), watcher)
         with clock.step("plans"):
-            found = _with_checkpoints(tasks, rows.read, watcher, engine, checkpoints(stream, count))
-    found.sort(key=lambda part: part.number)
+            found = _plans(tasks, rows.read, watcher, engine, kept)
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in found])
     if settings.batch_order.shuffle:
         perm = shuffle_batches(perm, settings.batch_size, settings.seed)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
-    return PartitionedPlan(perm, settings, partition, found, clock.seconds)
+    return PartitionedPlan(perm, settings, partition, found, clock.seconds, kept)
 
 
 def _check_one_a_row(groups: NDArray[np.int64] | None, method_inputs: Mapping[str, Any], rows: int) -> None:
@@ -126,28 +133,35 @@ def _tasks(
         yield PartTask(number, count, settings, None if groups is None else groups[rows], inputs)
 
 
-def _with_checkpoints(
-    tasks: Iterable[PartTask],
-    read: ReadPart,
-    watcher: Progress,
-    engine: Engine,
-    checkpoints: Checkpoints | None,
+def _plans(
+    tasks: Iterable[PartTask], read: ReadPart, watcher: Progress, engine: Engine, kept: KeptParts | None
 ) -> list[PartPlan]:
-    """The plans of all parts: those that an earlier run left are taken, new ones are kept as they come."""
-    if checkpoints is None:
-        return list(engine(tasks, read, watcher))
-    found: list[PartPlan] = []
-    missing: list[PartTask] = []
-    for task in tasks:
-        kept = checkpoints.load(BLOCK_NAME, task.number, "")
-        if kept is None:
-            missing.append(task)
-        else:
-            found.append(_unpack(kept))
-    for part in engine(missing, read, watcher):
-        checkpoints.save(BLOCK_NAME, part.number, "", _pack(part))
-        found.append(part)
-    return found
+    """The plans of all parts in their order: those that an earlier run left are taken, new ones are kept."""
+    there: list[PartPlan] = []
+    if kept is not None:
+        tasks = list(tasks)
+        there = [part for task in tasks if (part := kept.load(task.number)) is not None]
+        numbers = {part.number for part in there}
+        tasks = [task for task in tasks if task.number not in numbers]
+    for part in engine(tasks, read, watcher):
+        there.append(part)
+        if kept is not None:
+            kept.save(part)
+    return sorted(there, key=lambda part: part.number)
+
+
+def _run_key(
+    stream: PairStream,
+    settings: PlanSettings,
+    parts: int,
+    groups: NDArray[np.int64] | None,
+    method_inputs: Mapping[str, Any],
+) -> str:
+    """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
+    decisive = {name: value for name, value in settings.as_record().items() if name not in HOW_ONLY}
+    apart = None if groups is None else groups.tolist()
+    known = [__version__, parts, stream.fingerprints, stream.normalize, decisive, apart, dict(method_inputs)]
+    return json.dumps(known, sort_keys=True)
 
 
 def _describe(partition: Partition) -> str:
@@ -156,13 +170,3 @@ def _describe(partition: Partition) -> str:
         f"{len(sizes):,} parts of {int(sizes.min()):,} to {int(sizes.max()):,} rows; {partition.moved:,} rows moved to "
         "another part than their nearest, so that parts are whole batches"
     )
-
-
-def _pack(part: PartPlan) -> list[NDArray[Any]]:
-    record = asdict(replace(part, order=np.empty(0, np.int64)))
-    del record["order"]
-    return [part.order, np.frombuffer(json.dumps(record).encode(), np.uint8)]
-
-
-def _unpack(arrays: list[NDArray[Any]]) -> PartPlan:
-    return PartPlan(order=arrays[0], **json.loads(arrays[1].tobytes()))

@@ -1,0 +1,61 @@
+"""The memory of a report is said before its pass, with what would fit."""
+
+from dataclasses import replace
+
+import pytest
+from unit_data import make_pair
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.products.backend import choose_backend
+from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.forecast import ReportForecast, forecast_report
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system import limits as memory
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import parse_size
+from gcbs_cli.system.progress import Progress
+
+
+def forecast_of(pair: PairedRows, settings: ReportSettings) -> ReportForecast:
+    backend = choose_backend("cpu")
+    threshold = find_threshold(pair, settings.graph, settings.seed, backend, Progress())
+    return forecast_report(pair, threshold, settings, backend, 7)
+
+
+def test_suspected_entries_need_more_memory() -> None:
+    pair, settings = make_pair("related", 300), ReportSettings([8], trials=1, graph=GraphSettings(quantile=0.5))
+    none, every = (forecast_of(pair, replace(settings, fn_margin=margin)) for margin in (2.0, 0.0))
+    assert every.entries == none.entries
+    assert 0.8 * 96 * every.entries < every.memory - none.memory < 1.2 * 96 * every.entries
+
+
+def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, settings = make_pair("related", 700), ReportSettings([8], trials=1, graph=GraphSettings(quantile=0.5))
+    expected = forecast_of(pair, settings)
+    limit = (expected.fixed + expected.memory) // 2
+    with monkeypatch.context() as patch:
+        patch.setattr("gcbs_cli.reports.basis.global_sums", lambda *_, **__: pytest.fail("the pass was begun"))
+        with pytest.raises(BadInput, match=r"^--max-memory .*: the report would need") as refused:
+            make_reports(pair, None, replace(settings, max_memory=limit))
+    said = str(refused.value)
+    assert "\n" not in said
+    words = said.replace(",", "").split()
+    quantile, larger = (words[words.index(option) + 1] for option in ("--quantile", "--max-memory"))
+    assert "--rows 700" in said
+    larger = said.split("--max-memory ")[-1].split()[0]
+    for fits in (
+        replace(settings, max_memory=limit, graph=GraphSettings(quantile=float(quantile))),
+        replace(settings, max_memory=parse_size(larger, "--max-memory")),
+    ):
+        assert make_reports(pair, None, fits)[0].n == 700
+    monkeypatch.setattr(memory, "_free_on_machine", lambda: 1 << 20)
+    with pytest.raises(BadInput, match="the report would need about"):
+        make_reports(pair, None, settings)
+
+
+def test_equal_rows_that_no_quantile_parts() -> None:
+    pair = make_pair("all-equal", 700)
+    with pytest.raises(BadInput, match="leaving out equal rows"):
+        make_reports(pair, None, ReportSettings([8], trials=1, max_memory=40 << 20))
