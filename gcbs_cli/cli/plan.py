@@ -136,7 +136,7 @@ def plan(
         bool,
         typer.Option(
             "--dry-run",
-            help="Estimate threshold, edges, memory and time; write nothing.",
+            help="Estimate threshold, edges and memory; write nothing.",
             rich_help_panel=options.OUTPUT_PANEL,
         ),
     ] = False,

@@ -94,7 +94,6 @@ class PlanCommand:
                 "interval": [threshold.estimate.low, threshold.estimate.high] if threshold.estimate else None,
                 "expected_entries": expected.entries,
                 "expected_memory": expected.memory,
-                "expected_seconds": expected.seconds,
                 "summary": describe(expected),
             }
         )

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from gcbs_cli.reports.headline import headline
 from gcbs_cli.system.limits import show_size
-from gcbs_cli.system.progress import show_seconds
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -101,7 +100,7 @@ def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", devi
     lines += [
         ("entries above it", f"about {expected.entries:,} ({expected.entries / rows:,.1f} a row)"),
         ("memory", f"about {show_size(expected.memory)}"),
-        ("pass", f"{show_seconds(expected.seconds)} on {device}"),
+        ("device", device),
         ("written", "nothing (dry run)"),
     ]
     return two_columns(lines)

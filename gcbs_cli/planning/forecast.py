@@ -1,13 +1,11 @@
-"""What a pass will find and need, told before it: entries, memory and time; and which settings would fit."""
+"""What a pass will find and need, told before it: entries and memory; and which settings would fit."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from functools import partial
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
-from gcbs_cli.planning.pass_seconds import seconds_of_edges, seconds_of_lists
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.hardest import likely_candidates
@@ -17,7 +15,6 @@ from gcbs_cli.products.tiles import DEFAULT_TILE_COLS
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
-from gcbs_cli.system.progress import Progress, show_seconds
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
@@ -29,15 +26,13 @@ BYTES_PER_SWAPPED_ROW = 48
 """What a row takes in the refinement, for each thread."""
 SAMPLE_QUANTILE = 0.999
 """A sample that is large enough for this quantile counts the entries."""
-LONG_SECONDS = 1800.0
-"""A pass from which on it is said what would be quicker."""
 BYTES_PER_LISTED = 40
 """Peak memory for one candidate for the lists of the hardest: found, joined, sorted by row (measured)."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the pass will find and need: directed entries above t and listed, bytes at the peak, seconds of the pass.
+    """What the pass will find and need: directed entries above t and listed, bytes at the peak.
 
     `entry_bytes`: the part of `memory` that each entry takes: none of this machine's where the graph stays on a GPU;
     `listed`: the entries that the pass lists for the hardest of each row and column, whatever the quantile;
@@ -46,7 +41,6 @@ class Forecast:
 
     entries: int
     memory: int
-    seconds: float
     entry_bytes: int = BYTES_PER_EDGE
     listed: int = 0
     tied: int = 0
@@ -77,7 +71,7 @@ def forecast(
     lists: int | None = None,
     any_method: bool = False,
 ) -> Forecast:
-    """Edges, memory and time of the pass, from a sample and a timed product; the memory is for what follows it too.
+    """Entries and memory of the pass, from a sample; the memory is for what follows it too.
 
     `on_host`: the edges come to the host's memory even if a device could hold them; `lists`: how long the lists of the
     hardest are, by default as the settings need them; `any_method`: whatever method and refinement follow.
@@ -93,8 +87,7 @@ def forecast(
     memory = embeddings + scratch + entry_bytes * above + BYTES_PER_LISTED * listed
     if settings.refine or any_method:
         memory += BYTES_PER_SWAPPED_ROW * pair.rows * available_cpus()
-    seconds = _seconds(pair, threshold.value if above else None, length, settings, backend)
-    return Forecast(above + listed, memory, seconds, entry_bytes, listed, round(share.tied * pair.rows**2))
+    return Forecast(above + listed, memory, entry_bytes, listed, round(share.tied * pair.rows**2))
 
 
 def _bytes_per_edge(settings: PlanSettings, any_method: bool) -> int:
@@ -103,13 +96,6 @@ def _bytes_per_edge(settings: PlanSettings, any_method: bool) -> int:
     if weighted and settings.graph.uses_threshold:
         return BYTES_PER_PARTED_EDGE
     return BYTES_PER_REFINED_EDGE if settings.refine or any_method else BYTES_PER_EDGE
-
-
-def _seconds(pair: PairedRows, threshold: float | None, length: int, settings: PlanSettings, backend: Backend) -> float:
-    """Of the pass over X Yᵀ."""
-    ties = settings.false_negatives.active
-    across = seconds_of_edges if length == 0 else partial(seconds_of_lists, top=length)
-    return 0.0 if threshold is None and length == 0 else across(pair, threshold, backend, ties=ties)
 
 
 @dataclass(frozen=True)
@@ -246,15 +232,8 @@ def fitting_quantile(pair: PairedRows, entries: int) -> str:
 def describe(expected: Forecast) -> str:
     """The forecast as one line."""
     return (
-        f"expecting about {expected.entries:,} entries above the threshold, "
-        f"{show_size(expected.memory)} of memory and {show_seconds(expected.seconds)} for the pass"
+        f"expecting about {expected.entries:,} entries above the threshold and {show_size(expected.memory)} of memory"
     )
-
-
-def warn_of_long_pass(watcher: Progress, seconds: float, *, instead: str) -> None:
-    """Say what to consider before a pass of half an hour or more; `instead`: what is quicker."""
-    if seconds >= LONG_SECONDS:
-        watcher.warn(f"the pass will take {show_seconds(seconds)}; {instead}")
 
 
 def stays_on_device(settings: PlanSettings, backend: Backend) -> bool:

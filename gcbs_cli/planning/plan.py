@@ -22,7 +22,6 @@ from gcbs_cli.planning.forecast import (
     entry_limit,
     forecast,
     stays_on_device,
-    warn_of_long_pass,
 )
 from gcbs_cli.products.backend import Backend, choose_backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
@@ -167,8 +166,6 @@ def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
         expected = forecast(pair, threshold, settings, backend)
     check_forecast(pair, expected, settings)
     task.watcher.note(describe(expected))
-    quicker = "--partitions auto compares fewer pairs"
-    warn_of_long_pass(task.watcher, expected.seconds, instead=quicker)
     with task.clock.step("edges"):
         if stays_on_device(settings, backend):
             try:

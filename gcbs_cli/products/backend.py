@@ -130,20 +130,17 @@ class Backend(Protocol):
         """
         ...
 
-    def finder(
-        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
-    ) -> Finder:
+    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
         """A function for the tiles of X Yᵀ: every entry whose exact value may be at or above the threshold.
 
         The values are off by at most `error`; entries below the threshold may be among them, and the order is any.
-        `trial_of`: these rows stand for a pass over so many entries, whose way of finding is wanted.
         """
         ...
 
-    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
+    def lister(self, limited: LimitedRows) -> Lister | None:
         """A function for the tiles of X Yᵀ that keeps no products, in no order; None where comparing them is quicker.
 
-        The values are off by at most `error`; `trial_of`: as for `finder`.
+        The values are off by at most `error`.
         """
         ...
 

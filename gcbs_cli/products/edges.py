@@ -38,13 +38,10 @@ class EdgeSearch:
 
     `ties`: whether entries equal to the threshold are kept; they make no edge. Where the products of the device leave
     a large share of the entries undecided (a cluster tighter than their rounding), tiles are made in float64 instead.
-    `limit`: a float32 number that the device's value of every such entry exceeds; `trial_of`: as in `Backend.finder`.
+    `limit`: a float32 number that the device's value of every such entry exceeds.
     """
 
-    def __init__(
-        self, pair: PairedRows, threshold: float, backend: Backend, *, ties: bool = True, trial_of: int | None = None
-    ) -> None:
-        self._trial_of = trial_of
+    def __init__(self, pair: PairedRows, threshold: float, backend: Backend, *, ties: bool = True) -> None:
         self.pair, self._threshold, self._backend, self._ties = pair, threshold, backend, ties
         self._error = backend.error(pair.dim)
         self.limit = below(threshold, self._error)
@@ -55,7 +52,7 @@ class EdgeSearch:
         """A function for the entries of a tile, whose products need not be kept."""
         if self.in_double:
             return self._in_double
-        find = self._backend.finder(self.pair.x, self.pair.y, self._threshold, self._trial_of)
+        find = self._backend.finder(self.pair.x, self.pair.y, self._threshold)
         return lambda tile: self._settled(find(tile), tile)
 
     def of_product(self, product: Array, tile: Tile) -> Exceedances:

@@ -64,12 +64,10 @@ class NumpyBackend:
         rows, cols = np.divmod(flat, tile.shape[1])
         return Entries(rows, cols, tile.reshape(-1)[flat])
 
-    def finder(
-        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
-    ) -> Finder:
+    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
         return plain_finder(self, x, y, threshold)
 
-    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
+    def lister(self, limited: LimitedRows) -> Lister | None:
         return None
 
     def summariser(self, x: Array, y: Array, limits: EntryLimits, inverse_temperatures: list[float]) -> None:

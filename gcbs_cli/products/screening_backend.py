@@ -33,11 +33,9 @@ class ScreeningBackend(NumpyBackend):
         self._least_products = least_products
         self._places = threading.local()
 
-    def finder(
-        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
-    ) -> Finder:
+    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
         plain = super().finder(x, y, threshold)
-        kernels = self._kernels_for(trial_of or len(x) * len(y), x.shape[1])
+        kernels = self._kernels_for(len(x) * len(y), x.shape[1])
         if kernels is None or not self._pays(kernels, x, y, threshold):
             return plain
         return self._screening(ByteScreen(kernels, x, y), threshold, plain)
@@ -48,9 +46,9 @@ class ScreeningBackend(NumpyBackend):
             return None
         return byte_kernels()
 
-    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
+    def lister(self, limited: LimitedRows) -> Lister | None:
         x, y = limited.x, limited.y
-        kernels = self._kernels_for(trial_of or len(x) * len(y), x.shape[1])
+        kernels = self._kernels_for(len(x) * len(y), x.shape[1])
         if kernels is None:
             return None
         rows, cols = spread_places(len(x), TRIAL_ROWS), spread_places(len(y), TRIAL_COLS)

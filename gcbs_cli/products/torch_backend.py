@@ -85,9 +85,7 @@ class TorchBackend:
         rows, cols = np.divmod(_to_numpy(flat), tile.shape[1])
         return Entries(rows, cols, _to_numpy(values))
 
-    def finder(
-        self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float, trial_of: int | None = None
-    ) -> Finder:
+    def finder(self, x: NDArray[np.float32], y: NDArray[np.float32], threshold: float) -> Finder:
         if not self._fused:
             return plain_finder(self, x, y, threshold)
         nothing = np.full(max(len(x), len(y)), np.inf, np.float32)
@@ -96,7 +94,7 @@ class TorchBackend:
         assert summarise is not None
         return lambda tile: summarise(tile).entries
 
-    def lister(self, limited: LimitedRows, trial_of: int | None = None) -> Lister | None:
+    def lister(self, limited: LimitedRows) -> Lister | None:
         if not self._fused:
             return None
         nothing = np.full(max(len(limited.x), len(limited.y)), np.inf, np.float32)

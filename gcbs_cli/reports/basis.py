@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.planning.forecast import warn_of_long_pass
 from gcbs_cli.products.backend import Backend, choose_backend
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.global_sums import GlobalSums, SideSums, global_sums, self_sums
@@ -15,7 +14,7 @@ from gcbs_cli.products.suspects import SuspectRule
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.unsuspected import largest_unsuspected
 from gcbs_cli.reports.bsc import bsc_terms
-from gcbs_cli.reports.forecast import check_report_forecast, describe_report, forecast_report, report_entry_limit
+from gcbs_cli.reports.forecast import check_report_forecast, forecast_report, report_entry_limit
 from gcbs_cli.reports.held_apart import PairsToHoldApart, pairs_to_hold_apart
 from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, merge_sides, tolerance
 from gcbs_cli.reports.representation import alignment, uniformity
@@ -23,9 +22,6 @@ from gcbs_cli.reports.row_terms import RowTerms
 from gcbs_cli.reports.triplet import TripletTerms
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.progress import Progress, Stopwatch
-
-WORTH_SAYING_SECONDS = 10.0
-"""A pass that lasts longer is announced."""
 
 
 @dataclass
@@ -60,10 +56,6 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
         threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
         expected = forecast_report(pair, threshold, settings, backend, _hardest_wanted(pair, settings))
     check_report_forecast(pair, expected, settings)
-    if expected.seconds > WORTH_SAYING_SECONDS:
-        watcher.note(describe_report(expected))
-    quicker = "--rows reports on some of a plan's rows"
-    warn_of_long_pass(watcher, expected.seconds, instead=quicker)
     with clock.step("all pairs"):
         rule = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute, settings.groups)
         limit = report_entry_limit(pair, expected, settings)

@@ -7,7 +7,6 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.forecast import BYTES_PER_EDGE, SAMPLE_QUANTILE, fitting_quantile, memory_limit, share_from
-from gcbs_cli.planning.pass_seconds import seconds_of_sums
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.hardest import likely_candidates
@@ -19,7 +18,6 @@ from gcbs_cli.reports.sampled import LEAST_BATCHES
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
-from gcbs_cli.system.progress import show_seconds
 
 BYTES_PER_SUSPECT, BYTES_PER_TIED = 96, 24
 """What a suspected entry takes beyond that: where its partner may not be found itself, and where both equal t."""
@@ -39,15 +37,13 @@ ROWS_TO_SUGGEST = 100_000
 @dataclass(frozen=True)
 class ReportForecast:
     """What the passes will find and need: directed entries at or above t, how many of them equal it, bytes of memory at
-    the peak, those of them that are needed whatever the threshold, seconds of the pass over
-    X Yᵀ and, where a loss needs them, over X Xᵀ and Y Yᵀ; candidates for the hardest of rows and columns.
+    the peak, those of them that are needed whatever the threshold, candidates for the hardest of rows and columns.
     """
 
     entries: int
     tied: int
     memory: int
     fixed: int
-    seconds: float
     candidates: int
 
     def entries_within(self, limit: int) -> int:
@@ -58,7 +54,7 @@ class ReportForecast:
 def forecast_report(
     pair: PairedRows, threshold: Threshold, settings: ReportSettings, backend: Backend, hardest: int
 ) -> ReportForecast:
-    """Entries, memory and time of a report, from a sample and timed tiles; `hardest`: the longest list a row."""
+    """Entries and memory of a report, from a sample; `hardest`: the longest list a row."""
     sample = draw_sample(pair, SAMPLE_QUANTILE, settings.seed)
     share = share_from(pair, threshold, settings.graph, settings.seed, sample=sample)
     entries = round(share.reaching * pair.rows**2)
@@ -69,10 +65,7 @@ def forecast_report(
     fixed = 2 * pair.rows * pair.dim * 4 + BYTES_PER_CANDIDATE * candidates + _scratch(pair.rows, backend)
     fixed += pair.rows * (8 * SUMS_PER_ROW * temperatures + 4 * COPIES_OF_HARDEST * passes * hardest)
     memory = fixed + BYTES_PER_EDGE * entries + BYTES_PER_TIED * tied + BYTES_PER_SUSPECT * suspects
-    seconds = passes * seconds_of_sums(
-        pair, threshold.value, settings.temperatures, settings.fn_margin, backend, hardest=hardest
-    )
-    return ReportForecast(entries, tied, memory, fixed, seconds, candidates)
+    return ReportForecast(entries, tied, memory, fixed, candidates)
 
 
 def _suspect_share(pair: PairedRows, threshold: Threshold, settings: ReportSettings, sample: Sample) -> float:
@@ -121,12 +114,4 @@ def check_report_forecast(pair: PairedRows, expected: ReportForecast, settings: 
     raise BadInput(
         f"--max-memory {show_size(limit)}: the report would need about {show_size(expected.memory)} "
         f"({expected.entries:,} entries from the threshold on); {advice}"
-    )
-
-
-def describe_report(expected: ReportForecast) -> str:
-    """The forecast as one line."""
-    return (
-        f"expecting about {expected.entries:,} entries from the threshold on, {show_size(expected.memory)} of memory "
-        f"and {show_seconds(expected.seconds)} for the pass"
     )

@@ -4,8 +4,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MINUTE, HOUR = 60.0, 3600.0
-
 
 class Progress:
     """Hears of steps, progress and notes. The base class keeps quiet; the command line's prints."""
@@ -43,10 +41,3 @@ class Stopwatch:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
-
-
-def show_seconds(seconds: float) -> str:
-    """A time for people: about 2.5 h."""
-    if seconds < 2 * MINUTE:
-        return f"about {seconds:.1f} s"
-    return f"about {seconds / MINUTE:.0f} min" if seconds < 2 * HOUR else f"about {seconds / HOUR:.1f} h"

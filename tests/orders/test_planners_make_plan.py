@@ -154,7 +154,7 @@ def test_lists_that_cannot_be_short_enough_are_said_to_be_the_reason():
 def test_the_quantile_named_for_a_million_rows_fits(max_edges):
     side = np.broadcast_to(np.float32([[1.0]]), (1_000_000, 1))
     with pytest.raises(BadInput) as refused:
-        check_forecast(PairedRows(side, side), Forecast(10**9, 0, 0.0), PlanSettings(max_edges=max_edges))
+        check_forecast(PairedRows(side, side), Forecast(10**9, 0), PlanSettings(max_edges=max_edges))
     q = suggested_quantile(str(refused.value))
     assert 0 < q < 1
     assert 0.9 * max_edges <= round((1 - q) * 10**12) <= max_edges
@@ -197,7 +197,6 @@ def test_the_forecast_of_entries_is_near(chosen_backend):
         threshold = find_threshold(pair, graph, 0, chosen_backend, Progress())
         expected = forecast(pair, threshold, settings, chosen_backend)
         assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.value), abs=2)
-        assert expected.seconds > 0
 
 
 def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
