@@ -33,6 +33,8 @@ SAMPLE_ROWS = 1024
 MEAN_UNITS = 1 << 24
 """The means are sums of whole multiples of 1 / MEAN_UNITS."""
 OFFSET_BITS = 12
+ROUND_TRIP = 2.0**-20
+"""More than float64 loses of a number that becomes a similarity and a number again; far less than numbers differ by."""
 GROUP = 4
 """The rows are padded with zeros to a multiple of so many coordinates, as products of bytes want them."""
 ROWS_AT_ONCE = 512
@@ -61,8 +63,8 @@ class Grid:
     """S."""
 
     def number(self, similarity: float) -> int:
-        """The largest number whose similarity is not above the given one."""
-        return floor(similarity * self.scale**2) - self.constant
+        """The largest number whose similarity is not above the given one; of `similarity(n)` it is n."""
+        return floor(similarity * self.scale**2 + ROUND_TRIP) - self.constant
 
     def similarity(self, number: int) -> float:
         """What a number stands for."""

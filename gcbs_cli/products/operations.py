@@ -1,14 +1,13 @@
-"""The three operations that every device offers on tiles of a product: list large entries, sum, and rank."""
+"""What every device offers on tiles of a product: list large entries, and rank; for sums, the products themselves."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.products.tiles import Tile
+from gcbs_cli.products.tiles import Runner, Tile
 
 EVERYTHING = -(1 << 28)
 """A limit below every number of a grid, even after offsets are taken from it."""
@@ -49,34 +48,12 @@ class Limits:
     col: NDArray[Any]
 
 
-@dataclass(frozen=True)
-class TileSums:
-    """Of one tile: log Σ exp(s / temperature) of its rows (T, r) and columns (T, c), float64, and what it lists."""
-
-    rows: NDArray[np.float64]
-    cols: NDArray[np.float64]
-    entries: list[Entries]
-
-
-class Backend(Protocol):
-    """One device, or several. A pass calls its operations from `workers` threads, each on its own tile."""
+class Backend(Runner, Protocol):
+    """Operations on tiles, on one device or several."""
 
     name: str
     devices: Sequence[str]
     """What torch calls them, such as `cpu` or `cuda:0`."""
-    workers: int
-    tile_shape: tuple[int, int]
-    """Rows and columns of the tiles that suit the device."""
-    memory_errors: tuple[type[Exception], ...]
-    """What it raises where a tile does not fit in its memory and a smaller one may."""
-
-    def running(self) -> AbstractContextManager[None]:
-        """Held while tiles run: one BLAS thread a worker."""
-        ...
-
-    def free_memory(self) -> None:
-        """Let go of memory that is held for later tiles."""
-        ...
 
     def load(self, left: NDArray[Any], right: NDArray[Any]) -> Loaded:
         """Two sides (N, D) and (M, D): int8 or int16 rows of a grid, or float32 unit rows."""
@@ -93,16 +70,6 @@ class Backend(Protocol):
         """
         ...
 
-    def summarise(
-        self,
-        loaded: Loaded,
-        tile: Tile,
-        inverse_temperatures: Sequence[float],
-        removed: Entries,
-        limits: Sequence[Limits],
-    ) -> TileSums:
-        """Log sums of a tile of real rows without the `removed` entries, and what exceeds the limits.
-
-        Removed entries are listed all the same where they exceed a limit.
-        """
+    def product(self, loaded: Loaded, rows: slice, cols: slice) -> Any:
+        """(r, c) float32 products of a tile; valid until the same thread asks for the next one."""
         ...

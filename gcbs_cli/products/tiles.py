@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from gcbs_cli.products.backend import Backend
 from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.threads import in_order
 
@@ -21,6 +21,25 @@ BYTES_PER_TILE_ENTRY = 9
 
 Progress = Callable[[int, int], None]
 """Called as (entries done, entries in all) from the thread that asked for the pass."""
+
+
+class Runner(Protocol):
+    """What runs tiles: one device, or several."""
+
+    workers: int
+    """Threads that ask for tiles at once, each on its own."""
+    tile_shape: tuple[int, int]
+    """Rows and columns of the tiles that suit the device."""
+    memory_errors: tuple[type[Exception], ...]
+    """What is raised where a tile does not fit in the device's memory and a smaller one may."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Held while tiles run: one BLAS thread a worker."""
+        ...
+
+    def free_memory(self) -> None:
+        """Let go of memory that is held for later tiles."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -61,14 +80,14 @@ def cut(rows: int, cols: int, tile_rows: int | None = None, tile_cols: int = DEF
     ]
 
 
-def tiles_for(backend: Backend, rows: int, cols: int, tile_rows: int | None = None) -> list[Tile]:
+def tiles_for(backend: Runner, rows: int, cols: int, tile_rows: int | None = None) -> list[Tile]:
     """All tiles of a (rows, cols) product, of the shape that suits the device."""
     height, width = backend.tile_shape
     return cut(rows, cols, tile_rows or height, width)
 
 
 def run_tiles(
-    backend: Backend,
+    backend: Runner,
     tiles: list[Tile],
     work: Callable[[Tile], Result],
     progress: Progress | None = None,
@@ -97,7 +116,7 @@ class _Fitting(Generic[Result]):
     Of several devices each has a thread, so a thread keeps to itself what did not fit.
     """
 
-    def __init__(self, backend: Backend, work: Callable[[Tile], Result], whole_rows: bool) -> None:
+    def __init__(self, backend: Runner, work: Callable[[Tile], Result], whole_rows: bool) -> None:
         self._backend, self._work, self._whole_rows = backend, work, whole_rows
         self._thread = threading.local()
 
