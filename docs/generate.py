@@ -111,10 +111,9 @@ def _results() -> list[type]:
     from gcbs_cli.mining.run import Mined
     from gcbs_cli.mining.schema import MineReport
     from gcbs_cli.planning.plan import PlanResult
-    from gcbs_cli.reports import schema
+    from gcbs_cli.reports.schema import GapReport
 
-    parts = [schema.LossFigures, schema.GapFigures, schema.MaskedGap, schema.Bounds, schema.FalseNegatives]
-    return [PlanResult, schema.GapReport, *parts, schema.HeldApart, Mined, Negatives, MineReport]
+    return [PlanResult, GapReport, Mined, Negatives, MineReport]
 
 
 def _fields(thing: type) -> Iterator[tuple[str, str]]:

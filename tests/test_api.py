@@ -94,10 +94,7 @@ REPORTS = {
         ["--loss", "infonce", "--queue", "2", "--queue-mode", "moco"],
     ),
     "normalization": ({"normalization": "minmax"}, ["--normalization", "minmax"]),
-    "held apart": (
-        {"groups": IDS, "fn_top": 3, "count_duplicates": True, "fn_absolute": 0.1},
-        ["--groups", "ids.txt", "--fn-top", "3", "--count-duplicates", "--fn-absolute", "0.1"],
-    ),
+    "groups": ({"groups": IDS}, ["--groups", "ids.txt"]),
 }
 
 

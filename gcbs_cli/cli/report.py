@@ -113,33 +113,6 @@ def report(
             help="Suspect a false negative at this share of a positive's similarity.",
         ),
     ] = 0.95,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify",
-            help="Compute the plan's gap again, whole, in float64 (at most 20,000 rows); exit code 1 if it differs.",
-        ),
-    ] = False,
-    fn_absolute: Annotated[
-        float | None,
-        typer.Option("--fn-absolute", help="Suspect it from a positive's similarity less this number on instead."),
-    ] = None,
-    fn_top: Annotated[
-        int | None,
-        typer.Option(
-            "--fn-top",
-            help="Count pairs of a row with its hardest columns too, in one more pass. [default: the plan's, else 0]",
-            show_default=False,
-        ),
-    ] = None,
-    duplicates: Annotated[
-        bool | None,
-        typer.Option(
-            "--count-duplicates/--no-count-duplicates",
-            help="Count pairs with equal x or equal y too. [default: where planned with --no-duplicates]",
-            show_default=False,
-        ),
-    ] = None,
     groups: Annotated[
         str | None,
         typer.Option(
@@ -223,15 +196,11 @@ def report(
             temperature,
             drop_last,
             graph if (quantile, per_row, threshold) != (None,) * 3 else None,
-            fn_top,
-            duplicates,
         ),
         losses=kinds,
         trials=trials,
         fn_margin=fn_margin,
-        fn_absolute=fn_absolute,
         groups=GroupsFile(groups, groups_column),
-        verify=verify,
         quantile_method=quantile_method.value,
         seed=seed,
         device=device,

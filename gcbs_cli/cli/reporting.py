@@ -39,8 +39,6 @@ class Asked:
     temperatures: list[float] | None
     drop_last: bool | None
     graph: GraphSettings | None
-    fn_top: int | None = None
-    duplicates: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,6 @@ class ReportCommand:
     losses: Sequence[Loss]
     trials: int
     fn_margin: float
-    verify: bool
     quantile_method: str
     seed: int
     device: str
@@ -66,7 +63,6 @@ class ReportCommand:
     force: bool
     label_files: LabelFiles = field(default_factory=LabelFiles)
     normalization: str = "row"
-    fn_absolute: float | None = None
     groups: GroupsFile = field(default_factory=GroupsFile)
 
     def run(self) -> None:
@@ -100,7 +96,6 @@ class ReportCommand:
             self._save(reports)
         self._show(out, reports)
         warn_of_suspects(out, reports)
-        warn_of_differences(out, reports)
 
     def files_read(self) -> list[Path | str | None]:
         """What this command reads, for `check_outputs`."""
@@ -138,12 +133,8 @@ class ReportCommand:
             trials=self.trials,
             seed=self.seed,
             fn_margin=self.fn_margin,
-            fn_absolute=self.fn_absolute,
-            verify=self.verify,
             drop_last=asked.drop_last if asked.drop_last is not None else bool(entry and entry.drop_last),
             device=self.device,
-            fn_top=_planned_top(entry) if asked.fn_top is None else asked.fn_top,
-            duplicates=_planned_without_duplicates(entry) if asked.duplicates is None else asked.duplicates,
             tile_rows=self.tile_rows,
             max_memory=self.max_memory,
             parts=_planned_parts(entry) if same_data else None,
@@ -179,17 +170,6 @@ def _whole(reports: list[GapReport]) -> GapReport | GapReports:
     return reports[0] if len(reports) == 1 else GapReports(results=reports)
 
 
-def _planned_top(entry: ManifestEntry | None) -> int:
-    """How many of each row's hardest columns the plan suspects, by its manifest."""
-    record = entry.method_settings.get("false_negatives") if entry else None
-    top = record.get("top") if isinstance(record, dict) else None
-    return top if isinstance(top, int) and top > 0 else 0
-
-
-def _planned_without_duplicates(entry: ManifestEntry | None) -> bool:
-    return entry is not None and entry.method_settings.get("no_duplicates") is True
-
-
 def _planned_parts(entry: ManifestEntry | None) -> PlannedParts | None:
     """The parts of the plan, and how all rows would be planned at once where they are few enough."""
     record = entry.partitions if entry else None
@@ -208,18 +188,6 @@ def _planned_parts(entry: ManifestEntry | None) -> PlannedParts | None:
 def belongs(entry: ManifestEntry, pair: ReadPair) -> bool:
     """Whether the plan was made from this very data, by content hash."""
     return (entry.inputs.x.fingerprint, entry.inputs.y.fingerprint) == (pair.x.fingerprint, pair.y.fingerprint)
-
-
-def warn_of_differences(out: Output, reports: list[GapReport]) -> None:
-    """One warning when float64 does not confirm the gap on the sampled rows."""
-    for report in reports:
-        check = report.cross_check
-        if check is not None and not check.difference <= check.tolerance:
-            out.warning(
-                f"on {check.rows:,} rows the gap differs from float64's by {check.difference:.2g} nats, more than "
-                f"rounding explains ({check.tolerance:.2g}); do not rely on it, and tell the authors of gcbs"
-            )
-            return
 
 
 def warn_of_suspects(out: Output, reports: list[GapReport]) -> None:

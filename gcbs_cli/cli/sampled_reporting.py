@@ -2,24 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.inputs import show_order
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.reporting import ReportCommand
-from gcbs_cli.cli.tables import three_columns
+from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.plan_file.manifest import entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.reports.sampled import SIDES_OF_LOSS, SampleSettings, sampled_report
-from gcbs_cli.reports.sampled_schema import Estimate, SampledReport
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 from gcbs_cli.system.errors import BadInput
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ class SampledCommand:
             out.warning(f"{command.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
         if command.output is not None:
             write(command.output, report.model_dump_json(indent=2) + "\n")
-        out.table(sampled_table(report))
+        out.table(report_tables([report]))
         out.result(report.model_dump(mode="json"))
 
     def _check(self) -> None:
@@ -74,38 +69,9 @@ class SampledCommand:
             raise BadInput(f"--rows: goes with --loss infonce and symmetric, without a queue; found {loss.name}")
         whole = {
             "--html": command.html is not None,
-            "--verify": command.verify,
             "--groups": command.groups.given,
             "--normalization": command.normalization != "row",
         }
         for option, given in whole.items():
             if given:
                 raise BadInput(f"{option}: needs all pairs and does not go with --rows; leave one of them out")
-
-
-def sampled_table(report: SampledReport) -> "RenderableType":
-    """A line a figure, with its interval."""
-    from rich.console import Group
-
-    loss, gap = report.loss, report.gap
-    lines = [
-        ("L_global", *_shown(loss.global_)),
-        ("L_train, plan", *_shown(loss.plan)),
-        ("L_train, random", *_shown(loss.random)),
-        ("gap, plan", *_shown(gap.plan)),
-        ("gap, random", *_shown(gap.random)),
-    ]
-    if gap.reduction is not None:
-        lines.append(("gap reduction", *_shown(gap.reduction, percent=True)))
-    settings = (
-        f"{report.rows:,} rows in {report.batches:,} of {report.n // report.batch_size:,} batches, against all "
-        f"{report.n:,} pairs × {report.dim}; loss {report.loss_kind}, batch size {report.batch_size}, temperature "
-        f"{report.temperature:g}; losses in nats"
-    )
-    return Group(three_columns(lines), "", settings)
-
-
-def _shown(estimate: Estimate, *, percent: bool = False) -> tuple[str, str]:
-    form = "{:.1%}" if percent else "{:.4f}"
-    low, high = form.format(estimate.low), form.format(estimate.high)
-    return form.format(estimate.value), f"95 % interval {low} to {high}"

@@ -13,12 +13,10 @@ from gcbs_cli.products.global_sums import GlobalSums, SideSums, global_sums, sel
 from gcbs_cli.products.suspects import SuspectRule
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.unsuspected import largest_unsuspected
-from gcbs_cli.reports.bsc import bsc_terms
+from gcbs_cli.reports.bsc import BscTerms
 from gcbs_cli.reports.forecast import check_report_forecast, forecast_report, report_entry_limit
-from gcbs_cli.reports.held_apart import PairsToHoldApart, pairs_to_hold_apart
-from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, merge_sides, tolerance
+from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, LossTerms, merge_sides, tolerance
 from gcbs_cli.reports.representation import alignment, uniformity
-from gcbs_cli.reports.row_terms import RowTerms
 from gcbs_cli.reports.triplet import TripletTerms
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.progress import Progress, Stopwatch
@@ -38,11 +36,9 @@ class Basis:
     achieved_quantile: float
     product_error: float
     clock: Stopwatch
-    terms: dict[Loss, RowTerms]
-    to_hold_apart: PairsToHoldApart
+    terms: dict[Loss, LossTerms]
     alignment: float = 0.0
     uniformity: tuple[float, float] = (0.0, 0.0)
-    one_graph: NDArray[np.int64] | None = None
 
 
 def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Basis:
@@ -57,20 +53,10 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
         expected = forecast_report(pair, threshold, settings, backend, _hardest_wanted(pair, settings))
     check_report_forecast(pair, expected, settings)
     with clock.step("all pairs"):
-        rule = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute, settings.groups)
+        rule = SuspectRule(settings.fn_margin, pair.diagonal(), None, settings.groups)
         limit = report_entry_limit(pair, expected, settings)
         sums = _sums_across(pair, settings, threshold, rule, backend, watcher, limit)
         same_side = _sums_same_side(pair, settings, sums, backend, watcher)
-    with clock.step("pairs to hold apart"):
-        to_hold_apart = pairs_to_hold_apart(
-            pair,
-            settings.fn_top,
-            settings.duplicates,
-            backend,
-            seed=settings.seed,
-            tile_rows=settings.tile_rows,
-            watcher=watcher,
-        )
     with clock.step("graph"):
         edges = sums.exceedances.above()
         graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
@@ -92,7 +78,6 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
         backend.error(pair.dim),
         clock,
         terms,
-        to_hold_apart,
     )
     with clock.step("representation"):
         basis.alignment = alignment(pair)
@@ -108,9 +93,9 @@ def _own_terms(
     diagonal: NDArray[np.float64],
     backend: Backend,
     watcher: Progress,
-) -> RowTerms:
+) -> LossTerms:
     if loss.kind is LossKind.BSC:
-        return bsc_terms(pair, settings.labels)
+        return BscTerms(pair, settings.labels)
     masked = [
         largest_unsuspected(
             queries,

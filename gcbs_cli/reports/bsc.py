@@ -12,14 +12,14 @@ share is null.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.mining.positives import Positives
-from gcbs_cli.reports.in_batch import BatchSums
-from gcbs_cli.reports.losses import AllKeys, LossValues, between, oracle_gap
+from gcbs_cli.reports.losses import LossTerms, OrderTerms
 from gcbs_cli.system.arrays import equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
 
@@ -37,89 +37,52 @@ class RowLabels:
     asks: NDArray[np.bool_] | None = None
 
 
-@dataclass(frozen=True)
-class BscTerms:
-    """places, others: (P,) each asking row and each of its positives; values: (2, P) their similarities both ways."""
+class BscTerms(LossTerms):
+    """asking: rows that ask; places, others: (P,) each with each of its positives; values: (2, P) both similarities.
 
-    rows: NDArray[np.int64]
-    count: int
-    places: NDArray[np.int64]
-    others: NDArray[np.int64]
-    values: NDArray[np.float64]
-    everywhere: NDArray[np.float64]
-    comparable: bool
-    in_nats: bool
+    Raises BadInput when no row asks, or there are too many pairs of positives.
+    """
 
-    def everything(self, keys: AllKeys, temperature: float) -> float:
-        return float((keys.log_sums - self.everywhere / temperature)[:, self.rows].mean())
+    bounded = False
 
-    def oracle(self, keys: AllKeys, negatives: int, temperature: float) -> float:
-        some = AllKeys(
-            keys.log_sums[:, self.rows],
-            keys.masked_log_sums[:, self.rows],
-            keys.hardest[:, self.rows],
-            keys.diagonal[self.rows],
-            keys.count,
-        )
-        return oracle_gap(some, negatives, temperature)
+    def __init__(self, pair: PairedRows, labels: RowLabels) -> None:
+        ids = equal_rows(pair.x)[1] if labels.ids is None else labels.ids
+        asks = np.ones(pair.rows, np.bool_) if labels.asks is None else labels.asks
+        self.asking = np.flatnonzero(asks)
+        if len(self.asking) == 0:
+            raise BadInput("--labels: every row has label 0; expected some positive pairs")
+        # Rows that ask nothing are nobody's positives: only the others are grouped.
+        groups = Positives(ids[self.asking])
+        pairs = int(np.square(np.unique(ids[self.asking], return_counts=True)[1]).sum())
+        if pairs > MOST_PAIRS:
+            raise BadInput(
+                f"--positives: {pairs:,} pairs of positives, more than the {MOST_PAIRS:,} that fit; use finer ids"
+            )
+        places, others = groups.of(np.arange(len(self.asking)))
+        self.places, self.others = self.asking[places], self.asking[others]
+        ends = self.places.astype(np.int32), self.others.astype(np.int32)
+        self.values = np.stack([pair_values(pair, ends[0], ends[1]), pair_values(pair, ends[1], ends[0])])
+        self.count = pair.rows
+        self.in_nats = self.comparable = groups.most == 1
+        super().__init__(mean_of_positives(pair.rows, self.places, self.values))
 
-    def of_order(self, perm: NDArray[np.int64], batch_size: int) -> "BscOrder":
+    def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Raises BadInput where none of them asks."""
+        rows = counted[np.isin(counted, self.asking)]
+        if len(rows) == 0:
+            raise BadInput("--labels: no row with label 1 is in a batch that counts")
+        return rows
+
+    def in_order(self, perm: NDArray[np.int64], batch_size: int) -> OrderTerms:
+        """With the mean similarity to the positives in the row's batch."""
         batch = inverse(perm) // batch_size
         together = batch[self.places] == batch[self.others]
-        return BscOrder(self, mean_of_positives(self.count, self.places[together], self.values[:, together]))
+        here = mean_of_positives(self.count, self.places[together], self.values[:, together])
 
+        def losses(log_sums: NDArray[np.float64], rows: NDArray[np.int64], temperature: float, *, masked: bool) -> Any:
+            return log_sums - here[:, rows] / temperature
 
-@dataclass(frozen=True)
-class BscOrder:
-    """positives: (2, N) mean similarity to the positives in the row's batch."""
-
-    terms: BscTerms
-    positives: NDArray[np.float64]
-
-    def values(
-        self, keys: AllKeys, sums: BatchSums, number: int, temperature: float, kept: NDArray[np.int64]
-    ) -> LossValues:
-        kept = kept[np.isin(kept, self.terms.rows)]
-        if len(kept) == 0:
-            raise BadInput("--labels: no row with label 1 is in a batch that counts")
-        own, whole = keys.diagonal[kept] / temperature, sums.seen[kept] == keys.count
-        total, masked_total = keys.log_sums[:, kept], keys.masked_log_sums[:, kept]
-        batch = between(own, sums.log_sums[:, number][:, kept], total, whole)
-        masked = between(own, sums.masked_log_sums[:, number][:, kept], masked_total, whole)
-        everywhere, here = self.terms.everywhere[:, kept] / temperature, self.positives[:, kept] / temperature
-        more = (here - everywhere).mean()
-        return LossValues(
-            global_loss=float((total - everywhere).mean()),
-            train_loss=float((batch - here).mean()),
-            gap=float((total - batch).mean() + more),
-            masked_gap=float((masked_total - masked).mean() + more),
-            translation_bound=None,
-            logsumexp_bound=None,
-            positive_probability=float(np.exp(own - batch).mean()),
-        )
-
-
-def bsc_terms(pair: PairedRows, labels: RowLabels) -> BscTerms:
-    """The positives of every row. Raises BadInput when no row asks, or there are too many pairs of positives."""
-    ids = equal_rows(pair.x)[1] if labels.ids is None else labels.ids
-    asks = np.ones(pair.rows, np.bool_) if labels.asks is None else labels.asks
-    rows = np.flatnonzero(asks)
-    if len(rows) == 0:
-        raise BadInput("--labels: every row has label 0; expected some positive pairs")
-    # Rows that ask nothing are nobody's positives: only the others are grouped.
-    groups = Positives(ids[rows])
-    pairs = int(np.square(np.unique(ids[rows], return_counts=True)[1]).sum())
-    if pairs > MOST_PAIRS:
-        raise BadInput(
-            f"--positives: {pairs:,} pairs of positives, more than the {MOST_PAIRS:,} that fit; use finer ids"
-        )
-    places, others = groups.of(np.arange(len(rows)))
-    places, others = rows[places], rows[others]
-    ends = places.astype(np.int32), others.astype(np.int32)
-    values = np.stack([pair_values(pair, ends[0], ends[1]), pair_values(pair, ends[1], ends[0])])
-    everywhere = mean_of_positives(pair.rows, places, values)
-    single = groups.most == 1
-    return BscTerms(rows, pair.rows, places, others, values, everywhere, comparable=single, in_nats=single)
+        return losses
 
 
 def mean_of_positives(rows: int, places: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,6 +9,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.products.canonical_values import canonical_values
 from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.reports.measured import Measured, random_order
 from gcbs_cli.system.arrays import inverse
 
 PICTURE_BINS = 192
@@ -63,6 +64,26 @@ class ReportDetails:
     suspects: list[Suspect]
 
 
+def report_details(measured: Measured) -> ReportDetails:
+    """What a page shows beyond the figures."""
+    inputs, perm, size = measured.inputs, measured.perm, measured.batch_size
+    pair, graph = inputs.pair, inputs.graph
+    suspects: list[Suspect] = []
+    if perm is not None:
+        batch_of_row = inverse(perm) // size
+        inside = inputs.sums.suspects.in_batches(batch_of_row)
+        suspects = suspect_examples(pair, inside, inputs.diagonal, batch_of_row)
+    return ReportDetails(
+        trial_losses=np.array([trial.train_loss for trial in measured.random]),
+        identity=order_details(pair, graph, np.arange(pair.rows), size),
+        random=order_details(pair, graph, random_order(inputs, 0), size),
+        plan=None if perm is None else order_details(pair, graph, perm, size),
+        perm=perm,
+        batch_losses=measured.plan.batch_losses if measured.plan else None,
+        suspects=suspects,
+    )
+
+
 def order_details(pair: PairedRows, graph: Adjacency, perm: NDArray[np.int64], batch_size: int) -> OrderDetails:
     """The pictures and the hardest in-batch negatives (x→y) of one order."""
     start, stop = zoom_window(pair.rows, batch_size)
@@ -109,13 +130,6 @@ def _hardest_of(pair: PairedRows, rows: NDArray[np.int64]) -> NDArray[np.float32
     own = np.arange(rows.shape[1])
     values[:, own, own] = -np.inf
     return values.max(axis=-1).reshape(-1)
-
-
-def mean_by_batch(by_place: NDArray[np.float64], batch_size: int) -> NDArray[np.float64]:
-    """(batches,) the mean of each batch; the last one may be short."""
-    starts = np.arange(0, len(by_place), batch_size)
-    sizes = np.minimum(len(by_place) - starts, batch_size)
-    return np.add.reduceat(by_place, starts) / sizes
 
 
 def suspect_examples(

@@ -1,184 +1,372 @@
-"""From what was measured to the figures of `reports.schema`."""
+"""The figures of a report, each declared once.
 
-from math import log
-from typing import Any
+The JSON schema, the tables on the terminal, the page, history, compare and docs/reading-a-report.md loop over
+`FIGURES`. To add a figure: compute it in `reports.measured`, declare it here.
+"""
 
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from gcbs_cli.graph.measures import OrderMeasures, measure_order
-from gcbs_cli.products.backend import FLOAT32_UNIT_ROUNDOFF
-from gcbs_cli.reports.basis import Basis
-from gcbs_cli.reports.held_apart import held_apart
-from gcbs_cli.reports.losses import AllKeys, Loss, LossValues, oracle_gap
-from gcbs_cli.reports.measured import Measured
-from gcbs_cli.reports.orders import MeasuredOrder
-from gcbs_cli.reports.partition_cost import partition_cost
-from gcbs_cli.reports.schema import (
-    Bounds,
-    EdgeShare,
-    FalseNegatives,
-    GapFigures,
-    GapReport,
-    GraphPart,
-    HeldApart,
-    LossFigures,
-    MaskedGap,
-    OrderFigures,
-    PartitionCost,
-    PositiveProbability,
-    Uniformity,
-)
+if TYPE_CHECKING:
+    from gcbs_cli.reports.measured import Measured
+
+Value = Callable[["Measured"], float | int | None]
+
+SHARE, COUNT, ROUGH = "{:.1%}", "{:,.0f}", "{:.3f}"
+Better = Literal["up", "down"] | None
 
 
-def reports_of(basis: Basis, measured: Measured) -> list[GapReport]:
-    """A report for each temperature."""
-    identity = measure_order(basis.graph, np.arange(basis.pair.rows), measured.batch_size)
-    return [_combine(basis, measured, keys, number, identity) for number, keys in enumerate(measured.keys)]
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a report.
+
+    path: its place in the JSON report. words: its name in tables; heading: the same above a narrow column.
+    meaning: what it is, in a sentence. value: None where there is no plan, or where it would be 0 / 0.
+    better: which way a plan should move it. show: views that have it beside JSON and the page: table (one report),
+    many (one line a report), history, compare. random: path of the same figure of random batches, shown beside it.
+    """
+
+    path: str
+    words: str
+    meaning: str
+    value: Value
+    format: str = "{:.4f}"
+    better: Better = None
+    show: str = ""
+    heading: str = ""
+    random: str | None = None
+
+    def text(self, value: Any) -> str:
+        """The value for people: – for None, an estimate with half the width of its interval."""
+        if value is None:
+            return "–"
+        low = getattr(value, "low", None)
+        if low is None:
+            return self.format.format(value)
+        return f"{self.format.format(value.value)} ± {self.format.format(value.value - low)}"
 
 
-def _combine(basis: Basis, measured: Measured, keys: AllKeys, number: int, identity: OrderMeasures) -> GapReport:
-    loss, batch_size, trials, plan = measured.loss, measured.batch_size, measured.random, measured.plan
-    temperature = basis.settings.temperatures[number]
-    planned = plan.values[number] if plan else None
-    own = basis.terms.get(loss)
-    everything = (
-        own.everything(keys, temperature) if own else float((keys.log_sums - basis.diagonal / temperature).mean())
-    )
-    probability = float(np.exp(basis.diagonal / temperature - keys.log_sums).mean())
-    return GapReport(
-        n=basis.pair.rows,
-        dim=basis.pair.dim,
-        batch_size=batch_size,
-        temperature=temperature,
-        loss_kind=loss.name,
-        loss=LossFigures(
-            global_=planned.global_loss if planned else everything,
-            plan=planned.train_loss if planned else None,
-            random_mean=float(np.mean([trial.values[number].train_loss for trial in trials])),
-            random_std=_deviation([trial.values[number].train_loss for trial in trials]),
+def shown_in(view: str) -> Sequence[Figure]:
+    """The figures of a view, in the list's order."""
+    return [figure for figure in FIGURES if view in figure.show.split()]
+
+
+def nest(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by path as nested dictionaries, as in JSON."""
+    found: dict[str, Any] = {}
+    for path, value in values.items():
+        *folders, name = path.split(".")
+        place = found
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[name] = value
+    return found
+
+
+def _against_random(
+    path: str,
+    words: str,
+    meaning: str,
+    name: str,
+    format: str = "{:.4f}",
+    better: Better = None,
+    show: str = "",
+    heading: str = "",
+    *,
+    random: str = "random",
+    spread: bool = False,
+) -> list[Figure]:
+    """A figure of orders (`name` in `OrderValues`): the plan's, and what random orders give, on average and in spread.
+
+    random: the key of the average, beside that of the plan.
+    """
+    folder = path.rpartition(".")[0]
+    figures = [
+        Figure(
+            path,
+            words,
+            meaning,
+            lambda measured: getattr(measured.plan, name, None),
+            format,
+            better,
+            show,
+            heading,
+            f"{folder}.{random}",
         ),
-        gap=_gap_figures(basis, keys, loss, batch_size, number, trials, planned),
-        bounds=Bounds(
-            translation=planned.translation_bound if planned else None,
-            logsumexp=planned.logsumexp_bound if planned else None,
+        Figure(
+            f"{folder}.{random}",
+            f"{words}, random",
+            f"{meaning}: mean over random orders",
+            lambda measured: measured.random_mean(name),
+            format,
         ),
-        positive_probability=PositiveProbability(
-            global_=probability,
-            plan=planned.positive_probability if planned else None,
-            random=float(np.mean([trial.values[number].positive_probability for trial in trials])),
+    ]
+    if spread:
+        deviation = Figure(
+            f"{folder}.random_std",
+            f"{words}, spread",
+            f"{meaning}: standard deviation over random orders",
+            lambda measured: measured.random_std(name),
+            format,
+        )
+        figures.append(deviation)
+    return figures
+
+
+def _of_every_order(name: str, meaning: str, show: str = "") -> list[Figure]:
+    """A figure of the graph in the order of the input, in the plan's and in random orders."""
+    return [
+        Figure(
+            f"{name}.identity",
+            f"{name}, input",
+            f"{meaning}: in the order of the input",
+            lambda measured: getattr(measured.identity, name),
+            COUNT,
         ),
-        **_graph_figures(basis, trials, plan, identity),
-        alignment=basis.alignment,
-        uniformity=Uniformity(x=basis.uniformity[0], y=basis.uniformity[1]),
-        mutual_information_bound=log(batch_size) - planned.train_loss
-        if planned and (own is None or own.in_nats)
-        else None,
-        cross_check=measured.checks[number] if measured.checks else None,
-        partitions=_partition_cost(basis, measured, number),
-        timings=dict(basis.clock.seconds),
-    )
+        *_against_random(f"{name}.plan", name, meaning, name, COUNT, "down", show),
+    ]
 
 
-def _partition_cost(basis: Basis, measured: Measured, number: int) -> PartitionCost | None:
-    parts, plan, one_graph = basis.settings.parts, measured.plan, measured.one_graph
-    if parts is None or plan is None or measured.perm is None:
-        return None
-    random = float(np.mean([trial.values[number].gap for trial in measured.random]))
-    temperature = basis.settings.temperatures[number]
-    return partition_cost(
-        parts,
-        basis.graph,
-        measured.perm,
-        _reduction(plan.values[number].gap, random, temperature),
-        _reduction(one_graph.values[number].gap, random, temperature) if one_graph else None,
-    )
-
-
-def _gap_figures(
-    basis: Basis,
-    keys: AllKeys,
-    loss: Loss,
-    batch_size: int,
-    number: int,
-    trials: list[MeasuredOrder],
-    planned: LossValues | None,
-) -> GapFigures:
-    temperature = basis.settings.temperatures[number]
-    gaps = [trial.values[number].gap for trial in trials]
-    random = float(np.mean(gaps))
-    masked_random = float(np.mean([trial.values[number].masked_gap for trial in trials]))
-    own, negatives = basis.terms.get(loss), loss.oracle_negatives(basis.pair.rows, batch_size)
-    oracle = own.oracle(keys, negatives, temperature) if own else oracle_gap(keys, negatives, temperature)
-    comparable = own is None or own.comparable
-    gap = planned.gap if planned else None
-    masked = planned.masked_gap if planned else None
-    return GapFigures(
-        plan=gap,
-        random_mean=random,
-        random_std=_deviation(gaps),
-        oracle=oracle,
-        reduction=_reduction(gap, random, temperature),
-        closed_share=None if gap is None or not comparable else _ratio(random - gap, random - oracle, temperature),
-        masked=MaskedGap(
-            plan=masked, random_mean=masked_random, reduction=_reduction(masked, masked_random, temperature)
-        ),
-    )
-
-
-def _graph_figures(
-    basis: Basis, trials: list[MeasuredOrder], plan: MeasuredOrder | None, identity: OrderMeasures
-) -> dict[str, Any]:
-    measures = [trial.measures for trial in trials]
-    shares = [m.in_batch_edge_share for m in measures if m.in_batch_edge_share is not None]
-    degrees = basis.graph.degrees
-    return {
-        "graph": GraphPart(
-            threshold=basis.threshold.value,
-            quantile=basis.achieved_quantile,
-            edges=basis.graph.edges,
-            isolated=int(np.count_nonzero(degrees == 0)),
-            max_degree=int(degrees.max()),
-        ),
-        "bandwidth": OrderFigures(
-            identity=identity.bandwidth,
-            random=float(np.mean([m.bandwidth for m in measures])),
-            plan=plan.measures.bandwidth if plan else None,
-        ),
-        "profile": OrderFigures(
-            identity=identity.profile,
-            random=float(np.mean([m.profile for m in measures])),
-            plan=plan.measures.profile if plan else None,
-        ),
-        "in_batch_edge_share": EdgeShare(
-            random=float(np.mean(shares)) if shares else None,
-            plan=plan.measures.in_batch_edge_share if plan else None,
-        ),
-        "false_negatives": FalseNegatives(
-            suspected_pairs=len(plan.suspects) if plan else None,
-            random=float(np.mean([len(trial.suspects) for trial in trials])),
-            rows=plan.suspects.rows() if plan else None,
-            top_ranks=basis.settings.fn_top or None,
-            **_held_apart(basis, trials, plan),
-        ),
-    }
-
-
-def _held_apart(basis: Basis, trials: list[MeasuredOrder], plan: MeasuredOrder | None) -> dict[str, HeldApart | None]:
-    everything = basis.to_hold_apart.inside(np.zeros(basis.pair.rows, np.int64))
-    inside = [trial.held_apart for trial in trials]
-    planned = plan.held_apart if plan else None
-    return {name: held_apart(name, everything, planned, inside) for name in ("top", "duplicates")}
-
-
-def _ratio(part: float, whole: float, temperature: float) -> float | None:
-    """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
-    return None if abs(whole) <= max(1e-9, FLOAT32_UNIT_ROUNDOFF / temperature) else part / whole
-
-
-def _reduction(plan: float | None, random: float, temperature: float) -> float | None:
-    share = None if plan is None else _ratio(plan, random, temperature)
-    return None if share is None else 1.0 - share
-
-
-def _deviation(values: list[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+FIGURES: list[Figure] = [
+    Figure(
+        "loss.global",
+        "L_global",
+        "loss if every row saw all other rows",
+        lambda measured: measured.all_keys.loss,
+        show="table many history",
+    ),
+    *_against_random(
+        "loss.plan",
+        "L_train",
+        "loss that training on the batches sees",
+        "train_loss",
+        better="up",
+        show="table many history",
+        random="random_mean",
+        spread=True,
+    ),
+    *_against_random(
+        "gap.plan",
+        "gap",
+        "L_global − L_train, which training does not see",
+        "gap",
+        better="down",
+        show="table history",
+        random="random_mean",
+        spread=True,
+    ),
+    Figure(
+        "gap.oracle",
+        "gap, oracle",
+        "gap if every row had its own hardest negatives; out of reach",
+        lambda measured: measured.all_keys.oracle_gap,
+        show="table many",
+        heading="oracle",
+    ),
+    Figure(
+        "gap.reduction",
+        "gap reduction",
+        "how much smaller the plan's gap is than that of random batches",
+        lambda measured: measured.reduction("gap"),
+        SHARE,
+        "up",
+        "table many history compare",
+        "reduction",
+    ),
+    Figure(
+        "gap.closed_share",
+        "closed share",
+        "the same, as a share of what the oracle closes",
+        lambda measured: measured.closed_share,
+        SHARE,
+        "up",
+        "table many compare",
+        "closed",
+    ),
+    *_against_random(
+        "gap.masked.plan",
+        "masked gap",
+        "gap without suspected false negatives",
+        "masked_gap",
+        better="down",
+        random="random_mean",
+        spread=True,
+    ),
+    Figure(
+        "gap.masked.reduction",
+        "masked reduction",
+        "gap reduction without suspected false negatives",
+        lambda measured: measured.reduction("masked_gap"),
+        SHARE,
+        "up",
+        "table history compare",
+        "masked",
+    ),
+    Figure(
+        "bounds.translation",
+        "translation bound",
+        "the plan's gap cannot exceed it (translation identity)",
+        lambda measured: getattr(measured.plan, "translation_bound", None),
+        better="down",
+    ),
+    Figure(
+        "bounds.logsumexp",
+        "log-sum-exp bound",
+        "the plan's gap cannot exceed it either",
+        lambda measured: getattr(measured.plan, "logsumexp_bound", None),
+        better="down",
+    ),
+    Figure(
+        "positive_probability.global",
+        "p(positive), all",
+        "mean softmax probability of the positive among all rows",
+        lambda measured: measured.all_keys.positive_probability,
+        ROUGH,
+    ),
+    *_against_random(
+        "positive_probability.plan",
+        "p(positive)",
+        "mean softmax probability of the positive in its batch",
+        "positive_probability",
+        ROUGH,
+        "down",
+        "table",
+    ),
+    Figure(
+        "graph.threshold",
+        "threshold",
+        "similarity above which a pair is hard",
+        lambda measured: measured.inputs.threshold.value,
+        show="table history",
+        heading="t",
+    ),
+    Figure(
+        "graph.quantile",
+        "quantile",
+        "share of all similarities at or below the threshold",
+        lambda measured: measured.inputs.achieved_quantile,
+        "{:.6g}",
+    ),
+    Figure(
+        "graph.edges",
+        "hard pairs",
+        "pairs above the threshold",
+        lambda measured: measured.graph.edges,
+        COUNT,
+        show="table",
+    ),
+    Figure(
+        "graph.isolated",
+        "rows without",
+        "rows that are in no hard pair",
+        lambda measured: int((measured.graph.degrees == 0).sum()),
+        COUNT,
+        show="table",
+    ),
+    Figure(
+        "graph.max_degree",
+        "largest degree",
+        "hard pairs of the row with most",
+        lambda measured: int(measured.graph.degrees.max()),
+        COUNT,
+    ),
+    *_of_every_order("bandwidth", "largest distance in rows between the rows of a hard pair", "table"),
+    *_of_every_order("profile", "sum over rows of the distance to the farthest hard pair before them"),
+    *_against_random(
+        "in_batch_edge_share.plan",
+        "in-batch share",
+        "hard pairs whose two rows share a batch",
+        "in_batch_edge_share",
+        SHARE,
+        "up",
+        "table compare",
+        "edges",
+    ),
+    *_against_random(
+        "false_negatives.suspected_pairs",
+        "suspected pairs",
+        "pairs in one batch that are about as similar as true pairs: false negatives?",
+        "suspected_pairs",
+        COUNT,
+        "down",
+        "table many compare",
+        "suspects",
+    ),
+    Figure(
+        "false_negatives.rows",
+        "suspected rows",
+        "rows in at least one of them",
+        lambda measured: getattr(measured.plan, "suspected_rows", None),
+        COUNT,
+        "down",
+        "table",
+    ),
+    Figure(
+        "alignment",
+        "alignment",
+        "mean squared distance of the positive pairs",
+        lambda measured: measured.inputs.alignment,
+        ROUGH,
+        show="table",
+    ),
+    Figure(
+        "uniformity.x",
+        "uniformity of X",
+        "lower is more evenly spread over the sphere",
+        lambda measured: measured.inputs.uniformity[0],
+        ROUGH,
+        show="table",
+    ),
+    Figure(
+        "uniformity.y",
+        "uniformity of Y",
+        "lower is more evenly spread over the sphere",
+        lambda measured: measured.inputs.uniformity[1],
+        ROUGH,
+        show="table",
+    ),
+    Figure(
+        "mutual_information_bound",
+        "information",
+        "mutual information of X and Y in nats, at least (log k − L_train)",
+        lambda measured: measured.information,
+        ROUGH,
+        show="table",
+    ),
+    Figure(
+        "partitions.parts",
+        "parts",
+        "parts that were planned one by one",
+        lambda measured: getattr(measured.parts, "parts", None),
+        COUNT,
+        show="table",
+    ),
+    Figure(
+        "partitions.edges_across",
+        "across parts",
+        "hard pairs whose rows are in different parts",
+        lambda measured: getattr(measured.parts, "edges_across", None),
+        SHARE,
+        "down",
+        "table",
+    ),
+    Figure(
+        "partitions.one_graph",
+        "one graph",
+        "gap reduction of a plan of all rows at once",
+        lambda measured: getattr(measured.parts, "one_graph", None),
+        SHARE,
+        show="table",
+    ),
+    Figure(
+        "partitions.lost",
+        "lost by parts",
+        "share of that which the parts lose, below 0 where they gain",
+        lambda measured: getattr(measured.parts, "lost", None),
+        SHARE,
+        "down",
+        "table",
+    ),
+]
+"""In the order of the JSON report."""

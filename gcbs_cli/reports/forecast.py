@@ -73,7 +73,7 @@ def _suspect_share(pair: PairedRows, threshold: Threshold, settings: ReportSetti
     rows, cols = np.nonzero(sample.products >= np.float32(threshold.value - sample.shift))
     if len(rows) == 0:
         return 0.0
-    own = SuspectRule(settings.fn_margin, pair.diagonal(), settings.fn_absolute).own_limits()
+    own = SuspectRule(settings.fn_margin, pair.diagonal()).own_limits()
     limits = np.minimum(own[sample.rows[rows]], own[sample.cols[cols]])
     return float((sample.products[rows, cols] + sample.shift >= limits).mean())
 

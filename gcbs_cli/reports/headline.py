@@ -3,26 +3,27 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gcbs_cli.reports.schema import GapReport
+    from gcbs_cli.reports.schema import GapReport, SampledReport
 
 
-def headline(report: "GapReport") -> str:
+def headline(report: "GapReport | SampledReport") -> str:
     """How much of the gap the plan closes, in a sentence."""
-    gap = report.gap
-    if gap.plan is None:
-        possible = (
-            "" if gap.random_mean < 1e-9 else f", of which no order can close more than {_oracle_share(report):.0%}"
-        )
-        return f"Random batches of {report.batch_size} leave a gap of {gap.random_mean:.3f} {report.unit}{possible}."
-    if gap.reduction is None:
+    plan, random, spread, reduction, oracle = (
+        getattr(value, "value", value)
+        for value in (report.at(f"gap.{name}") for name in ("plan", "random_mean", "random_std", "reduction", "oracle"))
+    )
+    limit = "" if oracle is None or random < 1e-9 else f"no order can close more than {1.0 - oracle / random:.0%}"
+    if plan is None:
+        possible = f", of which {limit}" if limit else ""
+        return f"Random batches of {report.batch_size} leave a gap of {random:.3f} {report.unit}{possible}."
+    if reduction is None:
         return f"One batch of {report.batch_size} holds all rows: there is no gap to close."
-    if abs(gap.plan - gap.random_mean) <= 3 * gap.random_std:
+    if spread is not None and abs(plan - random) <= 3 * spread:
         return "This plan does no better than random batches: the difference is within their spread."
-    verb = "closes" if gap.reduction > 0 else "WIDENS the gap by"
-    change = f"{gap.random_mean:.3f} → {gap.plan:.3f} {report.unit}"
+    verb = "closes" if reduction > 0 else "WIDENS the gap by"
     return (
-        f"This plan {verb} {abs(gap.reduction):.1%} of the gap that random batches of {report.batch_size} leave "
-        f"({change}); no order can close more than {_oracle_share(report):.0%}."
+        f"This plan {verb} {abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave "
+        f"({random:.3f} → {plan:.3f} {report.unit})" + (f"; {limit}." if limit else ".")
     )
 
 
@@ -36,7 +37,3 @@ def lead(report: "GapReport") -> str:
     )
     seen = f"of {loss.global_:.3f} {unit}, random batches show {loss.random_mean:.3f}"
     return f"{meaning}: {seen}." if loss.plan is None else f"{meaning}: {seen}, this plan's {loss.plan:.3f}."
-
-
-def _oracle_share(report: "GapReport") -> float:
-    return 1.0 - report.gap.oracle / report.gap.random_mean

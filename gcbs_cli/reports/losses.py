@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import log
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.products.global_sums import SideSums
-from gcbs_cli.reports.in_batch import BatchSums, KeySet
+from gcbs_cli.reports.in_batch import KeySet
 from gcbs_cli.system.errors import BadInput
 
 DEFAULT_LOSS_MARGIN = 0.2
@@ -93,22 +93,6 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class LossValues:
-    """Means over rows and directions, in nats: losses, their gap, the gap without suspected pairs, and both bounds.
-
-    A loss with terms of its own has no bounds, and the triplet loss is in units of similarity.
-    """
-
-    global_loss: float
-    train_loss: float
-    gap: float
-    masked_gap: float
-    translation_bound: float | None
-    logsumexp_bound: float | None
-    positive_probability: float
-
-
-@dataclass(frozen=True)
 class AllKeys:
     """What the rows of a loss's sides meet among all keys, at one temperature.
 
@@ -149,55 +133,9 @@ def merge_sides(across: SideSums, same_side: SideSums | None) -> SideSums:
     )
 
 
-def loss_values(
-    loss: Loss, all_keys: AllKeys, in_batch: BatchSums, number: int, temperature: float, kept: NDArray[np.int64]
-) -> LossValues:
-    """The figures of one order at one temperature; `number`: its place in the sums; `kept`: rows that are counted."""
-    sides = list(loss.sides)
-    positive = all_keys.diagonal[kept] / temperature
-    keys, seen = loss.keys_in_all(len(all_keys.diagonal)), in_batch.seen[kept]
-    total, masked_total = all_keys.log_sums[:, kept], all_keys.masked_log_sums[:, kept]
-    batch = between(positive, in_batch.log_sums[sides, number][:, kept], total, seen == keys)
-    masked = between(positive, in_batch.masked_log_sums[sides, number][:, kept], masked_total, seen == keys)
-    largest = all_keys.largest[:, kept]
-    # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
-    reach = np.maximum(largest - in_batch.least[sides][:, kept], 0.0) / temperature + np.log(keys / seen)
-    excess = np.maximum(largest - in_batch.largest[sides][:, kept], 0.0) / temperature
-    gap = float((total - batch).mean())
-    return LossValues(
-        global_loss=float((total - positive).mean()),
-        train_loss=float((batch - positive).mean()),
-        gap=gap,
-        masked_gap=float((masked_total - masked).mean()),
-        translation_bound=outwards(float(reach.mean()), gap, all_keys.rounding),
-        logsumexp_bound=outwards(float(excess.mean()) + log(keys), gap, all_keys.rounding),
-        positive_probability=float(np.exp(positive - batch).mean()),
-    )
-
-
 def outwards(bound: float, gap: float, rounding: float) -> float:
     """The bound, or the gap where it is no more than its rounding above: the true gap is never above the true bound."""
     return gap if bound < gap <= bound + rounding else bound
-
-
-def row_losses(
-    loss: Loss, all_keys: AllKeys, in_batch: BatchSums, number: int, temperature: float, kept: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """The training loss of each row of `kept` in nats, the mean over directions; arguments as in `loss_values`."""
-    positive = all_keys.diagonal[kept] / temperature
-    whole = in_batch.seen[kept] == loss.keys_in_all(len(all_keys.diagonal))
-    sums = in_batch.log_sums[list(loss.sides), number][:, kept]
-    losses: NDArray[np.float64] = (between(positive, sums, all_keys.log_sums[:, kept], whole) - positive).mean(axis=0)
-    return losses
-
-
-def row_gaps(
-    loss: Loss, all_keys: AllKeys, in_batch: BatchSums, number: int, temperature: float, kept: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """The gap of each row of `kept` in nats, the mean over directions; arguments as in `loss_values`."""
-    everything = all_keys.log_sums[:, kept].mean(axis=0) - all_keys.diagonal[kept] / temperature
-    gaps: NDArray[np.float64] = everything - row_losses(loss, all_keys, in_batch, number, temperature, kept)
-    return gaps
 
 
 def between(
@@ -210,13 +148,57 @@ def between(
     return np.where(whole, total, np.clip(batch, positive, total))
 
 
-def oracle_gap(all_keys: AllKeys, negatives: int, temperature: float) -> float:
-    """The gap if every row saw its own hardest negatives: no partition of the rows reaches it."""
-    if negatives == all_keys.count - 1:
-        return 0.0
-    hard = all_keys.hardest[:, :, :negatives].astype(np.float64) / temperature
-    positive = np.broadcast_to(all_keys.diagonal / temperature, all_keys.log_sums.shape)
-    largest = np.maximum(positive, hard[:, :, 0]) if negatives else positive
-    with np.errstate(divide="ignore"):
-        seen = largest + np.log(np.exp(positive - largest) + np.exp(hard - largest[..., None]).sum(axis=-1))
-    return float(np.maximum(all_keys.log_sums - seen, 0.0).mean())
+class LossTerms:
+    """What a loss makes of the sums over all keys and over a batch's keys: here −s_ii / τ + log Σ exp(s_ij / τ).
+
+    Losses that are more than a mean of log sums against one positive override what differs.
+    """
+
+    in_nats = True
+    """Whether it is a cross-entropy against one positive, so that log k − L_train bounds mutual information."""
+    comparable = True
+    """Whether the oracle bounds what a plan can close."""
+    bounded = True
+    """Whether the translation and the log-sum-exp bound hold."""
+
+    def __init__(self, positives: NDArray[np.float64]) -> None:
+        """positives: (N,) s_ii."""
+        self.positives = positives
+
+    def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the counted rows that have a loss."""
+        return counted
+
+    def everything(self, log_sums: NDArray[np.float64], temperature: float, *, masked: bool) -> NDArray[np.float64]:
+        """(S, N) the loss of each row and direction among all keys, or without suspected pairs where `masked`.
+
+        log_sums: (S, N), with or without suspected pairs likewise.
+        """
+        return log_sums - self.positives / temperature
+
+    def in_order(self, perm: NDArray[np.int64], batch_size: int) -> "OrderTerms":
+        """The loss in the batches of an order, from (S, n) log sums of `rows` (n,) over the keys that they see."""
+
+        def losses(log_sums: NDArray[np.float64], rows: NDArray[np.int64], temperature: float, *, masked: bool) -> Any:
+            return log_sums - self.positives[rows] / temperature
+
+        return losses
+
+    def oracle(self, keys: AllKeys, negatives: int, temperature: float) -> NDArray[np.float64]:
+        """(S, N) the gap of each row if it saw its own hardest negatives: no partition of the rows reaches the mean."""
+        if negatives == keys.count - 1:
+            return np.zeros_like(keys.log_sums)
+        hard = keys.hardest[:, :, :negatives].astype(np.float64) / temperature
+        positive = np.broadcast_to(keys.diagonal / temperature, keys.log_sums.shape)
+        largest = np.maximum(positive, hard[:, :, 0]) if negatives else positive
+        with np.errstate(divide="ignore"):
+            seen = largest + np.log(np.exp(positive - largest) + np.exp(hard - largest[..., None]).sum(axis=-1))
+        return np.maximum(keys.log_sums - seen, 0.0)
+
+
+class OrderTerms(Protocol):
+    """The losses (S, n) of rows in the batches of one order."""
+
+    def __call__(
+        self, log_sums: NDArray[np.float64], rows: NDArray[np.int64], temperature: float, *, masked: bool
+    ) -> NDArray[np.float64]: ...

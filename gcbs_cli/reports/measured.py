@@ -1,82 +1,280 @@
-"""The plan and the random trials at one loss and batch size, with the plan checked in float64."""
+"""What a plan and random orders make of one loss, batch size and temperature: what the figures are taken from."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.graph.measures import OrderMeasures, measure_order
+from gcbs_cli.products.backend import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Basis, all_keys
-from gcbs_cli.reports.cross_check import entries_above_in_double, row_gaps_in_double, sampled_rows
-from gcbs_cli.reports.losses import AllKeys, Loss, row_gaps, tolerance
-from gcbs_cli.reports.orders import MeasuredOrder, counted_rows, order_figures, random_trials, sums_of
-from gcbs_cli.reports.schema import CrossCheck, GapReport
-from gcbs_cli.system.errors import GcbsError
+from gcbs_cli.reports.in_batch import BatchSums, batch_sums
+from gcbs_cli.reports.losses import AllKeys, Loss, LossTerms, between, outwards
+from gcbs_cli.reports.partition_cost import PartitionCost, partition_cost
+from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.limits import available_cpus
+
+TRIALS_STREAM = 0x7121A1
+"""Sets the draws of the random trials apart from others of the same seed."""
+
+
+@dataclass(frozen=True)
+class OrderValues:
+    """One order at one loss, batch size and temperature: means over its counted rows and the loss's directions.
+
+    Losses, gaps and bounds in nats (triplet: similarity); batch_losses: (B,), NaN for a batch in which none counts.
+    """
+
+    train_loss: float
+    gap: float
+    masked_gap: float
+    translation_bound: float | None
+    logsumexp_bound: float | None
+    positive_probability: float
+    bandwidth: int
+    profile: int
+    in_batch_edge_share: float | None
+    suspected_pairs: int
+    suspected_rows: int
+    batch_losses: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AllKeysValues:
+    """Means over the counted rows of what they meet among all keys."""
+
+    loss: float
+    positive_probability: float
+    oracle_gap: float
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One loss and batch size: all keys by temperature, the random trials, and the plan if there is one."""
+    """All that the figures of one report are taken from. perm: (N,) the plan; plan: what it gives, None without one."""
 
+    inputs: Basis
     loss: Loss
+    terms: LossTerms
     batch_size: int
-    keys: list[AllKeys]
-    random: list[MeasuredOrder]
-    plan: MeasuredOrder | None
-    checks: list[CrossCheck] | None
-    one_graph: MeasuredOrder | None = None
-    perm: NDArray[np.int64] | None = None
+    temperature: float
+    all_keys: AllKeysValues
+    perm: NDArray[np.int64] | None
+    plan: OrderValues | None
+    random: list[OrderValues]
+    one_graph: OrderValues | None
+
+    @property
+    def graph(self) -> Adjacency:
+        """Of the hard pairs."""
+        return self.inputs.graph
+
+    @cached_property
+    def identity(self) -> OrderMeasures:
+        """The graph in the order of the input."""
+        return measure_order(self.graph, np.arange(self.inputs.pair.rows), self.batch_size)
+
+    def random_mean(self, name: str) -> float | None:
+        """The mean over random orders of a value of `OrderValues`; None where they have none."""
+        values = [getattr(order, name) for order in self.random]
+        return None if None in values else float(np.mean(values))
+
+    def random_std(self, name: str) -> float | None:
+        """Their standard deviation."""
+        values = [getattr(order, name) for order in self.random]
+        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+    def reduction(self, name: str, order: OrderValues | None = None) -> float | None:
+        """1 − plan / random of a gap, or of that of another order; None where random orders leave none."""
+        order, random = order or self.plan, self.random_mean(name)
+        share = None if order is None or random is None else self._ratio(getattr(order, name), random)
+        return None if share is None else 1.0 - share
+
+    @property
+    def closed_share(self) -> float | None:
+        """(random − plan) / (random − oracle); None where the oracle bounds nothing."""
+        random = self.random_mean("gap")
+        if self.plan is None or random is None or not self.terms.comparable:
+            return None
+        return self._ratio(random - self.plan.gap, random - self.all_keys.oracle_gap)
+
+    @property
+    def information(self) -> float | None:
+        """A lower bound on the mutual information of X and Y, in nats; van den Oord et al. (2018)."""
+        if self.plan is None or not self.terms.in_nats:
+            return None
+        return log(self.batch_size) - self.plan.train_loss
+
+    @cached_property
+    def parts(self) -> PartitionCost | None:
+        """What planning in parts cost; None where the plan was not made so."""
+        if self.inputs.settings.parts is None or self.perm is None:
+            return None
+        one_graph = self.reduction("gap", self.one_graph) if self.one_graph else None
+        return partition_cost(self.inputs.settings.parts, self.graph, self.perm, self.reduction("gap"), one_graph)
+
+    def _ratio(self, part: float, whole: float) -> float | None:
+        """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
+        rounding = max(1e-9, FLOAT32_UNIT_ROUNDOFF / self.temperature)
+        return None if abs(whole) <= rounding else part / whole
 
 
-def measure(basis: Basis, perm: NDArray[np.int64] | None, loss: Loss, batch_size: int) -> Measured:
-    """Random batches and planned ones; `perm` None: random ones alone."""
-    keys = all_keys(basis, loss)
-    with basis.clock.step("random batches"):
-        random = random_trials(basis, keys, loss, batch_size)
-    plan, checks = None, None
-    if perm is not None:
-        with basis.clock.step("planned batches"):
-            plan = order_figures(basis, keys, loss, batch_size, perm)
-        with basis.clock.step("cross-check"):
-            checks = None if loss.has_own_terms else _cross_checks(basis, perm, keys, loss, batch_size)
-    one_graph = None if basis.one_graph is None else order_figures(basis, keys, loss, batch_size, basis.one_graph)
-    return Measured(loss, batch_size, keys, random, plan, checks, one_graph, perm)
+def measure(
+    inputs: Basis,
+    loss: Loss,
+    batch_size: int,
+    perm: NDArray[np.int64] | None,
+    one_graph: NDArray[np.int64] | None = None,
+) -> list[Measured]:
+    """For each temperature, random orders and the plan `perm`, where there is one.
+
+    one_graph: of a plan in parts, the plan of all rows at once.
+    """
+    orders = Orders(inputs, loss, batch_size)
+    with inputs.clock.step("random batches"):
+        random = orders.random()
+    with inputs.clock.step("planned batches"):
+        plan, whole = (None if order is None else orders.values(order) for order in (perm, one_graph))
+    return [orders.measured(number, random, perm, plan, whole) for number in range(len(inputs.settings.temperatures))]
 
 
-def _cross_checks(
-    basis: Basis, perm: NDArray[np.int64], keys: list[AllKeys], loss: Loss, batch_size: int
-) -> list[CrossCheck]:
-    """For each temperature, the plan's gap on some rows, or on all, against float64."""
-    settings = basis.settings
-    kept = counted_rows(basis, perm, batch_size)
-    rows = kept if settings.verify else sampled_rows(kept, settings.seed)
-    exact = row_gaps_in_double(basis.pair, perm, batch_size, loss, settings.temperatures, rows).gaps.mean(axis=1)
-    sums = sums_of(basis, loss, batch_size, perm)
-    found = [row_gaps(loss, keys[n], sums, n, t, rows).mean() for n, t in enumerate(settings.temperatures)]
-    return [
-        CrossCheck(
-            rows=len(rows),
-            gap=float(exact[n]),
-            difference=abs(float(found[n] - exact[n])),
-            tolerance=tolerance(basis.product_error, temperature),
-        )
-        for n, temperature in enumerate(settings.temperatures)
-    ]
+class Orders:
+    """Values of any order at one loss and batch size."""
 
-
-def refuse_differences(basis: Basis, reports: list[GapReport]) -> None:
-    """Raise GcbsError where the float64 computation of the whole does not confirm the report."""
-    certain, unsure = entries_above_in_double(basis.pair, basis.threshold.value)
-    found = len(basis.sums.exceedances.above().rows)
-    if not certain <= found <= certain + unsure:
-        raise GcbsError(
-            f"--verify: {found:,} entries above the threshold, but in float64 {certain:,} to {certain + unsure:,}; "
-            "do not use this report, and tell the authors of gcbs"
-        )
-    for report in reports:
-        check = report.cross_check
-        if check is not None and not check.difference <= check.tolerance:
-            raise GcbsError(
-                f"--verify: the gap ({report.loss_kind}, batch size {report.batch_size}, temperature "
-                f"{report.temperature:g}) differs from float64's {check.gap:.6f} by {check.difference:.2g} nats, more "
-                f"than rounding explains ({check.tolerance:.2g}); do not use this report, and tell the authors of gcbs"
+    def __init__(self, inputs: Basis, loss: Loss, batch_size: int) -> None:
+        self._inputs, self._loss, self._size = inputs, loss, batch_size
+        self.terms = inputs.terms.get(loss) or LossTerms(inputs.diagonal)
+        self._keys = all_keys(inputs, loss)
+        self._everything = [
+            (
+                self.terms.everything(keys.log_sums, temperature, masked=False),
+                self.terms.everything(keys.masked_log_sums, temperature, masked=True),
             )
+            for temperature, keys in zip(inputs.settings.temperatures, self._keys, strict=True)
+        ]
+
+    def random(self) -> list[list[OrderValues]]:
+        """As many random orders as were asked for, each at all temperatures."""
+        from threadpoolctl import threadpool_limits
+
+        settings = self._inputs.settings
+        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
+            return list(pool.map(lambda n: self.values(random_order(self._inputs, n)), range(settings.trials)))
+
+    def measured(
+        self,
+        number: int,
+        random: list[list[OrderValues]],
+        perm: NDArray[np.int64] | None,
+        plan: list[OrderValues] | None,
+        one_graph: list[OrderValues] | None = None,
+    ) -> Measured:
+        """What figures are taken from, at the temperature with this number."""
+        return Measured(
+            inputs=self._inputs,
+            loss=self._loss,
+            terms=self.terms,
+            batch_size=self._size,
+            temperature=self._inputs.settings.temperatures[number],
+            all_keys=self._among_all_keys(number, perm),
+            perm=perm,
+            plan=plan[number] if plan else None,
+            random=[trial[number] for trial in random],
+            one_graph=one_graph[number] if one_graph else None,
+        )
+
+    def _among_all_keys(self, number: int, perm: NDArray[np.int64] | None) -> AllKeysValues:
+        """Means over the rows that the plan counts, or all, at the temperature with this number."""
+        temperature, keys = self._inputs.settings.temperatures[number], self._keys[number]
+        count = len(keys.diagonal)
+        rows = self.terms.rows(np.arange(count))
+        counted = rows if perm is None else self.terms.rows(counted_rows(self._inputs, perm, self._size))
+        oracle = self.terms.oracle(keys, self._loss.oracle_negatives(count, self._size), temperature)
+        return AllKeysValues(
+            loss=float(self._everything[number][0][:, counted].mean()),
+            positive_probability=float(np.exp(keys.diagonal / temperature - keys.log_sums).mean()),
+            oracle_gap=float(oracle[:, rows].mean()),
+        )
+
+    def values(self, perm: NDArray[np.int64]) -> list[OrderValues]:
+        """An order at each temperature."""
+        inputs, size = self._inputs, self._size
+        sums = batch_sums(
+            inputs.pair,
+            perm,
+            size,
+            inputs.settings.temperatures,
+            inputs.sums.suspects,
+            keys=self._loss.keys,
+            queue_batches=self._loss.queue_batches,
+        )
+        losses = self.terms.in_order(perm, size)
+        rows = self.terms.rows(counted_rows(inputs, perm, size))
+        batch_of_row = inverse(perm) // size
+        measures = measure_order(inputs.graph, perm, size)
+        suspects = inputs.sums.suspects.in_batches(batch_of_row)
+        found = []
+        for number, (temperature, keys) in enumerate(zip(inputs.settings.temperatures, self._keys, strict=True)):
+            positive, seen = keys.diagonal[rows] / temperature, sums.seen[rows]
+            whole, sides = seen == keys.count, list(self._loss.sides)
+            batch = between(positive, sums.log_sums[sides, number][:, rows], keys.log_sums[:, rows], whole)
+            masked = between(
+                positive, sums.masked_log_sums[sides, number][:, rows], keys.masked_log_sums[:, rows], whole
+            )
+            train = losses(batch, rows, temperature, masked=False)
+            masked_train = losses(masked, rows, temperature, masked=True)
+            everything, masked_everything = self._everything[number]
+            gap = float((everything[:, rows] - train).mean())
+            translation, logsumexp = self._bounds(sums, keys, rows, temperature, gap)
+            found.append(
+                OrderValues(
+                    train_loss=float(train.mean()),
+                    gap=gap,
+                    masked_gap=float((masked_everything[:, rows] - masked_train).mean()),
+                    translation_bound=translation,
+                    logsumexp_bound=logsumexp,
+                    positive_probability=float(np.exp(positive - batch).mean()),
+                    bandwidth=measures.bandwidth,
+                    profile=measures.profile,
+                    in_batch_edge_share=measures.in_batch_edge_share,
+                    suspected_pairs=len(suspects),
+                    suspected_rows=suspects.rows(),
+                    batch_losses=_mean_by_batch(train.mean(axis=0), batch_of_row[rows]),
+                )
+            )
+        return found
+
+    def _bounds(
+        self, sums: BatchSums, keys: AllKeys, rows: NDArray[np.int64], temperature: float, gap: float
+    ) -> tuple[float | None, float | None]:
+        """The translation and the log-sum-exp bound on the gap (DESIGN, definitions)."""
+        if not self.terms.bounded:
+            return None, None
+        sides, largest = list(self._loss.sides), keys.largest[:, rows]
+        # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
+        reach = np.maximum(largest - sums.least[sides][:, rows], 0.0) / temperature
+        excess = np.maximum(largest - sums.largest[sides][:, rows], 0.0) / temperature
+        translation = float((reach + np.log(keys.count / sums.seen[rows])).mean())
+        logsumexp = float(excess.mean()) + log(keys.count)
+        return outwards(translation, gap, keys.rounding), outwards(logsumexp, gap, keys.rounding)
+
+
+def random_order(inputs: Basis, number: int) -> NDArray[np.int64]:
+    """The random order of the trial with this number."""
+    order = np.random.default_rng([inputs.settings.seed, TRIALS_STREAM, number]).permutation(inputs.pair.rows)
+    return order.astype(np.int64)
+
+
+def counted_rows(inputs: Basis, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
+    """The rows that are counted: all, or those of full batches."""
+    rows = inputs.pair.rows
+    return perm[: rows - rows % batch_size] if inputs.settings.drop_last else perm
+
+
+def _mean_by_batch(losses: NDArray[np.float64], batch: NDArray[np.int64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):
+        means: NDArray[np.float64] = np.bincount(batch, losses) / np.bincount(batch)
+    return means

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.reports.schema import PartitionCost
 from gcbs_cli.settings.plan import PlanSettings
 
 MOST_ROWS_OF_ONE_GRAPH = 50_000
@@ -19,6 +18,18 @@ class PlannedParts:
 
     sizes: list[int]
     one_graph: PlanSettings | None = None
+
+
+@dataclass(frozen=True)
+class PartitionCost:
+    """edges_across: share of the hard pairs that lie in different parts; one_graph: gap reduction of a plan of all rows
+    at once, None where none was made; lost: the share of it that the parts lose, below 0 where they gain.
+    """
+
+    parts: int
+    edges_across: float | None
+    one_graph: float | None
+    lost: float | None
 
 
 def partition_cost(

@@ -16,8 +16,9 @@ from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.products.backend import Backend, choose_backend
 from gcbs_cli.products.quantile_sample import NORMAL_975
 from gcbs_cli.products.tiles import Tile, run_tiles, tiles_for
+from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import log_sum_exp
-from gcbs_cli.reports.sampled_schema import Estimate, SampledGap, SampledLoss, SampledReport
+from gcbs_cli.reports.schema import Estimate, SampledReport
 from gcbs_cli.settings.plan import check_batch_size, check_temperature
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
@@ -87,6 +88,14 @@ def sampled_report(
     count, full = len(drawn.planned), stream.rows // settings.batch_size
     left = 1.0 - count / full
     planned, random = means["global"] - means["plan"], means["global"] - means["random"]
+    figures = {
+        "loss.global": _mean(means["global"], left),
+        "loss.plan": _mean(means["plan"], left),
+        "loss.random_mean": _mean(means["random"], 1.0),
+        "gap.plan": _mean(planned, left),
+        "gap.random_mean": _mean(random, 1.0),
+        "gap.reduction": _reduction(planned, random),
+    }
     return SampledReport(
         n=stream.rows,
         dim=stream.dim,
@@ -95,11 +104,8 @@ def sampled_report(
         loss_kind=settings.loss,
         rows=drawn.planned.size,
         batches=count,
-        loss=SampledLoss(
-            global_=_mean(means["global"], left), plan=_mean(means["plan"], left), random=_mean(means["random"], 1.0)
-        ),
-        gap=SampledGap(plan=_mean(planned, left), random=_mean(random, 1.0), reduction=_reduction(planned, random)),
         timings=clock.seconds,
+        **nest(figures),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.data.scaling import scale_side
-from gcbs_cli.reports.bsc import RowLabels, bsc_terms
+from gcbs_cli.reports.bsc import BscTerms, RowLabels
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.settings.plan import GraphSettings
@@ -104,7 +104,7 @@ def test_equal_rows_of_x_are_positives_by_default():
 
 def test_no_positive_at_all_is_refused():
     with pytest.raises(BadInput, match="every row has label 0"):
-        bsc_terms(make_pair("related", ROWS), RowLabels(None, np.zeros(ROWS, bool)))
+        BscTerms(make_pair("related", ROWS), RowLabels(None, np.zeros(ROWS, bool)))
 
 
 @pytest.mark.parametrize("kind", ["coordinate", "minmax"])

@@ -85,5 +85,3 @@ def test_bad_settings_are_refused():
         Loss(LossKind.TRIPLET, margin=-1)
     with pytest.raises(BadInput, match="--queue"):
         Loss(LossKind.TRIPLET, 2)
-    with pytest.raises(BadInput, match="--verify"):
-        report_of(make_pair("related", ROWS), np.arange(ROWS), 8, 0.2, verify=True)
