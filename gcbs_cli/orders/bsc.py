@@ -9,9 +9,9 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles
 from gcbs_cli.products.backend import Backend
-from gcbs_cli.products.k_means import k_means
 from gcbs_cli.products.nearest import nearest_keys
 from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.whole_numbers import k_means
 from gcbs_cli.settings.bsc import bsc_settings
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.errors import BadInput
@@ -46,7 +46,7 @@ def clusters(given: "PlannerInput") -> NDArray[np.int64]:
     settings = bsc_settings("clusters", given.options)
     side, generator = compared_rows(given.unit_rows, settings.by), _generator(given)
     count = settings.clusters_for(given.rows, given.batch_size)
-    found = k_means(side, count, _backend(given), generator, given.seed)
+    found = k_means(side, count, generator)
     return group_by_word(found, settings.group_size, generator)
 
 

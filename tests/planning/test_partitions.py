@@ -17,15 +17,14 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.engines import local
 from gcbs_cli.planning.engines.local import plan_here, plan_on_each
 from gcbs_cli.planning.engines.named import EngineChoice
-from gcbs_cli.planning.parts.balancing import make_partition, part_sizes
 from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
-from gcbs_cli.planning.parts.clustering import learn_centres
 from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.parts.partition import find_nearest_parts, learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.record import settings_from_record
 from gcbs_cli.planning.parts.streaming import PairStream, mean_rows
-from gcbs_cli.planning.parts.whole_numbers import SCALE, products, whole
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
+from gcbs_cli.products.whole_numbers import SCALE, products, whole
 from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
@@ -56,8 +55,6 @@ def test_parts_are_whole_batches_of_all_rows(kind: str, parts: int) -> None:
     pair = make_pair(kind, ROWS)
     means = mean_rows(pair.x, pair.y)
     centres = learn_centres(means, parts, seed=0)
-    from gcbs_cli.planning.parts.balancing import find_nearest_parts
-
     partition = make_partition(find_nearest_parts(stream_of(pair), centres), centres, 64)
     assert sorted(partition.members.tolist()) == list(range(ROWS))
     assert len(partition.sizes) == parts

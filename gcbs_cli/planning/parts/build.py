@@ -13,10 +13,15 @@ from gcbs_cli import __version__
 from gcbs_cli.orders import planner_named
 from gcbs_cli.orders.batch_order import shuffle_batches
 from gcbs_cli.planning.engines.local import plan_here
-from gcbs_cli.planning.parts.balancing import Partition, find_nearest_parts, make_partition
-from gcbs_cli.planning.parts.clustering import learn_centres, sample_means
 from gcbs_cli.planning.parts.kept import KeptParts
 from gcbs_cli.planning.parts.part_plan import Engine, PartPlan, PartTask, ReadPart
+from gcbs_cli.planning.parts.partition import (
+    Partition,
+    find_nearest_parts,
+    learn_centres,
+    make_partition,
+    sample_means,
+)
 from gcbs_cli.planning.parts.scattering import scattered
 from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.planning.plan import PlanResult

@@ -1,0 +1,223 @@
+"""Rows to parts: centres learnt from a sample, each row to its nearest, and sizes that are whole batches.
+
+Balanced spherical k-means: Lloyd's algorithm with unit centres (Dhillon and Modha, 2001). A row joins the centre with
+the largest product less price; prices rise where too many rows come, as in the auction algorithm (Bertsekas, 1979), so
+that parts come out nearly equal before any row has to be moved. Everything is decided in whole numbers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.orders.cuthill_mckee import plan_rcm
+from gcbs_cli.planning.parts.streaming import PairStream, mean_rows
+from gcbs_cli.products.whole_numbers import UNIT, means_of, products, whole
+from gcbs_cli.system.arrays import inverse, ragged
+
+SAMPLE_ROWS = 1 << 16
+"""Rows from which centres are learnt."""
+ROUNDS = 20
+PRICE_ROUNDS = 5
+"""In each round of Lloyd's algorithm; prices carry over."""
+LAST_PRICE_ROUNDS = 60
+FIRST_STEP = UNIT // 32
+"""What the price of a part twice as full as allowed rises by in the first round; less from round to round."""
+STEP_SHRINKS = 0.95
+SLACK = 0.1
+"""A part may have a tenth more rows than the mean."""
+NEIGHBOURING_PARTS = 4
+PARTS_KEPT = 4
+"""Nearest parts that are kept for each row: 24 bytes a row."""
+
+
+@dataclass(frozen=True)
+class Centres:
+    """P centres in the order of the parts: `values` (P, d) whole numbers in float32, `prices` (P,) int32."""
+
+    values: NDArray[np.float32]
+    prices: NDArray[np.int32]
+
+    def scores(self, means: NDArray[np.float32]) -> NDArray[np.int32]:
+        """(n, P) product less price of unit rows."""
+        return products(whole(means), self.values) - self.prices
+
+
+@dataclass(frozen=True)
+class NearestParts:
+    """The parts that each row scores best with, best first: `parts` (N, m) int16, `scores` (N, m) int32."""
+
+    parts: NDArray[np.int16]
+    scores: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Which rows make which part: part p is `members[starts[p]:starts[p + 1]]`, rows in rising order.
+
+    members: (N,) int64; starts: (P + 1,) int64; moved: rows that are not in their best part, so that sizes fit.
+    """
+
+    members: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    moved: int
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(P,) rows of each part."""
+        return np.diff(self.starts)
+
+    def rows_of(self, part: int) -> NDArray[np.int64]:
+        """The rows of a part, rising."""
+        return self.members[self.starts[part] : self.starts[part + 1]]
+
+    def part_of_row(self) -> NDArray[np.int16]:
+        """(N,) the part of each row."""
+        return np.repeat(np.arange(len(self.sizes), dtype=np.int16), self.sizes)[inverse(self.members)]
+
+
+def sample_means(stream: PairStream, seed: int) -> NDArray[np.float32]:
+    """(S, d) the unit means of random pairs, from one pass that also checks and fingerprints all rows."""
+    size = min(stream.rows, SAMPLE_ROWS)
+    chosen = np.sort(np.random.default_rng([seed, 0x9A48]).choice(stream.rows, size, replace=False))
+    means = np.empty((size, stream.dim), np.float32)
+    for start, x, y in stream.blocks():
+        first, stop = np.searchsorted(chosen, [start, start + len(x)])
+        inside = chosen[first:stop] - start
+        means[first:stop] = mean_rows(x[inside], y[inside])
+    return means
+
+
+def learn_centres(means: NDArray[np.float32], parts: int, seed: int) -> Centres:
+    """Centres of `parts` parts from a sample of unit means (S, d), S >= parts, in the order in which parts are planned.
+
+    The order is reverse Cuthill–McKee over each centre's nearest.
+    """
+    rows = whole(means)
+    generator = np.random.default_rng([seed, 0x9A47])
+    values = rows[np.sort(generator.choice(len(rows), parts, replace=False))]
+    prices, found = np.zeros(parts, np.int32), np.full(len(rows), -1)
+    for _ in range(ROUNDS):
+        before = found
+        similar = products(rows, values)
+        prices = _balancing_prices(similar, prices, PRICE_ROUNDS)
+        found = np.argmax(similar - prices, axis=1)
+        if np.count_nonzero(found != before) <= len(rows) // 1000:
+            break
+        values = means_of(rows, found, values)
+    prices = _balancing_prices(products(rows, values), prices, LAST_PRICE_ROUNDS)
+    order = _order_of_parts(values)
+    return Centres(values[order], prices[order])
+
+
+def _order_of_parts(centres: NDArray[np.float32]) -> NDArray[np.int64]:
+    """(P,) reverse Cuthill–McKee over the graph of each centre's four nearest."""
+    parts = len(centres)
+    near = min(NEIGHBOURING_PARTS, parts - 1)
+    between = products(centres, centres)
+    np.fill_diagonal(between, np.iinfo(np.int32).min)
+    nearest = np.argsort(-between, axis=1, kind="stable")[:, :near]
+    rows = np.repeat(np.arange(parts, dtype=np.int32), near)
+    return plan_rcm(adjacency_from_pairs(parts, rows, nearest.reshape(-1).astype(np.int32)))
+
+
+def _balancing_prices(similar: NDArray[np.int32], prices: NDArray[np.int32], rounds: int) -> NDArray[np.int32]:
+    """(P,) prices under which no part has more than its share and a tenth, as far as rounds reach."""
+    rows, parts = similar.shape
+    most = rows * (1.0 + SLACK) / parts
+    step = float(FIRST_STEP)
+    for _ in range(rounds):
+        counts = np.bincount(np.argmax(similar - prices, axis=1), minlength=parts)
+        if counts.max() <= most:
+            break
+        excess = np.clip((counts - most) / most, -1.0, 1.0)
+        raised = prices + np.rint(step * excess).astype(np.int32)
+        prices = np.clip(raised - raised.min(), 0, UNIT).astype(np.int32)
+        step *= STEP_SHRINKS
+    return prices
+
+
+def find_nearest_parts(stream: PairStream, centres: Centres) -> NearestParts:
+    """The best few parts of every row, from one pass; equal scores go to the lower number."""
+    kept = min(PARTS_KEPT, len(centres.values))
+    parts = np.empty((stream.rows, kept), np.int16)
+    scores = np.empty((stream.rows, kept), np.int32)
+    for start, x, y in stream.blocks():
+        found = centres.scores(mean_rows(x, y))
+        lines = np.arange(len(found))
+        for place in range(kept):
+            best = np.argmax(found, axis=1)
+            parts[start + lines, place], scores[start + lines, place] = best, found[lines, best]
+            found[lines, best] = np.iinfo(np.int32).min
+    return NearestParts(parts, scores)
+
+
+def part_sizes(wanted: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
+    """(P,) rows of each part: whole batches, those left over in the last part; at least a batch, at most a tenth more
+    than the mean, and otherwise near to `wanted`, the rows that would come by themselves.
+    """
+    rows, parts = int(wanted.sum()), len(wanted)
+    full = rows // batch_size
+    most = max(-(-full // parts), int(full * (1.0 + SLACK) / parts))
+    batches = np.clip(wanted // batch_size, 1, most)
+    while (left := full - int(batches.sum())) != 0:
+        change = 1 if left > 0 else -1
+        able = np.flatnonzero(batches < most if left > 0 else batches > 1)
+        rest = change * (wanted - batches * batch_size)[able]
+        batches[able[np.argsort(-rest, kind="stable")[: abs(left)]]] += change
+    sizes: NDArray[np.int64] = batches * batch_size
+    sizes[-1] += rows - full * batch_size
+    return sizes
+
+
+def make_partition(nearest: NearestParts, centres: Centres, batch_size: int) -> Partition:
+    """Every row in its best part, but for those that must move so that parts are whole batches.
+
+    Rows that lose least move first, to the best part with room among those kept for them, else to the part with room
+    whose centre is nearest.
+    """
+    parts = len(centres.values)
+    labels = nearest.parts[:, 0].copy()
+    sizes = part_sizes(np.bincount(labels, minlength=parts), batch_size)
+    room = sizes - np.bincount(labels, minlength=parts)
+    between = products(centres.values, centres.values)
+    moved = 0
+    while (room < 0).any():
+        part = int(np.argmin(room))
+        rows = np.flatnonzero(labels == part)
+        targets = _moves(nearest, rows, part, room, between)
+        labels[rows] = targets
+        moved += int(np.count_nonzero(targets != part))
+    members = np.argsort(labels, kind="stable").astype(np.int64)
+    return Partition(members, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), moved)
+
+
+def _moves(
+    nearest: NearestParts, rows: NDArray[np.int64], part: int, room: NDArray[np.int64], between: NDArray[np.int32]
+) -> NDArray[np.int16]:
+    """(n,) where the rows of an overfull part go; `room` (P,) is brought up to date."""
+    parts, scores = nearest.parts[rows], nearest.scores[rows].astype(np.int64)
+    targets, lines = np.full(len(rows), part, np.int16), np.arange(len(rows))
+    none = np.iinfo(np.int64).min // 2
+    while room[part] < 0:
+        offered = np.where(room[parts] > 0, scores, none)
+        best = np.argmax(offered, axis=1)
+        value, to = offered[lines, best], parts[lines, best].astype(np.int64)
+        able = (value > none) & (targets == part)
+        if not able.any():  # none of the parts that these rows list has room
+            to[:] = int(np.argmax(np.where(room > 0, between[part], np.iinfo(np.int32).min)))
+            value, able = np.zeros(len(rows), np.int64), targets == part
+        loss = np.where(able, scores[:, 0] - value, np.iinfo(np.int64).max)
+        order = np.argsort(loss, kind="stable")[: min(int(-room[part]), int(able.sum()))]
+        goes = order[_rank_within(to[order]) < room[to[order]]]
+        targets[goes] = to[goes]
+        np.subtract.at(room, to[goes], 1)
+        room[part] += len(goes)
+    return targets
+
+
+def _rank_within(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(n,) how many equal values come before each."""
+    order = np.argsort(values, kind="stable")
+    return ragged(np.unique(values, return_counts=True)[1])[1][inverse(order)]
