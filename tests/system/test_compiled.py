@@ -3,6 +3,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from gcbs_cli.system.compiled import compiled, needs_compiling
 
@@ -63,3 +64,28 @@ def test_a_loop_that_nothing_can_keep_is_compiled_all_the_same(monkeypatch):
     assert needs_compiling(loop)
     assert loop(2) == 3
     assert not needs_compiling(loop)
+
+
+@pytest.mark.xfail(reason="numba compares the caller's file alone")
+@pytest.mark.parametrize(
+    ("step", "rule", "result"), [(2, "STEP + value", 9), (3, "STEP * value", 45)], ids=["rule", "constant"]
+)
+def test_machine_code_follows_what_changes_in_another_file(tmp_path, step, rule, result):
+    decorated = "from gcbs_cli.system.compiled import compiled\n{}\n\n\n@compiled\ndef {}(value):\n    return {}\n"
+    (tmp_path / "caller.py").write_text(decorated.format("from callee import once", "twice", "once(once(value))"))
+
+    def run(step, rule):
+        (tmp_path / "callee.py").write_text(decorated.format(f"STEP = {step}", "once", rule))
+        path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", "from caller import twice; print(twice(5))"],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    assert run(2, "STEP * value") == 20
+    assert run(step, rule) == result
