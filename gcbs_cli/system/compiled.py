@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
+from hashlib import blake2b
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
@@ -59,14 +60,27 @@ class _Compiled:
         return cast(Callable[..., object], make(self._with_compiled_callees()))
 
     def _with_compiled_callees(self) -> Callable[..., object]:
+        """The loop with callees that numba can call, under a name that numba's cache finds for these rules alone."""
         loop = cast(FunctionType, self._loop)
-        called: dict[str, Any] = {
-            name: loop.__globals__[name].inner_code
-            for name in loop.__code__.co_names
-            if isinstance(loop.__globals__.get(name), _Compiled)
-        }
-        if not called:
-            return loop
+        called = {name: callee.inner_code for name, callee in _globals_of(loop) if isinstance(callee, _Compiled)}
         copy = FunctionType(loop.__code__, {**loop.__globals__, **called}, loop.__name__, loop.__defaults__)
-        copy.__module__, copy.__qualname__ = loop.__module__, loop.__qualname__
+        copy.__module__, copy.__qualname__ = loop.__module__, f"{loop.__qualname__}-{self.rules}"
         return copy
+
+    @cached_property
+    def rules(self) -> str:
+        """A hash of the loop, its callees and their constants, of which numba compares the loop's own file alone."""
+        loop = cast(FunctionType, self._loop)
+        code, digest = loop.__code__, blake2b(digest_size=8)
+        constants = [value.co_code if isinstance(value, CodeType) else value for value in code.co_consts]
+        digest.update(code.co_code + repr((code.co_names, code.co_varnames, constants)).encode())
+        for name, value in _globals_of(loop):
+            if isinstance(value, _Compiled):
+                digest.update(f"{name}={value.rules};".encode())
+            elif isinstance(value, bool | int | float | str | tuple):
+                digest.update(f"{name}={value!r};".encode())
+        return digest.hexdigest()
+
+
+def _globals_of(loop: FunctionType) -> list[tuple[str, object]]:
+    return [(name, loop.__globals__[name]) for name in loop.__code__.co_names if name in loop.__globals__]

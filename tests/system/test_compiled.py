@@ -66,7 +66,6 @@ def test_a_loop_that_nothing_can_keep_is_compiled_all_the_same(monkeypatch):
     assert not needs_compiling(loop)
 
 
-@pytest.mark.xfail(reason="numba compares the caller's file alone")
 @pytest.mark.parametrize(
     ("step", "rule", "result"), [(2, "STEP + value", 9), (3, "STEP * value", 45)], ids=["rule", "constant"]
 )
