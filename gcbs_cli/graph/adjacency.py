@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.system.compiled import compiled
+
 
 @dataclass(frozen=True)
 class Adjacency:
@@ -44,13 +46,55 @@ class Adjacency:
 
 def adjacency_from_pairs(nodes: int, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> Adjacency:
     """The graph with an edge {i, j} for every directed pair (i, j), i ≠ j, in whichever direction and however often."""
-    from scipy.sparse import coo_array
+    indptr, unsorted = _both_ways(nodes, np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32))
+    indices = sort_neighbours(indptr, unsorted, np.arange(nodes))
+    del unsorted
+    return Adjacency(indptr, indices[: _drop_repeated(indptr, indices)].copy())
 
-    apart = rows != cols
-    directed = coo_array((np.ones(int(apart.sum()), np.int8), (rows[apart], cols[apart])), shape=(nodes, nodes)).tocsr()
-    directed.sum_duplicates()
-    directed.data[:] = 1
-    # int8: the sum of both directions is at most 2 and is never read.
-    both = (directed + directed.T.tocsr()).tocsr()
-    both.sort_indices()
-    return Adjacency(both.indptr.astype(np.int64), both.indices.astype(np.int32, copy=False))
+
+@compiled
+def _both_ways(
+    nodes: int, rows: NDArray[np.int32], cols: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """A CSR of each pair in both directions, columns in no particular order."""
+    indptr = np.zeros(nodes + 1, np.int64)
+    for pair in range(len(rows)):
+        if rows[pair] != cols[pair]:
+            indptr[rows[pair] + 1] += 1
+            indptr[cols[pair] + 1] += 1
+    indptr = np.cumsum(indptr)
+    filled, indices = indptr.copy(), np.empty(indptr[-1], np.int32)
+    for pair in range(len(rows)):
+        i, j = rows[pair], cols[pair]
+        if i != j:
+            indices[filled[i]], indices[filled[j]] = j, i
+            filled[i] += 1
+            filled[j] += 1
+    return indptr, indices
+
+
+@compiled
+def sort_neighbours(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """(2E,) the neighbours of each node of a symmetric CSR in the given order of the nodes, by a counting sort."""
+    filled, found = indptr.copy(), np.empty_like(indices)
+    for node in order:
+        for e in range(indptr[node], indptr[node + 1]):
+            found[filled[indices[e]]] = node
+            filled[indices[e]] += 1
+    return found
+
+
+@compiled
+def _drop_repeated(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> int:
+    """Move entries that follow an equal one in their row out of the CSR, in place; returns how many are left."""
+    left, start = 0, 0
+    for row in range(len(indptr) - 1):
+        first, stop = left, indptr[row + 1]
+        for e in range(start, stop):
+            if left == first or indices[left - 1] != indices[e]:
+                indices[left] = indices[e]
+                left += 1
+        indptr[row + 1], start = left, stop
+    return left
