@@ -77,6 +77,14 @@ def cuthill_mckee(neighbours, start_order=None):
     return np.array(order, np.int64)
 
 
+def check_reverse_cuthill_mckee(perm, neighbours):
+    """A plan is this order, but for rows without a neighbour, which may lie in each other's places."""
+    expected = cuthill_mckee(neighbours)[::-1]
+    connected = np.array([bool(neighbours[row]) for row in expected], bool)
+    assert np.array_equal(perm[connected], expected[connected])
+    assert np.array_equal(np.sort(perm[~connected]), np.sort(expected[~connected]))
+
+
 def bandwidth_profile_share(edges, perm, batch_size):
     """Bandwidth, profile and in-batch edge share (None without an edge) of an order, edge by edge."""
     place = {int(row): position for position, row in enumerate(perm)}

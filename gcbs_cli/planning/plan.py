@@ -127,7 +127,7 @@ def make_plan(
     given = _planner_input(task, base, labels, method_inputs or {})
     with clock.step("order"):
         perm = _first_order(task, base, given)
-    perm, refinement = finish(perm, given, settings, clock)
+    perm, refinement = finish(perm, given, settings, clock, base.degrees)
     with clock.step("measures"):
         figures = _measure(base, perm, settings)
     inside = _suspected_inside(base.hard, perm, settings.batch_size)
@@ -153,6 +153,13 @@ class _Base:
     threshold: Threshold | None = None
     hard: HardPairs | None = None
     kept: "DevicePlan | None" = None
+
+    @property
+    def degrees(self) -> NDArray[np.int64] | None:
+        """(N,) the number of edges of each row, where there is a graph."""
+        if self.kept is not None:
+            return self.kept.degrees
+        return None if self.hard is None else self.hard.graph.degrees
 
 
 def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:

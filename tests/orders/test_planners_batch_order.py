@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gcbs_cli.orders.batch_order import mix_groups, shuffle_batches
+from gcbs_cli.orders.finish import mix_groups, shuffle_batches
 from gcbs_cli.settings.plan import BatchOrderSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.orders import planner_named
-from gcbs_cli.orders.batch_order import shuffle_batches
+from gcbs_cli.orders.finish import shuffle_batches
 from gcbs_cli.planning.engines.local import plan_here
 from gcbs_cli.planning.parts.kept import KeptParts
 from gcbs_cli.planning.parts.part_plan import Engine, PartPlan, PartTask, ReadPart
