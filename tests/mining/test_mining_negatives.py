@@ -196,3 +196,10 @@ def test_losses_are_those_of_loops(kind):
 def test_settings_that_cannot_be_are_refused(options, message):
     with pytest.raises(BadInput, match=message):
         MineSettings(**options)
+
+
+@pytest.mark.xfail(strict=True, raises=OverflowError)
+def test_a_seed_of_any_size_is_taken():
+    pair = make_pair("related", 40)
+    settings = MineSettings(negatives=2, range_max=9, sampling="random", seed=2**64 + 3)
+    assert len(mine_negatives(pair, each_its_own(40), settings, NumpyBackend(1)).negative) == 80

@@ -159,6 +159,24 @@ def test_the_quantile_named_for_a_million_rows_fits(max_edges):
     assert 0.9 * max_edges <= round((1 - q) * 10**12) <= max_edges
 
 
+@pytest.mark.xfail(strict=True, raises=ZeroDivisionError)
+def test_no_entry_at_all_is_refused_in_words():
+    pair = make_pair("related", 700)
+    with pytest.raises(BadInput, match="--max-edges 1"):
+        make_plan(pair, PlanSettings(16, false_negatives=FalseNegativeSettings(margin=0.95), max_edges=1))
+
+
+@pytest.mark.xfail(strict=True, reason="the sample errs, and the suggestion leaves no room for it")
+def test_the_quantile_that_is_suggested_finds_no_more_edges_than_allowed():
+    pair, most = make_pair("hubs", 2500), 20_000
+    for seed in range(6):
+        with pytest.raises(BadInput) as refused:
+            make_plan(pair, PlanSettings(16, GraphSettings(quantile=0.99), seed=seed, max_edges=most))
+        quantile = suggested_quantile(str(refused.value))
+        made = make_plan(pair, PlanSettings(16, GraphSettings(quantile=quantile), seed=seed, max_edges=most))
+        assert (1.0 - made.figures.achieved_quantile) * 2500**2 <= most
+
+
 def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
     pair, settings = make_pair("related", 700), PlanSettings(16, GraphSettings(quantile=0.5))
     threshold = find_threshold(pair, settings.graph, 0, no_pass, Progress())

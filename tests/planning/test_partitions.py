@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 from unit_data import make_pair
@@ -316,3 +318,22 @@ def test_a_report_says_what_the_parts_cost(files: Path) -> None:
     hard = np.triu(hard | hard.T, 1)
     assert cost["edges_across"] == pytest.approx((hard & (label[:, None] != label)).sum() / hard.sum(), abs=1e-3)
     assert "in different ones of 4 parts" in " ".join(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").output.split())
+
+
+@pytest.mark.xfail(strict=True, reason="the entry has no columns")
+def test_a_plan_in_parts_of_columns_can_be_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pair = clustered()
+    columns = {name: list(side) for name, side in (("left", pair.x), ("right", pair.y), ("x", pair.y), ("y", pair.x))}
+    pq.write_table(pa.table(columns), "pairs.parquet")
+    words = ("pairs.parquet", "--x-column", "left", "--y-column", "right")
+    assert gcbs("plan", *words, "--partitions", "4", "-o", "perm.npy").exit_code == 0
+    assert gcbs("check", "perm.npy", "pairs.parquet").exit_code == 0
+
+
+@pytest.mark.xfail(strict=True, reason="the name of the method is taken for a list of methods")
+def test_texts_without_the_method_words_are_refused_by_its_name(files: Path) -> None:
+    Path("t.txt").write_text("a\n" * ROWS)
+    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "--text", "t.txt")
+    assert result.exit_code == 2
+    assert "--text: goes with --method words, not rcm" in result.stderr
