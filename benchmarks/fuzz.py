@@ -191,11 +191,10 @@ def guided(target: str, seconds: int, failed: Path) -> int:
     with _watched():  # what readers import when they need it
         import gcbs_cli.cli.app
         import gcbs_cli.comparison.history
-        import gcbs_cli.data.arrow_file
         import gcbs_cli.data.npy
-        import gcbs_cli.data.parquet
         import gcbs_cli.data.row_values
         import gcbs_cli.data.safetensors
+        import gcbs_cli.data.tables
         import gcbs_cli.plan_file.parquet_format  # noqa: F401
     folder = Path(tempfile.mkdtemp())
     seeds = folder / "seeds"

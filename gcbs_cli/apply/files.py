@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gcbs_cli.data.files import FileStamp, shown, stamp_file
-from gcbs_cli.data.shards import list_directory, list_pattern
+from gcbs_cli.data.folders import list_directory, list_pattern
 from gcbs_cli.plan_file.writing import PathLike, check_outputs, folder
 from gcbs_cli.system.errors import BadInput
 

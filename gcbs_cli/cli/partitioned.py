@@ -12,6 +12,7 @@ from gcbs_cli.cli.partition_tables import partitioned_table
 from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_versions, settings_record
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.data import EmbeddingSource
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.plan_file.save import save_plan
@@ -19,7 +20,6 @@ from gcbs_cli.planning.engines.named import EngineChoice
 from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
 from gcbs_cli.planning.parts.record import partitions_record
 from gcbs_cli.planning.parts.scattering import beside_no_output
-from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.settings.parts import parse_partitions
 from gcbs_cli.system.errors import BadInput
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import ReadPair, command_line
 from gcbs_cli.data import EmbeddingSource
-from gcbs_cli.data.ids import read_ids
+from gcbs_cli.data.row_values import read_ids
 from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.reports.details import ReportDetails

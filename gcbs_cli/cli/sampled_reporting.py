@@ -8,10 +8,10 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.reporting import ReportCommand
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import entry_for, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
-from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.reports.sampled import SIDES_OF_LOSS, SampleSettings, sampled_report
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 from gcbs_cli.system.errors import BadInput

@@ -3,11 +3,12 @@
 from gcbs_cli.data.arrays import from_array
 from gcbs_cli.data.canonical import dot_pairs, dot_rows, sum_by_halving
 from gcbs_cli.data.opening import open_pair
+from gcbs_cli.data.reading import PairStream, UnitRows, read_unit_rows
 from gcbs_cli.data.source import EmbeddingSource, check_pair
-from gcbs_cli.data.unit_rows import UnitRows, read_unit_rows
 
 __all__ = [
     "EmbeddingSource",
+    "PairStream",
     "UnitRows",
     "check_pair",
     "dot_pairs",

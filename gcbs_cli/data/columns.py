@@ -9,12 +9,16 @@ from gcbs_cli.system.errors import BadInput
 
 Side = Literal["x", "y"]
 
-_SIDES: Final = ("x", "y")
-
 _USUAL_NAMES: Final = ("embedding", "embeddings")
 
 _NAMED_COLUMNS: Final = 10
 """How many of a file's columns a message names."""
+
+
+def listed(names: list[str]) -> str:
+    """Return the columns of a file for a message."""
+    some = ", ".join(shown(str(name)[:40]) for name in names[:_NAMED_COLUMNS]) or "none"
+    return some if len(names) <= _NAMED_COLUMNS else f"{some} and {len(names) - _NAMED_COLUMNS} more"
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,11 @@ class ColumnChoice:
         use.
         """
         name = self._preferred(columns, matrices)
-        expected = f"{kind} {shown(self.wanted)}" if self.wanted is not None else f"a {kind} {self.side} of embeddings"
         if name is None or name not in columns:
-            found = _listed(columns) if columns else "none"
-            raise BadInput(f"{stamp.shown}: found the {kind}s {found}, expected {expected}; {self._advice(matrices)}")
+            wanted = f"a {kind} {self.side} of embeddings" if self.wanted is None else f"{kind} {shown(self.wanted)}"
+            raise BadInput(
+                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {wanted}; {self._advice(matrices)}"
+            )
         if columns.count(name) > 1:
             raise BadInput(
                 f"{stamp.shown}: found {columns.count(name)} {kind}s {shown(name)}, expected one; rename them"
@@ -57,7 +62,7 @@ class ColumnChoice:
         """Both options at once where neither side was found, with the names to give where only two can be meant."""
         if self.wanted is not None or not self.holds_both or self.side == "y":
             return f"name the right one with {self.option}"
-        if len(matrices) == len(_SIDES):
+        if len(matrices) == 2:
             x, y = (shlex.quote(shown(name)) for name in matrices)
             return f"name the right ones, such as --x-column {x} --y-column {y}"
         return "name the right ones with --x-column and --y-column"
@@ -65,18 +70,6 @@ class ColumnChoice:
     def _preferred(self, columns: list[str], matrices: list[str]) -> str | None:
         if self.wanted is not None:
             return self.wanted
-        if self.planned in columns:
-            return self.planned
-        if self.side in columns:
-            return self.side
-        if self.holds_both:
-            return None
-        usual = [name for name in _USUAL_NAMES if name in columns]
-        if usual:
-            return usual[0]
-        return matrices[0] if len(matrices) == 1 else None
-
-
-def _listed(names: list[str]) -> str:
-    some = ", ".join(shown(name[:40]) for name in names[:_NAMED_COLUMNS])
-    return some if len(names) <= _NAMED_COLUMNS else f"{some} and {len(names) - _NAMED_COLUMNS} more"
+        likely = [self.planned, self.side, *(() if self.holds_both else _USUAL_NAMES)]
+        only = matrices[0] if len(matrices) == 1 and not self.holds_both else None
+        return next((name for name in likely if name in columns), only)

@@ -2,20 +2,22 @@
 
 import glob
 import os
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
+
+from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.files import shown, stamp_file
-from gcbs_cli.data.folders import list_folder
+from gcbs_cli.data.folders import list_folder, list_pattern
 from gcbs_cli.data.npy import open_npy
-from gcbs_cli.data.parquet import TABLE_SUFFIXES, open_parquet
-from gcbs_cli.data.remote import is_remote, open_remote
+from gcbs_cli.data.remote import fetched, is_remote
 from gcbs_cli.data.safetensors import open_safetensors
-from gcbs_cli.data.shards import list_pattern, open_shards
 from gcbs_cli.data.source import EmbeddingSource, check_pair
+from gcbs_cli.data.tables import TABLE_SUFFIXES, open_embedding_table
 from gcbs_cli.system.errors import BadInput
 
-SUFFIXES: Final = (".npy", ".parquet", ".safetensors", ".arrow", ".feather")
+SUFFIXES: Final = (".npy", ".safetensors", *TABLE_SUFFIXES)
 """The formats that are read."""
 
 _EXPECTED: Final = "expected .npy, .parquet, .safetensors, .arrow or .feather"
@@ -51,22 +53,26 @@ def open_pair(
 def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> EmbeddingSource:
     """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address."""
     if is_remote(path):
-        return open_remote(path, lambda copy: open_side(copy, choice, dtype))
+        return fetched(path, lambda copy: _open_here(copy, choice, dtype))
+    return _open_here(path, choice, dtype)
+
+
+def _open_here(path: str | list[str], choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
+    """Open a path, or the files that a pattern matched elsewhere."""
+    if isinstance(path, list):
+        return _open_shards(os.path.commonpath(path), path, choice, dtype)
     if os.path.isdir(path):
-        files = list_folder(path)
-    elif glob.has_magic(path) and not os.path.lexists(path):
-        files = list_pattern(path)
-    else:
-        return open_file(path, choice, dtype)
-    _check_one_format(path, files)
-    return open_shards(path, files, lambda file: open_file(file, choice, dtype))
+        return _open_shards(path, list_folder(path), choice, dtype)
+    if glob.has_magic(path) and not os.path.lexists(path):
+        return _open_shards(path, list_pattern(path), choice, dtype)
+    return open_file(path, choice, dtype)
 
 
 def open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
     """Open one side from one file, in the format that its suffix names."""
     suffix = _suffix(path)
     if suffix in TABLE_SUFFIXES:
-        return open_parquet(path, choice)
+        return open_embedding_table(path, choice)
     if suffix == ".safetensors":
         return open_safetensors(path, choice)
     stamp_file(path)  # a missing file is said to be missing, whatever its suffix
@@ -82,19 +88,56 @@ def open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingSo
     return open_npy(path, dtype)
 
 
-def _check_one_format(path: str, files: list[str]) -> None:
-    """Refuse shards of several formats, and files among them that are none: to skip them could lose rows."""
+def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
+    """Open files as one matrix, one after the other.
+
+    Raises BadInput for files of several formats or of none (to skip them could lose rows), and for one whose width,
+    element type or column is not that of the first.
+    """
     for file in files:
-        suffix, first = _suffix(file), _suffix(files[0])
+        suffix, expected = _suffix(file), _suffix(files[0])
         if suffix not in SUFFIXES:
             raise BadInput(
                 f"{shown(path)}: found {shown(os.path.basename(file))} in it, {_EXPECTED};"
                 " remove it or give a pattern such as 'folder/*.npy'"
             )
-        if suffix != first:
+        if suffix != expected:
             raise BadInput(
-                f"{shown(path)}: found shards of {first} and {suffix}, expected one format;"
-                f" give a pattern such as 'folder/*{first}'"
+                f"{shown(path)}: found shards of {expected} and {suffix}, expected one format;"
+                f" give a pattern such as 'folder/*{expected}'"
+            )
+    shards = tuple(open_file(file, choice, dtype) for file in files)
+    first = next((shard for shard in shards if shard.rows), shards[0])  # an empty one may not know its width
+    for shard in shards:
+        _check_alike(shard, first)
+
+    def blocks(rows_per_block: int) -> Iterator[NDArray[Any]]:
+        for shard in shards:
+            yield from shard.blocks(rows_per_block)
+
+    return EmbeddingSource(
+        shown(path) if first.column is None else f"{shown(path)}:{shown(first.column)}",
+        sum(shard.rows for shard in shards),
+        first.dim,
+        first.dtype,
+        blocks,
+        first.column,
+        tuple(stamp for shard in shards for stamp in shard.stamps),
+        tuple(path for shard in shards for path in shard.paths),
+        shards,
+    )
+
+
+def _check_alike(shard: EmbeddingSource, first: EmbeddingSource) -> None:
+    for found, expected, differ in (
+        (f"{shard.dim:,} dimensions", f"{first.dim:,}", shard.dim != first.dim and bool(shard.rows or shard.dim)),
+        (shard.dtype, first.dtype, shard.dtype != first.dtype),
+        (f"column {shown(str(shard.column))}", shown(str(first.column)), shard.column != first.column),
+    ):
+        if differ:
+            raise BadInput(
+                f"{shard.name}: found {found}, expected {expected} as in the first shard {first.name};"
+                " write all shards alike"
             )
 
 

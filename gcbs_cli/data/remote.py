@@ -6,14 +6,16 @@ import shutil
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import FileStamp, one_line, shown
+from gcbs_cli.data.files import one_line, shown
+from gcbs_cli.data.folders import natural_key
 from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.system.errors import BadInput
 
@@ -22,73 +24,39 @@ _MAGIC: Final = "*?["
 _WEB_MAGIC: Final = "*["
 """What makes an address a pattern; a web address's ? begins its query."""
 
+_FREE_BYTES: Final = 1 << 28
+"""Left free on the disk of the copies: an answer without an end would fill it."""
+
 
 @dataclass(frozen=True)
-class RemoteSource:
-    """A source read from a copy here; names, paths and errors are those of the place it came from."""
+class Copy:
+    """What was fetched: a file or folder, or the files that matched; `folder` here stands for `url` there."""
 
-    copy: EmbeddingSource
-    local: str
+    path: str | list[str]
+    folder: str
     url: str
 
-    @property
-    def name(self) -> str:
-        """The address, and the column."""
-        return self._there(self.copy.name)
+    def there(self, text: str) -> str:
+        """Return a message, name or path in terms of the address."""
+        return text.replace(self.folder, self.url)
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The addresses of the files."""
-        return tuple(self._there(path) for path in self.copy.paths)
-
-    @property
-    def stamps(self) -> tuple[FileStamp, ...]:
-        """The stamps of the copies."""
-        return self.copy.stamps
-
-    @property
-    def rows(self) -> int:
-        """N."""
-        return self.copy.rows
-
-    @property
-    def dim(self) -> int:
-        """d."""
-        return self.copy.dim
-
-    @property
-    def dtype(self) -> str:
-        """The element type."""
-        return self.copy.dtype
-
-    @property
-    def column(self) -> str | None:
-        """The column or tensor."""
-        return self.copy.column
-
-    def blocks(self, rows_per_block: int) -> Iterator[NDArray[Any]]:
-        """Yield the rows in blocks; see `EmbeddingSource.blocks`."""
+    @contextmanager
+    def naming(self) -> Iterator[None]:
+        """Name the address in what goes wrong within."""
         try:
-            yield from self.copy.blocks(rows_per_block)
+            yield
         except BadInput as error:
-            raise BadInput(self._there(str(error))) from None
-
-    def locate(self, row: int) -> str:
-        """Say where a row lies."""
-        return self._there(self.copy.locate(row))
-
-    def _there(self, text: str) -> str:
-        return text.replace(self.local, self.url)
+            raise BadInput(self.there(str(error))) from None
 
 
 def is_remote(path: str) -> bool:
-    """Whether the path is an address such as s3://bucket/x.npy."""
+    """Return whether the path is an address such as s3://bucket/x.npy."""
     protocol, separator, _ = path.partition("://")
     return bool(separator) and protocol.replace("+", "").replace("-", "").isalnum() and protocol != "file"
 
 
 def without_secrets(word: str) -> str:
-    """An address as it may stand in a file that is shared: no user, no password, no query; else the word."""
+    """Return an address as it may stand in a file that is shared: no user, no password, no query; else the word."""
     if not is_remote(word):
         return word
     parts = urlsplit(word)
@@ -97,55 +65,62 @@ def without_secrets(word: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" + ("?…" if parts.query else "")
 
 
-def open_remote(url: str, open_local: Callable[[str], EmbeddingSource]) -> RemoteSource:
-    """Fetch the file, folder or pattern into a folder that goes when the process ends, and open it there.
+def fetched(url: str, open_copy: Callable[[str | list[str]], EmbeddingSource]) -> EmbeddingSource:
+    """Fetch a file, folder or pattern into a folder that goes when the process ends, and open it there.
 
-    Raises BadInput: fsspec or the package for the protocol is missing, nothing lies there, it cannot be fetched.
+    The names, paths and errors of the source are those of the place it came from. Raises BadInput: fsspec or the
+    package for the protocol is missing, nothing lies there, it cannot be fetched.
     """
-    local = _fetch(url)
-    base = without_secrets(url).rstrip("/")
-    try:
-        return RemoteSource(open_local(local), local, base)
-    except BadInput as error:
-        raise BadInput(str(error).replace(local, base)) from None
+    copy = _fetch(url)
+    with copy.naming():
+        source = open_copy(copy.path)
+
+    def blocks(rows_per_block: int) -> Iterator[NDArray[Any]]:
+        with copy.naming():
+            yield from source.blocks(rows_per_block)
+
+    return replace(
+        source,
+        name=copy.there(source.name),
+        paths=tuple(copy.there(path) for path in source.paths),
+        shards=tuple(replace(shard, name=copy.there(shard.name)) for shard in source.shards),
+        blocks=blocks,
+    )
 
 
 @cache
-def _fetch(url: str) -> str:
-    """The path of the copy; both sides may come from one file, which is fetched once."""
+def _fetch(url: str) -> Copy:
+    """Fetch what lies at an address; both sides may come from one file, which is fetched once."""
+    said = shown(without_secrets(url))
     try:
         import fsspec
     except ImportError:
-        raise BadInput(
-            f"{shown(url)}: found a remote path, expected fsspec for it; pip install 'gcbs[remote]'"
-        ) from None
+        raise BadInput(f"{said}: found a remote path, expected fsspec for it; pip install 'gcbs[remote]'") from None
     folder = tempfile.mkdtemp(prefix="gcbs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     try:
         files, path = fsspec.core.url_to_fs(url)
-        return _copy(files, path, url, folder)
-    except ImportError as error:
-        raise BadInput(
-            f"{shown(url)}: found that a package for it is missing ({one_line(error)}); install it"
-        ) from None
+        return _copy(files, path, without_secrets(url).rstrip("/"), folder)
     except BadInput:
         raise
+    except ImportError as error:
+        raise BadInput(f"{said}: found that a package for it is missing ({one_line(error)}); install it") from None
     except FileNotFoundError:
-        raise BadInput(f"{shown(url)}: found no such file, expected embeddings; check the address") from None
+        raise BadInput(f"{said}: found no such file, expected embeddings; check the address") from None
     except Exception as error:  # every protocol raises its own
         distrust = _distrust(error)
         if distrust is not None:
             raise BadInput(
-                f"{shown(url)}: found a certificate that is not trusted ({distrust}), expected one of a known "
+                f"{said}: found a certificate that is not trusted ({distrust}), expected one of a known "
                 "authority and of this host; name your authority's file in SSL_CERT_FILE"
             ) from None
-        raise BadInput(
-            f"{shown(url)}: found that it cannot be fetched ({one_line(error)}); check address and access"
-        ) from None
+        # The library's words may repeat the address.
+        reason = one_line(error) if without_secrets(url) == url else type(error).__name__
+        raise BadInput(f"{said}: found that it cannot be fetched ({reason}); check address and access") from None
 
 
 def _distrust(error: BaseException | None) -> str | None:
-    """What TLS found wrong with the server's certificate, where that is the cause."""
+    """Return what TLS found wrong with the server's certificate, where that is the cause."""
     while error is not None:
         message = getattr(error, "verify_message", None)  # of ssl's own error; other libraries' have its type as well
         if isinstance(error, ssl.SSLCertVerificationError) and message:
@@ -154,48 +129,54 @@ def _distrust(error: BaseException | None) -> str | None:
     return None
 
 
-def _copy(files: Any, path: str, url: str, folder: str) -> str:
+def _copy(files: Any, path: str, said: str, folder: str) -> Copy:
+    """Fetch a pattern, a folder or a file. said: the address in messages."""
     web = path.startswith(_WEB)
-    if any(sign in path for sign in (_WEB_MAGIC if web else _MAGIC)):
-        found = sorted(files.glob(path))
+    magic = [path.find(sign) for sign in (_WEB_MAGIC if web else _MAGIC) if sign in path]
+    if magic:
+        root = path[: min(magic)].rpartition("/")[0]
+        found = sorted(files.glob(path), key=natural_key)
         if not found:
             if web:
-                _listed(files, _folder_of(path))  # raises why it cannot be listed, which a pattern passes over
-            raise BadInput(f"{shown(url)}: found no file that matches, expected files of embeddings; check the pattern")
-        return _copy_all(files, found, os.path.join(folder, "matches"))
-    name = _name(path)
+                files.ls(root + "/", detail=False)  # raises why it cannot be listed, which a pattern passes over
+            raise BadInput(
+                f"{shown(said)}: found no file that matches, expected files of embeddings; check the pattern"
+            )
+        there = said[: min(said.find(sign) for sign in _MAGIC if sign in said)].rpartition("/")[0]
+        return Copy(_get_all(files, found, root, folder), folder, there)
+    name = os.path.basename(urlsplit(path).path.rstrip("/") if web else path.rstrip("/")) or "data"
     target = os.path.join(folder, name)
-    if web:
-        listed = [] if os.path.splitext(name)[1] else _listed(files, path)
-        if listed:
-            return _copy_all(files, listed, target)
-    elif files.isdir(path):
-        files.get(path.rstrip("/") + "/", target + "/", recursive=True)
-        return target
-    files.get_file(path, target)
-    return target
+    whole = Copy(target, target, said)
+    if web and not os.path.splitext(name)[1]:  # never asked for a file, which would be fetched whole
+        root = path.rstrip("/")
+        links = [link for link in files.ls(root + "/", detail=False) if "?" not in link and not link.endswith("/")]
+        if links:
+            _get_all(files, links, root, target)
+            return whole
+    elif not web and files.isdir(path):
+        root = path.rstrip("/")
+        _get_all(files, files.find(root), root, target)
+        return whole
+    _get(files, path, target)
+    return whole
 
 
-def _copy_all(files: Any, paths: list[str], target: str) -> str:
-    os.makedirs(target)
+def _get_all(files: Any, paths: list[str], root: str, folder: str) -> list[str]:
+    """Fetch files into a folder, each at its path below `root`, so that equal names cannot meet."""
+    targets = []
     for path in paths:
-        files.get_file(path, os.path.join(target, _name(path)))
-    return target
+        place = os.path.normpath("/" + urlsplit(path.removeprefix(root)).path).lstrip("/")
+        targets.append(os.path.join(folder, place))
+        os.makedirs(os.path.dirname(targets[-1]), exist_ok=True)
+        _get(files, path, targets[-1])
+    return targets
 
 
-def _listed(files: Any, path: str) -> list[str]:
-    """The files that a web server's page of a folder links to; never asked for a file, which would be fetched whole."""
-    links = files.ls(path.rstrip("/") + "/", detail=False)
-    return sorted(link for link in links if "?" not in link and not link.endswith("/"))
+def _get(files: Any, path: str, target: str) -> None:
+    from fsspec.callbacks import Callback
 
+    def check_disk(*_: object, **__: object) -> None:
+        if shutil.disk_usage(os.path.dirname(target)).free < _FREE_BYTES:
+            raise OSError("the disk of the temporary folder is nearly full; name a larger one in TMPDIR")
 
-def _folder_of(pattern: str) -> str:
-    """The part of a web address before the name that holds the first sign of a pattern."""
-    first = min(pattern.find(sign) for sign in _WEB_MAGIC if sign in pattern)
-    return pattern[:first].rpartition("/")[0]
-
-
-def _name(path: str) -> str:
-    """The file's name; of a web address without what follows the ?, such as a signature."""
-    place = urlsplit(path).path if path.startswith(_WEB) else path
-    return os.path.basename(place.rstrip("/")) or "data"
+    files.get_file(path, target, callback=Callback(hooks={"disk": check_disk}))

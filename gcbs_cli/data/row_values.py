@@ -1,39 +1,46 @@
-"""One value a row from a file beside the embeddings: texts, ids or labels, in the order of the rows."""
+"""One value a row beside the embeddings: texts, ids or labels of a file, and the names of rows in the input itself."""
 
 import csv
 import json
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.columns import listed
 from gcbs_cli.data.files import one_line, open_unchanged, read_into, shown, stamp_file
-from gcbs_cli.data.npy import parse_header
-from gcbs_cli.data.parquet import open_table
+from gcbs_cli.data.npy import check_size, read_header
+from gcbs_cli.data.source import EmbeddingSource
+from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
 from gcbs_cli.system.errors import BadInput
 
 _TRUE: Final = {"1", "true", "yes", "positive", "1.0"}
 _FALSE: Final = {"0", "false", "no", "negative", "0.0", "-1"}
 _ROWS_AT_ONCE: Final = 8192
-_NAMED_COLUMNS: Final = 10
-"""How many of a file's columns a message names."""
+
+_USUAL_COLUMN: Final = "id"
+"""The column of names that is read when none is named."""
+
+_LONGEST: Final = 200
+"""Characters of a name that are kept."""
 
 
 def read_row_texts(path: str, option: str, column: str | None = None) -> list[str]:
-    """The texts of all rows; null counts as an empty text. Raises BadInput that names the option."""
+    """Return the texts of all rows; null counts as an empty text. Raises BadInput that names the option."""
     return ["" if value is None else str(value) for value in _read(path, option, column)]
 
 
 def read_row_ids(path: str, option: str, column: str | None = None) -> NDArray[np.int64]:
-    """(N,) a number for each row: equal values, equal numbers, counted from 0 as they come. Raises BadInput."""
+    """Return (N,) a number for each row: equal values, equal numbers, counted from 0 as they come. Raises BadInput."""
     numbers: dict[Any, int] = {}
     return np.array([numbers.setdefault(str(value), len(numbers)) for value in _read(path, option, column)], np.int64)
 
 
 def read_row_flags(path: str, option: str, column: str | None = None) -> NDArray[np.bool_]:
-    """(N,) which rows are true: 1, true, yes, positive. Raises BadInput for anything that is neither that nor false."""
+    """Return (N,) which rows are true: 1, true, yes, positive. Raises BadInput for what is neither that nor false."""
     texts = [str(value).strip().lower() for value in _read(path, option, column)]
     for row, text in enumerate(texts):
         if text not in _TRUE | _FALSE:
@@ -42,9 +49,36 @@ def read_row_flags(path: str, option: str, column: str | None = None) -> NDArray
 
 
 def check_row_count(found: int, rows: int, path: str, option: str) -> None:
-    """Raises BadInput unless there is one value for each of the N rows."""
+    """Raise BadInput unless there is one value for each of the N rows."""
     if found != rows:
         raise BadInput(f"{option} {shown(path)}: has {found:,} rows, the embeddings {rows:,}; one is needed for each")
+
+
+def read_ids(source: EmbeddingSource, rows: Iterable[int], column: str | None = None) -> dict[int, str]:
+    """Return the names of `rows` by row; none where the files have no such column and none was asked for by name.
+
+    Reads the column alone. Raises BadInput where the column that was named is missing.
+    """
+    wanted, name = sorted(set(rows)), column or _USUAL_COLUMN
+    names: dict[int, str] = {}
+    start = 0
+    for stamp in source.stamps if source.column is not None else ():
+        if not stamp.path.lower().endswith(TABLE_SUFFIXES):
+            break
+        with open_table(stamp) as table:
+            if name not in table.schema.names:
+                break
+            for values in table.column(name, _ROWS_AT_ONCE):
+                stop = start + len(values)
+                for row in wanted[bisect_left(wanted, start) : bisect_left(wanted, stop)]:
+                    value = values[row - start].as_py()
+                    names[row] = "" if value is None else str(value)[:_LONGEST]
+                start = stop
+    if start == source.rows:
+        return names
+    if column is not None:
+        raise BadInput(f"{source.name}: found no column {shown(column)}, expected the one of --id-column; name another")
+    return {}
 
 
 def _read(path: str, option: str, column: str | None) -> list[Any]:
@@ -53,9 +87,10 @@ def _read(path: str, option: str, column: str | None) -> list[Any]:
     if reader is None:
         raise BadInput(f"{option} {shown(path)}: expected {', '.join(READERS)}")
     try:
+        stamp_file(path)  # a pipe would be waited for
         return reader(path, option, column)
-    except BadInput:
-        raise
+    except BadInput as error:
+        raise error if str(error).startswith(option) else BadInput(f"{option} {error}") from None
     except OSError as error:
         raise BadInput(f"{option} {shown(path)}: cannot be read: {error.strerror or error}") from error
     except (ValueError, ArithmeticError, EOFError, RecursionError, csv.Error) as error:
@@ -68,8 +103,7 @@ def _choose(names: list[str], path: str, option: str, column: str | None) -> str
     if column is None and len(names) == 1:
         return names[0]
     wanted = f"the column {shown(column)}" if column is not None else "one column, or its name"
-    found = ", ".join(shown(str(name)[:40]) for name in names[:_NAMED_COLUMNS]) or "none"
-    raise BadInput(f"{option} {shown(path)}: found the columns {found}; expected {wanted}")
+    raise BadInput(f"{option} {shown(path)}: found the columns {listed(names)}; expected {wanted}")
 
 
 def _read_text(path: str, option: str, column: str | None) -> list[Any]:
@@ -79,21 +113,19 @@ def _read_text(path: str, option: str, column: str | None) -> list[Any]:
 def _read_npy(path: str, option: str, column: str | None) -> list[Any]:
     stamp = stamp_file(path)
     with open_unchanged(stamp) as descriptor:
-        shape, _, stored, offset = parse_header(stamp, descriptor)
+        shape, _, stored, offset = read_header(stamp, descriptor)
         if len(shape) != 1 or stored.hasobject or stored.itemsize == 0:
-            raise BadInput(f"{option} {shown(path)}: expected a 1-D array of texts or numbers; write it again")
-        if shape[0] * stored.itemsize != stamp.size - offset:
-            raise BadInput(f"{option} {shown(path)}: has other bytes than its header claims; write it again")
+            raise BadInput(f"{stamp.shown}: expected a 1-D array of texts or numbers; write it again")
+        check_size(stamp, shape, stored, offset)
         values = np.empty(shape, stored)
         read_into(descriptor, values, offset, stamp)
     return list(values.tolist())
 
 
-def _read_parquet(path: str, option: str, column: str | None) -> list[Any]:
-    with open_table(stamp_file(path)) as file:
-        name = _choose(file.schema_arrow.names, path, option, column)
-        batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name])
-        return [value for batch in batches for value in batch.column(0).to_pylist()]
+def _read_table(path: str, option: str, column: str | None) -> list[Any]:
+    with open_table(stamp_file(path)) as table:
+        name = _choose(table.schema.names, path, option, column)
+        return [value for values in table.column(name, _ROWS_AT_ONCE) for value in values.to_pylist()]
 
 
 def _read_jsonl(path: str, option: str, column: str | None) -> list[Any]:
@@ -114,7 +146,7 @@ def _read_csv(path: str, option: str, column: str | None) -> list[Any]:
 
 READERS: Final[dict[str, Callable[[str, str, str | None], list[Any]]]] = {
     ".npy": _read_npy,
-    ".parquet": _read_parquet,
+    ".parquet": _read_table,
     ".jsonl": _read_jsonl,
     ".csv": _read_csv,
     ".txt": _read_text,

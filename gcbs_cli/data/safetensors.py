@@ -8,17 +8,15 @@ import numpy as np
 
 from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, read_bytes, shown, stamp_file
-from gcbs_cli.data.raw_matrix import RawMatrixSource
-from gcbs_cli.data.source import ACCEPTED_TYPES, check_matrix
+from gcbs_cli.data.npy import matrix_source
+from gcbs_cli.data.source import ACCEPTED_TYPES, EmbeddingSource, check_matrix, shown_count
 from gcbs_cli.system.errors import BadInput
 
-_ELEMENT_TYPES: Final = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
-
-_STORED_TYPES: Final[dict[str, np.dtype[Any]]] = {
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype("<u2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
+_TYPES: Final[dict[str, tuple[str, np.dtype[Any]]]] = {
+    "F16": ("float16", np.dtype("<f2")),
+    "BF16": ("bfloat16", np.dtype("<u2")),
+    "F32": ("float32", np.dtype("<f4")),
+    "F64": ("float64", np.dtype("<f8")),
 }
 
 _LENGTH_BYTES: Final = 8
@@ -28,25 +26,24 @@ _MOST_HEADER_BYTES: Final = 16 * 1024 * 1024
 """Far more than the header of any file of embeddings; the format itself allows 100 MB."""
 
 
-def open_safetensors(path: str, choice: ColumnChoice) -> RawMatrixSource:
+def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
     """Open the chosen tensor of a `.safetensors` file, reading none of the data.
 
     Raises BadInput for a damaged header, offsets that overlap or leave the file, and tensors that are not 2-D floats.
     """
     stamp = stamp_file(path)
     tensors, data_start = _read_header(stamp)
-    matrices = [name for name, tensor in tensors.items() if _is_matrix(tensor)]
+    matrices = [name for name, tensor in tensors.items() if tensor["dtype"] in _TYPES and len(tensor["shape"]) == 2]
     name = choice.choose(stamp, list(tensors), matrices, "tensor")
     label = stamp.label(name)
-    kind, shape, (begin, end) = tensors[name]["dtype"], tensors[name]["shape"], tensors[name]["data_offsets"]
-    if kind not in _ELEMENT_TYPES:
+    kind, shape, (begin, end) = (tensors[name][field] for field in ("dtype", "shape", "data_offsets"))
+    if kind not in _TYPES:
         raise BadInput(f"{label}: found a tensor of {shown(kind[:20])}, expected {ACCEPTED_TYPES}; save it as float32")
     check_matrix(label, tuple(shape))
-    stored = _STORED_TYPES[kind]
+    dtype, stored = _TYPES[kind]
     if math.prod(shape) * stored.itemsize != end - begin:
         raise _invalid(stamp, f"tensor {shown(name)} has other bytes than its shape needs")
-    rows, dim = shape
-    return RawMatrixSource(stamp, rows, dim, _ELEMENT_TYPES[kind], stored, data_start + begin, column=name)
+    return matrix_source(stamp, tuple(shape), dtype, stored, data_start + begin, column=name)
 
 
 def _read_header(stamp: FileStamp) -> tuple[dict[str, dict[str, Any]], int]:
@@ -78,11 +75,11 @@ def _check_entries(stamp: FileStamp, tensors: dict[str, Any], data_size: int) ->
     end = 0
     for begin, stop in sorted(tensor["data_offsets"] for tensor in tensors.values()):
         if begin != end or stop < begin:
-            raise _invalid(stamp, f"tensors that overlap or leave a gap at byte {min(begin, 10**18):,}")
+            raise _invalid(stamp, f"tensors that overlap or leave a gap at byte {shown_count(begin)}")
         end = stop
     if end != data_size:
         problem = "is truncated" if end > data_size else "has bytes after its data"
-        raise _invalid(stamp, f"{data_size:,} bytes of data for {min(end, 10**18):,} in the header, the file {problem}")
+        raise _invalid(stamp, f"{data_size:,} bytes of data for {shown_count(end)} in the header, the file {problem}")
 
 
 def _is_entry(tensor: Any) -> bool:
@@ -97,10 +94,6 @@ def _is_entry(tensor: Any) -> bool:
 
 def _are_counts(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) is int and value >= 0 for value in values)
-
-
-def _is_matrix(tensor: dict[str, Any]) -> bool:
-    return tensor["dtype"] in _ELEMENT_TYPES and len(tensor["shape"]) == 2
 
 
 def _invalid(stamp: FileStamp, found: str) -> BadInput:

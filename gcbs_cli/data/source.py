@@ -1,15 +1,16 @@
-"""What every reader of embeddings offers, whatever the file format."""
+"""One side of the pairs, opened: what every reader of embeddings returns, whatever the file format."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.files import FileStamp
 from gcbs_cli.system.errors import BadInput
-
-if TYPE_CHECKING:
-    from gcbs_cli.data.files import FileStamp
 
 RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "float16": np.dtype(np.float16),
@@ -19,62 +20,89 @@ RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 """The element types that are read, each with the numpy type that carries its bits."""
 
+_NAMED_ROWS: Final = 10
+"""How many of the faulty rows a message names."""
+
 ACCEPTED_TYPES: Final = "float16, bfloat16, float32 or float64"
 
 
-class EmbeddingSource(Protocol):
-    """One side (X or Y) of the pairs: an opened and header-checked matrix of embeddings, not yet read."""
+@dataclass(frozen=True)
+class EmbeddingSource:
+    """One side (X or Y) of the pairs: a matrix whose header has been checked and whose rows are not yet read."""
 
-    @property
-    def name(self) -> str:
-        """What messages call it: "x.npy" or "pairs.parquet:x"."""
+    name: str
+    """What messages call it: "x.npy" or "pairs.parquet:x"."""
+    rows: int
+    """N."""
+    dim: int
+    """d."""
+    dtype: str
+    """One of RAW_DTYPES."""
+    blocks: Callable[[int], Iterator[NDArray[Any]]]
+    """Yields consecutive blocks (n, d) of at most so many rows.
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The files in the order in which they are read; empty for an array in memory."""
-
-    @property
-    def stamps(self) -> "tuple[FileStamp, ...]":
-        """What tells whether the files are still those that were opened."""
-
-    @property
-    def rows(self) -> int:
-        """N, the number of rows."""
-
-    @property
-    def dim(self) -> int:
-        """d, the number of columns."""
-
-    @property
-    def dtype(self) -> str:
-        """The element type: "float16", "bfloat16", "float32" or "float64"."""
-
-    @property
-    def column(self) -> str | None:
-        """The column or tensor of the files that is read, None where a file is one matrix."""
-
-    def blocks(self, rows_per_block: int) -> Iterator[NDArray[Any]]:
-        """Yield consecutive blocks of at most `rows_per_block` rows, each a (n, d) array.
-
-        Blocks are C-contiguous, in native byte order, and may be read-only; bfloat16 comes as its bits in uint16.
-        Raises BadInput when a file is damaged or changed since it was opened.
-        """
+    C-contiguous, in native byte order, perhaps read-only; bfloat16 comes as its bits in uint16. Raises BadInput when a
+    file is damaged or changed since it was opened.
+    """
+    column: str | None = None
+    """The column or tensor that is read, None where a file is one matrix."""
+    stamps: tuple[FileStamp, ...] = ()
+    """What tells whether the files are still those that were opened, in the order in which they are read."""
+    paths: tuple[str, ...] = ()
+    """Where the files lie: paths, or addresses of remote ones; none for an array in memory."""
+    shards: tuple["EmbeddingSource", ...] = ()
+    """The files one by one, where there are several."""
 
     def locate(self, row: int) -> str:
         """Say where a row lies when it is not plain from the name: "row 5 of part-2.npy", else ""."""
+        if not self.shards:
+            return ""
+        starts = list(accumulate((shard.rows for shard in self.shards[:-1]), initial=0))
+        index = bisect_right(starts, row) - 1
+        return f"row {row - starts[index]} of {self.shards[index].name}"
+
+
+@dataclass
+class RowList:
+    """A count of faulty rows and the first of them."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, mask: NDArray[np.bool_], start: int) -> None:
+        """Add the rows of a block whose first row is `start` and where `mask` is true."""
+        found = np.flatnonzero(mask)
+        self.count += len(found)
+        self.first += [start + int(row) for row in found[: _NAMED_ROWS - len(self.first)]]
+
+    def __str__(self) -> str:
+        """Say "3 rows (numbers 5, 17, 40, counted from 0)", or name the first ten of them."""
+        rows = ", ".join(str(row) for row in self.first)
+        if self.count == 1:
+            return f"1 row (number {rows}, counted from 0)"
+        prefix = "numbers" if self.count <= _NAMED_ROWS else f"the first {_NAMED_ROWS}:"
+        return f"{self.count:,} rows ({prefix} {rows}, counted from 0)"
+
+
+def file_source(
+    stamp: FileStamp,
+    rows: int,
+    dim: int,
+    dtype: str,
+    blocks: Callable[[int], Iterator[NDArray[Any]]],
+    column: str | None = None,
+) -> EmbeddingSource:
+    """Return the source of one file."""
+    return EmbeddingSource(stamp.label(column), rows, dim, dtype, blocks, column, (stamp,), (stamp.path,))
 
 
 def check_matrix(name: str, shape: tuple[int, ...]) -> None:
     """Refuse a shape that is not (rows >= 0, dim >= 1) with a BadInput that names it."""
-    if len(shape) != 2:
-        raise BadInput(
-            f"{name}: found an array of shape {_shown_shape(shape)}, expected 2-D (rows, dimensions);"
-            " reshape it to one embedding a row"
-        )
-    if shape[0] < 0 or shape[1] < 1:
-        raise BadInput(
-            f"{name}: found an array of shape {_shown_shape(shape)}, expected at least one dimension; write it again"
-        )
+    problem = "2-D (rows, dimensions); reshape it to one embedding a row" if len(shape) != 2 else None
+    if problem is None and shape[1] < 1:
+        problem = "at least one dimension; write it again"
+    if problem is not None:
+        raise BadInput(f"{name}: found an array of shape {shown_shape(shape)}, expected {problem}")
 
 
 def check_source(source: EmbeddingSource) -> None:
@@ -100,9 +128,13 @@ def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
     check_source(x)
 
 
-def _shown_shape(shape: tuple[int, ...]) -> str:
+def shown_count(count: int) -> str:
+    """Return a count from a header as text; a header can hold one of so many digits that Python refuses to print it."""
+    return f"{count:,}" if count < 10**18 else "more than 10^18"
+
+
+def shown_shape(shape: tuple[int, ...]) -> str:
     """Return the shape as text, short even when a damaged header gives a thousand sizes."""
     longest = 6
-    # A header can hold an integer of so many digits that Python refuses to print it.
-    sizes = [str(size) if abs(size) < 10**18 else "more than 10^18" for size in shape[:longest]]
+    sizes = [str(size) if size < 10**18 else "more than 10^18" for size in shape[:longest]]
     return "(" + ", ".join(sizes) + (", ...)" if len(shape) > longest else ",)" if len(shape) == 1 else ")")

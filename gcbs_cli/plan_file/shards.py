@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.shards import natural_key
+from gcbs_cli.data.folders import natural_key
 from gcbs_cli.plan_file import npy_format, writing
 from gcbs_cli.plan_file.manifest import (
     FOLDER_MANIFEST,

@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.planning.parts.streaming import PairStream
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.products.backend import Backend, choose_backend
 from gcbs_cli.products.quantile_sample import NORMAL_975
 from gcbs_cli.products.tiles import Tile, run_tiles, tiles_for

@@ -12,7 +12,7 @@ from embedding_files import fingerprint_of, lists, refusal, write_npy, write_par
 from numpy.typing import NDArray
 
 from gcbs_cli.data import open_pair, read_unit_rows
-from gcbs_cli.data.shards import natural_key
+from gcbs_cli.data.folders import natural_key
 
 Matrix = NDArray[np.float32]
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gcbs_cli.data import from_array, open_pair, parquet, read_unit_rows
+from gcbs_cli.data import from_array, open_pair, read_unit_rows, tables
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -46,9 +46,9 @@ def test_every_list_type_gives_the_arrays_own_rows(
 @pytest.mark.parametrize("kind", [fixed_lists, lists, large_lists])
 def test_values_of_a_slice_of_lists(matrix: NDArray[np.float32], kind: Callable[..., pa.Array]) -> None:
     part = kind(matrix).slice(4, 9)  # readers of other versions may give batches that are slices
-    lengths = parquet._lengths(part)
+    lengths = tables._lengths(part)
     assert lengths.tolist() == [5] * 9
-    values = parquet._elements(parquet._values(part, lengths), matrix.dtype)
+    values = tables._elements(tables._values(part, lengths), matrix.dtype)
     np.testing.assert_array_equal(values.reshape(9, 5), matrix[4:13])
 
 

@@ -16,6 +16,7 @@ from unit_data import make_pair
 from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.planning.engines import local
 from gcbs_cli.planning.engines.local import plan_here, plan_on_each
 from gcbs_cli.planning.engines.named import EngineChoice
@@ -23,7 +24,6 @@ from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
 from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
 from gcbs_cli.planning.parts.partition import find_nearest_parts, learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.record import settings_from_record
-from gcbs_cli.planning.parts.streaming import PairStream, mean_rows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.products.whole_numbers import SCALE, products, whole

@@ -16,11 +16,11 @@ import pytest
 
 from gcbs_cli.data import from_array
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.engines import ray_engine
 from gcbs_cli.planning.parts.build import plan_in_parts
 from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
 from gcbs_cli.planning.parts.scattering import ScatteredRows
-from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 

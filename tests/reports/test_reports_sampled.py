@@ -11,7 +11,7 @@ from unit_data import make_pair
 from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.planning.parts.streaming import PairStream
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.files import shown
-from gcbs_cli.data.shards import list_pattern, natural_key
+from gcbs_cli.data.folders import list_pattern, natural_key
 from gcbs_cli.plan_file.manifest import SCHEMA, ManifestEntry, entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.reports.schema import GapReport

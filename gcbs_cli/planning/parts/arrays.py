@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data import EmbeddingSource
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.engines.named import EngineChoice
 from gcbs_cli.planning.parts.build import plan_in_parts
 from gcbs_cli.planning.parts.record import partitions_record
 from gcbs_cli.planning.parts.scattering import beside_no_output
-from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.parts import parse_partitions
 from gcbs_cli.settings.plan import PlanSettings

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import planner_named
 from gcbs_cli.orders.finish import shuffle_batches
 from gcbs_cli.planning.engines.local import plan_here
@@ -23,7 +24,6 @@ from gcbs_cli.planning.parts.partition import (
     sample_means,
 )
 from gcbs_cli.planning.parts.scattering import scattered
-from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.parts import check_settings, choose_parts
 from gcbs_cli.settings.plan import BatchOrderSettings, PlanSettings

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_rcm
-from gcbs_cli.planning.parts.streaming import PairStream, mean_rows
 from gcbs_cli.products.whole_numbers import UNIT, means_of, products, whole
 from gcbs_cli.system.arrays import inverse, ragged
 

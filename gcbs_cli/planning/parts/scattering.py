@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.writing import temporary_folder, write_error
 from gcbs_cli.planning.parts.partition import Partition
-from gcbs_cli.planning.parts.streaming import PairStream
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 

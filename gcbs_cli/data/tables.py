@@ -1,0 +1,230 @@
+"""Reads columns of Parquet and Arrow files batch by batch, in bounded memory, and validates every batch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.columns import ColumnChoice
+from gcbs_cli.data.files import FileStamp, changed, one_line, open_unchanged, stamp_file
+from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, RowList, file_source
+from gcbs_cli.system.errors import BadInput
+
+TABLE_SUFFIXES: Final = (".parquet", ".arrow", ".feather")
+"""The formats that have columns and are read here."""
+
+_STREAM_BYTES: Final = 1024 * 1024
+"""How much of a column is read at a time; without it, a whole column of a row group is."""
+
+_DECODER_SHARE: Final = 8
+"""Decoding holds six times a batch beside it, so a batch is an eighth of the block that was asked for."""
+
+_PROBED_ROWS: Final = 16
+"""Rows of a batch when only the width of the lists is looked for."""
+
+_ELEMENT_TYPES: Final = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+_ARROW_FILE_MAGIC: Final = b"ARROW1"
+
+
+class Table:
+    """An open Parquet file, Arrow file or Arrow stream.
+
+    Read, never mapped: a mapped file that becomes shorter would end the process.
+    """
+
+    def __init__(self, stamp: FileStamp, stream: Any) -> None:
+        import pyarrow as pa
+
+        self._stream = stream
+        self._parquet: Any = None
+        if _kind(stamp) == "Parquet":
+            import pyarrow.parquet as pq
+
+            self._parquet = pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False)
+            self.schema = self._parquet.schema_arrow
+        else:
+            self._is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
+            stream.seek(0)
+            self.schema = (pa.ipc.open_file(stream) if self._is_file else pa.ipc.open_stream(stream)).schema
+
+    @property
+    def rows(self) -> int:
+        """The number of rows; an Arrow file does not say it, so that its batches are gone through."""
+        if self._parquet is not None:
+            return int(self._parquet.metadata.num_rows)
+        return sum(batch.num_rows for batch in self._arrow_batches([]))
+
+    def column(self, name: str, rows: int) -> Iterator[Any]:
+        """Yield the arrays of a column, at most `rows` long and validated: offsets of a stranger's file may lie."""
+        import pyarrow as pa
+
+        if self._parquet is not None:
+            batches = self._parquet.iter_batches(rows, columns=[name], use_threads=False)
+        else:
+            batches = self._arrow_batches([self.schema.names.index(name)])
+        for batch in batches:
+            if batch.num_columns != 1:
+                raise ValueError(f"{batch.num_columns} columns named {name}")
+            batch.validate(full=True)
+            for start in range(0, batch.num_rows, rows):
+                part = batch.column(0).slice(start, rows)
+                yield part.storage if isinstance(part, pa.ExtensionArray) else part
+
+    def _arrow_batches(self, columns: list[int]) -> Iterator[Any]:
+        """Yield the record batches with these columns alone."""
+        import pyarrow as pa
+
+        self._stream.seek(0)
+        options = pa.ipc.IpcReadOptions(included_fields=columns or [0])
+        if self._is_file:
+            reader = pa.ipc.open_file(self._stream, options=options)
+            yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
+        else:
+            yield from pa.ipc.open_stream(self._stream, options=options)
+
+
+@contextmanager
+def open_table(stamp: FileStamp) -> Iterator[Table]:
+    """Give the open table; whatever goes wrong within becomes a BadInput that names the file."""
+    import pyarrow as pa
+
+    damage = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError)
+    with open_unchanged(stamp):
+        try:
+            with pa.OSFile(stamp.path, "rb") as stream:
+                yield Table(stamp, stream)
+        except BadInput:
+            raise
+        except (*damage, MemoryError) as error:
+            if stamp_file(stamp.path) != stamp:
+                raise changed(stamp) from None
+            raise BadInput(
+                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole {_kind(stamp)}"
+                " file; write it again"
+            ) from None
+        if stamp_file(stamp.path) != stamp:  # pyarrow opened it by its name
+            raise changed(stamp)
+
+
+def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
+    """Open the chosen column of a Parquet or Arrow file; at most the first lists are read, for their length.
+
+    Raises BadInput for a file that is damaged or encrypted, and for a column that is not lists of floats.
+    """
+    stamp = stamp_file(path)
+    with open_table(stamp) as table:
+        types = [_storage_type(field.type) for field in table.schema]
+        matrices = [name for name, kind in zip(table.schema.names, types, strict=True) if _element_type(kind)]
+        name = choice.choose(stamp, list(table.schema.names), matrices, "column")
+        kind = types[table.schema.names.index(name)]
+        element = _element_type(kind)
+        if element is None:
+            raise BadInput(
+                f"{stamp.label(name)}: found a column of {one_line(ValueError(str(kind)))}, expected lists of float16,"
+                f" float32 or float64; convert it or name another with {choice.option}"
+            )
+        rows = table.rows
+        dim = _list_length(table, name, kind) if rows else 0
+    if rows and dim < 1:
+        raise BadInput(f"{stamp.label(name)}: found only nulls and empty lists, expected embeddings; write it again")
+    return file_source(stamp, rows, dim, element, lambda most: _blocks(stamp, name, dim, element, most), name)
+
+
+def _blocks(stamp: FileStamp, name: str, dim: int, element: str, rows_per_block: int) -> Iterator[NDArray[Any]]:
+    """Yield the rows; raises BadInput at the end, with their count, when rows hold nulls or lists of another length."""
+    nulls, ragged = RowList(), RowList()
+    done = 0
+    with open_table(stamp) as table:
+        for lists in table.column(name, max(1, rows_per_block // _DECODER_SHARE)):
+            lengths = _lengths(lists)
+            values = _values(lists, lengths)
+            null = _rows_with_null(lists, values, lengths)
+            nulls.add(null, done)
+            ragged.add(~null & (lengths != dim), done)
+            done += len(lists)
+            if not nulls.count and not ragged.count:
+                yield _elements(values, RAW_DTYPES[element]).reshape(-1, dim)
+    for rows, found, expected in (
+        (nulls, "with nulls", "none"),
+        (ragged, "of another length", f"{dim:,} values in each row as in the first"),
+    ):
+        if rows.count:
+            raise BadInput(
+                f"{stamp.label(name)}: found {rows} {found}, expected {expected}; drop these pairs from both sides"
+            )
+
+
+def _kind(stamp: FileStamp) -> str:
+    return "Parquet" if stamp.path.lower().endswith(".parquet") else "Arrow"
+
+
+def _storage_type(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _element_type(kind: Any) -> str | None:
+    """Return the element type of a list of floats, None for any other type."""
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _ELEMENT_TYPES.get(str(kind.value_type))
+    return None
+
+
+def _list_length(table: Table, column: str, kind: Any) -> int:
+    """Return the length of the lists: the type's own, or that of the first list with values (0 if none has)."""
+    from pyarrow import types
+
+    if types.is_fixed_size_list(kind):
+        return int(kind.list_size)
+    for lists in table.column(column, _PROBED_ROWS):
+        lengths = np.where(_is_null(lists), 0, _lengths(lists))
+        if lengths.any():
+            return int(lengths[lengths > 0][0])
+    return 0
+
+
+def _lengths(lists: Any) -> NDArray[np.int64]:
+    """Return how many values lie under each list (n,); under a null there may be some."""
+    from pyarrow import types
+
+    if types.is_fixed_size_list(lists.type):
+        return np.full(len(lists), lists.type.list_size, dtype=np.int64)
+    kind = np.int64 if types.is_large_list(lists.type) else np.int32
+    return np.diff(_elements(lists.offsets, np.dtype(kind))).astype(np.int64)
+
+
+def _values(lists: Any, lengths: NDArray[np.int64]) -> Any:
+    """Return the values under all lists, nulls included; `flatten` would import pyarrow.compute, which is slow."""
+    from pyarrow import types
+
+    fixed = types.is_fixed_size_list(lists.type)
+    start = lists.offset * lists.type.list_size if fixed else int(lists.offsets[0].as_py())
+    return lists.values.slice(start, int(lengths.sum()))
+
+
+def _rows_with_null(lists: Any, values: Any, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which lists (n,) are null or hold one. values: those under all lists."""
+    null = _is_null(lists)
+    if values.null_count:
+        null[np.repeat(np.arange(len(lists)), lengths)[_is_null(values)]] = True
+    return null
+
+
+def _elements(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return a view of the memory of an array of numbers; its own to_numpy would import pandas, which is slow."""
+    if len(array) == 0:
+        return np.empty(0, dtype=dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def _is_null(array: Any) -> NDArray[np.bool_]:
+    if array.null_count == 0:
+        return np.zeros(len(array), dtype=np.bool_)
+    mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False).copy()
+    return mask
