@@ -13,7 +13,7 @@ from gcbs_cli.data.row_values import read_ids
 from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
 from gcbs_cli.plan_file.permutation import permutation_hash
 from gcbs_cli.reports.details import ReportDetails
-from gcbs_cli.reports.page import PageFacts, report_page
+from gcbs_cli.reports.page import report_page
 from gcbs_cli.reports.page.page import flat
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import ReportSettings
@@ -67,15 +67,13 @@ def make_page(
     sides = [side.name for side in (source.pair.x, source.pair.y)]
     plan = [] if source.perm_name is None else ["stdin" if source.perm_name == "-" else source.perm_name]
     return report_page(
-        PageFacts(
-            report=asked[0],
-            details=details,
-            grid=every,
-            names=" · ".join([*plan, *sides]),
-            facts=_facts(source, asked[0]),
-            names_of=lambda rows: read_ids(source.sources[0], rows, source.id_column),
-            warnings=notes,
-        )
+        asked[0],
+        details,
+        grid=every,
+        names=" · ".join([*plan, *sides]),
+        facts=_facts(source, asked[0]),
+        names_of=lambda rows: read_ids(source.sources[0], rows, source.id_column),
+        warnings=notes,
     )
 
 

@@ -25,7 +25,7 @@ def loss_bars(report: GapReport, trial_losses: NDArray[np.float64]) -> Bars:
     """L_global, L_train of plan and random batches, and the oracle's, with every trial as a mark."""
     bars = [
         Bar("all pairs (L_global)", report.loss.global_, "global"),
-        Bar("oracle, out of reach", report.loss.global_ - report.gap.oracle, "oracle"),
+        Bar("oracle, unreachable", report.loss.global_ - report.gap.oracle, "oracle"),
     ]
     if report.loss.plan is not None:
         bars.append(Bar("this plan (L_train)", report.loss.plan, "plan"))

@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gcbs_cli import __version__
 from gcbs_cli.reports.details import ReportDetails
+from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.reports.headline import headline, lead
 from gcbs_cli.reports.page import charts
 from gcbs_cli.reports.schema import GapReport
@@ -22,22 +23,6 @@ Facts = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
 
 @dataclass(frozen=True)
-class PageFacts:
-    """All that a page shows. `report` is the first of what was asked; `grid` holds it and its neighbours.
-
-    names_of: the names of these rows, where the input has any; warnings: sentences; facts: settings, inputs and hashes.
-    """
-
-    report: GapReport
-    details: ReportDetails
-    grid: Sequence[GapReport]
-    names: str
-    facts: Facts
-    names_of: Callable[[Sequence[int]], Mapping[int, str]]
-    warnings: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class ListedBatch:
     """A batch with its loss and its first rows."""
 
@@ -47,31 +32,44 @@ class ListedBatch:
     size: int
 
 
-def report_page(facts: PageFacts) -> str:
-    """The page as HTML, complete in itself."""
-    report, details = facts.report, facts.details
+def report_page(
+    report: GapReport,
+    details: ReportDetails,
+    *,
+    grid: Sequence[GapReport],
+    names: str,
+    facts: Facts,
+    names_of: Callable[[Sequence[int]], Mapping[int, str]],
+    warnings: Sequence[str] = (),
+) -> str:
+    """The page as HTML, complete in itself.
+
+    report: the first that was asked for; grid: the same at other temperatures and batch sizes. names: of the plan and
+    the inputs; names_of: the names of these rows, where the input has any; facts: settings, inputs and hashes.
+    """
     batches = _listed(details, report.batch_size)
     rows = [row for suspect in details.suspects for row in suspect.rows]
     rows += [row for group in batches.values() for batch in group for row in batch.rows]
-    names = facts.names_of(rows)
-    same = [other for other in facts.grid if other.loss_kind == facts.grid[0].loss_kind]
+    named = names_of(rows)
+    same = [other for other in grid if other.loss_kind == grid[0].loss_kind]
     temperatures = sorted({other.temperature for other in same})
     return render(
         "report.html",
-        title=f"gcbs report: {facts.names}",
+        title=f"gcbs report: {names}",
         headline=headline(report),
         lead=lead(report),
         report=report,
         details=details,
-        warnings=facts.warnings,
-        facts=facts.facts,
-        every_figure=flat(report.model_dump(mode="json")),
+        warnings=warnings,
+        facts=facts,
+        figures={figure.path: figure for figure in FIGURES},
+        timings=flat(report.timings, "timings."),
         batches=batches,
-        row_name=lambda row: f"{row} ({names[row]})" if row in names else f"{row}",
+        row_name=lambda row: f"{row} ({named[row]})" if row in named else f"{row}",
         grid={(other.batch_size, other.temperature): other for other in same},
         temperatures=temperatures,
         temperature_names=[f"temperature {temperature:g}" for temperature in temperatures],
-        several_losses=len(same) < len(facts.grid),
+        several_losses=len(same) < len(grid),
         charts=charts,
     )
 
