@@ -107,8 +107,8 @@ class Backend(Protocol):
         """Let go of memory that is held for later tiles."""
         ...
 
-    def load(self, rows: NDArray[np.float32]) -> Array:
-        """(N, d) float32 unit rows, put where products are made."""
+    def load(self, rows: NDArray[Any]) -> Array:
+        """An array with N rows, put where products are made."""
         ...
 
     def running(self) -> AbstractContextManager[None]:
@@ -162,6 +162,14 @@ class Backend(Protocol):
         self, tile: Array, inverse_temperature: float, *, columns: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,) where asked."""
+        ...
+
+    def part(self, loaded: Array, rows: slice) -> Array:
+        """Some rows of what was loaded, where this thread makes products."""
+        ...
+
+    def largest(self, tile: Array) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The largest value of each row (r,) and of each column (c,)."""
         ...
 
     def row_threshold(self, tile: Array, rank: int) -> NDArray[np.float32]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from gcbs_cli.system.limits import available_cpus
 
 SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
+ADDED_AT_ONCE = 64
+"""Rows that are added in float32, at an error of at most 64 roundings."""
 
 
 class NumpyBackend:
@@ -39,8 +42,11 @@ class NumpyBackend:
     def free_memory(self) -> None:
         return None
 
-    def load(self, rows: NDArray[np.float32]) -> Array:
-        return np.ascontiguousarray(rows, dtype=np.float32)
+    def load(self, rows: NDArray[Any]) -> Array:
+        return np.ascontiguousarray(rows)
+
+    def part(self, loaded: Array, rows: slice) -> Array:
+        return loaded[rows]
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -91,6 +97,9 @@ class NumpyBackend:
         width = tile.shape[1]
         return np.partition(tile, width - rank, axis=1)[:, width - rank]
 
+    def largest(self, tile: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return tile.max(axis=1), tile.max(axis=0)
+
     def _plain_log_sums(
         self, tile: NDArray[np.float32], inverse_temperature: float, *, columns: bool
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
@@ -124,5 +133,10 @@ class NumpyBackend:
 
 
 def _sums(powers: NDArray[np.float32], axis: int) -> NDArray[np.float64]:
-    """Sums over an axis: numpy adds along rows in pairs, where float32 will do, and down columns one by one."""
-    return powers.sum(axis=1).astype(np.float64) if axis == 1 else powers.sum(axis=0, dtype=np.float64)
+    """Sums over an axis; numpy adds along rows in pairs, where float32 will do, and down columns one by one."""
+    if axis == 1:
+        return powers.sum(axis=1).astype(np.float64)
+    total = np.zeros(powers.shape[1])
+    for start in range(0, len(powers), ADDED_AT_ONCE):
+        total += powers[start : start + ADDED_AT_ONCE].sum(axis=0)
+    return total

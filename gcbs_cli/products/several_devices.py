@@ -5,9 +5,8 @@ device made a tile; float32 sums are the same where the devices are of one kind.
 """
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -28,9 +27,12 @@ class SeveralDevices(TorchBackend):
         self.workers = len(devices)
         self._members = OwnedByThreads([TorchBackend(device, fused=fused) for device in devices])
 
-    def load(self, rows: NDArray[np.float32]) -> list[Array]:
+    def load(self, rows: NDArray[Any]) -> list[Array]:
         """A copy for each device, all under way at once."""
         return all_at_once(self._members.things, lambda member: member.load(rows))
+
+    def part(self, loaded: list[Array], rows: slice) -> Array:
+        return self._members.mine.part(loaded[self._members.place], rows)
 
     def product(self, x: list[Array], y: list[Array], rows: slice, cols: slice) -> torch.Tensor:
         place = self._members.place

@@ -42,10 +42,19 @@ class SuspectRule:
 
 @dataclass(frozen=True)
 class SuspectPairs:
-    """Unordered pairs of rows, each once: (P,) lower and (P,) higher index, int32, sorted."""
+    """Unordered pairs of rows, each once: (P,) lower and (P,) higher index, int32, sorted.
+
+    `groups`: (N,) ids; rows with the same id >= 0 are pairs too, and not listed: there may be far too many.
+    """
 
     lower: NDArray[np.int32]
     higher: NDArray[np.int32]
+    groups: NDArray[np.int64] | None = None
+
+    @classmethod
+    def none(cls) -> "SuspectPairs":
+        """No pairs at all."""
+        return cls(np.empty(0, np.int32), np.empty(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.lower)
@@ -55,13 +64,25 @@ class SuspectPairs:
         return np.concatenate([self.lower, self.higher]), np.concatenate([self.higher, self.lower])
 
     def in_batches(self, batch_of_row: NDArray[np.int64]) -> "SuspectPairs":
-        """Only the pairs whose two rows share a batch."""
+        """Only the pairs whose two rows share a batch, those of groups listed too."""
         together = batch_of_row[self.lower] == batch_of_row[self.higher]
-        return SuspectPairs(self.lower[together], self.higher[together])
+        lower, higher = self.lower[together], self.higher[together]
+        if self.groups is None:
+            return SuspectPairs(lower, higher)
+        in_batch = batch_of_row * 2 * len(batch_of_row) + group_numbers(self.groups)
+        mates = group_mates(in_batch)
+        both = np.concatenate([lower, mates.lower]), np.concatenate([higher, mates.higher])
+        return pairs_of(*both, len(batch_of_row))
 
     def rows(self) -> int:
         """How many rows are in at least one of the pairs."""
         return len(np.unique(np.concatenate([self.lower, self.higher])))
+
+
+def group_numbers(groups: NDArray[np.int64]) -> NDArray[np.int32]:
+    """(N,) the same number for rows with the same id >= 0, one of its own for each other row; all below 2N."""
+    numbers = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    return np.where(groups < 0, len(groups) + np.arange(len(groups)), numbers).astype(np.int32)
 
 
 def group_mates(groups: NDArray[np.int64]) -> SuspectPairs:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -61,13 +61,16 @@ class TorchBackend:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def load(self, rows: NDArray[np.float32]) -> Array:
-        host = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
+    def load(self, rows: NDArray[Any]) -> Array:
+        host = torch.from_numpy(np.ascontiguousarray(rows))
         try:
             return host.to(self._device)
         except torch.OutOfMemoryError:
             self.free_memory()
         return host  # each tile then takes its rows there
+
+    def part(self, loaded: Array, rows: slice) -> Array:
+        return loaded[rows].to(self._device)
 
     def running(self) -> AbstractContextManager[None]:
         return without_tf32()
@@ -128,6 +131,9 @@ class TorchBackend:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         rows = _shifted_log_sums(tile, inverse_temperature, 1)
         return rows, _shifted_log_sums(tile, inverse_temperature, 0) if columns else None
+
+    def largest(self, tile: torch.Tensor) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return _to_numpy(tile.amax(dim=1)), _to_numpy(tile.amax(dim=0))
 
     def row_threshold(self, tile: torch.Tensor, rank: int) -> NDArray[np.float32]:
         return _to_numpy(torch.topk(tile, rank, dim=1).values[:, -1])

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.products.backend import Backend, choose_backend
-from gcbs_cli.products.entry_limit import EntryLimit
-from gcbs_cli.products.global_sums import GlobalSums, SideSums, global_sums, self_sums
-from gcbs_cli.products.suspects import SuspectRule
+from gcbs_cli.products.backend import Backend, choose_backend, float32_error
+from gcbs_cli.products.edges import Exceedances, find_exceedances
+from gcbs_cli.products.sums import SideSums, loss_sums
+from gcbs_cli.products.suspects import SuspectPairs, SuspectRule, pairs_of
 from gcbs_cli.products.threshold import Threshold, find_threshold
-from gcbs_cli.products.unsuspected import largest_unsuspected
 from gcbs_cli.reports.bsc import BscTerms
 from gcbs_cli.reports.forecast import check_report_forecast, forecast_report, report_entry_limit
 from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, LossTerms, merge_sides, tolerance
@@ -24,25 +23,27 @@ from gcbs_cli.system.progress import Progress, Stopwatch
 
 @dataclass
 class Basis:
-    """What all combinations share: the data, the pass over all pairs, the graph, and the order to report on."""
+    """What all combinations share: the data, the graph and the suspected pairs, the sums over all keys across the sides
+    and, for a loss that needs them, within each, and the order to report on.
+    """
 
     pair: PairedRows
     settings: ReportSettings
     threshold: Threshold
-    sums: GlobalSums
     graph: Adjacency
-    diagonal: NDArray[np.float64]
+    suspects: SuspectPairs
+    across: tuple[SideSums, SideSums]
     same_side: tuple[SideSums, SideSums] | None
+    diagonal: NDArray[np.float64]
     achieved_quantile: float
-    product_error: float
     clock: Stopwatch
     terms: dict[Loss, LossTerms]
-    alignment: float = 0.0
-    uniformity: tuple[float, float] = (0.0, 0.0)
+    alignment: float
+    uniformity: tuple[float, float]
 
 
 def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Basis:
-    """The quantile, the passes over all pairs and the graph.
+    """The quantile, the pass to the entries from t on, and the passes to the sums without the suspected pairs.
 
     Raises BadInput before the passes where there is too little memory for them.
     """
@@ -50,135 +51,117 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
     backend = choose_backend(settings.device)
     with clock.step("quantile"):
         threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
-        expected = forecast_report(pair, threshold, settings, backend, _hardest_wanted(pair, settings))
+        expected = forecast_report(pair, threshold, settings, backend, hardest_wanted(settings, pair.rows))
     check_report_forecast(pair, expected, settings)
+    diagonal = pair.diagonal()
+    with clock.step("hard pairs"):
+        found = find_exceedances(
+            pair,
+            threshold.value,
+            backend,
+            tile_rows=settings.tile_rows,
+            progress=watcher.progress,
+            limit=report_entry_limit(pair, expected, settings),
+        )
+        suspects = _suspects(pair, settings, found, diagonal, backend)
+        above = found.above()
+        graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
+        achieved = 1.0 - len(above.rows) / pair.rows**2
+        del found, above
     with clock.step("all pairs"):
-        rule = SuspectRule(settings.fn_margin, pair.diagonal(), None, settings.groups)
-        limit = report_entry_limit(pair, expected, settings)
-        sums = _sums_across(pair, settings, threshold, rule, backend, watcher, limit)
-        same_side = _sums_same_side(pair, settings, sums, backend, watcher)
-    with clock.step("graph"):
-        edges = sums.exceedances.above()
-        graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
-        achieved = 1.0 - len(edges.rows) / pair.rows**2
-    terms = {
-        loss: _own_terms(pair, settings, loss, sums, rule.diagonal, backend, watcher)
-        for loss in settings.losses
-        if loss.has_own_terms
-    }
-    basis = Basis(
-        pair,
-        settings,
-        threshold,
-        sums,
-        graph,
-        rule.diagonal,
-        same_side,
-        achieved,
-        backend.error(pair.dim),
-        clock,
-        terms,
-    )
+        across = _sums(pair.x, pair.y, settings, suspects, backend, watcher)
+        same_side = None
+        if any(loss.kind is LossKind.SIMCLR for loss in settings.losses):
+            x, y = (_sums(side, side, settings, suspects, backend, watcher)[0] for side in (pair.x, pair.y))
+            same_side = x, y
     with clock.step("representation"):
-        basis.alignment = alignment(pair)
-        basis.uniformity = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
-    return basis
+        uniform = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
+        aligned = alignment(pair)
+    return Basis(
+        pair=pair,
+        settings=settings,
+        threshold=threshold,
+        graph=graph,
+        suspects=suspects,
+        across=across,
+        same_side=same_side,
+        diagonal=diagonal,
+        achieved_quantile=achieved,
+        clock=clock,
+        terms={
+            loss: _own_terms(pair, settings, loss, suspects, diagonal, across)
+            for loss in settings.losses
+            if loss.has_own_terms
+        },
+        alignment=aligned,
+        uniformity=uniform,
+    )
+
+
+def _suspects(
+    pair: PairedRows, settings: ReportSettings, found: Exceedances, diagonal: NDArray[np.float64], backend: Backend
+) -> SuspectPairs:
+    """The suspected pairs among the entries from t on, and those of the groups."""
+    rule = SuspectRule(settings.fn_margin, diagonal)
+    suspected = rule.meets(pair, found, backend.error(pair.dim))
+    pairs = pairs_of(found.rows[suspected], found.cols[suspected], pair.rows)
+    return SuspectPairs(pairs.lower, pairs.higher, settings.groups)
+
+
+def _sums(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    settings: ReportSettings,
+    suspects: SuspectPairs,
+    backend: Backend,
+    watcher: Progress,
+) -> tuple[SideSums, SideSums]:
+    return loss_sums(
+        x,
+        y,
+        settings.temperatures,
+        backend,
+        removed=suspects,
+        hardest=hardest_wanted(settings, len(x)),
+        tile_rows=settings.tile_rows,
+        progress=watcher.progress,
+    )
 
 
 def _own_terms(
     pair: PairedRows,
     settings: ReportSettings,
     loss: Loss,
-    sums: GlobalSums,
+    suspects: SuspectPairs,
     diagonal: NDArray[np.float64],
-    backend: Backend,
-    watcher: Progress,
+    across: tuple[SideSums, SideSums],
 ) -> LossTerms:
     if loss.kind is LossKind.BSC:
         return BscTerms(pair, settings.labels)
-    masked = [
-        largest_unsuspected(
-            queries,
-            keys,
-            sums.suspects,
-            backend,
-            tile_rows=settings.tile_rows,
-            progress=watcher.progress,
-        )
-        for queries, keys in ((pair.x, pair.y), (pair.y, pair.x))
-    ]
-    hardest = np.stack([sums.x.hardest[:, 0], sums.y.hardest[:, 0]])
-    return TripletTerms(pair, sums.suspects, loss.margin, diagonal, hardest, np.stack(masked))
+    hardest = np.stack([side.hardest[:, 0] for side in across])
+    unsuspected = np.stack([side.hardest_unsuspected for side in across])
+    return TripletTerms(pair, suspects, loss.margin, diagonal, hardest, unsuspected)
 
 
-def _hardest_wanted(pair: PairedRows, settings: ReportSettings) -> int:
-    wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
-    return max(1, min(max(wanted), pair.rows - 1))
-
-
-def _sums_across(
-    pair: PairedRows,
-    settings: ReportSettings,
-    threshold: Threshold,
-    rule: SuspectRule,
-    backend: Backend,
-    watcher: Progress,
-    limit: EntryLimit,
-) -> GlobalSums:
-    return global_sums(
-        pair,
-        settings.temperatures,
-        threshold.value,
-        rule,
-        _hardest_wanted(pair, settings),
-        backend,
-        seed=settings.seed,
-        tile_rows=settings.tile_rows,
-        progress=watcher.progress,
-        limit=limit,
-    )
-
-
-def _sums_same_side(
-    pair: PairedRows,
-    settings: ReportSettings,
-    sums: GlobalSums,
-    backend: Backend,
-    watcher: Progress,
-) -> tuple[SideSums, SideSums] | None:
-    if all(loss.kind is not LossKind.SIMCLR for loss in settings.losses):
-        return None
-    wanted = _hardest_wanted(pair, settings)
-    x, y = (
-        self_sums(
-            side,
-            settings.temperatures,
-            sums.suspects,
-            wanted,
-            backend,
-            seed=settings.seed,
-            tile_rows=settings.tile_rows,
-            progress=watcher.progress,
-        )
-        for side in (pair.x, pair.y)
-    )
-    return x, y
+def hardest_wanted(settings: ReportSettings, rows: int) -> int:
+    """How many of its hardest negatives each row keeps: as many as the oracle of any loss and batch size shows it."""
+    wanted = [loss.oracle_negatives(rows, size) for loss in settings.losses for size in settings.batch_sizes]
+    return max(1, min(max(wanted), rows - 1))
 
 
 def all_keys(basis: Basis, loss: Loss) -> list[AllKeys]:
     """For each temperature, what all keys of this loss sum to."""
-    across = (basis.sums.x, basis.sums.y)
     own = basis.same_side if loss.kind is LossKind.SIMCLR else None
-    sides = [merge_sides(across[side], own[side] if own else None) for side in loss.sides]
+    sides = [merge_sides(basis.across[side], own[side] if own else None) for side in loss.sides]
     return [
         AllKeys(
             # The positive is one of the keys, however the float32 products round.
             np.stack([np.maximum(side.log_sums[number], basis.diagonal / temperature) for side in sides]),
-            np.stack([np.maximum(side.masked_log_sums[number], basis.diagonal / temperature) for side in sides]),
+            np.stack([np.maximum(side.masked[number], basis.diagonal / temperature) for side in sides]),
             np.stack([side.hardest for side in sides]),
             basis.diagonal,
             loss.keys_in_all(basis.pair.rows),
-            tolerance(basis.product_error, temperature),
+            tolerance(float32_error(basis.pair.dim), temperature),
         )
         for number, temperature in enumerate(basis.settings.temperatures)
     ]

@@ -71,7 +71,7 @@ def report_details(measured: Measured) -> ReportDetails:
     suspects: list[Suspect] = []
     if perm is not None:
         batch_of_row = inverse(perm) // size
-        inside = inputs.sums.suspects.in_batches(batch_of_row)
+        inside = inputs.suspects.in_batches(batch_of_row)
         suspects = suspect_examples(pair, inside, inputs.diagonal, batch_of_row)
     return ReportDetails(
         trial_losses=np.array([trial.train_loss for trial in measured.random]),

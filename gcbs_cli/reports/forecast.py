@@ -1,4 +1,4 @@
-"""What a report's pass will find and need, told before it; and which settings would fit."""
+"""How much a report's passes will find and how much memory they need, told before them; and which settings fit."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -9,7 +9,6 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.forecast import BYTES_PER_EDGE, SAMPLE_QUANTILE, fitting_quantile, memory_limit, share_from
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
-from gcbs_cli.products.hardest import likely_candidates
 from gcbs_cli.products.quantile_sample import Sample, draw_sample
 from gcbs_cli.products.suspects import SuspectRule
 from gcbs_cli.products.threshold import Threshold
@@ -24,8 +23,6 @@ BYTES_PER_SUSPECT, BYTES_PER_TIED = 96, 24
 SCRATCH_PER_ENTRY = 13
 LEAST_SCRATCH = 64 << 20
 """For sampled figures and compiled code, from 4,096 rows on."""
-BYTES_PER_CANDIDATE = 26
-"""Peak memory for one candidate for the hardest of its row: found, joined, sorted by row."""
 SUMS_PER_ROW = 24
 """Numbers of 8 bytes that a row has for each temperature: sums of both sides, with and without suspected pairs."""
 COPIES_OF_HARDEST = 3
@@ -37,14 +34,13 @@ ROWS_TO_SUGGEST = 100_000
 @dataclass(frozen=True)
 class ReportForecast:
     """What the passes will find and need: directed entries at or above t, how many of them equal it, bytes of memory at
-    the peak, those of them that are needed whatever the threshold, candidates for the hardest of rows and columns.
+    the peak, and those of them that are needed whatever the threshold.
     """
 
     entries: int
     tied: int
     memory: int
     fixed: int
-    candidates: int
 
     def entries_within(self, limit: int) -> int:
         """How many entries this much memory holds, if as many of them are suspected as here."""
@@ -58,14 +54,13 @@ def forecast_report(
     sample = draw_sample(pair, SAMPLE_QUANTILE, settings.seed)
     share = share_from(pair, threshold, settings.graph, settings.seed, sample=sample)
     entries = round(share.reaching * pair.rows**2)
-    candidates = 2 * pair.rows * likely_candidates(hardest, pair.rows)
     temperatures, passes = len(settings.temperatures), 3 if _needs_own_sides(settings) else 1
     tied = round(share.tied * pair.rows**2)
     suspects = round(_suspect_share(pair, threshold, settings, sample) * (entries - tied))
-    fixed = 2 * pair.rows * pair.dim * 4 + BYTES_PER_CANDIDATE * candidates + _scratch(pair.rows, backend)
+    fixed = 2 * pair.rows * pair.dim * 4 + _scratch(pair.rows, backend)
     fixed += pair.rows * (8 * SUMS_PER_ROW * temperatures + 4 * COPIES_OF_HARDEST * passes * hardest)
     memory = fixed + BYTES_PER_EDGE * entries + BYTES_PER_TIED * tied + BYTES_PER_SUSPECT * suspects
-    return ReportForecast(entries, tied, memory, fixed, candidates)
+    return ReportForecast(entries, tied, memory, fixed)
 
 
 def _suspect_share(pair: PairedRows, threshold: Threshold, settings: ReportSettings, sample: Sample) -> float:
@@ -86,8 +81,10 @@ def _scratch(rows: int, backend: Backend) -> int:
 def report_entry_limit(pair: PairedRows, expected: ReportForecast, settings: ReportSettings) -> EntryLimit:
     """What the pass may find before it is stopped: what fits, or more than a sample errs."""
     room = expected.entries_within(memory_limit(pair, settings.max_memory))
-    most = max(room, 2 * expected.entries + pair.rows) + 2 * expected.candidates
-    return EntryLimit(most, "use a higher --quantile, or leave out rows that are equal or nearly so")
+    return EntryLimit(
+        max(room, 2 * expected.entries + pair.rows),
+        "use a higher --quantile, or leave out rows that are equal or nearly so",
+    )
 
 
 def _needs_own_sides(settings: ReportSettings) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.system.arrays import inverse
 
 ENTRIES_AT_ONCE = 1 << 21
@@ -133,20 +133,41 @@ class _Masks:
         row_places, col_places = place[rows], place[cols]
         order = np.argsort(row_places)
         self._rows, self._cols = row_places[order], col_places[order]
+        self._groups: NDArray[np.int32] | None = None
+        if suspects.groups is not None:
+            self._groups = np.empty(len(place), np.int32)
+            self._groups[place] = group_numbers(suspects.groups)
 
-    def within(self, rows: slice, columns: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def within(self, rows: slice, columns: slice) -> tuple[NDArray[np.int64], ...]:
         """Suspected (row, column) places inside a rectangle of the planned matrix, relative to its corner."""
         part = slice(*np.searchsorted(self._rows, [rows.start, rows.stop]))
         places, others = self._rows[part], self._cols[part]
         inside = (others >= columns.start) & (others < columns.stop)
-        return places[inside] - rows.start, others[inside] - columns.start
+        listed = places[inside] - rows.start, others[inside] - columns.start
+        if self._groups is None:
+            return listed
+        mates = self._groups[rows][:, None] == self._groups[columns]
+        own = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
+        mates[own - rows.start, own - columns.start] = False
+        return _joined(listed, np.nonzero(mates))
 
-    def in_batches(self, rows: slice, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def in_batches(self, rows: slice, size: int) -> tuple[NDArray[np.int64], ...]:
         """(batch, row, column) of suspected pairs inside the batches of these rows, relative to the first."""
-        places, others = self.within(rows, rows)
+        part = slice(*np.searchsorted(self._rows, [rows.start, rows.stop]))
+        places, others = self._rows[part] - rows.start, self._cols[part] - rows.start
         batch = places // size
         together = batch == others // size
-        return batch[together], places[together] % size, others[together] % size
+        listed = batch[together], places[together] % size, others[together] % size
+        if self._groups is None:
+            return listed
+        numbers = self._groups[rows].reshape(-1, size)
+        mates = (numbers[:, :, None] == numbers[:, None, :]) & ~np.eye(size, dtype=np.bool_)
+        return _joined(listed, np.nonzero(mates))
+
+
+def _joined(one: tuple[NDArray[np.int64], ...], other: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], ...]:
+    """Two lists of places, one after the other."""
+    return tuple(np.concatenate(parts) for parts in zip(one, other, strict=True))
 
 
 def _batch_tables(planned: PairedRows, size: int, masks: _Masks, *, views: bool) -> Iterator[_Table]:
@@ -178,9 +199,7 @@ def _tables_of(planned: PairedRows, rows: slice, size: int, masks: _Masks, *, vi
         yield _Table(rows, side, table, table if unchanged else np.concatenate(masked, axis=-1))
 
 
-def _hide(
-    values: NDArray[np.float32], places: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-) -> NDArray[np.float32]:
+def _hide(values: NDArray[np.float32], places: tuple[NDArray[np.int64], ...]) -> NDArray[np.float32]:
     if len(places[0]) == 0:
         return values
     hidden = values.copy()

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.products.global_sums import SideSums
+from gcbs_cli.products.sums import SideSums
 from gcbs_cli.reports.in_batch import KeySet
 from gcbs_cli.system.errors import BadInput
 
@@ -128,8 +128,9 @@ def merge_sides(across: SideSums, same_side: SideSums | None) -> SideSums:
     both = np.concatenate([across.hardest, same_side.hardest], axis=1)
     return SideSums(
         np.logaddexp(across.log_sums, same_side.log_sums),
-        np.logaddexp(across.masked_log_sums, same_side.masked_log_sums),
+        np.logaddexp(across.masked, same_side.masked),
         np.ascontiguousarray(np.sort(both, axis=1)[:, ::-1]),
+        np.maximum(across.hardest_unsuspected, same_side.hardest_unsuspected),
     )
 
 

@@ -207,7 +207,7 @@ class Orders:
             perm,
             size,
             inputs.settings.temperatures,
-            inputs.sums.suspects,
+            inputs.suspects,
             keys=self._loss.keys,
             queue_batches=self._loss.queue_batches,
         )
@@ -215,7 +215,7 @@ class Orders:
         rows = self.terms.rows(counted_rows(inputs, perm, size))
         batch_of_row = inverse(perm) // size
         measures = measure_order(inputs.graph, perm, size)
-        suspects = inputs.sums.suspects.in_batches(batch_of_row)
+        suspects = inputs.suspects.in_batches(batch_of_row)
         found = []
         for number, (temperature, keys) in enumerate(zip(inputs.settings.temperatures, self._keys, strict=True)):
             positive, seen = keys.diagonal[rows] / temperature, sums.seen[rows]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.products.backend import Backend, choose_backend
 from gcbs_cli.products.quantile_sample import NORMAL_975
-from gcbs_cli.products.tiles import Tile, run_tiles, tiles_for
+from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
@@ -130,27 +130,15 @@ def _log_sums(
 ) -> NDArray[np.float64]:
     """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of the drawn batches, by side."""
     sides = SIDES_OF_LOSS[settings.loss]
-    anchors = [backend.load(side) for side in drawn.sides_of(drawn.planned.reshape(-1))]
+    anchors = drawn.sides_of(drawn.planned.reshape(-1))
     sums = np.full((len(sides), drawn.planned.size), -np.inf)
     for start, x, y in stream.blocks():
         for line, side in enumerate(sides):
-            keys = backend.load(np.ascontiguousarray((y, x)[side]))
-            _add_block(backend, anchors[side], keys, sums[line], len(x), 1.0 / settings.temperature)
+            keys = np.ascontiguousarray((y, x)[side])
+            found, _ = loss_sums(anchors[side], keys, [settings.temperature], backend)
+            np.logaddexp(sums[line], found.log_sums[0], out=sums[line])
         watcher.progress((start + len(x)) * drawn.planned.size, stream.rows * drawn.planned.size)
     return sums
-
-
-def _add_block(
-    backend: Backend, anchors: Rows, keys: Rows, sums: NDArray[np.float64], count: int, inverse_temperature: float
-) -> None:
-    """Add the keys of a block to the sums of all anchors (n,)."""
-
-    def work(tile: Tile) -> NDArray[np.float64]:
-        product = backend.product(anchors, keys, tile.rows, tile.cols)
-        return backend.log_sums(product, inverse_temperature, columns=False)[0]
-
-    for tile, found in run_tiles(backend, tiles_for(backend, len(sums), count), work):
-        sums[tile.rows] = np.logaddexp(sums[tile.rows], found)
 
 
 def _batch_means(drawn: _Drawn, total: NDArray[np.float64], settings: SampleSettings) -> dict[str, NDArray[np.float64]]:

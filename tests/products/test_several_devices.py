@@ -19,9 +19,7 @@ from gcbs_cli.products import device_edges, devices, tiles
 from gcbs_cli.products.device_edges import DevicePairs, find_device_edges
 from gcbs_cli.products.devices import devices_named, may_mean_several
 from gcbs_cli.products.edges import Exceedances, find_exceedances
-from gcbs_cli.products.global_sums import global_sums, self_sums
 from gcbs_cli.products.several_devices import SeveralDevices
-from gcbs_cli.products.suspects import SuspectRule
 from gcbs_cli.products.top_candidates import find_candidates
 from gcbs_cli.products.torch_backend import TorchBackend
 from gcbs_cli.reports.build import ReportSettings, make_reports
@@ -32,7 +30,6 @@ from gcbs_cli.system.threads import OwnedByThreads, all_at_once, in_order
 TWICE = ["cpu", "cpu"]
 LONGEST_WAIT = 60.0
 """Seconds that threads wait for each other; they need milliseconds."""
-TEMPERATURES = [0.05, 1.0]
 
 
 @pytest.fixture(params=["torch", "triton"])
@@ -216,23 +213,6 @@ def test_only_the_device_whose_memory_runs_out_takes_smaller_tiles(monkeypatch: 
 
 def in_row_order(found: Exceedances) -> list[tuple[int, int]]:
     return sorted(zip(found.rows.tolist(), found.cols.tolist(), strict=True))
-
-
-@pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold"])
-def test_sums_of_a_report_have_the_bits_of_one_device(kind: str, fused: bool) -> None:
-    pair = make_pair(kind, 300)
-    threshold = float(np.quantile(pair.x.astype(float) @ pair.y.astype(float).T, 0.97, method="higher"))
-    rule = SuspectRule(0.95, pair.diagonal(), None, None)
-    one, two = (
-        global_sums(pair, TEMPERATURES, threshold, rule, 9, backend, tile_rows=100)
-        for backend in (TorchBackend("cpu", fused=fused), SeveralDevices(TWICE, fused=fused))
-    )
-    assert same(one, two)
-    alone, dealt = (
-        self_sums(pair.x, TEMPERATURES, one.suspects, 9, backend, tile_rows=100)
-        for backend in (TorchBackend("cpu"), SeveralDevices(TWICE))
-    )
-    assert same(alone, dealt)
 
 
 @pytest.fixture

@@ -1,0 +1,205 @@
+"""One pass of float32 products to what losses need of all keys: log sums, with and without suspected pairs, and the
+hardest negatives.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.products.backend import Array, Backend
+from gcbs_cli.products.suspects import SuspectPairs, group_numbers
+from gcbs_cli.products.tiles import Progress, Tile, run_tiles, tiles_for
+from gcbs_cli.system.compiled import compiled
+
+
+@dataclass(frozen=True)
+class SideSums:
+    """What the rows of one side see of all keys.
+
+    log_sums: (T, N) log Σ exp(s / temperature) over all keys; masked: (T, N) without suspected pairs; hardest: (N, K)
+    float32, the largest similarities to keys that are not the row's own positive, falling, −inf where there are fewer;
+    hardest_unsuspected: (N,) float32, the largest that is no suspected pair.
+    """
+
+    log_sums: NDArray[np.float64]
+    masked: NDArray[np.float64]
+    hardest: NDArray[np.float32]
+    hardest_unsuspected: NDArray[np.float32]
+
+
+def loss_sums(
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    temperatures: Sequence[float],
+    backend: Backend,
+    *,
+    removed: SuspectPairs | None = None,
+    hardest: int = 0,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[SideSums, SideSums]:
+    """The sums of the rows of x (N, d) over the keys y (M, d), and of the rows of y over the keys x.
+
+    Products are float32, sums over tiles float64. Where x is y, no row is a key of its own, and both sums are the same.
+    `removed`: the suspected pairs; `hardest`: K, for which row i of x and of y must be a pair. Memory: the sums, K
+    numbers a row, and the scratch of the tiles.
+    """
+    sides = (x,) if x is y else (x, y)
+    sums = [_Sums(len(temperatures), len(side), hardest) for side in sides]
+    work = _TileWork(sides, temperatures, backend, removed or SuspectPairs.none(), [side.heaps for side in sums])
+    tiles = _no_two_in_line(tiles_for(backend, len(x), len(y), tile_rows))
+    for tile, ends in run_tiles(backend, tiles, work, progress):
+        for side, places, end in zip(sums, (tile.rows, tile.cols), ends, strict=False):
+            side.add(places, end)
+    found = [side.finished() for side in sums]
+    return found[0], found[-1]
+
+
+def _no_two_in_line(tiles: list[Tile]) -> list[Tile]:
+    """The tiles by diagonals: those under way at one time share neither rows nor columns.
+
+    So a tile finds the limits that all tiles before it in its rows and columns leave.
+    """
+    strips = len({tile.rows.start for tile in tiles})
+    wide = len(tiles) // strips
+    return [tiles[row * wide + (row + shift) % wide] for shift in range(wide) for row in range(strips)]
+
+
+@dataclass(frozen=True)
+class _EndSums:
+    """Of a tile's n rows, or columns: log sums (T, n), the largest unsuspected (n,), and what may be among the hardest:
+    the row or column of each candidate (c,), in the matrix, and its value.
+    """
+
+    log_sums: NDArray[np.float64]
+    masked: NDArray[np.float64]
+    largest: NDArray[np.float32]
+    indices: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
+class _Sums:
+    """What has been summed so far of one side. heaps: (N, K) the hardest of each row, the least of them first."""
+
+    def __init__(self, temperatures: int, rows: int, hardest: int) -> None:
+        self._log_sums, self._masked = np.full((2, temperatures, rows), -np.inf)
+        self._unsuspected = np.full(rows, -np.inf, np.float32)
+        self.heaps = np.full((rows, hardest), -np.inf, np.float32)
+
+    def add(self, places: slice, end: _EndSums) -> None:
+        """Take a tile's sums, those of the rows at these places."""
+        for total, part in ((self._log_sums, end.log_sums), (self._masked, end.masked)):
+            np.logaddexp(total[:, places], part, out=total[:, places])
+        np.maximum(self._unsuspected[places], end.largest, out=self._unsuspected[places])
+        _push(self.heaps, end.indices, end.values)
+
+    def finished(self) -> SideSums:
+        """All of it; nothing can be added any more."""
+        self.heaps.sort(axis=1)
+        return SideSums(self._log_sums, self._masked, np.ascontiguousarray(self.heaps[:, ::-1]), self._unsuspected)
+
+
+class _TileWork:
+    """What is done with a tile: its sums by row and, unless both sides are one, by column."""
+
+    def __init__(
+        self,
+        sides: tuple[NDArray[np.float32], ...],
+        temperatures: Sequence[float],
+        backend: Backend,
+        removed: SuspectPairs,
+        heaps: list[NDArray[np.float32]],
+    ) -> None:
+        self._scales = [1.0 / temperature for temperature in temperatures]
+        self._backend, self._heaps = backend, heaps
+        self._loaded = [backend.load(side) for side in sides]
+        self._suspects = _EntriesOfTiles(removed, len(sides[0]))
+        self._groups = None if removed.groups is None else backend.load(group_numbers(removed.groups))
+
+    def __call__(self, tile: Tile) -> list[_EndSums]:
+        """The sums by row, and by column."""
+        both = len(self._loaded) == 2
+        product = self._backend.product(self._loaded[0], self._loaded[-1], tile.rows, tile.cols)
+        shared = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
+        own = shared - tile.rows.start, shared - tile.cols.start
+        positives = product[own] if both else -np.inf
+        product[own] = positives
+        plain = masked = self._log_sums(product)
+        product[own] = -np.inf
+        hard = [self._candidates(product, places, end) for end, places in enumerate((tile.rows, tile.cols)[: 1 + both])]
+        removed = self._remove_suspects(product, tile)
+        largest = self._backend.largest(product)
+        if removed:
+            product[own] = positives
+            masked = self._log_sums(product)
+        return [_EndSums(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
+
+    def _log_sums(self, product: Array) -> list[NDArray[np.float64]]:
+        """(T, n) by row, and by column."""
+        both = len(self._loaded) == 2
+        found = [self._backend.log_sums(product, scale, columns=both) for scale in self._scales]
+        return [np.stack(parts) for parts in list(zip(*found, strict=True))[: 1 + both]]
+
+    def _candidates(self, product: Array, places: slice, end: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Row (end 0) or column (end 1), and value, of what exceeds the least of the hardest that are known there."""
+        heaps = self._heaps[end][places]
+        count = heaps.shape[1]
+        if count == 0:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        limits = heaps[:, 0].copy()
+        if np.isneginf(limits).any():
+            along = product.T if end else product
+            reached = self._backend.row_threshold(along, min(count, along.shape[1]))
+            np.maximum(limits, np.nextafter(reached, np.float32(-np.inf)), out=limits)
+        found = self._backend.above(product, limits[None] if end else limits[:, None])
+        return (found.cols if end else found.rows) + places.start, found.values
+
+    def _remove_suspects(self, product: Array, tile: Tile) -> bool:
+        """Put −inf at the suspected entries of a tile; whether there may be any."""
+        rows, cols = self._suspects.of(tile)
+        product[rows, cols] = -np.inf
+        if self._groups is not None:
+            ids, others = (self._backend.part(self._groups, places) for places in (tile.rows, tile.cols))
+            product[ids[:, None] == others[None, :]] = -np.inf
+        return len(rows) > 0 or self._groups is not None
+
+
+class _EntriesOfTiles:
+    """Listed suspected pairs, both ways, by row, to find those of a tile."""
+
+    def __init__(self, suspects: SuspectPairs, rows: int) -> None:
+        first, second = suspects.both_ways()
+        order = np.argsort(first, kind="stable")
+        self._rows, self._cols = first[order], second[order]
+        self._starts = np.searchsorted(self._rows, np.arange(rows + 1))
+
+    def of(self, tile: Tile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and column, within the tile, of every suspected entry."""
+        part = slice(self._starts[tile.rows.start], self._starts[tile.rows.stop])
+        rows, cols = self._rows[part].astype(np.int64), self._cols[part].astype(np.int64)
+        inside = (cols >= tile.cols.start) & (cols < tile.cols.stop)
+        return rows[inside] - tile.rows.start, cols[inside] - tile.cols.start
+
+
+@compiled
+def _push(heaps: NDArray[np.float32], indices: NDArray[np.int64], values: NDArray[np.float32]) -> None:
+    """Let each value into the heap of its index where it exceeds the least one there, which goes.
+
+    The root is written once, with its final value, so that other threads may read it meanwhile.
+    """
+    count = heaps.shape[1]
+    for number in range(len(indices)):
+        heap, value = heaps[indices[number]], values[number]
+        if value <= heap[0]:
+            continue
+        place, child = 0, 1
+        while child < count:
+            if child + 1 < count and heap[child + 1] < heap[child]:
+                child += 1
+            if heap[child] >= value:
+                break
+            heap[place] = heap[child]
+            place, child = child, 2 * child + 1
+        heap[place] = value
