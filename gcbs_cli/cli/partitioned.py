@@ -76,7 +76,7 @@ class PartitionedCommand:
         if command.report_path is not None:
             raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
         command.check_outputs()
-        command.text.check(command.settings.method)
+        command.text.check([command.settings.method])
 
     def _beside(self) -> Path:
         output = self.command.output
@@ -118,5 +118,11 @@ class PartitionedCommand:
 
 def _input(side: EmbeddingSource, fingerprint: str) -> InputRecord:
     return InputRecord(
-        paths=list(side.paths), name=side.name, rows=side.rows, dim=side.dim, dtype=side.dtype, fingerprint=fingerprint
+        paths=list(side.paths),
+        name=side.name,
+        rows=side.rows,
+        dim=side.dim,
+        dtype=side.dtype,
+        fingerprint=fingerprint,
+        column=side.column,
     )

@@ -320,7 +320,6 @@ def test_a_report_says_what_the_parts_cost(files: Path) -> None:
     assert "in different ones of 4 parts" in " ".join(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").output.split())
 
 
-@pytest.mark.xfail(strict=True, reason="the entry has no columns")
 def test_a_plan_in_parts_of_columns_can_be_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pair = clustered()
@@ -331,7 +330,6 @@ def test_a_plan_in_parts_of_columns_can_be_checked(tmp_path: Path, monkeypatch: 
     assert gcbs("check", "perm.npy", "pairs.parquet").exit_code == 0
 
 
-@pytest.mark.xfail(strict=True, reason="the name of the method is taken for a list of methods")
 def test_texts_without_the_method_words_are_refused_by_its_name(files: Path) -> None:
     Path("t.txt").write_text("a\n" * ROWS)
     result = gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "--text", "t.txt")
