@@ -122,7 +122,9 @@ def _drawn(
     window: NDArray[np.bool_], queries: NDArray[np.int64], keys: NDArray[np.int32], settings: MineSettings
 ) -> NDArray[np.bool_]:
     """`negatives` of each line's window, drawn by numbers that depend on seed, query and key alone, on no strip."""
-    numbers = _mixed(_mixed(np.uint64(settings.seed) + queries.astype(np.uint64))[:, None] + keys.astype(np.uint64))
+    numbers = _mixed(
+        _mixed(np.uint64(settings.seed % 2**64) + queries.astype(np.uint64))[:, None] + keys.astype(np.uint64)
+    )
     # The largest number stands for what may not be drawn: no key of a window loses by it but once in 2⁶⁴ times.
     numbers = np.where(window, numbers, np.iinfo(np.uint64).max)
     width = min(settings.negatives, keys.shape[1])

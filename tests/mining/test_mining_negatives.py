@@ -198,7 +198,6 @@ def test_settings_that_cannot_be_are_refused(options, message):
         MineSettings(**options)
 
 
-@pytest.mark.xfail(strict=True, raises=OverflowError)
 def test_a_seed_of_any_size_is_taken():
     pair = make_pair("related", 40)
     settings = MineSettings(negatives=2, range_max=9, sampling="random", seed=2**64 + 3)
