@@ -52,6 +52,11 @@ class Output:
         if self.mode is Mode.HUMAN:
             console(stderr=self._results_to_stderr).print(table)
 
+    def line(self, text: str) -> None:
+        """Show a line that people copy, however long it is."""
+        if self.mode is Mode.HUMAN:
+            print(text)
+
     def result(self, value: Any) -> None:
         """Print the result as one JSON object on stdout, for --json."""
         if self.mode.is_json:

@@ -77,8 +77,6 @@ def tune(
     """
     import shlex
 
-    from rich.text import Text as Line
-
     from gcbs_cli.cli.compare_tables import tune_table
     from gcbs_cli.cli.group_files import GroupsFile
     from gcbs_cli.cli.inputs import InputOptions, read_pair
@@ -134,8 +132,7 @@ def tune(
     if tuned.best is not None:
         words = ["gcbs", "plan", *inputs.words(), *words_of(tuned.best.settings), *apart.words()]
         command = shlex.join(words + texts.words_for(tuned.best.settings.method))
-        # One line however long: to be copied.
-        out.table(Line(f"\n{command}", no_wrap=True, overflow="ignore"))
+        out.line(f"\n{command}")
     else:
         out.warning(f"no plan that was tried holds {tuned.most_suspected:,} suspected pairs or fewer; try a larger cap")
     out.result(

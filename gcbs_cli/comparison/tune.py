@@ -97,7 +97,7 @@ def tune(
 
     `target`: masked or gap, the reduction to maximise; `most_suspected`: the cap, by default what plain RCM's plan
     holds; `groups`, `method_inputs`: as in `make_plan`; with texts among the latter, `words` is tried too. One setting
-    is changed at a time and the best that fits is kept. Raises BadInput.
+    is changed at a time and the best that fits is kept; until one does, the one that holds the fewest. Raises BadInput.
     """
     began = time.monotonic()
     watcher.step("pass for the plans")
@@ -117,7 +117,7 @@ def tune(
         most_suspected = done[0].figures.suspected_pairs
     best, timed_out, longest = (done[0] if done[0].fits else None), False, 0.0
     for idea in ideas:
-        start_of_idea = best or done[0]
+        start_of_idea = best or min(done, key=lambda trial: trial.figures.suspected_pairs)
         for asked in idea(start_of_idea.settings, settings):
             if any(asked == trial.settings for trial in done):
                 continue

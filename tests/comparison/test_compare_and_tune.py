@@ -42,7 +42,6 @@ def test_what_recurs_is_what_recurs_in_two_plans() -> None:
     assert line.recurring < 1.0
 
 
-@pytest.mark.xfail(strict=True, reason="ideas start from plain rcm until a plan fits")
 def test_tune_goes_on_from_the_plan_that_is_nearest_to_the_cap(gcbs: Callable[..., Result], sample: Path) -> None:
     best = ("--method", "metis", "--graph", "top-m", "--refine", "--fn-margin", 0.95, "--fn-weight", 3)
     made = gcbs("plan", "x.npy", "y.npy", "-k", 16, "-o", "p.npy", *best, "--json")
@@ -51,7 +50,6 @@ def test_tune_goes_on_from_the_plan_that_is_nearest_to_the_cap(gcbs: Callable[..
     assert json.loads(result.stdout)["command"] is not None
 
 
-@pytest.mark.xfail(strict=True, reason="the command is cut into lines of 80 columns")
 def test_the_command_of_tune_is_one_line(gcbs: Callable[..., Result], folder: Path) -> None:
     for side in "xy":
         np.save(f"embeddings-of-side-{side}.npy", np.load(SAMPLE / f"{side}.npy")[:300])
