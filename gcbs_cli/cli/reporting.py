@@ -16,10 +16,8 @@ from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, plan_files, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
-from gcbs_cli.planning.parts.record import settings_from_record
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.reports.partition_cost import MOST_ROWS_OF_ONE_GRAPH, PlannedParts
 from gcbs_cli.reports.schema import GapReport, GapReports
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -137,7 +135,7 @@ class ReportCommand:
             device=self.device,
             tile_rows=self.tile_rows,
             max_memory=self.max_memory,
-            parts=_planned_parts(entry) if same_data else None,
+            part_sizes=_part_sizes(entry) if same_data else None,
         )
 
     def _planned_graph(self, entry: ManifestEntry | None, *, same_data: bool) -> GraphSettings:
@@ -170,19 +168,13 @@ def _whole(reports: list[GapReport]) -> GapReport | GapReports:
     return reports[0] if len(reports) == 1 else GapReports(results=reports)
 
 
-def _planned_parts(entry: ManifestEntry | None) -> PlannedParts | None:
-    """The parts of the plan, and how all rows would be planned at once where they are few enough."""
-    record = entry.partitions if entry else None
-    if entry is None or record is None:
+def _part_sizes(entry: ManifestEntry | None) -> list[int] | None:
+    """Rows of each part of a plan that was made in parts, unless its batches were shuffled over them."""
+    if entry is None or entry.partitions is None:
         return None
-    try:
-        settings = settings_from_record(record.settings)
-    except (KeyError, TypeError, BadInput):  # of another version
-        return None
-    if settings.batch_order.shuffle:
-        return None
-    at_once = entry.rows <= MOST_ROWS_OF_ONE_GRAPH and not record.groups and settings.method != "words"
-    return PlannedParts(list(record.sizes), settings if at_once else None)
+    order = entry.method_settings.get("batch_order", {})
+    shuffled = order.get("shuffle") or order.get("shuffle_batches")
+    return None if shuffled else list(entry.partitions.sizes)
 
 
 def belongs(entry: ManifestEntry, pair: ReadPair) -> bool:

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.basis import prepare
 from gcbs_cli.reports.details import ReportDetails, report_details
 from gcbs_cli.reports.figures import FIGURES, nest
@@ -80,13 +79,9 @@ def _measure_all(
 ) -> list[Measured]:
     settings.check(pair.rows)
     inputs = prepare(pair, settings, watcher or Progress())
-    one_graph = None
-    if settings.parts is not None and settings.parts.one_graph is not None:
-        with inputs.clock.step("one graph"):
-            one_graph = make_plan(pair, settings.parts.one_graph).perm
     return [
         measured
         for loss in settings.losses
         for batch_size in settings.batch_sizes
-        for measured in measure(inputs, loss, batch_size, perm, one_graph)
+        for measured in measure(inputs, loss, batch_size, perm)
     ]

@@ -1,5 +1,6 @@
 """What a plan and random orders make of one loss, batch size and temperature: what the figures are taken from."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,6 @@ from gcbs_cli.products.backend import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Basis, all_keys
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import AllKeys, Loss, LossTerms, between, outwards
-from gcbs_cli.reports.partition_cost import PartitionCost, partition_cost
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.limits import available_cpus
 
@@ -65,7 +65,6 @@ class Measured:
     perm: NDArray[np.int64] | None
     plan: OrderValues | None
     random: list[OrderValues]
-    one_graph: OrderValues | None
 
     @property
     def graph(self) -> Adjacency:
@@ -87,10 +86,10 @@ class Measured:
         values = [getattr(order, name) for order in self.random]
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
-    def reduction(self, name: str, order: OrderValues | None = None) -> float | None:
-        """1 − plan / random of a gap, or of that of another order; None where random orders leave none."""
-        order, random = order or self.plan, self.random_mean(name)
-        share = None if order is None or random is None else self._ratio(getattr(order, name), random)
+    def reduction(self, name: str) -> float | None:
+        """1 − plan / random of a gap; None where random orders leave none."""
+        random = self.random_mean(name)
+        share = None if self.plan is None or random is None else self._ratio(getattr(self.plan, name), random)
         return None if share is None else 1.0 - share
 
     @property
@@ -108,13 +107,24 @@ class Measured:
             return None
         return log(self.batch_size) - self.plan.train_loss
 
-    @cached_property
-    def parts(self) -> PartitionCost | None:
-        """What planning in parts cost; None where the plan was not made so."""
-        if self.inputs.settings.parts is None or self.perm is None:
+    @property
+    def parts(self) -> int | None:
+        """The number of parts that the plan was made in."""
+        return None if self._part_sizes is None else len(self._part_sizes)
+
+    @property
+    def edges_across(self) -> float | None:
+        """Share of the hard pairs whose rows lie in different parts."""
+        if self._part_sizes is None or self.perm is None or self.graph.edges == 0:
             return None
-        one_graph = self.reduction("gap", self.one_graph) if self.one_graph else None
-        return partition_cost(self.inputs.settings.parts, self.graph, self.perm, self.reduction("gap"), one_graph)
+        part = np.empty(len(self.perm), np.int64)
+        part[self.perm] = np.repeat(np.arange(len(self._part_sizes)), self._part_sizes)
+        lower, higher = self.graph.pairs()
+        return float(np.mean(part[lower] != part[higher]))
+
+    @property
+    def _part_sizes(self) -> Sequence[int] | None:
+        return None if self.perm is None else self.inputs.settings.part_sizes
 
     def _ratio(self, part: float, whole: float) -> float | None:
         """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
@@ -122,23 +132,14 @@ class Measured:
         return None if abs(whole) <= rounding else part / whole
 
 
-def measure(
-    inputs: Basis,
-    loss: Loss,
-    batch_size: int,
-    perm: NDArray[np.int64] | None,
-    one_graph: NDArray[np.int64] | None = None,
-) -> list[Measured]:
-    """For each temperature, random orders and the plan `perm`, where there is one.
-
-    one_graph: of a plan in parts, the plan of all rows at once.
-    """
+def measure(inputs: Basis, loss: Loss, batch_size: int, perm: NDArray[np.int64] | None) -> list[Measured]:
+    """For each temperature, random orders and the plan `perm`, where there is one."""
     orders = Orders(inputs, loss, batch_size)
     with inputs.clock.step("random batches"):
         random = orders.random()
     with inputs.clock.step("planned batches"):
-        plan, whole = (None if order is None else orders.values(order) for order in (perm, one_graph))
-    return [orders.measured(number, random, perm, plan, whole) for number in range(len(inputs.settings.temperatures))]
+        plan = None if perm is None else orders.values(perm)
+    return [orders.measured(number, random, perm, plan) for number in range(len(inputs.settings.temperatures))]
 
 
 class Orders:
@@ -170,7 +171,6 @@ class Orders:
         random: list[list[OrderValues]],
         perm: NDArray[np.int64] | None,
         plan: list[OrderValues] | None,
-        one_graph: list[OrderValues] | None = None,
     ) -> Measured:
         """What figures are taken from, at the temperature with this number."""
         return Measured(
@@ -183,7 +183,6 @@ class Orders:
             perm=perm,
             plan=plan[number] if plan else None,
             random=[trial[number] for trial in random],
-            one_graph=one_graph[number] if one_graph else None,
         )
 
     def _among_all_keys(self, number: int, perm: NDArray[np.int64] | None) -> AllKeysValues:

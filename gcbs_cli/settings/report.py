@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.reports.partition_cost import PlannedParts
 from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_TEMPERATURE,
@@ -39,8 +38,8 @@ class ReportSettings:
     max_memory: int | None = None
     labels: RowLabels = field(default_factory=RowLabels)
     groups: NDArray[np.int64] | None = None
-    parts: PlannedParts | None = None
-    """Of a plan that was made in parts and whose batches were not shuffled over them."""
+    part_sizes: Sequence[int] | None = None
+    """Rows of each part, in plan order, of a plan that was made in parts and whose batches stayed in them."""
 
     def check(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
