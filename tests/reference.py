@@ -174,6 +174,7 @@ class Losses:
                         "global": log_total - total[0] / tau,
                         "train": log_seen - total[0] / tau,
                         "gap": log_total - log_seen,
+                        "information": math.log(len(seen)) - (log_seen - total[0] / tau),
                         "masked_gap": log_hidden[0] - log_hidden[1],
                         "translation": (max(total) - min(seen)) / tau + math.log(len(total) / len(seen)),
                         "logsumexp": (max(total) - max(seen)) / tau + math.log(len(total)),
@@ -183,8 +184,11 @@ class Losses:
                 )
         return {name: math.fsum(row[name] for row in found) / len(found) for name in found[0]}
 
-    def oracle_gap(self, batch_size):
-        """Each row sees its positive and as many of its hardest negatives as a full batch (and queue) shows it."""
+    def oracle_gap(self, batch_size, rows=None):
+        """Each row sees its positive and as many of its hardest negatives as a full batch (and queue) shows it.
+
+        rows: those that are counted, all by default.
+        """
         negatives = {
             "simclr": 2 * batch_size - 2,
             "moco": self.queue * batch_size,
@@ -192,7 +196,7 @@ class Losses:
         }.get(self.kind, batch_size - 1)
         gaps = []
         for side in range(len(self.sides)):
-            for i in range(self.rows):
+            for i in range(self.rows) if rows is None else rows:
                 values = [v / self.tau for v in self.everything(side, i)]
                 best = values[:1] + sorted(values[1:], reverse=True)[:negatives]
                 gaps.append(log_sum_exp(values) - log_sum_exp(best))

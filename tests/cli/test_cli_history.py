@@ -78,6 +78,30 @@ def test_it_says_when_planning_has_stopped_paying(gcbs: Gcbs, epochs: Path) -> N
     assert "does not pay" in never["verdict"]
 
 
+@pytest.mark.xfail(strict=True, reason="judged by the plain gap")
+def test_a_plan_that_only_packs_suspected_pairs_does_not_pay(gcbs: Gcbs, epochs: Path) -> None:
+    path = Path("reports/epoch-2.json")
+    report = json.loads(path.read_text())
+    report["gap"]["masked"]["plan"] = report["gap"]["masked"]["random_mean"]
+    path.write_text(json.dumps(report))
+    found = json.loads(gcbs("history", "reports/epoch-1.json", "reports/epoch-2.json", "--json").stdout)
+    assert found["pays_until"] == "epoch-1"
+    assert "without suspected false negatives" in found["verdict"]
+
+
+def test_reports_of_older_versions_are_read(gcbs: Gcbs, epochs: Path) -> None:
+    """With figures that are gone, and without those that are new."""
+    for path in Path("reports").glob("epoch-*[0-9].json"):
+        report = json.loads(path.read_text())
+        report |= {"cross_check": {"rows": 128, "gap": 1.0, "difference": 1e-7, "tolerance": 1e-6}}
+        report["false_negatives"]["top_ranks"] = 3
+        report.pop("partitions")
+        report["gap"]["masked"].pop("random_std")
+        path.write_text(json.dumps(report))
+    found = json.loads(gcbs("history", *_paths(epochs), "--json").stdout)
+    assert found["pays_until"] == "epoch-2"
+
+
 def test_table_fits_80_columns_and_shows_bars(gcbs: Gcbs, epochs: Path) -> None:
     lines = gcbs("history", *_paths(epochs)).stdout.splitlines()
     assert max(map(len, lines)) <= 80

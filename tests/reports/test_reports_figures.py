@@ -98,9 +98,22 @@ def test_random_batches_are_seeded_and_measured():
     assert many.random_std == pytest.approx(np.std(draws), rel=0.6)
 
 
+@pytest.mark.xfail(strict=True, reason="it was 0")
 def test_one_trial_has_no_deviation(perm):
     report = build_reports(make_pair("related", ROWS), perm, trials=1)[0]
-    assert (report.gap.random_std, report.loss.random_std) == (0.0, 0.0)
+    assert (report.gap.random_std, report.loss.random_std, report.gap.masked.random_std) == (None, None, None)
+
+
+@pytest.mark.xfail(strict=True, reason="nothing says so")
+@pytest.mark.parametrize("perm", [np.arange(ROWS), np.arange(ROWS)[::-1]], ids=["as given", "reversed"])
+def test_batches_of_rows_without_a_hard_pair_are_counted(perm):
+    pair = make_pair("hubs", ROWS)
+    report = build_reports(pair, perm, graph=GraphSettings(quantile=0.995))[0]
+    edges = reference.edges_above(exact_matrix("hubs", ROWS), report.graph.threshold)
+    paired = {row for edge in edges for row in edge}
+    batches = [set(perm[start : start + BATCH_SIZE].tolist()) for start in range(0, ROWS, BATCH_SIZE)]
+    expected = sum(paired.isdisjoint(batch) for batch in batches)
+    assert report.graph.isolated_batches == expected > 0
 
 
 def test_the_gap_of_random_batches_is_global_less_random_loss(perm):

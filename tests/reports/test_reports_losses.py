@@ -3,7 +3,7 @@ from functools import cache
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair
+from unit_data import exact_matrix, make_pair, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.build import make_reports
@@ -84,7 +84,6 @@ def check_report(report, losses, perm, batch_size, drop_last=False):
     assert report.loss.plan >= 0
     assert report.gap.plan <= report.bounds.translation + near
     assert report.gap.plan <= report.bounds.logsumexp + near
-    assert report.mutual_information_bound == pytest.approx(np.log(batch_size) - expected["train"], abs=near)
     if not drop_last:
         assert report.positive_probability.global_ == pytest.approx(expected["global_probability"], abs=near)
 
@@ -118,6 +117,55 @@ def test_losses_without_the_short_last_batch(name):
     for temperature in TEMPERATURES:
         report = reports[name, temperature]
         check_report(report, reference_of("related", 38, name, temperature, report), perm, 7, drop_last=True)
+
+
+@pytest.mark.xfail(strict=True, reason="log k whatever a row saw")
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_information_is_bounded_by_the_keys_that_each_row_saw(name):
+    """A queue is empty at first, the last batch is short, and a view of SimCLR sees 2k − 1 keys."""
+    perm, reports = reports_of("related", 38, 7)
+    for temperature in TEMPERATURES:
+        report = reports[name, temperature]
+        expected = reference_of("related", 38, name, temperature, report).figures(perm, 7)["information"]
+        assert report.mutual_information_bound == pytest.approx(expected, abs=tolerance(temperature))
+
+
+@pytest.mark.xfail(strict=True, reason="--drop-last is applied by half")
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_the_trainer_drops_is_in_no_figure(name):
+    perm, reports = reports_of("related", 38, 7, drop_last=True)
+    kept = perm[:35]
+    for temperature in TEMPERATURES:
+        report = reports[name, temperature]
+        near = tolerance(temperature)
+        losses = reference_of("related", 38, name, temperature, report)
+        expected = losses.figures(perm, 7, drop_last=True)
+        oracle = losses.oracle_gap(7, kept)
+        assert report.gap.oracle == pytest.approx(oracle, rel=1e-6, abs=near)
+        assert report.positive_probability.global_ == pytest.approx(expected["global_probability"], abs=near)
+        batches = [set(kept[start : start + 7].tolist()) for start in range(0, 35, 7)]
+        inside = [
+            pair
+            for pair in suspects_of("related", 38, report.graph.threshold)
+            if any(batch.issuperset(pair) for batch in batches)
+        ]
+        assert report.false_negatives.suspected_pairs == len(inside)
+        assert report.false_negatives.rows == len({row for pair in inside for row in pair})
+        edges = reference.edges_above(exact_matrix("related", 38), report.graph.threshold)
+        together = sum(any(batch.issuperset(edge) for batch in batches) for edge in edges)
+        assert report.in_batch_edge_share.plan == pytest.approx(together / len(edges))
+
+
+@pytest.mark.xfail(strict=True, reason="--drop-last is applied by half")
+def test_no_plan_closes_more_than_the_oracle_of_the_rows_that_it_keeps():
+    """The plan drops the seven rows that are near to every other row's y, and keeps eight whose gap is nothing."""
+    axes = np.eye(10, dtype=np.float32)
+    x = np.concatenate([axes[:8], np.repeat(axes[8:9], 7, axis=0)])
+    y = np.concatenate([unit(axes[:8] + axes[8]), np.repeat(axes[9:], 7, axis=0)])
+    settings = ReportSettings(batch_sizes=(8,), losses=(LOSSES["infonce"],), trials=3, drop_last=True)
+    report = make_reports(PairedRows(x, y), np.arange(15), settings)[0]
+    assert report.gap.oracle <= report.gap.plan
+    assert report.gap.closed_share <= 1
 
 
 def test_some_pairs_are_suspected_in_these_tests():
