@@ -177,7 +177,7 @@ FIGURES: list[Figure] = [
     Figure(
         "gap.closed_share",
         "closed share",
-        "the same, as a share of what the oracle closes",
+        "share of what the oracle could close that the plan closes",
         lambda measured: measured.closed_share,
         SHARE,
         "up",
@@ -206,14 +206,14 @@ FIGURES: list[Figure] = [
     Figure(
         "bounds.translation",
         "translation bound",
-        "the plan's gap cannot exceed it (translation identity)",
+        "upper bound on the plan's gap (translation identity)",
         lambda measured: getattr(measured.plan, "translation_bound", None),
         better="down",
     ),
     Figure(
         "bounds.logsumexp",
         "log-sum-exp bound",
-        "the plan's gap cannot exceed it either",
+        "upper bound on the plan's gap (log-sum-exp)",
         lambda measured: getattr(measured.plan, "logsumexp_bound", None),
         better="down",
     ),
@@ -296,7 +296,7 @@ FIGURES: list[Figure] = [
     Figure(
         "false_negatives.rows",
         "suspected rows",
-        "rows in at least one of them",
+        "rows in at least one suspected pair that shares a batch",
         lambda measured: getattr(measured.plan, "suspected_rows", None),
         COUNT,
         "down",

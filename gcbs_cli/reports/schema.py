@@ -7,7 +7,7 @@ Older reports are read too: a figure that they lack is None, one that is no long
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from gcbs_cli.reports.figures import FIGURES, nest
 
@@ -23,6 +23,14 @@ class ReportPart(BaseModel):
         extra="ignore",
         alias_generator=lambda name: name.rstrip("_"),
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, values: Any) -> Any:
+        """Older reports have null in place of a whole part."""
+        return (
+            {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+        )
 
 
 class Estimate(ReportPart):

@@ -95,7 +95,7 @@ def test_reports_of_older_versions_are_read(gcbs: Gcbs, epochs: Path) -> None:
         report = json.loads(path.read_text())
         report |= {"cross_check": {"rows": 128, "gap": 1.0, "difference": 1e-7, "tolerance": 1e-6}}
         report["false_negatives"]["top_ranks"] = 3
-        report.pop("partitions")
+        report["partitions"] = None
         report["gap"]["masked"].pop("random_std")
         path.write_text(json.dumps(report))
     found = json.loads(gcbs("history", *_paths(epochs), "--json").stdout)
