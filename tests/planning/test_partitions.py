@@ -315,8 +315,9 @@ def test_a_report_says_which_hard_pairs_lie_across_parts(files: Path) -> None:
     hard = (pair.x.astype(float) @ pair.y.astype(float).T) > report["graph"]["threshold"]
     hard = np.triu(hard | hard.T, 1)
     assert cost["edges_across"] == pytest.approx((hard & (label[:, None] != label)).sum() / hard.sum(), abs=1e-3)
-<<<<<<< HEAD
-    assert "in different ones of 4 parts" in " ".join(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").output.split())
+    assert "hard pairs whose rows are in different parts" in " ".join(
+        gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").output.split()
+    )
 
 
 def test_a_plan_in_parts_of_columns_can_be_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,8 +335,3 @@ def test_texts_without_the_method_words_are_refused_by_its_name(files: Path) -> 
     result = gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "--text", "t.txt")
     assert result.exit_code == 2
     assert "--text: goes with --method words, not rcm" in result.stderr
-=======
-    assert "hard pairs whose rows are in different parts" in " ".join(
-        gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").output.split()
-    )
->>>>>>> 4c9ef2d (Leave the plan of all rows at once out of the report of a plan in parts)
