@@ -144,6 +144,7 @@ def loop(tmp_path: Path, sides: tuple[np.ndarray, np.ndarray]) -> tuple[Path, st
     return tmp_path, f"{sys.executable} {tmp_path / 'encode.py'}", f"{sys.executable} {tmp_path / 'train.py'}"
 
 
+@pytest.mark.slow
 def test_epoch_loop(loop: tuple[Path, str, str], sides: tuple[np.ndarray, np.ndarray]) -> None:
     folder, encode, train = loop
     done = run(EXAMPLES / "epoch_loop.sh", folder, 2, encode, train)

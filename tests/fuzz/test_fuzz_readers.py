@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 TRIES = 12
 CORPUS = Path(__file__).parent / "corpus"
+MUST_FIT_OTHER_FILES = ("permutation", "report", "values")
 QUICK = settings(
     max_examples=25,
     deadline=None,
@@ -56,11 +57,9 @@ def test_what_once_failed(tmp_path: Path, path: Path) -> None:
     attempt(target, path.read_bytes(), tmp_path)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [name for name in TARGETS if not name.startswith(MUST_FIT_OTHER_FILES)])
 def test_the_files_are_not_all_refused(tmp_path: Path, target: str) -> None:
     """Fuzzing that reaches nothing but the first check says nothing."""
-    if target.startswith(("permutation", "report", "values")):
-        pytest.skip("these must fit other files")
     outcomes = {attempt(target, input_of(target, "whole", seed), tmp_path).outcome for seed in range(60)}
     assert outcomes == {"read", "refused"}
 
