@@ -58,9 +58,9 @@ def apply(
     from gcbs_cli.apply.files import find_files, output_path
     from gcbs_cli.apply.reorder import DEFAULT_MEMORY, data_rows_hint, reorder
     from gcbs_cli.cli.output import Output, choose_mode
+    from gcbs_cli.plan_file.check import load_plan
     from gcbs_cli.plan_file.manifest import plan_files
     from gcbs_cli.system.limits import parse_size
-    from gcbs_cli.trainers.plan_source import load_plan
 
     began = time.perf_counter()
     out = Output(choose_mode(as_json=as_json, quiet=quiet))

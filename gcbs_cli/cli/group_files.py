@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.row_values import check_row_count, read_row_ids
-from gcbs_cli.plan_file.manifest import ManifestEntry
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.manifest import ManifestEntry, permutation_hash
 from gcbs_cli.system.errors import BadInput
 
 

@@ -13,8 +13,7 @@ from gcbs_cli.cli.planning import PlanCommand, full_batches_per_rank, library_ve
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord, permutation_hash
 from gcbs_cli.plan_file.save import save_plan
 from gcbs_cli.planning.engines.named import EngineChoice
 from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
@@ -62,7 +61,7 @@ class PartitionedCommand:
             )
             stream.check_unchanged()
             entry = self._entry(stream, plan, command.groups.as_record(groups))
-            save_plan(command.output, plan.perm, entry, batch_size=command.settings.batch_size)
+            save_plan(command.output, plan.perm, entry)
             if plan.kept is not None:
                 plan.kept.clear()
         out.table(partitioned_table(entry, command.output, time.perf_counter() - command.began))

@@ -20,8 +20,14 @@ from gcbs_cli.cli.texts import TextOptions
 from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.data import UnitRows
 from gcbs_cli.orders import planner_named
-from gcbs_cli.plan_file.manifest import GraphRecord, InputRecord, InputsRecord, ManifestEntry, QuantileRecord
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.manifest import (
+    GraphRecord,
+    InputRecord,
+    InputsRecord,
+    ManifestEntry,
+    QuantileRecord,
+    permutation_hash,
+)
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.forecast import describe, forecast
@@ -65,7 +71,7 @@ class PlanCommand:
             result = make_plan(pair.unit, self.settings, watcher, groups=groups, method_inputs=inputs)
             pair.check_unchanged()
             entry = self._entry(pair, result, reading, self.groups.as_record(groups))
-            save_plan(self.output, result.perm, entry, batch_size=self.settings.batch_size)
+            save_plan(self.output, result.perm, entry)
             try:  # the plan is there whatever becomes of the report, which may need more memory
                 self._report(pair, result, groups, watcher)
             except GcbsError as error:

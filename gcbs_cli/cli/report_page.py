@@ -10,8 +10,7 @@ from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import ReadPair, command_line
 from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.data.row_values import read_ids
-from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry, permutation_hash
 from gcbs_cli.reports.details import ReportDetails
 from gcbs_cli.reports.page import report_page
 from gcbs_cli.reports.page.page import flat

@@ -67,14 +67,14 @@ def stamp_file(path: str) -> FileStamp:
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe or device"
         raise BadInput(f"{shown(path)}: found {kind}, expected a regular file; give the path of a file")
     if status.st_size == 0:
-        raise BadInput(f"{shown(path)}: found an empty file (0 bytes), expected embeddings; write it again")
+        raise BadInput(f"{shown(path)}: found an empty file (0 bytes), expected data; write it again")
     return _stamp(path, status)
 
 
 def unreadable(path: str, error: OSError | ValueError) -> BadInput:
     """Return the BadInput for a path that the system cannot open."""
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"{shown(path)}: found no such file, expected embeddings; check the path")
+        return BadInput(f"{shown(path)}: found no such file, expected data; check the path")
     if isinstance(error, PermissionError):
         return BadInput(f"{shown(path)}: found no permission to read it, expected a readable file; check its mode")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)

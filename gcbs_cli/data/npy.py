@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, read_bytes, read_into, stamp_file
+from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, read_bytes, read_into, shown, stamp_file
 from gcbs_cli.data.source import (
     ACCEPTED_TYPES,
     RAW_DTYPES,
@@ -89,6 +89,24 @@ def parse_header(head: bytes, name: str) -> Header:
             " write it again"
         ) from None
     return shape, fortran_order, stored, stream.tell()
+
+
+def read_vector(path: str, dtype: np.dtype[Any] | None, expected: str) -> NDArray[Any]:
+    """Read a whole 1-D array of one type, or of any that holds no objects.
+
+    expected: the type and what to do where it is another, for messages. Raises BadInput.
+    """
+    stamp = stamp_file(path)
+    with open_unchanged(stamp) as descriptor:
+        shape, _, stored, offset = read_header(stamp, descriptor)
+        if len(shape) != 1:
+            raise BadInput(f"{stamp.shown}: found an array of shape {shown_shape(shape)}, expected a 1-D array")
+        if stored.hasobject or stored.itemsize == 0 or dtype not in (None, stored):
+            raise BadInput(f"{stamp.shown}: found {shown(str(stored)[:40])}, expected {expected}")
+        check_size(stamp, shape, stored, offset)
+        values = np.empty(shape, stored)
+        read_into(descriptor, values, offset, stamp)
+    return values
 
 
 def check_size(stamp: FileStamp, shape: tuple[int, ...], stored: np.dtype[Any], offset: int) -> None:

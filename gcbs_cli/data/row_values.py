@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import listed
-from gcbs_cli.data.files import one_line, open_unchanged, read_into, shown, stamp_file
-from gcbs_cli.data.npy import check_size, read_header
+from gcbs_cli.data.files import one_line, shown, stamp_file
+from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
 from gcbs_cli.system.errors import BadInput
@@ -111,15 +111,7 @@ def _read_text(path: str, option: str, column: str | None) -> list[Any]:
 
 
 def _read_npy(path: str, option: str, column: str | None) -> list[Any]:
-    stamp = stamp_file(path)
-    with open_unchanged(stamp) as descriptor:
-        shape, _, stored, offset = read_header(stamp, descriptor)
-        if len(shape) != 1 or stored.hasobject or stored.itemsize == 0:
-            raise BadInput(f"{stamp.shown}: expected a 1-D array of texts or numbers; write it again")
-        check_size(stamp, shape, stored, offset)
-        values = np.empty(shape, stored)
-        read_into(descriptor, values, offset, stamp)
-    return list(values.tolist())
+    return list(read_vector(path, None, "texts or numbers; write it again").tolist())
 
 
 def _read_table(path: str, option: str, column: str | None) -> list[Any]:

@@ -2,15 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 import pydantic_core
+import xxhash
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
 
-from gcbs_cli.data.files import one_line
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.data.files import one_line, shown, unreadable
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
@@ -153,6 +153,11 @@ def manifest_path(perm_path: Path) -> Path:
     return perm_path.with_name(perm_path.name + ".manifest.json")
 
 
+def permutation_hash(perm: NDArray[np.int64]) -> str:
+    """Return the same for the same order, whatever the file's format: xxh3 (128 bits) of the little-endian int64."""
+    return "xxh3:" + xxhash.xxh3_128_hexdigest(np.ascontiguousarray(perm, dtype="<i8").data)
+
+
 def plan_files(perm: Path | str | None) -> list[Path | str]:
     """The files of a plan, for `check_outputs`: the folder, or the permutation and its manifest; none for `-`."""
     if perm is None or str(perm) == "-":
@@ -171,11 +176,11 @@ def read_manifest(perm_path: Path) -> Manifest | None:
             data = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise unreadable(str(path), error) from error
     if len(data) > _MAX_BYTES:
-        raise BadInput(f"{path}: is no gcbs manifest: larger than {_MAX_BYTES >> 20} MiB")
-    return parse_manifest(data, str(path))
+        raise BadInput(f"{shown(str(path))}: is no gcbs manifest: larger than {_MAX_BYTES >> 20} MiB")
+    return parse_manifest(data, shown(str(path)))
 
 
 def parse_manifest(data: bytes, source: str) -> Manifest:
@@ -190,7 +195,9 @@ def parse_manifest(data: bytes, source: str) -> Manifest:
     try:
         return Manifest.model_validate(content)
     except ValidationError as error:
-        _raise_first(error, source)
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadInput(f"{source}: is damaged: {place}: {first['msg']}") from error
 
 
 def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
@@ -222,9 +229,3 @@ def _check_version(version: object, source: str) -> None:
         raise BadInput(
             f"{source}: written by a newer gcbs (manifest schema {version}; this one reads {_MAJOR}.x); upgrade gcbs"
         )
-
-
-def _raise_first(error: ValidationError, source: str) -> NoReturn:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    raise BadInput(f"{source}: is damaged: {place}: {first['msg']}") from error

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.manifest import ManifestEntry, manifest_path, plan_files, read_manifest, write_manifest
-from gcbs_cli.plan_file.permutation import (
-    check_suffix,
+from gcbs_cli.plan_file.manifest import (
+    ManifestEntry,
+    manifest_path,
     permutation_hash,
-    read_permutation,
-    verify_permutation,
-    write_permutation,
+    plan_files,
+    read_manifest,
+    write_manifest,
 )
+from gcbs_cli.plan_file.permutation import check_suffix, read_permutation, verify_permutation, write_permutation
 from gcbs_cli.plan_file.shards import check_folder, is_folder, write_folder
 from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.errors import BadInput, GcbsError
-
-_LOCK_SECONDS = 60.0
-_LOCK_RETRY_SECONDS = 0.02
 
 
 def check_plan_output(
@@ -41,20 +38,19 @@ def check_plan_output(
     if str(path) == "-":
         return
     if is_folder(path):
-        check_folder(Path(path), force)
+        check_folder(Path(path), force=force)
         return
-    path = Path(path)
     check_suffix(path)
     writing.check_outputs([path], force=force)
-    writing.check_outputs([manifest_path(path)], force=True)
+    writing.check_outputs([manifest_path(Path(path))], force=True)
     if not force:
         try:
-            read_manifest(path)
+            read_manifest(Path(path))
         except BadInput as error:
             raise BadInput(f"{error}; use --force to replace it") from error
 
 
-def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry, *, batch_size: int) -> None:
+def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry) -> None:
     """Save `perm` and its manifest entry at `path`; `-` writes the lines to stdout and no manifest.
 
     While the permutation is replaced the manifest holds both entries, the new one and that of the old permutation,
@@ -64,7 +60,7 @@ def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry, *
     """
     verify_permutation(perm, len(perm))
     if str(path) == "-":
-        write_permutation(path, perm, batch_size)
+        write_permutation(path, perm, entry.batch_size)
         return
     if permutation_hash(perm) != entry.permutation_hash:
         raise BadInput(f"{path}: the manifest entry is of another permutation ({entry.permutation_hash})")
@@ -74,29 +70,26 @@ def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry, *
     path = Path(path)
     check_suffix(path)
     with _locked(path.parent):
-        previous = _read_bytes(manifest_path(path))
+        old = _entries_of_current(path)
         try:
-            write_manifest(path, [entry, *_entries_of_current(path, entry)])
-            write_permutation(path, perm, batch_size)
+            write_manifest(path, [entry, *(other for other in old if other.permutation_hash != entry.permutation_hash)])
+            write_permutation(path, perm, entry.batch_size)
         except BaseException:
-            _restore_manifest(path, entry, previous)
+            _restore_manifest(path, entry, old)
             raise
         # What is on disk is whole already, and every reader picks the entry by its hash.
         with suppress(GcbsError):
             write_manifest(path, [entry])
 
 
-def _entries_of_current(path: Path, new: ManifestEntry) -> list[ManifestEntry]:
-    """The entry of the permutation that lies at `path` now, if it is another than the new one."""
+def _entries_of_current(path: Path) -> list[ManifestEntry]:
+    """Return the entry of the permutation that lies at `path` now, if it has one."""
     try:
         manifest = read_manifest(path)
     except BadInput:  # the user has asked to replace it
         return []
-    if manifest is None or not manifest.entries:
-        return []
     current = _current_hash(path)
-    found = [entry for entry in manifest.entries if entry.permutation_hash == current != new.permutation_hash]
-    return found[:1]
+    return [entry for entry in (manifest.entries if manifest else ()) if entry.permutation_hash == current][:1]
 
 
 def _current_hash(path: Path) -> str | None:
@@ -106,30 +99,23 @@ def _current_hash(path: Path) -> str | None:
         return None
 
 
-def _restore_manifest(path: Path, new: ManifestEntry, previous: bytes | None) -> None:
+def _restore_manifest(path: Path, new: ManifestEntry, old: list[ManifestEntry]) -> None:
     """Undo step one, unless the new permutation has arrived already; a manifest with both entries is right too."""
-    if _current_hash(path) == new.permutation_hash:
-        return
     with suppress(OSError, GcbsError):
-        if previous is None:
-            manifest_path(path).unlink(missing_ok=True)
+        if _current_hash(path) == new.permutation_hash:
+            return
+        if old:
+            write_manifest(path, old)
         else:
-            writing.write(manifest_path(path), lambda file: file.write(previous))
-
-
-def _read_bytes(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return None
+            manifest_path(path).unlink(missing_ok=True)
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the folder's advisory lock, which the system releases when the process ends and which leaves no file.
 
-    Raises GcbsError when another run holds it for a minute. File systems without locks on folders (NFS) go without:
-    there, two saves at once to one output may leave the manifest of the other one.
+    Waits while another run saves. File systems without locks on folders (NFS) go without: there, two saves at once to
+    one output may leave the manifest of the other one.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -137,21 +123,8 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        _lock(descriptor, folder)
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, folder: Path) -> None:
-    deadline = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as error:
-            if time.monotonic() > deadline:
-                raise GcbsError(f"{folder}: another run has been saving a plan here for a minute; try again") from error
-            time.sleep(_LOCK_RETRY_SECONDS)
-        except OSError:
-            return

@@ -3,15 +3,13 @@
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gcbs_cli.plan_file.manifest import entry_for, read_manifest
-from gcbs_cli.plan_file.permutation import permutation_hash, read_permutation, verify_permutation
+from gcbs_cli.plan_file.check import Plan, load_plan
+from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.system.errors import BadInput
 
 EPOCH_FIELD = "{epoch"
@@ -20,28 +18,6 @@ EPOCH_FIELD = "{epoch"
 
 class PlanWarning(UserWarning):
     """A plan that can be trained on, but not as it was planned."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A permutation (N,) int64 and what its manifest says of it; None where there is no manifest."""
-
-    perm: NDArray[np.int64]
-    name: str
-    batch_size: int | None = None
-    drop_last: bool | None = None
-    world_size: int | None = None
-    gather: bool | None = None
-
-    @property
-    def rows(self) -> int:
-        """N."""
-        return len(self.perm)
-
-    @property
-    def hash(self) -> str:
-        """The same for the same order."""
-        return permutation_hash(self.perm)
 
 
 class PlanSource:
@@ -104,31 +80,6 @@ class PlanSource:
         before = _stamp(path)
         self._plan = load_plan(path, rows)
         self._path, self._stamp = path, before
-
-
-def load_plan(path: Path | str, rows: int | None = None) -> Plan:
-    """Read a plan and its manifest.
-
-    Raises BadInput when it is no permutation (of `rows` rows, if given), or when the manifest beside it is of another
-    permutation: then one of the two was edited or copied alone.
-    """
-    perm = read_permutation(path, rows)
-    verify_permutation(perm, len(perm), str(path))
-    if str(path) == "-":
-        return Plan(perm, "stdin")
-    manifest = read_manifest(Path(path))
-    if manifest is None:
-        return Plan(perm, str(path))
-    entry = entry_for(manifest, perm)
-    if entry is None:
-        raise BadInput(
-            f"{path}: the manifest beside it is of another permutation: one of the two was changed or copied alone; "
-            "plan again, or remove the manifest"
-        )
-    extra = entry.model_dump()
-    return Plan(
-        perm, str(path), entry.batch_size, entry.drop_last, extra.get("world_size"), extra.get("gather") or None
-    )
 
 
 def _from_array(given: Any, rows: int | None) -> Plan:

@@ -12,10 +12,11 @@ import torch.distributed
 from numpy.typing import NDArray
 from torch.utils.data import BatchSampler, Sampler
 
+from gcbs_cli.plan_file.check import Plan
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.accelerate_stack import find_accelerate
 from gcbs_cli.trainers.dealing import Dealing
-from gcbs_cli.trainers.plan_source import Plan, PlanSource, PlanWarning
+from gcbs_cli.trainers.plan_source import PlanSource, PlanWarning
 
 
 class Yields(StrEnum):

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from gcbs_cli.plan_file.manifest import read_manifest
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.manifest import permutation_hash, read_manifest
 from tests.cli.conftest import Gcbs
 
 

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gcbs_cli.plan_file.manifest import GraphRecord, InputRecord, InputsRecord, ManifestEntry, QuantileRecord
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.manifest import (
+    GraphRecord,
+    InputRecord,
+    InputsRecord,
+    ManifestEntry,
+    QuantileRecord,
+    permutation_hash,
+)
 
 MakeEntry = Callable[..., ManifestEntry]
 

@@ -105,7 +105,7 @@ def test_every_truncation_is_refused(make_entry) -> None:
 
 def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
     manifest_path(tmp_path / "perm.npy").mkdir()
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="cannot be opened"):
         read_manifest(tmp_path / "perm.npy")
 
 

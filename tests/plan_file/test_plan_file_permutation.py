@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcbs_cli.plan_file import text_format
+from gcbs_cli.plan_file import formats
+from gcbs_cli.plan_file.manifest import permutation_hash
 from gcbs_cli.plan_file.permutation import (
     SUFFIXES,
     check_suffix,
-    permutation_hash,
     read_permutation,
     verify_permutation,
     write_permutation,
@@ -35,7 +35,7 @@ class Pipe(io.TextIOWrapper):
 
 
 def read_text(data: bytes, rows: int | None = None) -> list[int]:
-    return text_format.read(io.BytesIO(data), "perm.txt", rows).tolist()
+    return formats.read_text(io.BytesIO(data), "perm.txt", rows).tolist()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -52,13 +52,9 @@ def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, order: list[i
     assert permutation_hash(back) == permutation_hash(perm)
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 23])
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None)
 @given(order=permutations, line_end=st.sampled_from(["\n", "\r\n"]), tail=st.sampled_from(["", "\n", "\r\n", "\n\n"]))
-def test_text_in_any_pieces_and_line_ends(
-    monkeypatch: pytest.MonkeyPatch, block: int, order: list[int], line_end: str, tail: str
-) -> None:
-    monkeypatch.setattr(text_format, "_READ_BYTES", block)
+def test_text_with_any_line_ends(order: list[int], line_end: str, tail: str) -> None:
     assert read_text((line_end.join(map(str, order)) + tail).encode()) == order
 
 
@@ -157,8 +153,8 @@ def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"\xff\xfe0\x00\n", r"line 1: expected an index, found '\\\\xff\\\\xfe0"),
         (b"7" * 5000, "line 1: expected an index, found '7{40}' and more"),
         (b"\x00" * 100_000, "line 1: expected an index, found .* and more"),
-        (b" " * 100_000, "line 1: expected an index, found a blank line"),
-        (b"", "perm.txt: holds no indices"),
+        (b" " * 100_000, "perm.txt: holds no indices"),
+        (b"", "perm.txt: found an empty file"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, data: bytes, says: str) -> None:
@@ -169,8 +165,7 @@ def test_a_bad_line_is_named(tmp_path: Path, data: bytes, says: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_bad_line_after_the_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_format, "_READ_BYTES", 5)
+def test_a_bad_line_after_others() -> None:
     with pytest.raises(BadInput, match="line 5: expected an index, found 'five'"):
         read_text(b"1\n2\n3\n4\nfive\n6\n")
     with pytest.raises(BadInput, match="line 3: expected an index, found a blank line"):
@@ -179,11 +174,11 @@ def test_a_bad_line_after_the_first_block(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_text_that_never_ends_is_not_read_to_its_end() -> None:
     class Endless(io.RawIOBase):
-        def read(self, size: int = -1) -> bytes:
-            return b"1\n" * (size // 2)
+        def readline(self, size: int | None = -1, /) -> bytes:
+            return b"1\n"
 
     with pytest.raises(BadInput, match="more than 10 indices, but the data has 10 rows"):
-        text_format.read(Endless(), "stdin", 10)  # type: ignore[arg-type]
+        formats.read_text(Endless(), "stdin", 10)  # type: ignore[arg-type]
 
 
 def npy_header(text: str, magic: bytes = b"\x93NUMPY\x01\x00") -> bytes:
@@ -196,17 +191,17 @@ HEADER = "{'descr': '<i8', 'fortran_order': False, 'shape': (%s), }\n"
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "is empty"),
-        (b"not numpy at all", "not a .npy file, or damaged"),
-        (b"\x93NUMPY\x01\x00", "not a .npy file, or damaged"),
-        (npy_header("{'descr': "), "not a .npy file, or damaged"),
-        (npy_header("((((" * 900), "not a .npy file, or damaged"),
+        (b"", "found an empty file"),
+        (b"not numpy at all", "found no valid .npy header"),
+        (b"\x93NUMPY\x01\x00", "found no valid .npy header"),
+        (npy_header("{'descr': "), "found no valid .npy header"),
+        (npy_header("((((" * 900), "found no valid .npy header"),
         (npy_header(HEADER % "5,", b"\x93NUMPY\x03\x00"), "version 3.0"),
-        (npy_header(HEADER % "1000000000000,"), "truncated: .* expected 8,000,000,000"),
-        (npy_header(HEADER % "-1,"), "expected a 1-D array, got shape"),
-        (npy_header(HEADER % "") + b"\0" * 8, "expected a 1-D array, got shape \\(\\)"),
+        (npy_header(HEADER % "1000000000000,"), "expected 8,000,000,000,000 .* is truncated"),
+        (npy_header(HEADER % "-1,"), "whole numbers from 0 on"),
+        (npy_header(HEADER % "") + b"\0" * 8, "found an array of shape .* expected a 1-D array"),
         (npy_header(HEADER % "1,") + b"\0" * 7, "truncated"),
-        (npy_header(HEADER % "1,") + b"\0" * 9, "longer than its header says"),
+        (npy_header(HEADER % "1,") + b"\0" * 9, "has bytes after its data"),
     ],
 )
 def test_a_damaged_npy_is_named(tmp_path: Path, data: bytes, says: str) -> None:
@@ -221,12 +216,12 @@ def test_a_damaged_npy_is_named(tmp_path: Path, data: bytes, says: str) -> None:
 @pytest.mark.parametrize(
     ("array", "says"),
     [
-        (PERM.astype(np.int32), "expected int64, got int32"),
-        (PERM.astype(">i8"), "expected int64, got >i8"),
-        (PERM.astype(np.uint64), "expected int64, got uint64"),
-        (PERM.astype(np.float64), "expected int64, got float64"),
-        (np.array([{"a": 1}], dtype=object), "expected int64, got object"),
-        (PERM[None], r"expected a 1-D array, got shape \(1, 5\)"),
+        (PERM.astype(np.int32), "found int32, expected int64"),
+        (PERM.astype(">i8"), "found >i8, expected int64"),
+        (PERM.astype(np.uint64), "found uint64, expected int64"),
+        (PERM.astype(np.float64), "found float64, expected int64"),
+        (np.array([{"a": 1}], dtype=object), "found object, expected int64"),
+        (PERM[None], r"found an array of shape \(1, 5\), expected a 1-D array"),
     ],
     ids=["int32", "big-endian", "uint64", "float64", "pickled objects", "2-D"],
 )
@@ -250,12 +245,12 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"rows": [0, 1]}, "expected one column named index, found the columns rows"),
-        ({"index": pa.array([0, 1], pa.int32())}, "expected column index of int64, got int32"),
-        ({"index": pa.array([0, None], pa.int64())}, "column index has 1 nulls"),
-        ({"index": pa.array([None, None])}, "expected column index of int64, got null"),
-        ({"index": pa.array([[0], [1]])}, "expected column index of int64, got list"),
-        ({"index": pa.array(["a", "b"]).dictionary_encode()}, "expected column index of int64, got dictionary"),
+        ({"rows": [0, 1]}, "found the columns rows, expected one named index"),
+        ({"index": pa.array([0, 1], pa.int32())}, "found the column index of int32, expected int64"),
+        ({"index": pa.array([0, None], pa.int64())}, "found nulls in the column index"),
+        ({"index": pa.array([None, None])}, "found the column index of null, expected int64"),
+        ({"index": pa.array([[0], [1]])}, "found the column index of list"),
+        ({"index": pa.array(["a", "b"]).dictionary_encode()}, "found the column index of dictionary"),
     ],
     ids=["no index", "int32", "nulls", "null type", "lists", "dictionary"],
 )
@@ -268,7 +263,7 @@ def test_a_parquet_file_without_an_index_column(tmp_path: Path, table: dict[str,
 def test_a_parquet_file_that_is_none(tmp_path: Path) -> None:
     for data in (b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"index\n1\n"):
         (tmp_path / "perm.parquet").write_bytes(data)
-        with pytest.raises(BadInput, match=r"perm\.parquet: not a Parquet file, or damaged"):
+        with pytest.raises(BadInput, match=r"perm\.parquet: found (an empty file|that it cannot be read)"):
             read_permutation(tmp_path / "perm.parquet")
 
 
@@ -292,16 +287,16 @@ def test_an_unknown_suffix_lists_those_that_exist(tmp_path: Path, name: str) -> 
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"perm\.npy: no such file"):
+    with pytest.raises(BadInput, match=r"perm\.npy: found no such file"):
         read_permutation(tmp_path / "perm.npy")
     (tmp_path / "folder.npy").mkdir()
     os.mkfifo(tmp_path / "fifo.txt")
     with pytest.raises(BadInput, match="folder.npy: is a folder without part-"):
         read_permutation(tmp_path / "folder.npy")
-    with pytest.raises(BadInput, match="is not a regular file"):
+    with pytest.raises(BadInput, match="expected a regular file"):
         read_permutation(tmp_path / "fifo.txt")
     (tmp_path / "loop.npy").symlink_to("loop.npy")
-    with pytest.raises(BadInput, match=r"loop.npy: cannot be read|no such file"):
+    with pytest.raises(BadInput, match=r"loop.npy: found that it cannot be opened|no such file"):
         read_permutation(tmp_path / "loop.npy")
 
 

@@ -15,8 +15,15 @@ import pytest
 from numpy.typing import NDArray
 
 from gcbs_cli.plan_file import save
-from gcbs_cli.plan_file.manifest import Manifest, entry_for, manifest_path, read_manifest, write_manifest
-from gcbs_cli.plan_file.permutation import permutation_hash, read_permutation, write_permutation
+from gcbs_cli.plan_file.manifest import (
+    Manifest,
+    entry_for,
+    manifest_path,
+    permutation_hash,
+    read_manifest,
+    write_manifest,
+)
+from gcbs_cli.plan_file.permutation import read_permutation, write_permutation
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.system.errors import BadInput, GcbsError
 
@@ -46,7 +53,7 @@ def assert_whole(path: Path) -> None:
 def test_a_plan_and_its_manifest(tmp_path: Path, make_entry, suffix: str) -> None:
     path = tmp_path / f"perm{suffix}"
     for seed in range(3):
-        save_plan(path, order(seed), make_entry(order(seed)), batch_size=4)
+        save_plan(path, order(seed), make_entry(order(seed)))
         assert read_permutation(path, ROWS).tolist() == order(seed).tolist()
         assert read_manifest(path) == Manifest(entries=[make_entry(order(seed))])
     assert names(tmp_path) == [path.name, manifest_path(path).name]
@@ -56,7 +63,7 @@ def test_to_stdout_there_is_no_manifest(
     tmp_path: Path, make_entry, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    save_plan("-", order(0), make_entry(order(0)), batch_size=4)
+    save_plan("-", order(0), make_entry(order(0)))
     assert capsysbinary.readouterr().out == "".join(f"{i}\n" for i in order(0)).encode()
     assert names(tmp_path) == []
 
@@ -65,9 +72,9 @@ def test_only_a_permutation_and_its_own_entry_are_saved(tmp_path: Path, make_ent
     twice = order(0)
     twice[1] = twice[0]
     with pytest.raises(BadInput, match="more than once"):
-        save_plan(tmp_path / "perm.npy", twice, make_entry(twice), batch_size=4)
+        save_plan(tmp_path / "perm.npy", twice, make_entry(twice))
     with pytest.raises(BadInput, match="of another permutation"):
-        save_plan(tmp_path / "perm.npy", order(0), make_entry(order(1)), batch_size=4)
+        save_plan(tmp_path / "perm.npy", order(0), make_entry(order(1)))
     assert names(tmp_path) == []
 
 
@@ -75,7 +82,7 @@ def test_both_entries_are_there_while_the_permutation_is_replaced(
     tmp_path: Path, make_entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "perm.npy"
-    save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+    save_plan(path, order(0), make_entry(order(0)))
     seen = []
 
     def look(*arguments: object) -> None:
@@ -85,7 +92,7 @@ def test_both_entries_are_there_while_the_permutation_is_replaced(
         write_permutation(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(save, "write_permutation", look)
-    save_plan(path, order(1), make_entry(order(1)), batch_size=4)
+    save_plan(path, order(1), make_entry(order(1)))
     assert seen == [permutation_hash(order(1)), permutation_hash(order(0))]
 
 
@@ -104,7 +111,7 @@ def test_a_failure_leaves_the_old_pair_or_the_new_one(
 ) -> None:
     path = tmp_path / "perm.npy"
     if old:
-        save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+        save_plan(path, order(0), make_entry(order(0)))
     files = {name: (tmp_path / name).read_bytes() for name in names(tmp_path)}
     work = getattr(save, step)
 
@@ -115,7 +122,7 @@ def test_a_failure_leaves_the_old_pair_or_the_new_one(
 
     monkeypatch.setattr(save, step, fail)
     with pytest.raises(stop):
-        save_plan(path, order(1), make_entry(order(1)), batch_size=4)
+        save_plan(path, order(1), make_entry(order(1)))
     if (step, when) == ("write_permutation", "after"):
         assert_whole(path)
         assert read_permutation(path).tolist() == order(1).tolist()
@@ -128,12 +135,12 @@ def test_a_disk_that_is_really_full(small_disk: Path, make_entry, suffix: str) -
     path = small_disk / f"perm{suffix}"
     larger = np.random.default_rng(1).permutation(50_000)
     with pytest.raises(GcbsError, match="no space left on the disk"):
-        save_plan(path, larger, make_entry(larger), batch_size=4)
+        save_plan(path, larger, make_entry(larger))
     assert names(small_disk) == []
-    save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+    save_plan(path, order(0), make_entry(order(0)))
     files = {name: (small_disk / name).read_bytes() for name in names(small_disk)}
     with pytest.raises(GcbsError, match="no space left on the disk"):
-        save_plan(path, larger, make_entry(larger), batch_size=4)
+        save_plan(path, larger, make_entry(larger))
     assert {name: (small_disk / name).read_bytes() for name in names(small_disk)} == files
 
 
@@ -141,7 +148,7 @@ def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(
     tmp_path: Path, make_entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "perm.npy"
-    save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+    save_plan(path, order(0), make_entry(order(0)))
 
     def full_at_the_end(path: Path, entries: list) -> None:
         if len(entries) == 1:
@@ -149,7 +156,7 @@ def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(
         write_manifest(path, entries)
 
     monkeypatch.setattr(save, "write_manifest", full_at_the_end)
-    save_plan(path, order(1), make_entry(order(1)), batch_size=4)
+    save_plan(path, order(1), make_entry(order(1)))
     assert_whole(path)
     assert read_permutation(path).tolist() == order(1).tolist()
 
@@ -163,7 +170,7 @@ def test_a_manifest_that_cannot_be_read_needs_force(tmp_path: Path, make_entry, 
     with pytest.raises(BadInput, match="; use --force to replace it"):
         check_plan_output(path, force=False)
     check_plan_output(path, force=True)
-    save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+    save_plan(path, order(0), make_entry(order(0)))
     assert_whole(path)
 
 
@@ -177,24 +184,11 @@ def test_the_output_is_checked_before_any_work(tmp_path: Path, make_entry) -> No
     manifest_path(tmp_path / "perm.npy").mkdir()
     with pytest.raises(BadInput, match=r"perm.npy.manifest.json: is a folder"):
         check_plan_output(tmp_path / "perm.npy", force=True)
-    save_plan(tmp_path / "other.npy", order(0), make_entry(order(0)), batch_size=4)
+    save_plan(tmp_path / "other.npy", order(0), make_entry(order(0)))
     with pytest.raises(BadInput, match=r"other.npy: exists; use --force to replace it"):
         check_plan_output(tmp_path / "other.npy", force=False)
     (tmp_path / "other.npy").unlink()
     check_plan_output(tmp_path / "other.npy", force=False)
-
-
-def test_a_save_waits_for_another_one_and_says_so_in_the_end(
-    tmp_path: Path, make_entry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(save, "_LOCK_SECONDS", 0.1)
-    descriptor = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    with pytest.raises(GcbsError, match="another run has been saving"):
-        save_plan(tmp_path / "perm.npy", order(0), make_entry(order(0)), batch_size=4)
-    os.close(descriptor)
-    save_plan(tmp_path / "perm.npy", order(0), make_entry(order(0)), batch_size=4)
-    assert_whole(tmp_path / "perm.npy")
 
 
 def test_a_save_does_not_come_between_the_steps_of_another(
@@ -210,10 +204,10 @@ def test_a_save_does_not_come_between_the_steps_of_another(
             second_is_done.wait(0.3)
 
     monkeypatch.setattr(save, "write_permutation", pause_after_the_first)
-    first = threading.Thread(target=save_plan, args=(path, order(0), make_entry(order(0))), kwargs={"batch_size": 4})
+    first = threading.Thread(target=save_plan, args=(path, order(0), make_entry(order(0))))
     first.start()
     assert first_has_written.wait(10)
-    save_plan(path, order(1), make_entry(order(1)), batch_size=4)
+    save_plan(path, order(1), make_entry(order(1)))
     second_is_done.set()
     first.join()
     assert_whole(path)
@@ -224,13 +218,13 @@ def test_without_locks_it_saves_all_the_same(tmp_path: Path, make_entry, monkeyp
         raise OSError("no locks")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    save_plan(tmp_path / "perm.npy", order(0), make_entry(order(0)), batch_size=4)
+    save_plan(tmp_path / "perm.npy", order(0), make_entry(order(0)))
     assert_whole(tmp_path / "perm.npy")
 
 
 def test_a_folder_that_is_gone(tmp_path: Path, make_entry) -> None:
     with pytest.raises(GcbsError, match="folder was removed meanwhile"):
-        save_plan(tmp_path / "gone" / "perm.npy", order(0), make_entry(order(0)), batch_size=4)
+        save_plan(tmp_path / "gone" / "perm.npy", order(0), make_entry(order(0)))
 
 
 # One process that has imported everything forks a writer for each seed it is sent, so that a kill costs milliseconds.
@@ -253,7 +247,7 @@ while line := sys.stdin.readline():
     if child == 0:
         for number in range(int(rounds)):
             perm = order(int(seed) + number)
-            save_plan(Path(target.strip()), perm, build_entry(perm), batch_size=4)
+            save_plan(Path(target.strip()), perm, build_entry(perm))
         os._exit(0)
     print(child, flush=True)
     sys.stdin.readline()
@@ -314,7 +308,7 @@ def nurseries() -> Iterator[tuple[Nursery, Nursery]]:
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
 def test_killed_at_any_moment(tmp_path: Path, make_entry, nurseries: tuple[Nursery, Nursery], suffix: str) -> None:
     path = tmp_path / f"perm{suffix}"
-    save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+    save_plan(path, order(0), make_entry(order(0)))
     moments = random.Random(7)
     left_behind = 0
     for kill in range(KILLS):
@@ -327,7 +321,7 @@ def test_killed_at_any_moment(tmp_path: Path, make_entry, nurseries: tuple[Nurse
         assert_whole(path)
         left_behind += sum(name.endswith(".gcbs-tmp") for name in names(tmp_path))
     assert left_behind, "no kill hit a write: the moments say nothing"
-    save_plan(path, order(0), make_entry(order(0)), batch_size=4)
+    save_plan(path, order(0), make_entry(order(0)))
     assert names(tmp_path) == [path.name, manifest_path(path).name]
 
 

@@ -15,8 +15,7 @@ pytest.importorskip("torch")
 import toy_pairs
 from launching import Launch
 
-from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry
-from gcbs_cli.plan_file.permutation import permutation_hash
+from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.plan_file.save import save_plan
 
 WORKERS = Path(__file__).parent / "workers"
@@ -36,7 +35,7 @@ def save(path: Path, perm: NDArray[np.int64], **settings: object) -> Path:
         "permutation_hash": permutation_hash(perm),
     }
     entry = ManifestEntry.model_validate(fields | settings)
-    save_plan(path, perm, entry, batch_size=entry.batch_size)
+    save_plan(path, perm, entry)
     return path
 
 
