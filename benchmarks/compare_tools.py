@@ -26,7 +26,7 @@ from measuring import (
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 
 QUANTILE = 0.999
 CHUNK_ROWS = 1024
@@ -118,7 +118,7 @@ def works_on(folder: Path, scratch: Path) -> dict[str, Callable[[], object]]:
     """Everything that can be timed here."""
     pair = read_data(folder)
     paths = [str(folder / "x.npy"), str(folder / "y.npy")]
-    settings = PlanSettings(graph=GraphSettings(quantile=QUANTILE), device="cpu")
+    settings = PlanSettings.of(quantile=QUANTILE, device="cpu")
     whole = [sys.executable, "-m", "gcbs_cli", "plan", *paths, "-o", str(scratch / "perm.npy"), "-q", "--force"]
     found: dict[str, Callable[[], object] | None] = {
         BARE: bare_product(pair),

@@ -22,7 +22,7 @@ from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.products.backend import choose_backend
 from gcbs_cli.reports.build import OrderReports
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.limits import available_cpus
 
@@ -31,7 +31,7 @@ HEADER = ["", "threads", "seconds, median", "least–most", "swaps", "reduction 
 
 def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np.ndarray, SwapGains]:
     """The order that a method gives, and what swaps on its graph of the hardest gain."""
-    backend = choose_backend(settings.device)
+    backend = choose_backend(settings.work.device)
     hard = find_hard_pairs(pair, settings, None, backend)
     weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
     given = PlannerInput(
@@ -79,9 +79,10 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     follow_thread_limit()
     pair, threads = read_data(options.data), options.threads or sorted({1, available_cpus()})
-    settings = PlanSettings(
-        options.batch_size,
-        GraphSettings(kind="top-m", top=options.top),
+    settings = PlanSettings.of(
+        batch_size=options.batch_size,
+        graph="top-m",
+        top=options.top,
         temperature=options.temperature,
         seed=options.seed,
         device="cpu",

@@ -20,106 +20,45 @@ from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.bsc import asked_bsc_options, bsc_options
-from gcbs_cli.settings.mine import DEFAULT_NEGATIVES, DEFAULT_TRIALS, MineSettings
-from gcbs_cli.settings.plan import (
-    DEFAULT_BATCH_SIZE,
-    DEFAULT_TEMPERATURE,
-    DEFAULT_TOP,
-    BatchOrderSettings,
-    FalseNegativeSettings,
-    GraphSettings,
-    PlanSettings,
-)
+from gcbs_cli.settings.mine import MineSettings
+from gcbs_cli.settings.model import typed_by
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 
+@typed_by(PlanSettings)
 def plan(
     x: Any,
     y: Any,
     *,
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    quantile: float | None = None,
-    per_row: float | None = None,
-    threshold: float | None = None,
-    quantile_method: str = "sample",
-    method: str = "rcm",
-    temperature: float = DEFAULT_TEMPERATURE,
-    seed: int = 0,
-    device: str = "auto",
-    max_edges: int | None = None,
-    world_size: int | None = None,
-    gather: bool = False,
-    graph: str = "quantile",
-    top: int = DEFAULT_TOP,
-    rank_window: tuple[int, int] | None = None,
-    refine: bool = False,
-    time_limit: float | None = None,
-    fn_margin: float | None = None,
-    fn_weight: float = 1.0,
     groups: ArrayLike | None = None,
-    no_duplicates: bool = False,
-    group_size: int | None = None,
-    shuffle_batches: bool = False,
-    bsc_group_size: int | None = None,
-    bsc_neighbours: int | None = None,
-    bsc_by: str | None = None,
-    bsc_skip_identical: bool = False,
-    bsc_clusters: int | None = None,
-    bsc_words: int | None = None,
     texts: Sequence[str] | None = None,
-    chunk_rows: int | None = None,
-    max_memory: int | None = None,
-    partitions: int | str | None = None,
-    engine: str = "local",
-    address: str = "auto",
-    transport: str = "store",
     normalize: bool = True,
+    **settings: Any,
 ) -> PlanResult:
     """Plan the batches of one epoch.
 
     x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
     groups: (N,) an id for each row; rows with the same one never share a batch. texts: a text for each row, for the
-    method words. max_memory: bytes.
-    partitions: a number of parts or "auto", for more rows than one graph holds; the rows lie in the temporary folder
-    (TMPDIR) for the time of the run, 8 · N · d bytes. engine: local, or ray at address, transport: store or path.
+    method words. normalize: scale rows to unit length. With partitions, the rows lie in the temporary folder (TMPDIR)
+    for the time of the run, 8 · N · d bytes.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
     """
-    asked = asked_bsc_options(bsc_group_size, bsc_neighbours, bsc_by, bsc_skip_identical, bsc_clusters, bsc_words)
-    settings = PlanSettings(
-        batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method, graph, top, rank_window),
-        method=method,
-        temperature=temperature,
-        seed=seed,
-        device=device,
-        tile_rows=chunk_rows,
-        max_memory=max_memory,
-        max_edges=max_edges,
-        world_size=world_size,
-        gather=gather,
-        refine=refine,
-        refine_seconds=time_limit,
-        false_negatives=FalseNegativeSettings(fn_margin, fn_weight),
-        no_duplicates=no_duplicates,
-        batch_order=BatchOrderSettings(group_size, shuffle_batches),
-        method_options=bsc_options(method, asked),
-    )
-    if texts is not None and method != "words":
-        raise BadInput(f"texts: go with method words, not {method}")
+    asked = PlanSettings.of(**settings)
+    asked.check_effects()
+    if texts is not None and asked.method != "words":
+        raise BadInput(f"texts: go with method words, not {asked.method}")
     numbers = None if groups is None else group_numbers(groups)
     given = {} if texts is None else {"texts": list(texts)}
-    chosen = EngineChoice(engine, address, transport)
-    if partitions is not None:
-        sources = _sources(x, y)
+    work = asked.work
+    if work.partitions is not None:
+        chosen = EngineChoice(work.engine, work.address, work.transport)
         return plan_arrays_in_parts(
-            sources, settings, partitions, chosen, normalize=normalize, groups=numbers, inputs=given
+            _sources(x, y), asked, work.partitions, chosen, normalize=normalize, groups=numbers, inputs=given
         )
-    if chosen != EngineChoice():
-        raise BadInput("engine, address, transport: say where parts are planned and go with partitions")
-    return make_plan(_pair(x, y, normalize=normalize), settings, groups=numbers, method_inputs=given)
+    return make_plan(_pair(x, y, normalize=normalize), asked, groups=numbers, method_inputs=given)
 
 
 def report(
@@ -187,7 +126,9 @@ def report_all(
         batch_sizes=batch_sizes,
         temperatures=temperatures,
         losses=kinds,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method),
+        graph=GraphSettings.of(
+            quantile=quantile, per_row=per_row, threshold=threshold, quantile_method=quantile_method
+        ),
         trials=trials,
         seed=seed,
         fn_margin=fn_margin,
@@ -201,52 +142,19 @@ def report_all(
     return make_reports(pair, order, settings)
 
 
-def mine(
-    x: Any,
-    y: Any,
-    *,
-    negatives: int = DEFAULT_NEGATIVES,
-    range_min: int = 0,
-    range_max: int | None = None,
-    max_score: float | None = None,
-    min_score: float | None = None,
-    absolute_margin: float | None = None,
-    relative_margin: float | None = None,
-    sampling: str = "top",
-    positives: ArrayLike | None = None,
-    batch_size: int = DEFAULT_BATCH_SIZE,
-    temperature: float = DEFAULT_TEMPERATURE,
-    trials: int = DEFAULT_TRIALS,
-    seed: int = 0,
-    device: str = "auto",
-    chunk_rows: int | None = None,
-    normalize: bool = True,
-) -> Mined:
+@typed_by(MineSettings)
+def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool = True, **settings: Any) -> Mined:
     """Each row's hardest negatives among the rows of y, and what the loss would be with them.
 
-    x, y as in `plan`; positives: (N,) an id for each row, rows with the same one are never negatives of each other.
+    x, y as in `plan`; positives: (N,) an id for each row, rows with the same one are never negatives of each other;
+    normalize: scale rows to unit length.
     Returns `negatives` (query, negative, score, rank: one entry each) and `report`, the figures of `gcbs mine --json`.
     The other settings are those of `gcbs mine`. Raises BadInput for arrays or settings that do not fit.
     """
-    settings = MineSettings(
-        negatives=negatives,
-        range_min=range_min,
-        range_max=range_max,
-        max_score=max_score,
-        min_score=min_score,
-        absolute_margin=absolute_margin,
-        relative_margin=relative_margin,
-        sampling=sampling,
-        seed=seed,
-        batch_size=batch_size,
-        temperature=temperature,
-        trials=trials,
-        device=device,
-        strip_rows=chunk_rows,
-    )
+    asked = MineSettings.of(**settings)
     pair = _pair(x, y, normalize=normalize)
     ids = _ids(positives, "positives", pair.rows)
-    return mine_pair(pair, settings, None if ids is None else Positives(ids))
+    return mine_pair(pair, asked, None if ids is None else Positives(ids))
 
 
 def group_numbers(groups: ArrayLike) -> NDArray[np.int64]:

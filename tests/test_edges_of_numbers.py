@@ -65,7 +65,7 @@ def numbers(part: object) -> list[float]:
 def test_every_figure_is_finite_and_every_bound_holds(make, batch_size: int) -> None:
     pair = make(np.random.default_rng(0))
     graph = GraphSettings(quantile=0.95)
-    result = make_plan(pair, PlanSettings(batch_size=batch_size, graph=graph, device="cpu"))
+    result = make_plan(pair, PlanSettings.of(batch_size=batch_size, graph=graph, device="cpu"))
     assert sorted(result.perm.tolist()) == list(range(ROWS))
     settings = ReportSettings(
         batch_sizes=[batch_size],
@@ -91,5 +91,5 @@ def test_every_figure_is_finite_and_every_bound_holds(make, batch_size: int) -> 
 @pytest.mark.parametrize("kind", ["quantile", "top-m"])
 def test_methods_on_rows_that_are_all_equal(method: str, kind: str) -> None:
     pair = equal(np.random.default_rng(0))
-    settings = PlanSettings(batch_size=8, method=method, graph=GraphSettings(kind=kind), device="cpu")
+    settings = PlanSettings.of(batch_size=8, method=method, graph=kind, device="cpu")
     assert sorted(make_plan(pair, settings).perm.tolist()) == list(range(ROWS))

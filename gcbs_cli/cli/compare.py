@@ -6,7 +6,7 @@ import typer
 
 from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 
 
 @at_the_edge
@@ -54,7 +54,7 @@ def compare(
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
     graph: options.Graph = options.GraphChoice.QUANTILE,
-    top: options.Top = DEFAULT_TOP,
+    top: options.Top = 16,
     rank_window: plan_options.RankWindow = None,
     quantile: options.Quantile = None,
     per_row: options.PerRow = None,
@@ -87,9 +87,7 @@ def compare(
     from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.cli.watching import watcher_for
     from gcbs_cli.comparison.compare import compare_methods, default_methods, not_installed, plain_names
-    from gcbs_cli.settings.bsc import asked_bsc_options, bsc_options_of_each
-    from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
-    from gcbs_cli.system.limits import parse_size
+    from gcbs_cli.settings.plan import PlanSettings
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     texts = TextOptions(text, text_column)
@@ -99,31 +97,37 @@ def compare(
             out.note(f"left out: {missing}")
     names = every if methods is None else [name.strip() for name in methods.split(",")]
     texts.check(plain_names(names))
-    bsc = asked_bsc_options(
-        bsc_group_size,
-        bsc_neighbours,
-        bsc_by.value if bsc_by else None,
-        bsc_skip_identical,
-        bsc_clusters,
-        bsc_words,
-    )
-    bsc_options_of_each(plain_names(names), bsc)
-    window = plan_options.parse_rank_window(rank_window)
-    settings = PlanSettings(
+    bsc = {
+        "bsc_group_size": bsc_group_size,
+        "bsc_neighbours": bsc_neighbours,
+        "bsc_by": bsc_by,
+        "bsc_skip_identical": bsc_skip_identical,
+        "bsc_clusters": bsc_clusters,
+        "bsc_words": bsc_words,
+    }
+    settings = PlanSettings.of(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value, graph.value, top, window),
         temperature=temperature,
         seed=seed,
         drop_last=drop_last,
         device=device,
-        tile_rows=chunk_rows,
-        max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
+        chunk_rows=chunk_rows,
+        max_memory=max_memory,
         max_edges=max_edges,
         refine=refine,
-        refine_seconds=time_limit,
-        false_negatives=FalseNegativeSettings(fn_margin, fn_weight),
+        time_limit=time_limit,
+        fn_margin=fn_margin,
+        fn_weight=fn_weight,
         no_duplicates=no_duplicates,
-        batch_order=BatchOrderSettings(group_size),
+        group_size=group_size,
+        quantile=quantile,
+        per_row=per_row,
+        threshold=threshold,
+        quantile_method=quantile_method,
+        graph=graph,
+        top=top,
+        rank_window=rank_window,
+        **{name: value for name, value in bsc.items() if value},
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
     sources = inputs.open()
@@ -140,7 +144,6 @@ def compare(
             trials=trials,
             recurrence=recurrence,
             groups=rows_apart,
-            asked_of_methods=bsc,
             method_inputs=inputs_of_methods,
         )
     pair.check_unchanged()

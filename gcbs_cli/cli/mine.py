@@ -120,7 +120,7 @@ def mine(
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.settings.mine import MineSettings
 
-    settings = MineSettings(
+    settings = MineSettings.of(
         negatives=negatives,
         range_min=range_min,
         range_max=range_max,
@@ -134,7 +134,7 @@ def mine(
         temperature=temperature,
         trials=trials,
         device=device,
-        strip_rows=chunk_rows,
+        chunk_rows=chunk_rows,
     )
     command = MineCommand(
         inputs=InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize),

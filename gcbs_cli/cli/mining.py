@@ -49,7 +49,7 @@ class MineCommand:
         out.result({"output": self.output, **mined.report.model_dump(mode="json")})
         if mined.report.short:
             out.warning(
-                f"{mined.report.short:,} rows have fewer than {self.settings.negatives} negatives; a larger "
+                f"{mined.report.short:,} rows have fewer than {self.settings.choice.negatives} negatives; a larger "
                 "--range-max or a smaller margin leaves more candidates"
             )
 

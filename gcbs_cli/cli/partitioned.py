@@ -37,7 +37,7 @@ class PartitionedCommand:
         if dry_run:
             raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
         parts = parse_partitions(self.partitions)
-        engine = self.engine.on(command.settings.device)
+        engine = self.engine.on(command.settings.work.device)
         out = Output(command.mode, results_to_stderr=command.output == "-")
         self._check(parts)
         sources = command.inputs.open()
@@ -110,8 +110,8 @@ class PartitionedCommand:
             libraries=library_versions(),
             drop_last=settings.drop_last,
             normalize=stream.normalize,
-            world_size=settings.world_size,
-            gather=settings.gather,
+            world_size=settings.ranks.world_size,
+            gather=settings.ranks.gather,
         )
 
 

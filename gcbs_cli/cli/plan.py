@@ -8,7 +8,7 @@ import typer
 
 from gcbs_cli.cli import bsc_options, options, plan_options
 from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, DEFAULT_TOP
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
 
 RANKS_PANEL = "Ranks"
 
@@ -75,7 +75,7 @@ def plan(
     dtype: options.Dtype = None,
     normalize: options.Normalize = True,
     graph: options.Graph = options.GraphChoice.QUANTILE,
-    top: options.Top = DEFAULT_TOP,
+    top: options.Top = 16,
     rank_window: plan_options.RankWindow = None,
     quantile: options.Quantile = None,
     per_row: options.PerRow = None,
@@ -163,50 +163,47 @@ def plan(
     from gcbs_cli.cli.planning import PlanCommand
     from gcbs_cli.cli.texts import TextOptions
     from gcbs_cli.planning.engines.named import EngineChoice
-    from gcbs_cli.settings.bsc import asked_bsc_options
-    from gcbs_cli.settings.bsc import bsc_options as bsc_options_of
-    from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+    from gcbs_cli.settings.plan import PlanSettings
     from gcbs_cli.system.errors import BadInput
-    from gcbs_cli.system.limits import parse_size
 
-    window = plan_options.parse_rank_window(rank_window)
-    bsc = asked_bsc_options(
-        bsc_group_size,
-        bsc_neighbours,
-        bsc_by.value if bsc_by else None,
-        bsc_skip_identical,
-        bsc_clusters,
-        bsc_words,
-    )
-    settings = PlanSettings(
+    bsc = {
+        "bsc_group_size": bsc_group_size,
+        "bsc_neighbours": bsc_neighbours,
+        "bsc_by": bsc_by,
+        "bsc_skip_identical": bsc_skip_identical,
+        "bsc_clusters": bsc_clusters,
+        "bsc_words": bsc_words,
+    }
+    settings = PlanSettings.of(
         batch_size=batch_size,
-        graph=GraphSettings(
-            quantile,
-            per_row,
-            threshold,
-            quantile_method.value,
-            graph.value,
-            top,
-            window,
-        ),
         method=method,
         temperature=temperature,
         seed=seed,
         drop_last=drop_last,
         device=device,
-        tile_rows=chunk_rows,
-        max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
+        chunk_rows=chunk_rows,
+        max_memory=max_memory,
         max_edges=max_edges,
         world_size=world_size,
         gather=gather,
         refine=refine,
-        refine_seconds=time_limit,
-        false_negatives=FalseNegativeSettings(fn_margin, fn_weight),
+        time_limit=time_limit,
+        fn_margin=fn_margin,
+        fn_weight=fn_weight,
         no_duplicates=no_duplicates,
-        batch_order=BatchOrderSettings(group_size, shuffle_batches),
-        method_options=bsc_options_of(method, bsc),
+        group_size=group_size,
+        shuffle_batches=shuffle_batches,
+        quantile=quantile,
+        per_row=per_row,
+        threshold=threshold,
+        quantile_method=quantile_method,
+        graph=graph,
+        top=top,
+        rank_window=rank_window,
+        **{name: value for name, value in bsc.items() if value},
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
+    settings.check_effects()
     command = PlanCommand(
         inputs=inputs,
         settings=settings,

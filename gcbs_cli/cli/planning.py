@@ -2,7 +2,7 @@
 
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,7 +34,7 @@ from gcbs_cli.planning.forecast import describe, forecast
 from gcbs_cli.planning.plan import GraphFigures, PlanResult, make_plan
 from gcbs_cli.products.backend import choose_backend
 from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.settings.plan import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import BSC_METHODS, DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
@@ -89,7 +89,7 @@ class PlanCommand:
         out = Output(self.mode)
         pair, _ = self._read(out)
         self.settings.check_rows(pair.x.rows)
-        backend = choose_backend(self.settings.device)
+        backend = choose_backend(self.settings.work.device)
         threshold = find_threshold(pair.unit, self.settings.graph, self.settings.seed, backend, Progress())
         expected = forecast(pair.unit, threshold, self.settings, backend)
         out.table(forecast_table(pair.x.rows, threshold, expected, backend.name))
@@ -132,10 +132,10 @@ class PlanCommand:
             graph=graph,
             seed=self.settings.seed,
             drop_last=self.settings.drop_last,
-            device=self.settings.device,
-            tile_rows=self.settings.tile_rows,
-            max_memory=self.settings.max_memory,
-            fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
+            device=self.settings.work.device,
+            tile_rows=self.settings.work.chunk_rows,
+            max_memory=self.settings.work.max_memory,
+            fn_margin=DEFAULT_MARGIN if false.fn_margin is None else false.fn_margin,
             groups=groups,
         )
         report = make_reports(pair.unit, result.perm, settings, watcher)[0]
@@ -168,8 +168,8 @@ class PlanCommand:
             libraries=library_versions(),
             drop_last=settings.drop_last,
             normalize=self.inputs.normalize,
-            world_size=settings.world_size,
-            gather=settings.gather,
+            world_size=settings.ranks.world_size,
+            gather=settings.ranks.gather,
         )
 
 
@@ -193,9 +193,9 @@ def settings_record(result: PlanResult, text: TextOptions) -> dict[str, Any]:
     """`method_settings` of the manifest, but for the file of groups."""
     settings = result.settings
     return {
-        "max_edges": settings.max_edges,
-        "chunk_rows": settings.tile_rows,
-        **settings.method_options,
+        "max_edges": settings.work.max_edges,
+        "chunk_rows": settings.work.chunk_rows,
+        **{name: value for name, value in settings.bsc.values.items() if settings.method in BSC_METHODS[name]},
         **text.as_record(),
         **_quality(result),
     }
@@ -206,13 +206,13 @@ def _quality(result: PlanResult) -> dict[str, Any]:
     settings, false, order = result.settings, result.settings.false_negatives, result.settings.batch_order
     record: dict[str, Any] = {}
     if result.refinement is not None:
-        record["refinement"] = result.refinement.as_record() | {"time_limit": settings.refine_seconds}
+        record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
     if false.active:
-        record["false_negatives"] = asdict(false) | {"suspected_inside": result.suspected_inside}
+        record["false_negatives"] = false.values | {"suspected_inside": result.suspected_inside}
     if settings.no_duplicates:
         record["no_duplicates"] = True
     if order != BatchOrderSettings():
-        record["batch_order"] = asdict(order)
+        record["batch_order"] = order.values
     return record
 
 
@@ -251,8 +251,8 @@ def _graph(figures: GraphFigures | None, settings: GraphSettings) -> GraphRecord
         edges=figures.edges,
         isolated=figures.isolated,
         max_degree=figures.max_degree,
-        kind=settings.kind,
-        top=settings.top if settings.kind == "top-m" else None,
+        kind=settings.graph,
+        top=settings.top if settings.graph == "top-m" else None,
         rank_window=settings.rank_window,
     )
 

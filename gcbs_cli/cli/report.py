@@ -187,7 +187,9 @@ def report(
     files = loss_options.LabelFiles(positives, positives_column, labels, labels_column)
     asked_losses = loss or [LossChoice.BSC if files.given else LossChoice.SYMMETRIC]
     kinds = [Loss(LossKind(kind.value), queue, QueueMode(queue_mode.value), loss_margin) for kind in asked_losses]
-    graph = GraphSettings(quantile, per_row, threshold, quantile_method.value)
+    graph = GraphSettings(
+        quantile=quantile, per_row=per_row, threshold=threshold, quantile_method=quantile_method.value
+    )
     command = ReportCommand(
         inputs=InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize),
         perm=perm,

@@ -142,12 +142,12 @@ class ReportCommand:
         """The plan's own threshold on its own data, its quantile on other data, the default without a manifest."""
         quantile = entry.quantile if entry else None
         if quantile is None:
-            return GraphSettings(method=self.quantile_method)
+            return GraphSettings.of(quantile_method=self.quantile_method)
         if quantile.threshold is None:  # each part had its own
-            return GraphSettings(quantile=quantile.requested, method=self.quantile_method)
+            return GraphSettings.of(quantile=quantile.requested, quantile_method=self.quantile_method)
         if same_data or quantile.requested is None:
             return GraphSettings(threshold=quantile.threshold)
-        return GraphSettings(quantile=quantile.requested, method=self.quantile_method)
+        return GraphSettings.of(quantile=quantile.requested, quantile_method=self.quantile_method)
 
     def _warn_of_batch_size(self, out: Output, entry: ManifestEntry | None, settings: ReportSettings) -> None:
         others = [size for size in settings.batch_sizes if entry is not None and size != entry.batch_size]

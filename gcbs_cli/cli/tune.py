@@ -86,8 +86,7 @@ def tune(
     from gcbs_cli.comparison.compare import default_methods, not_installed
     from gcbs_cli.comparison.tune import plan_options as words_of
     from gcbs_cli.comparison.tune import tune as find_settings
-    from gcbs_cli.settings.plan import GraphSettings, PlanSettings
-    from gcbs_cli.system.limits import parse_size
+    from gcbs_cli.settings.plan import PlanSettings
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     seconds = parse_seconds(budget)
@@ -95,18 +94,21 @@ def tune(
     texts.check(default_methods(texts=text is not None))
     for missing in not_installed().values():
         out.note(f"left out: {missing}")
-    settings = PlanSettings(
+    settings = PlanSettings.of(
         batch_size=batch_size,
-        graph=GraphSettings(quantile, per_row, threshold, quantile_method.value),
         temperature=temperature,
         seed=seed,
         drop_last=drop_last,
         device=device,
-        tile_rows=chunk_rows,
-        max_memory=None if max_memory is None else parse_size(max_memory, "--max-memory"),
+        chunk_rows=chunk_rows,
+        max_memory=max_memory,
         max_edges=max_edges,
-        refine_seconds=time_limit,
+        time_limit=time_limit,
         no_duplicates=no_duplicates,
+        quantile=quantile,
+        per_row=per_row,
+        threshold=threshold,
+        quantile_method=quantile_method,
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
     sources = inputs.open()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from gcbs_cli.orders import PLANNERS, planner_named
 from gcbs_cli.planning.plan import FoundPairs, find_pairs, make_plan
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.bsc import bsc_options_of_each
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
@@ -81,38 +80,36 @@ def compare_methods(
     trials: int,
     recurrence: bool = False,
     groups: NDArray[np.int64] | None = None,
-    asked_of_methods: Mapping[str, Any] | None = None,
     method_inputs: Mapping[str, Any] | None = None,
 ) -> list[Compared]:
     """One line a method; `rcm+refine` is rcm refined. `settings`: all else that the plans are asked for.
 
-    `recurrence`: plan once more with the next seed; `groups`, `method_inputs`: as in `make_plan`; `asked_of_methods`:
-    options that only some of the methods know (`BscSettings`). Raises BadInput.
+    `recurrence`: plan once more with the next seed; `groups`, `method_inputs`: as in `make_plan`. Raises BadInput.
     """
-    own = bsc_options_of_each(plain_names(methods), asked_of_methods or {})
+    settings.bsc.check_methods(plain_names(methods))
     watcher.step("pass for the plans")
     found = find_pairs(pair, settings, lists_wanted(settings), watcher)
     reports = order_reports(pair, settings, found, trials, watcher, groups=groups)
     lines = []
     for method in methods:
         watcher.step(method)
-        asked = settings_of(method, settings, own)
+        asked = settings_of(method, settings)
         began = time.perf_counter()
         perm = make_plan(pair, asked, groups=groups, method_inputs=method_inputs, found=found).perm
         seconds = time.perf_counter() - began
         recurring = None
         if recurrence:
-            other = replace(asked, seed=asked.seed + 1)
+            other = asked.changed(seed=asked.seed + 1)
             again = make_plan(pair, other, groups=groups, method_inputs=method_inputs, found=found).perm
             recurring = recurring_pairs(perm, again, settings.batch_size)
         lines.append(compared(method, seconds, *reports.of(perm), recurring=recurring))
     return lines
 
 
-def settings_of(method: str, settings: PlanSettings, options: Mapping[str, dict[str, Any]]) -> PlanSettings:
-    """The settings with the method and its own `options`, and refined where its name says so."""
+def settings_of(method: str, settings: PlanSettings) -> PlanSettings:
+    """The settings with the method, and refined where its name says so."""
     name = method.removesuffix(REFINED)
-    return replace(settings, method=name, refine=settings.refine or method != name, method_options=options[name])
+    return settings.changed(method=name, refine=settings.refine or method != name)
 
 
 def order_reports(
@@ -135,11 +132,11 @@ def order_reports(
             graph=GraphSettings(threshold=found.threshold.value),
             trials=trials,
             seed=settings.seed,
-            fn_margin=DEFAULT_MARGIN if false.margin is None else false.margin,
+            fn_margin=DEFAULT_MARGIN if false.fn_margin is None else false.fn_margin,
             groups=groups,
             drop_last=settings.drop_last,
-            device=settings.device,
-            tile_rows=settings.tile_rows,
+            device=settings.work.device,
+            tile_rows=settings.work.chunk_rows,
         ),
         watcher,
     )

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gcbs_cli.comparison.compare import NEEDS_TEXT, Compared, compared, default_methods, order_reports
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import find_pairs, make_plan
-from gcbs_cli.settings.plan import DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings.model import words
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, GraphSettings, PlanSettings
 from gcbs_cli.system.progress import Progress
 
 TOPS = (32, 8)
@@ -50,35 +51,9 @@ class Tuned:
 
 
 def plan_options(settings: PlanSettings) -> list[str]:
-    """The words after `gcbs plan X Y` that ask for these settings, without those that are the default anyway."""
-    words = ["--method", settings.method, "-k", str(settings.batch_size), "-t", f"{settings.temperature!r}"]
-    graph, false = settings.graph, settings.false_negatives
-    if graph.kind == "top-m":
-        words += ["--graph", "top-m", "--top", str(graph.top)]
-    if graph.method != "sample":
-        words += ["--quantile-method", graph.method]
-    if settings.refine:
-        words.append("--refine")
-    if false.margin is not None:
-        words += ["--fn-margin", f"{false.margin:g}"]
-    if false.active:
-        words += ["--fn-weight", f"{false.weight:g}"]
-    if settings.no_duplicates:
-        words.append("--no-duplicates")
-    if settings.drop_last:
-        words.append("--drop-last")
-    numbers = {
-        "--quantile": graph.quantile,
-        "--per-row": graph.per_row,
-        "--threshold": graph.threshold,
-        "--time-limit": settings.refine_seconds if settings.refine else None,
-        "--group-size": settings.batch_order.group_size,
-        "--seed": settings.seed or None,
-        "--chunk-rows": settings.tile_rows,
-        "--max-memory": settings.max_memory,
-        "--max-edges": settings.max_edges,
-    }
-    return words + [word for name, value in numbers.items() if value is not None for word in (name, f"{value!r}")]
+    """The words after `gcbs plan X Y` that ask for these settings."""
+    used = settings if settings.refine else settings.changed(time_limit=None)
+    return words(used, always=("method", "batch_size", "temperature"))
 
 
 def tune(
@@ -136,48 +111,47 @@ def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSetti
     """The refined plans that keep suspected pairs apart, on the graph of the hardest, from the best method there is."""
     for method in ("metis", "rcm"):
         if method in default_methods():
-            yield replace(
-                best,
+            graph = _hardest(first, FIRST_TOP)
+            yield best.changed(
                 method=method,
                 refine=True,
-                graph=_hardest(first, FIRST_TOP),
-                false_negatives=replace(first.false_negatives, margin=DEFAULT_MARGIN),
+                graph=graph,
+                false_negatives=first.false_negatives.changed(fn_margin=DEFAULT_MARGIN),
             )
 
 
 def _hardest(first: PlanSettings, top: int) -> GraphSettings:
     """The graph of the `top` hardest."""
-    return replace(first.graph, kind="top-m", top=top)
+    return first.graph.changed(graph="top-m", top=top)
 
 
 def _by_words(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
-    yield replace(best, method=NEEDS_TEXT)
-    yield replace(first, method=NEEDS_TEXT)
+    yield best.changed(method=NEEDS_TEXT)
+    yield first.changed(method=NEEDS_TEXT)
 
 
 def _weights(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for weight in WEIGHTS:
-            yield replace(best, false_negatives=replace(best.false_negatives, weight=weight))
-        yield replace(best, false_negatives=first.false_negatives)
+            yield best.changed(fn_weight=weight)
+        yield best.changed(false_negatives=first.false_negatives)
 
 
 def _graphs(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for top in TOPS:
-            yield replace(best, graph=_hardest(first, top))
-        yield replace(best, graph=first.graph)
+            yield best.changed(graph=_hardest(first, top))
+        yield best.changed(graph=first.graph)
 
 
 def _margins(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     """Wider ones."""
-    false = best.false_negatives
-    if false.margin is not None:
+    if best.false_negatives.fn_margin is not None:
         for margin in MARGINS:
-            yield replace(best, false_negatives=replace(false, margin=margin))
+            yield best.changed(fn_margin=margin)
 
 
 def _group_sizes(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     for parts in (2, 4):
         if best.batch_size % parts == 0 and best.batch_size // parts > 1:
-            yield replace(best, batch_order=BatchOrderSettings(group_size=best.batch_size // parts))
+            yield best.changed(group_size=best.batch_size // parts)

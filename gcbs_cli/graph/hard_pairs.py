@@ -73,14 +73,14 @@ def hard_pairs_among(pair: PairedRows, settings: PlanSettings, found: Candidates
 def lists_wanted(settings: PlanSettings) -> int:
     """How many of each row's hardest columns, and of each column's hardest rows, the pass must list."""
     graph = settings.graph
-    wanted = graph.top if graph.kind == "top-m" else 0
+    wanted = graph.top if graph.graph == "top-m" else 0
     return wanted if graph.rank_window is None else sum(graph.rank_window)
 
 
 def _graph(rows: int, settings: GraphSettings, found: Candidates) -> Adjacency:
     if settings.rank_window is not None and found.x is not None:
         return _mutual_window(found.x, *settings.rank_window)
-    if settings.kind == "top-m" and found.x is not None and found.y is not None:
+    if settings.graph == "top-m" and found.x is not None and found.y is not None:
         own, other = ranked_entries(found.x, 0, settings.top), ranked_entries(found.y, 0, settings.top)
         return adjacency_from_pairs(rows, np.concatenate([own[0], other[1]]), np.concatenate([own[1], other[0]]))
     assert found.exceedances is not None
@@ -106,9 +106,9 @@ def _mutual_window(lists: TopLists, skipped: int, width: int) -> Adjacency:
 
 def _suspects(pair: PairedRows, settings: PlanSettings, found: Candidates, backend: Backend) -> SuspectPairs | None:
     false = settings.false_negatives
-    if false.margin is None or found.exceedances is None:
+    if false.fn_margin is None or found.exceedances is None:
         return None
-    meets = SuspectRule(false.margin, pair.diagonal()).meets(pair, found.exceedances, backend.error(pair.dim))
+    meets = SuspectRule(false.fn_margin, pair.diagonal()).meets(pair, found.exceedances, backend.error(pair.dim))
     return pairs_of(found.exceedances.rows[meets], found.exceedances.cols[meets], pair.rows)
 
 

@@ -31,23 +31,23 @@ class MinedLosses:
 
 
 def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings) -> MinedLosses:
-    """The losses of `settings.trials` random orders in batches of `settings.batch_size`."""
+    """The losses of `settings.loss.trials` random orders in batches of `settings.loss.batch_size`."""
     from threadpoolctl import threadpool_limits
 
-    keys, scores = negatives.table(pair.rows, settings.negatives)
-    positive = pair.diagonal() / settings.temperature
+    keys, scores = negatives.table(pair.rows, settings.choice.negatives)
+    positive = pair.diagonal() / settings.loss.temperature
 
     def trial(number: int) -> NDArray[np.float64]:
         order = np.random.default_rng([settings.seed, 0x7121A1, number]).permutation(pair.rows)
         sums = np.empty((3, pair.rows))
-        for start in range(0, pair.rows, settings.batch_size):
-            batch = order[start : start + settings.batch_size]
-            sums[:, batch] = _batch(pair, batch, keys[batch], scores[batch], settings.temperature)
+        for start in range(0, pair.rows, settings.loss.batch_size):
+            batch = order[start : start + settings.loss.batch_size]
+            sums[:, batch] = _batch(pair, batch, keys[batch], scores[batch], settings.loss.temperature)
         # Rounding apart, no part of the keys sums to more than all of them.
         return np.minimum(sums, negatives.log_sums)
 
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
-        seen = np.mean(list(pool.map(trial, range(settings.trials))), axis=0)
+        seen = np.mean(list(pool.map(trial, range(settings.loss.trials))), axis=0)
     return MinedLosses(float((negatives.log_sums - positive).mean()), *((seen - positive).mean(axis=1).tolist()))
 
 

@@ -50,15 +50,15 @@ def mine_negatives(
 
     Memory: the embeddings, 28 bytes a negative, and the strips under way.
     """
-    last_rank = settings.last_rank(positives.most)
+    last_rank = settings.choice.last_rank(positives.most)
     strips = nearest_strips(
         pair,
         last_rank + positives.most,
         backend,
         skip_own=False,
-        temperature=settings.temperature,
+        temperature=settings.loss.temperature,
         seed=settings.seed,
-        strip_rows=settings.strip_rows,
+        strip_rows=settings.work.chunk_rows,
         progress=watcher.progress if watcher else None,
     )
     return _joined([_of_strip(pair, positives, settings, strip, last_rank) for strip in strips])
@@ -74,11 +74,11 @@ def _of_strip(
     others = positives.ids[strip.keys] != positives.ids[queries][:, None]
     allowed, skipped = _allowed(pair, positives, settings, queries, scores, others)
     place = np.cumsum(allowed, axis=1)
-    window = allowed & (place > settings.range_min) & (place <= last_rank)
-    if settings.sampling == "random":
+    window = allowed & (place > settings.choice.range_min) & (place <= last_rank)
+    if settings.choice.sampling == "random":
         chosen = _drawn(window, queries, strip.keys, settings)
     else:
-        chosen = window & (place <= settings.range_min + settings.negatives)
+        chosen = window & (place <= settings.choice.range_min + settings.choice.negatives)
     lines, places = np.nonzero(chosen)
     assert strip.log_sums is not None
     return Negatives(
@@ -101,16 +101,16 @@ def _allowed(
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """(n, w) which candidates no score refuses, and how many each reason refuses, in sentence-transformers' order."""
     limits: dict[str, NDArray[np.bool_]] = {}
-    if settings.absolute_margin is not None or settings.relative_margin is not None:
+    if settings.choice.absolute_margin is not None or settings.choice.relative_margin is not None:
         positive = positives.least_scores(pair, queries)[:, None]
-        if settings.absolute_margin is not None:
-            limits["absolute_margin"] = scores + settings.absolute_margin > positive
-        if settings.relative_margin is not None:
-            limits["relative_margin"] = scores > positive - np.abs(positive) * settings.relative_margin
-    if settings.max_score is not None:
-        limits["max_score"] = scores > settings.max_score
-    if settings.min_score is not None:
-        limits["min_score"] = scores < settings.min_score
+        if settings.choice.absolute_margin is not None:
+            limits["absolute_margin"] = scores + settings.choice.absolute_margin > positive
+        if settings.choice.relative_margin is not None:
+            limits["relative_margin"] = scores > positive - np.abs(positive) * settings.choice.relative_margin
+    if settings.choice.max_score is not None:
+        limits["max_score"] = scores > settings.choice.max_score
+    if settings.choice.min_score is not None:
+        limits["min_score"] = scores < settings.choice.min_score
     allowed, skipped = others.copy(), {}
     for reason, refused in limits.items():
         skipped[reason] = int(np.count_nonzero(allowed & refused))
@@ -127,7 +127,7 @@ def _drawn(
     )
     # The largest number stands for what may not be drawn: no key of a window loses by it but once in 2⁶⁴ times.
     numbers = np.where(window, numbers, np.iinfo(np.uint64).max)
-    width = min(settings.negatives, keys.shape[1])
+    width = min(settings.choice.negatives, keys.shape[1])
     limit = np.partition(numbers, width - 1, axis=1)[:, width - 1 : width]
     return window & (numbers <= limit)
 

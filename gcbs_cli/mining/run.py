@@ -31,7 +31,7 @@ def mine(
     """Mine every row's negatives and compute the losses. Raises BadInput where the settings do not fit the data."""
     settings.check_rows(pair.rows)
     clock = Stopwatch(watcher or Progress())
-    backend = choose_backend(settings.device)
+    backend = choose_backend(settings.work.device)
     with clock.step("negatives"):
         found = mine_negatives(pair, positives or each_its_own(pair.rows), settings, backend, watcher)
     with clock.step("losses"):
@@ -53,7 +53,7 @@ def _report(
         n=pair.rows,
         dim=pair.dim,
         mined=len(found.query),
-        short=int(np.count_nonzero(counts < settings.negatives)),
+        short=int(np.count_nonzero(counts < settings.choice.negatives)),
         skipped=found.skipped,
         scores=Scores(
             positive=float(pair.diagonal().mean()),
@@ -65,7 +65,7 @@ def _report(
             own_reduction=_reduction(gaps["own"], gaps["random"]),
             shared_reduction=_reduction(gaps["shared"], gaps["random"]),
         ),
-        settings=settings.as_record(),
+        settings=settings.values,
         device=device,
         timings=seconds,
     )

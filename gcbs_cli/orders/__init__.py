@@ -18,7 +18,7 @@ from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.suspects import SuspectPairs
-from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
+from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, BscSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -30,8 +30,8 @@ class PlannerInput:
     decides its draws; `pair`: the unit rows; `graph`: hard negatives without suspected pairs; `weighted`: the same with
     similarities, in which rows without a neighbour have their hardest candidates instead; `suspects`: pairs better kept
     apart; `labels`: (G, N) int64, rows with the same label >= 0 on one line never share a batch (planning repairs what
-    a method leaves, so a method may ignore it); `options`: what this method alone understands, by name; `backend`:
-    where it makes its products, the CPU where None.
+    a method leaves, so a method may ignore it); `bsc`, `inputs`: what some methods alone understand, settings and data
+    such as texts; `backend`: where it makes its products, the CPU where None.
     """
 
     rows: int
@@ -43,7 +43,8 @@ class PlannerInput:
     weighted: WeightedGraph | None = None
     suspects: SuspectPairs | None = None
     labels: NDArray[np.int64] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    bsc: BscSettings = field(default_factory=BscSettings)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     backend: Backend | None = None
 
     @property

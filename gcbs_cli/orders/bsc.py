@@ -12,7 +12,6 @@ from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.nearest import nearest_keys
 from gcbs_cli.products.numpy_backend import NumpyBackend
 from gcbs_cli.products.whole_numbers import k_means
-from gcbs_cli.settings.bsc import bsc_settings
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.errors import BadInput
 
@@ -22,40 +21,41 @@ if TYPE_CHECKING:
 
 def knn_groups(given: "PlannerInput") -> NDArray[np.int64]:
     """Algorithm 1: groups of a row and its nearest free neighbours."""
-    settings = bsc_settings("knn-groups", given.options)
-    side = compared_rows(given.unit_rows, settings.by)
-    neighbours = _neighbours(given, side, settings.neighbours)
-    contents = equal_rows(side)[1] if settings.skip_identical else None
-    return plan_knn_groups(neighbours, settings.group_size, _generator(given), contents)
+    settings = given.bsc
+    side = compared_rows(given.unit_rows, settings.bsc_by)
+    neighbours = _neighbours(given, side, settings.neighbours_for("knn-groups"))
+    contents = equal_rows(side)[1] if settings.bsc_skip_identical else None
+    return plan_knn_groups(neighbours, settings.bsc_group_size, _generator(given), contents)
 
 
 def words(given: "PlannerInput") -> NDArray[np.int64]:
     """Algorithm 2: groups of rows that share a random shingle of their texts. Raises BadInput without texts."""
-    settings = bsc_settings("words", given.options)
-    texts = given.options.get("texts")
+    settings = given.bsc
+    texts = given.inputs.get("texts")
     if texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
     if len(texts) != given.rows:
         raise BadInput(f"--method words: has {len(texts):,} texts for {given.rows:,} rows; one is needed for each")
     generator = _generator(given)
-    return group_by_word(text_shingles(texts, settings.words, generator), settings.group_size, generator)
+    return group_by_word(text_shingles(texts, settings.bsc_words, generator), settings.bsc_group_size, generator)
 
 
 def clusters(given: "PlannerInput") -> NDArray[np.int64]:
     """Algorithm 2 with the row's k-means cluster as its word."""
-    settings = bsc_settings("clusters", given.options)
-    side, generator = compared_rows(given.unit_rows, settings.by), _generator(given)
+    settings = given.bsc
+    side, generator = compared_rows(given.unit_rows, settings.bsc_by), _generator(given)
     count = settings.clusters_for(given.rows, given.batch_size)
     found = k_means(side, count, generator)
-    return group_by_word(found, settings.group_size, generator)
+    return group_by_word(found, settings.bsc_group_size, generator)
 
 
 def neighbours(given: "PlannerInput") -> NDArray[np.int64]:
     """Algorithm 2 with the ids of the row's nearest neighbours as its words."""
-    settings = bsc_settings("neighbours", given.options)
-    side, generator = compared_rows(given.unit_rows, settings.by), _generator(given)
-    found = neighbour_shingles(_neighbours(given, side, settings.neighbours), settings.words, generator)
-    return group_by_word(found, settings.group_size, generator)
+    settings = given.bsc
+    side, generator = compared_rows(given.unit_rows, settings.bsc_by), _generator(given)
+    nearest = _neighbours(given, side, settings.neighbours_for("neighbours"))
+    found = neighbour_shingles(nearest, settings.bsc_words, generator)
+    return group_by_word(found, settings.bsc_group_size, generator)
 
 
 def compared_rows(pair: PairedRows, by: str) -> NDArray[np.float32]:

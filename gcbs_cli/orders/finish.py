@@ -42,7 +42,7 @@ def finish(
             perm = keep_apart(
                 mix_groups(perm, order.group_size, settings.seed), labels, settings.batch_size, given.seed
             )
-        if order.shuffle:
+        if order.shuffle_batches:
             perm = shuffle_batches(perm, settings.batch_size, settings.seed)
     return perm, refinement
 
@@ -51,11 +51,11 @@ def refine_plan(perm: NDArray[np.int64], given: PlannerInput, settings: PlanSett
     """Swaps on the weighted graph of the plan, with its suspected pairs and rows to be kept apart."""
     return refine(
         perm,
-        given.gains(given.suspects, penalty=settings.false_negatives.weight),
+        given.gains(given.suspects, penalty=settings.false_negatives.fn_weight),
         given.batch_size,
         labels=NO_LABELS if given.labels is None else given.labels,
         seed=settings.seed,
-        seconds=settings.refine_seconds,
+        seconds=settings.time_limit,
     )
 
 

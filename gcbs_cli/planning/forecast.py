@@ -135,12 +135,12 @@ def _listed(length: int, rows: int) -> int:
 
 def check_forecast(pair: PairedRows, expected: Forecast, settings: PlanSettings) -> None:
     """Raises BadInput before any long work when the edges or the memory are more than allowed."""
-    if settings.max_edges is not None and expected.entries > settings.max_edges:
+    if settings.work.max_edges is not None and expected.entries > settings.work.max_edges:
         raise BadInput(
-            f"--max-edges {settings.max_edges:,}: about {expected.entries:,} entries lie above the threshold; "
-            f"{_tied_advice(expected) or _fitting(pair, expected, settings, _Room(settings.max_edges, 1, 1))}"
+            f"--max-edges {settings.work.max_edges:,}: about {expected.entries:,} entries lie above the threshold; "
+            f"{_tied_advice(expected) or _fitting(pair, expected, settings, _Room(settings.work.max_edges, 1, 1))}"
         )
-    limit = memory_limit(pair, settings.max_memory)
+    limit = memory_limit(pair, settings.work.max_memory)
     if expected.memory > limit:
         raise BadInput(
             f"--max-memory {show_size(limit)}: the plan would need about {show_size(expected.memory)} "
@@ -153,7 +153,7 @@ def entry_limit(pair: PairedRows, expected: Forecast, settings: PlanSettings) ->
     """What the pass may find on this machine before it is stopped: what fits, or more than a sample errs."""
     if expected.entry_bytes == 0:
         return None
-    most = max(expected.entries_within(memory_limit(pair, settings.max_memory)), 2 * expected.entries + pair.rows)
+    most = max(expected.entries_within(memory_limit(pair, settings.work.max_memory)), 2 * expected.entries + pair.rows)
     return EntryLimit(most, "use a higher --quantile, or leave out rows that are equal or nearly so")
 
 
@@ -215,7 +215,7 @@ def _shorter_lists(settings: PlanSettings, length: int) -> list[str]:
     if graph.rank_window is not None:
         if sum(graph.rank_window) > length:
             found.append(f"--rank-window P:M with P + M = {length}")
-    elif graph.kind == "top-m" and graph.top > length:
+    elif graph.graph == "top-m" and graph.top > length:
         found.append(f"--top {length}")
     return found
 

@@ -48,7 +48,7 @@ class FoundPairs:
 def find_pairs(pair: PairedRows, settings: PlanSettings, top: int, watcher: Progress) -> FoundPairs:
     """The pass for plans with lists of up to `top`. Raises BadInput, before it, where the settings do not fit."""
     settings.check_rows(pair.rows)
-    backend = choose_backend(settings.device)
+    backend = choose_backend(settings.work.device)
     threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
     expected = forecast(pair, threshold, settings, backend, on_host=True, lists=top, any_method=True)
     check_forecast(pair, expected, settings)
@@ -97,6 +97,21 @@ class PlanResult:
     suspected_inside: int | None = None
     partitions: "PartitionsRecord | None" = None
 
+    @property
+    def batch_size(self) -> int:
+        """k, the pairs that one loss sees together."""
+        return self.settings.batch_size
+
+    @property
+    def world_size(self) -> int | None:
+        """The ranks that it was planned for, where any were named."""
+        return self.settings.ranks.world_size
+
+    @property
+    def gather(self) -> bool:
+        """Whether the loss gathers over ranks."""
+        return self.settings.ranks.gather
+
 
 def make_plan(
     pair: PairedRows,
@@ -110,14 +125,14 @@ def make_plan(
     """Threshold, one pass to the edges, CSR, order, measures. The same permutation on every device and block size.
 
     `groups`: (N,) rows with the same id >= 0 never share a batch; `method_inputs`: data that the method alone
-    understands, such as texts, beside `settings.method_options`; `found`: a pass made already, for several plans of the
+    understands, such as texts; `found`: a pass made already, for several plans of the
     same data.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
     watcher = watcher or Progress()
     settings.check_rows(pair.rows)
     planner, clock = planner_named(settings.method), Stopwatch(watcher)
-    task = _Task(pair, settings, planner, choose_backend(settings.device), watcher, clock)
+    task = _Task(pair, settings, planner, choose_backend(settings.work.device), watcher, clock)
     labels = _check_labels(pair, settings, groups)
     note = _suspects_note(planner, settings)
     if note is not None:
@@ -212,7 +227,8 @@ def _planner_input(
         weighted=weighted,
         suspects=hard.suspects if hard else None,
         labels=labels,
-        options={**settings.method_options, **method_inputs},
+        bsc=settings.bsc,
+        inputs=method_inputs,
         backend=task.backend,
     )
 
@@ -259,9 +275,9 @@ def _suspects_note(planner: Planner, settings: PlanSettings) -> str | None:
 
 def tile_rows(settings: PlanSettings, backend: Backend) -> int | None:
     """Rows a tile: as asked, or what the memory given leaves, or the default."""
-    if settings.tile_rows is not None:
-        return settings.tile_rows
-    return None if settings.max_memory is None else tile_rows_for(settings.max_memory // 8, backend.workers)
+    if settings.work.chunk_rows is not None:
+        return settings.work.chunk_rows
+    return None if settings.work.max_memory is None else tile_rows_for(settings.work.max_memory // 8, backend.workers)
 
 
 def _graph_on_device(
@@ -269,7 +285,9 @@ def _graph_on_device(
 ) -> "DevicePlan":
     from gcbs_cli.planning.on_device import find_device_plan
 
-    return find_device_plan(pair, threshold, backend.devices, strip_rows=settings.tile_rows, progress=watcher.progress)
+    return find_device_plan(
+        pair, threshold, backend.devices, strip_rows=settings.work.chunk_rows, progress=watcher.progress
+    )
 
 
 def _figures_of_kept(kept: "DevicePlan", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:

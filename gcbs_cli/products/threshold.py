@@ -24,6 +24,6 @@ def find_threshold(pair: PairedRows, graph: GraphSettings, seed: int, backend: B
     if quantile is None:
         assert graph.threshold is not None
         return Threshold(graph.threshold, None)
-    method = QuantileMethod(graph.method)
+    method = QuantileMethod(graph.quantile_method)
     estimate = estimate_quantile(pair, quantile, method=method, seed=seed, backend=backend, progress=watcher.progress)
     return Threshold(estimate.threshold, estimate)

@@ -1,64 +1,58 @@
 """What `gcbs mine` can be asked for; names and meanings are those of sentence-transformers' `mine_hard_negatives`."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Literal, Self
 
-from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, check_batch_size, check_temperature
+from pydantic import Field, model_validator
+
+from gcbs_cli.settings.model import Settings, Typed
+from gcbs_cli.settings.plan import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_TEMPERATURE,
+    Seed,
+    Temperature,
+    WorkSettings,
+    check_batch_size,
+)
 from gcbs_cli.system.errors import BadInput
 
-DEFAULT_NEGATIVES = 3
-DEFAULT_TRIALS = 5
-SAMPLING = ("top", "random")
 EXTRA_CANDIDATES = 10
 """Candidates for each negative wanted, where some may be refused for their score."""
 
 
-@dataclass(frozen=True)
-class MineSettings:
+class NegativeSettings(Settings):
     """Which keys become a query's negatives.
 
-    The candidates of a query are its hardest keys, its positives left out, then those that a score refuses:
-    above `max_score`, below `min_score`, above positive − `absolute_margin` or above positive − `relative_margin` ·
-    |positive|. Of the first `range_max` left, the first `range_min` are skipped, and `negatives` of the rest are
-    taken: the hardest (`top`) or a seeded draw (`random`). `batch_size`, `temperature`, `trials`: of the loss shown.
+    The candidates of a query are its hardest keys, its positives left out, then those that a score refuses. Of the
+    first `range_max` left, the first `range_min` are skipped, and `negatives` of the rest are taken.
     """
 
-    negatives: int = DEFAULT_NEGATIVES
-    range_min: int = 0
-    range_max: int | None = None
-    max_score: float | None = None
-    min_score: float | None = None
-    absolute_margin: float | None = None
-    relative_margin: float | None = None
-    sampling: str = "top"
-    seed: int = 0
-    batch_size: int = DEFAULT_BATCH_SIZE
-    temperature: float = DEFAULT_TEMPERATURE
-    trials: int = DEFAULT_TRIALS
-    device: str = "auto"
-    strip_rows: int | None = None
+    panel = "Which negatives"
 
-    def __post_init__(self) -> None:
-        if self.negatives < 1:
-            raise BadInput(f"--negatives {self.negatives}: expected at least 1")
-        if self.range_min < 0:
-            raise BadInput(f"--range-min {self.range_min}: expected 0 or more ranks to skip")
+    negatives: Annotated[int, Typed("-l")] = Field(3, ge=1, description="Negatives for each row.")
+    range_min: int = Field(0, ge=0, description="Number of the hardest candidates to skip.")
+    range_max: int | None = Field(None, description="Take no candidate beyond this rank.")
+    max_score: float | None = Field(None, description="Refuse candidates with a similarity above this.")
+    min_score: float | None = Field(None, description="Refuse candidates with a similarity below this.")
+    absolute_margin: float | None = Field(
+        None, description="Refuse candidates with a similarity above positive − margin."
+    )
+    relative_margin: float | None = Field(
+        None, description="Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."
+    )
+    sampling: Literal["top", "random"] = Field(
+        "top", description="top: take the hardest candidates; random: a seeded draw from the first --range-max."
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if self.range_max is not None and self.range_max - self.range_min < self.negatives:
             raise BadInput(
                 f"--range-max {self.range_max}: expected at least {self.range_min + self.negatives}, "
                 f"--range-min {self.range_min} and {self.negatives} negatives"
             )
-        if self.sampling not in SAMPLING:
-            raise BadInput(f"--sampling {self.sampling}: expected {' or '.join(SAMPLING)}")
         if self.min_score is not None and self.max_score is not None and self.min_score > self.max_score:
             raise BadInput(f"--min-score {self.min_score}: expected at most --max-score {self.max_score}")
-        if self.seed < 0:
-            raise BadInput(f"--seed {self.seed}: expected 0 or more")
-        if self.trials < 1:
-            raise BadInput(f"--trials {self.trials}: expected at least 1 random order")
-        if self.strip_rows is not None and self.strip_rows < 1:
-            raise BadInput(f"--chunk-rows {self.strip_rows}: expected at least 1")
-        check_temperature(self.temperature)
+        return self
 
     @property
     def refuses_hard_ones(self) -> bool:
@@ -72,15 +66,34 @@ class MineSettings:
         each = EXTRA_CANDIDATES if self.refuses_hard_ones else 1
         return self.range_min + self.negatives * each + most_positives
 
+
+class ShownLossSettings(Settings):
+    """The loss that is shown with the negatives."""
+
+    panel = "The loss with them"
+
+    batch_size: Annotated[int, Typed("-k")] = Field(DEFAULT_BATCH_SIZE, ge=2, description="Pairs in one loss.")
+    temperature: Annotated[Temperature, Typed("-t")] = Field(
+        DEFAULT_TEMPERATURE, description="Temperature of the loss."
+    )
+    trials: int = Field(5, ge=1, description="Number of random orders to take the mean of.")
+
+
+class MineSettings(Settings):
+    """Which keys become a query's negatives, and the loss that is shown with them."""
+
+    choice: NegativeSettings = NegativeSettings()
+    loss: ShownLossSettings = ShownLossSettings()
+    seed: Seed = Field(0, description="Decides every random draw.")
+    work: WorkSettings = WorkSettings()
+    omitted = frozenset({"max_memory"})
+
     def check_rows(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
-        check_batch_size(self.batch_size, rows)
-        if self.range_min + self.negatives > rows - 1:
+        check_batch_size(self.loss.batch_size, rows)
+        first, wanted = self.choice.range_min, self.choice.negatives
+        if first + wanted > rows - 1:
             raise BadInput(
-                f"--negatives {self.negatives}: with --range-min {self.range_min} expected at most "
-                f"{max(rows - 1 - self.range_min, 0):,}, for {rows:,} rows leave {rows - 1:,} negatives each"
+                f"--negatives {wanted}: with --range-min {first} expected at most {max(rows - 1 - first, 0):,}, "
+                f"for {rows:,} rows leave {rows - 1:,} negatives each"
             )
-
-    def as_record(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        return asdict(self)

@@ -1,10 +1,12 @@
 """One model a command: each field is an option with its name, type, bounds, default, help and panel."""
 
+import functools
+import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -14,6 +16,7 @@ from gcbs_cli.system.errors import BadInput
 OUTPUT_PANEL = "Output"
 NEARLY_ALIKE = 0.5
 """How alike a name must be to be suggested, from 0 to 1 (difflib)."""
+Function = TypeVar("Function", bound=Callable[..., Any])
 _WORDS_OF = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
 _BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 _EXPECTED = {
@@ -73,6 +76,11 @@ class Leaf:
         return self.typed.option or "--" + self.name.replace("_", "-")
 
     @property
+    def help(self) -> str:
+        """What it does, in a sentence or two."""
+        return self.field.description or ""
+
+    @property
     def key(self) -> str:
         """Its name in a file of defaults."""
         return self.option.removeprefix("--")
@@ -129,10 +137,15 @@ class Settings(BaseModel):
 
     @classmethod
     def of(cls, **given: Any) -> Self:
-        """The model from options by name, whatever nested model they lie in. Raises BadInput for unknown names."""
-        nested: dict[str, Any] = {}
-        unknown = dict(given)
+        """The model from options by name, whatever nested model they lie in, or from whole nested models by theirs.
+
+        Raises BadInput for unknown names and values that do not fit.
+        """
+        nested: dict[str, Any] = {name: value for name, value in given.items() if isinstance(value, Settings)}
+        unknown = {name: value for name, value in given.items() if name not in nested}
         for leaf in leaves(cls):
+            if leaf.path[0] in nested and isinstance(nested[leaf.path[0]], Settings):
+                continue
             at = nested
             for part in leaf.path[:-1]:
                 at = at.setdefault(part, {})
@@ -163,9 +176,10 @@ class Settings(BaseModel):
         return frozenset(names)
 
     def changed(self, **changes: Any) -> Self:
-        """The same with other values for these options, checked again. Raises BadInput."""
-        values = self.values
-        return type(self).of(**{name: values[name] for name in self.given if name in values} | changes)
+        """The same with other values for these options, or other nested models, checked again. Raises BadInput."""
+        values, whole = self.values, [name for name, value in changes.items() if isinstance(value, Settings)]
+        kept = {leaf.name for leaf in leaves(type(self)) if leaf.name in self.given and leaf.path[0] not in whole}
+        return type(self).of(**{name: values[name] for name in kept} | changes)
 
 
 def leaves(model: type[Settings], path: tuple[str, ...] = (), panel: str | None = None) -> Iterator[Leaf]:
@@ -180,13 +194,13 @@ def leaves(model: type[Settings], path: tuple[str, ...] = (), panel: str | None 
             yield Leaf((*path, name), field, panel)
 
 
-def words(settings: Settings) -> list[str]:
-    """The words of a command line that ask for these settings, without those that are the default anyway."""
+def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
+    """The words of a command line that ask for these settings: for what is not the default anyway, and `always`."""
     found: list[str] = []
     values = settings.values
     for leaf in leaves(type(settings)):
         value = values[leaf.name]
-        if value == leaf.default or value is None:
+        if value is None or (value == leaf.default and leaf.name not in always):
             continue
         if leaf.typed.argument:
             found.append(str(value))
@@ -225,6 +239,39 @@ def _expected(error: Any, field: FieldInfo, found: str) -> str:
         bounds = {name: getattr(part, name) for part in field.metadata for name in _WORDS_OF if hasattr(part, name)}
         return " and ".join(f"{_WORDS_OF[name]} {bound}" for name, bound in (bounds or context).items())
     return _EXPECTED.get(kind, "a whole number")
+
+
+def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:
+    """Give a function that takes `**settings` the signature and help of a model, but for options it takes otherwise.
+
+    Errors name arguments instead of options.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except BadInput as error:
+                raise BadInput(as_arguments(str(error))) from error
+
+        options = [leaf for leaf in leaves(model) if leaf.name not in left_out]
+        known = inspect.signature(function).parameters.values()
+        taken = [parameter for parameter in known if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+        taken += [_as_parameter(leaf) for leaf in options if leaf.name not in inspect.signature(function).parameters]
+        call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+        helps = "\n".join(f"{leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
+        call.__doc__ = f"{inspect.getdoc(function)}\n\n{helps}"
+        return cast(Function, call)
+
+    return decorate
+
+
+def _as_parameter(leaf: Leaf) -> inspect.Parameter:
+    default = inspect.Parameter.empty if leaf.field.is_required() else leaf.default
+    return inspect.Parameter(
+        leaf.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=leaf.field.annotation
+    )
 
 
 def as_arguments(message: str) -> str:

@@ -29,8 +29,8 @@ def choose_parts(asked: int | None, rows: int, dim: int, settings: PlanSettings)
     batches = rows // settings.batch_size
     if asked is None:
         part = AUTO_PART_ROWS
-        if settings.max_memory is not None:
-            part = min(part, settings.max_memory // (BYTES_PER_ROW_OF_PART + 8 * dim))
+        if settings.work.max_memory is not None:
+            part = min(part, settings.work.max_memory // (BYTES_PER_ROW_OF_PART + 8 * dim))
         asked = min(-(-rows // max(part, settings.batch_size)), batches, MOST_PARTS)
     if asked > batches:
         raise BadInput(
@@ -42,5 +42,5 @@ def choose_parts(asked: int | None, rows: int, dim: int, settings: PlanSettings)
 
 def check_settings(settings: PlanSettings) -> None:
     """Raises BadInput for what needs all rows at once."""
-    if settings.refine_seconds is not None:
+    if settings.time_limit is not None:
         raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")

@@ -1,62 +1,124 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
 
+from pydantic import BeforeValidator, Field, model_validator
+
+from gcbs_cli.settings.model import Settings, Typed
 from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import parse_size
 
 DEFAULT_BATCH_SIZE = 64
 DEFAULT_TEMPERATURE = 0.05
 DEFAULT_QUANTILE = 0.999
-DEFAULT_TOP = 16
 DEFAULT_MARGIN = 0.95
 """Share of a positive's similarity from which on a negative is suspected to be a right answer."""
-GRAPH_KINDS = ("quantile", "top-m")
 LARGEST_SIMILARITY = 1.0 + 2.0**-20
 """Rows of unit length up to float32 rounding: their own product can pass 1, and with it the quantile of duplicates."""
+AUTO_PART_ROWS = 1 << 17
+"""Rows of a part where no number is asked for: its pass takes seconds to minutes, its graph some hundred megabytes."""
+BYTES_PER_ROW_OF_PART = 8 * 1024
+"""Of memory asked for with --max-memory that `auto` allows a row of a part, beside its embeddings: edges and lists."""
+MOST_PARTS = 4096
+"""The centres of more could not be learnt from a sample of 65,536 rows."""
+MOST_CLUSTERS = 1024
+"""Clusters at most where no number is asked for: k-means takes time in proportion."""
+DEFAULT_NEIGHBOURS = {"knn-groups": 500, "neighbours": 3}
+BSC_METHODS = {
+    "bsc_group_size": ("knn-groups", "words", "clusters", "neighbours"),
+    "bsc_neighbours": ("knn-groups", "neighbours"),
+    "bsc_by": ("knn-groups", "clusters", "neighbours"),
+    "bsc_skip_identical": ("knn-groups",),
+    "bsc_clusters": ("clusters",),
+    "bsc_words": ("words", "neighbours"),
+}
+"""The methods that each option goes with."""
+
+Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
+Seed = Annotated[int, Field(ge=0)]
+Temperature = Annotated[float, Field(ge=1e-6, le=1e6)]
+"""What float32 can divide by."""
+Margin = Annotated[float, Field(ge=0.0, le=2.0)]
+Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARITY)]
 
 
-@dataclass(frozen=True)
-class GraphSettings:
+def _rank_window(value: Any) -> Any:
+    """`30:100` as (30, 100)."""
+    if not isinstance(value, str):
+        return value
+    skipped, _, width = value.partition(":")
+    if not (skipped.isdecimal() and width.isdecimal()):
+        raise BadInput(f"--rank-window {value}: expected P:M such as 30:100, to skip P ranks and keep the next M")
+    return int(skipped), int(width)
+
+
+def _size(value: Any) -> Any:
+    return parse_size(value, "--max-memory") if isinstance(value, str) else value
+
+
+def _partitions(value: Any) -> Any:
+    if value is None or value == "auto":
+        return value
+    text = str(value)
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MOST_PARTS:
+        raise BadInput(f"--partitions {text}: expected auto or a number from 1 to {MOST_PARTS:,}")
+    return int(text)
+
+
+Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
+"""Bytes, or a text such as 800M or 4G."""
+
+
+class GraphSettings(Settings):
     """Which entries of X Yᵀ make an edge.
 
-    kind `quantile`: those above the q-quantile, about `per_row` a row, or above a threshold given; `top-m`: the `top`
-    hardest of each row and of each column. t, from which on a pair can be a suspected false negative, is the quantile's
-    for both. `rank_window` (p, m): only ranks p to p + m − 1 of each row, and only where both rows have each other
-    there (B3: Breaking the Batch Barrier of contrastive learning, 2025).
+    t, from which on a pair can be a suspected false negative, is the quantile's whatever the graph. The rank window is
+    B3's (Breaking the Batch Barrier of contrastive learning, 2025).
     """
 
-    quantile: float | None = None
-    per_row: float | None = None
-    threshold: float | None = None
-    method: str = "sample"
-    kind: str = "quantile"
-    top: int = DEFAULT_TOP
-    rank_window: tuple[int, int] | None = None
+    panel = "Which pairs are hard"
+    exclusive = ("quantile", "per_row", "threshold")
 
-    def __post_init__(self) -> None:
-        if self.kind not in GRAPH_KINDS:
-            raise BadInput(f"--graph {self.kind}: expected {' or '.join(GRAPH_KINDS)}")
-        if self.top < 1:
-            raise BadInput(f"--top {self.top}: expected at least 1 neighbour a row")
+    graph: Literal["quantile", "top-m"] = Field(
+        "quantile",
+        description="quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has "
+        "some.",
+    )
+    top: int = Field(16, ge=1, description="How many of its hardest each row keeps with --graph top-m, both ways.")
+    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window), Typed(metavar="P:M")] = Field(
+        None, description="Join two rows only where each is among ranks P to P+M−1 of the other (B3)."
+    )
+    quantile: Annotated[float | None, Typed(default="0.999")] = Field(
+        None, gt=0, lt=1, description="Pairs above this quantile of all similarities are edges."
+    )
+    per_row: float | None = Field(
+        None, gt=0, description="The quantile as the number of entries expected in each row, m: q = 1 − m/N."
+    )
+    threshold: Similarity | None = Field(
+        None, description="Pairs above this similarity are edges; nothing is estimated."
+    )
+    quantile_method: Literal["sample", "chunks", "exact"] = Field(
+        "sample",
+        description="How the quantile is found. sample: random rows × random columns; chunks: median over chunks of "
+        "rows (GCBS); exact: all N² entries.",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        named = [name for name in self.exclusive if getattr(self, name) is not None]
+        if len(named) > 1:
+            options = " and ".join("--" + name.replace("_", "-") for name in named)
+            raise BadInput(f"{options}: give only one; each says where the edges begin")
         if self.rank_window is not None and (self.rank_window[0] < 0 or self.rank_window[1] < 1):
             skipped, width = self.rank_window
-            raise BadInput(f"--rank-window {skipped}:{width}: expected p:m, to skip p >= 0 ranks and keep m >= 1")
-        given = {"--quantile": self.quantile, "--per-row": self.per_row, "--threshold": self.threshold}
-        named = [name for name, value in given.items() if value is not None]
-        if len(named) > 1:
-            raise BadInput(f"{' and '.join(named)}: give one of them; each says where the edges begin")
-        if self.method not in ("sample", "chunks", "exact"):
-            raise BadInput(f"--quantile-method {self.method}: expected sample, chunks or exact")
-        if self.quantile is not None and not 0.0 < self.quantile < 1.0:
-            raise BadInput(f"--quantile {self.quantile}: expected a number between 0 and 1, such as 0.999")
-        if self.threshold is not None and not abs(self.threshold) <= LARGEST_SIMILARITY:
-            raise BadInput(f"--threshold {self.threshold}: expected a cosine similarity, between -1 and 1")
+            raise BadInput(f"--rank-window {skipped}:{width}: expected P:M, to skip P >= 0 ranks and keep M >= 1")
+        return self
 
     @property
     def uses_threshold(self) -> bool:
         """Whether t decides the edges."""
-        return self.kind == "quantile" and self.rank_window is None
+        return self.graph == "quantile" and self.rank_window is None
 
     def requested_quantile(self, rows: int) -> float | None:
         """q for N rows; None where a threshold was given. Raises BadInput when --per-row does not fit N."""
@@ -64,132 +126,229 @@ class GraphSettings:
             return None
         if self.per_row is None:
             return DEFAULT_QUANTILE if self.quantile is None else self.quantile
-        if not 0.0 < self.per_row < rows:
-            raise BadInput(f"--per-row {self.per_row:g}: expected more than 0 and fewer than the {rows:,} rows")
+        if not self.per_row < rows:
+            raise BadInput(f"--per-row {self.per_row:g}: expected fewer than the {rows:,} rows")
         return 1.0 - self.per_row / rows
 
 
-@dataclass(frozen=True)
-class FalseNegativeSettings:
-    """Which pairs a plan suspects of being right answers, and what it does about them.
+class FalseNegativeSettings(Settings):
+    """Which pairs a plan suspects of being right answers, and what a suspected pair costs."""
 
-    `margin`: s_ij >= margin · s_ii or margin · s_jj, from t on. Suspected pairs lose their edge, and one inside a batch
-    costs the refinement `weight`.
-    """
+    panel = "False negatives"
 
-    margin: float | None = None
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_margin(self.margin)
-        if not 0.0 <= self.weight < float("inf"):
-            raise BadInput(f"--fn-weight {self.weight}: expected 0 or more, such as 1")
+    fn_margin: Margin | None = Field(
+        None,
+        description="Suspect a pair of being a false negative when its similarity is at least this fraction of its "
+        "positive's, such as 0.95: it gets no edge, and the refinement keeps it apart.",
+    )
+    fn_weight: float = Field(
+        1.0,
+        ge=0,
+        description="What a suspected pair inside a batch costs the refinement, in nats; 0.2 trained better models "
+        "than 1.",
+    )
 
     @property
     def active(self) -> bool:
         """Whether any pair can be suspected."""
-        return self.margin is not None
+        return self.fn_margin is not None
 
 
-@dataclass(frozen=True)
-class BatchOrderSettings:
-    """What happens to finished batches. The short batch stays last.
+class BatchOrderSettings(Settings):
+    """What happens to finished batches. The short batch stays last."""
 
-    `group_size` s: hard groups of s mixed at random into batches; `shuffle`: the batches in random order.
-    """
+    panel = "What batches hold"
 
-    group_size: int | None = None
-    shuffle: bool = False
-
-    def check_batch_size(self, batch_size: int) -> None:
-        """Raises BadInput when groups do not fill batches."""
-        if self.group_size is not None and (self.group_size < 1 or batch_size % self.group_size):
-            raise BadInput(f"--group-size {self.group_size}: expected a divisor of --batch-size {batch_size}")
+    group_size: int | None = Field(
+        None,
+        ge=1,
+        description="Plan hard groups of this size and mix them at random into batches: 1 is random, k as hard as "
+        "the plan.",
+    )
+    shuffle_batches: bool = Field(False, description="Put the full batches in random order.")
 
 
-@dataclass(frozen=True)
-class PlanSettings:
-    """Everything that decides a plan, and how it is computed.
+class BscSettings(Settings):
+    """How groups are made (Chernyavskiy et al., Batch-Softmax Contrastive Loss, NAACL 2022)."""
 
-    `temperature` decides what the refinement and weighted graphs count. `seed` decides the sample and every draw.
-    `refine`: local search after the method, for at most `refine_seconds`. `no_duplicates`: rows of equal x or equal y
-    never share a batch. `method_options`: what one method alone understands. `tile_rows` (--chunk-rows), `max_memory`
-    (bytes) and `device` change how the work is done, never the permutation.
-    """
+    panel = "BSC (--method knn-groups, words, clusters, neighbours)"
 
-    batch_size: int = DEFAULT_BATCH_SIZE
-    graph: GraphSettings = field(default_factory=GraphSettings)
-    method: str = "rcm"
-    temperature: float = DEFAULT_TEMPERATURE
-    seed: int = 0
-    drop_last: bool = False
-    device: str = "auto"
-    tile_rows: int | None = None
-    max_memory: int | None = None
-    max_edges: int | None = None
-    world_size: int | None = None
-    gather: bool = False
-    refine: bool = False
-    refine_seconds: float | None = None
-    false_negatives: FalseNegativeSettings = field(default_factory=FalseNegativeSettings)
-    no_duplicates: bool = False
-    batch_order: BatchOrderSettings = field(default_factory=BatchOrderSettings)
-    method_options: dict[str, Any] = field(default_factory=dict)
+    bsc_group_size: int = Field(8, ge=2, description="Rows in a group, at most.")
+    bsc_neighbours: Annotated[int | None, Typed(default="500 for knn-groups, 3 for neighbours")] = Field(
+        None, ge=1, description="Nearest rows considered."
+    )
+    bsc_by: Literal["x", "y", "both"] = Field(
+        "both", description="Compare rows by x, by y or by the mean of both similarities."
+    )
+    bsc_skip_identical: bool = Field(False, description="knn-groups: skip neighbours with the same embedding.")
+    bsc_clusters: Annotated[int | None, Typed(default="one for each batch, 1,024 at most")] = Field(
+        None, ge=1, description="clusters: how many."
+    )
+    bsc_words: int = Field(1, ge=1, description="Words, or neighbours, in a shingle.")
 
-    def __post_init__(self) -> None:
-        if self.batch_size < 2:
-            raise BadInput(f"--batch-size {self.batch_size}: expected at least 2; a batch of one has no negatives")
-        self.batch_order.check_batch_size(self.batch_size)
-        if self.refine_seconds is not None and not self.refine_seconds > 0.0:
-            raise BadInput(f"--time-limit {self.refine_seconds:g}: expected more than 0 seconds")
-        check_ranks(self.batch_size, self.world_size, gather=self.gather)
-        check_temperature(self.temperature)
-        if self.seed < 0:
-            raise BadInput(f"--seed {self.seed}: expected 0 or more")
-        if self.tile_rows is not None and self.tile_rows < 1:
-            raise BadInput(f"--chunk-rows {self.tile_rows}: expected at least 1")
-        if self.max_edges is not None and self.max_edges < 1:
-            raise BadInput(f"--max-edges {self.max_edges}: expected at least 1")
+    def neighbours_for(self, method: str) -> int:
+        """Nearest neighbours considered by a method."""
+        return self.bsc_neighbours or DEFAULT_NEIGHBOURS.get(method, 1)
+
+    def clusters_for(self, rows: int, batch_size: int) -> int:
+        """The number of clusters for N rows."""
+        return min(rows, self.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / batch_size))))
+
+    def check_methods(self, methods: Sequence[str]) -> None:
+        """Raises BadInput for an option that none of the methods knows."""
+        for name, known in BSC_METHODS.items():
+            changed = getattr(self, name) != type(self).model_fields[name].default
+            if changed and not set(methods) & set(known):
+                option = "--" + name.replace("_", "-")
+                raise BadInput(f"{option}: goes with --method {' or '.join(known)}, not {', '.join(methods)}")
+
+
+class RankSettings(Settings):
+    """The ranks that train on a plan."""
+
+    panel = "Ranks"
+
+    world_size: int | None = Field(None, ge=1, description="Number of ranks W that train on the plan.")
+    gather: Annotated[bool, Typed(off="--no-gather")] = Field(
+        False, description="The loss gathers over ranks: each rank takes k/W rows of every batch."
+    )
+
+    def check(self, batch_size: int) -> None:
+        """Raises BadInput unless each of the ranks of a loss that gathers can take an equal part of a batch."""
+        if self.gather and self.world_size is None:
+            raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
+        if self.gather and batch_size % (self.world_size or 1):
+            raise BadInput(
+                f"--batch-size {batch_size}: not divisible by --world-size {self.world_size}; "
+                "with --gather each rank takes k/W rows of every batch"
+            )
+
+
+class WorkSettings(Settings):
+    """How the work is done; none of it changes the result."""
+
+    panel = "How the work is done"
+
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.")
+    chunk_rows: int | None = Field(
+        None, ge=1, description="Rows of a tile of the pass; changes memory and speed, never the result."
+    )
+    max_memory: Annotated[Size | None, Typed(default="most of what is free", metavar="SIZE")] = Field(
+        None, description="Stop before the pass if more would be needed, such as 8G."
+    )
+
+
+class PlanWorkSettings(WorkSettings):
+    """How a plan is made: whole, or part by part."""
+
+    max_edges: int | None = Field(
+        None, ge=1, description="Stop before the pass if more entries would lie above the threshold."
+    )
+    partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions), Typed(metavar="NUMBER|auto")] = (
+        Field(
+            None,
+            description="Plan in this many parts of similar rows, one in memory at a time; auto: at most 131,072 rows "
+            "each. Quantile and lists count within a part.",
+        )
+    )
+    engine: Literal["local", "ray"] = Field(
+        "local", description="Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray])."
+    )
+    address: str = Field("auto", description="Address of the Ray cluster to join.")
+    transport: Literal["store", "path"] = Field(
+        "store",
+        description="How rows reach the cluster: store, through Ray's object store; path, from files beside the "
+        "output, in a folder that every node sees.",
+    )
+
+    def parts_for(self, rows: int, dim: int, batch_size: int) -> int:
+        """The number of parts: for `auto`, of at most 131,072 rows, fewer where --max-memory leaves less.
+
+        Raises BadInput where the rows do not give each part a batch.
+        """
+        batches = rows // batch_size
+        asked = self.partitions
+        if not isinstance(asked, int):
+            part = AUTO_PART_ROWS
+            if self.max_memory is not None:
+                part = min(part, self.max_memory // (BYTES_PER_ROW_OF_PART + 8 * dim))
+            asked = min(-(-rows // max(part, batch_size)), batches, MOST_PARTS)
+        if asked > batches:
+            raise BadInput(
+                f"--partitions {asked:,}: the {rows:,} rows make {batches:,} batches of {batch_size}, fewer than "
+                "one for each part; ask for fewer parts"
+            )
+        return asked
+
+
+class PlanSettings(Settings):
+    """Everything that decides a plan, and how it is computed."""
+
+    batch_size: Annotated[int, Typed("-k")] = Field(
+        DEFAULT_BATCH_SIZE, ge=2, description="Number of pairs that one loss sees together, k."
+    )
+    method: Method = Field(
+        "rcm",
+        description="rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, "
+        "words, clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",
+    )
+    temperature: Annotated[Temperature, Typed("-t")] = Field(
+        DEFAULT_TEMPERATURE, description="Temperature of the loss."
+    )
+    drop_last: bool = Field(False, description="The trainer drops the short last batch; changes only what is reported.")
+    seed: Seed = Field(0, description="Decides every random draw.")
+    refine: Annotated[bool, Typed(off="--no-refine")] = Field(
+        False,
+        description="After the method, swap rows between batches to raise the training loss, until it no longer pays.",
+    )
+    time_limit: float | None = Field(None, gt=0, description="Seconds that the refinement may take.")
+    no_duplicates: bool = Field(False, description="Rows with equal x or equal y never share a batch.")
+    graph: GraphSettings = GraphSettings()
+    false_negatives: FalseNegativeSettings = FalseNegativeSettings()
+    batch_order: BatchOrderSettings = BatchOrderSettings()
+    bsc: BscSettings = BscSettings()
+    ranks: RankSettings = RankSettings()
+    work: PlanWorkSettings = PlanWorkSettings()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        size = self.batch_order.group_size
+        if size is not None and self.batch_size % size:
+            raise BadInput(f"--group-size {size}: expected a divisor of --batch-size {self.batch_size}")
+        self.ranks.check(self.batch_size)
+        return self
+
+    def check_effects(self) -> None:
+        """Raises BadInput for an option that has no effect beside the others."""
+        self.bsc.check_methods([self.method])
+        work = self.work
+        if self.time_limit is not None and not self.refine:
+            raise BadInput("--time-limit has no effect without --refine")
+        if self.false_negatives.fn_weight != 1.0 and not self.false_negatives.active:
+            raise BadInput("--fn-weight has no effect without --fn-margin")
+        if self.time_limit is not None and work.partitions is not None:
+            raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")
+        if work.engine != "local" and work.partitions is None:
+            raise BadInput("--engine has no effect without --partitions")
+        if (work.address, work.transport) != ("auto", "store") and work.engine != "ray":
+            raise BadInput("--address and --transport have no effect without --engine ray")
 
     def check_rows(self, rows: int) -> None:
-        """Raises BadInput when the batch size does not fit the number of rows."""
+        """Raises BadInput when the settings do not fit the number of rows."""
         check_batch_size(self.batch_size, rows)
-        full = rows // self.batch_size
-        if self.world_size is not None and not self.gather and full < self.world_size:
+        full, world = rows // self.batch_size, self.ranks.world_size
+        if world is not None and not self.ranks.gather and full < world:
             raise BadInput(
-                f"--world-size {self.world_size}: the {rows:,} rows make {full} full batches of {self.batch_size}, "
+                f"--world-size {world}: the {rows:,} rows make {full} full batches of {self.batch_size}, "
                 "fewer than one for each rank"
             )
         self.graph.requested_quantile(rows)
-
-    def as_record(self) -> dict[str, Any]:
-        """The settings as plain values, for the manifest."""
-        return asdict(self)
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:
     """Raises BadInput unless 2 <= k <= N."""
     if not 2 <= batch_size <= rows:
         raise BadInput(f"--batch-size {batch_size}: expected between 2 and the {rows:,} rows of the data")
-
-
-def check_ranks(batch_size: int, world_size: int | None, *, gather: bool) -> None:
-    """Raises BadInput unless each of the ranks of a loss that gathers can take an equal part of a batch."""
-    if world_size is not None and world_size < 1:
-        raise BadInput(f"--world-size {world_size}: expected at least 1 rank")
-    if gather and world_size is None:
-        raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
-    if gather and batch_size % (world_size or 1):
-        raise BadInput(
-            f"--batch-size {batch_size}: not divisible by --world-size {world_size}; "
-            "with --gather each rank takes k/W rows of every batch"
-        )
-
-
-def check_margin(margin: float | None) -> None:
-    """Raises BadInput unless a margin is a share of a similarity that can be reached."""
-    if margin is not None and not 0.0 <= margin <= 2.0:
-        raise BadInput(f"--fn-margin {margin}: expected a share of the positive's similarity, such as 0.95")
 
 
 def check_temperature(temperature: float) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gcbs_cli.settings.model import Listed, Settings, Typed
-from gcbs_cli.settings.plan_model import (
+from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_MARGIN,
     DEFAULT_TEMPERATURE,

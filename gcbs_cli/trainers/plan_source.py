@@ -84,8 +84,7 @@ class PlanSource:
 
 def _from_array(given: Any, rows: int | None) -> Plan:
     """A plan from a PlanResult, a Mapping is refused, an array, tensor or list."""
-    settings = getattr(given, "settings", None)
-    given = getattr(given, "perm", given)
+    result, given = given, getattr(given, "perm", given)
     if isinstance(given, Plan):
         return given
     if hasattr(given, "detach"):
@@ -100,9 +99,9 @@ def _from_array(given: Any, rows: int | None) -> Plan:
     return Plan(
         array.astype(np.int64),
         "plan",
-        getattr(settings, "batch_size", None),
-        world_size=getattr(settings, "world_size", None),
-        gather=getattr(settings, "gather", None) or None,
+        getattr(result, "batch_size", None),
+        world_size=getattr(result, "world_size", None),
+        gather=getattr(result, "gather", None) or None,
     )
 
 

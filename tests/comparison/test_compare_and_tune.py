@@ -14,7 +14,7 @@ from gcbs_cli.comparison.compare import compare_methods
 from gcbs_cli.comparison.history.build import recurring_pairs
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.progress import Progress
 from tests.cli.conftest import SAMPLE, folder, gcbs, sample
 
@@ -34,7 +34,7 @@ def clustered(rows: int, seed: int = 0) -> PairedRows:
 
 @pytest.mark.xfail(strict=True, reason="the second plan takes the threshold of the first one's seed")
 def test_what_recurs_is_what_recurs_in_two_plans() -> None:
-    pair, settings = clustered(ROWS), PlanSettings(batch_size=32, graph=GraphSettings(quantile=0.99))
+    pair, settings = clustered(ROWS), PlanSettings.of(batch_size=32, quantile=0.99)
     first, second = (make_plan(pair, replace(settings, seed=seed)) for seed in (0, 1))
     assert first.threshold != second.threshold
     line = compare_methods(pair, settings, ["rcm"], Progress(), trials=1, recurrence=True)[0]

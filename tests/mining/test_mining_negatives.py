@@ -45,7 +45,7 @@ def brute(similarity, ids, settings):
     """Every query's allowed (negative, rank) from hard to easy, straight from the settings' description."""
     rows = len(similarity)
     most = max(np.bincount(np.unique(ids, return_inverse=True)[1]))
-    last = settings.last_rank(most)
+    last = settings.choice.last_rank(most)
     for i in range(rows):
         positive = min(similarity[i, j] for j in range(rows) if ids[j] == ids[i])
         window = sorted_keys(similarity, i, set())[: last + most]
@@ -53,15 +53,18 @@ def brute(similarity, ids, settings):
         kept = [
             (j, rank)
             for rank, j in enumerate(others, 1)
-            if (settings.max_score is None or similarity[i, j] <= settings.max_score)
-            and (settings.min_score is None or similarity[i, j] >= settings.min_score)
-            and (settings.absolute_margin is None or similarity[i, j] + settings.absolute_margin <= positive)
+            if (settings.choice.max_score is None or similarity[i, j] <= settings.choice.max_score)
+            and (settings.choice.min_score is None or similarity[i, j] >= settings.choice.min_score)
             and (
-                settings.relative_margin is None
-                or similarity[i, j] <= positive - abs(positive) * settings.relative_margin
+                settings.choice.absolute_margin is None
+                or similarity[i, j] + settings.choice.absolute_margin <= positive
+            )
+            and (
+                settings.choice.relative_margin is None
+                or similarity[i, j] <= positive - abs(positive) * settings.choice.relative_margin
             )
         ]
-        yield kept[settings.range_min : last]
+        yield kept[settings.choice.range_min : last]
 
 
 OPTIONS = {
@@ -80,7 +83,7 @@ OPTIONS = {
 def test_top_negatives_are_the_first_of_the_brute_force(kind, options, groups, backend):
     pair, similarity = make_pair(kind, 90), exact_matrix(kind, 90)
     ids = np.random.default_rng(5).integers(groups, size=90) if groups else np.arange(90)
-    settings = MineSettings(negatives=4, strip_rows=17, batch_size=8, **options)
+    settings = MineSettings.of(negatives=4, chunk_rows=17, batch_size=8, **options)
     found = mine_negatives(pair, Positives(ids), settings, backend)
     expected = [
         (i, j, similarity[i, j], rank)
@@ -93,19 +96,17 @@ def test_top_negatives_are_the_first_of_the_brute_force(kind, options, groups, b
 
 def test_random_negatives_come_from_the_window_evenly_and_by_the_seed(backend):
     pair, similarity = make_pair("related", 90), exact_matrix("related", 90)
-    windows = list(brute(similarity, np.arange(90), MineSettings(negatives=3, range_min=2, range_max=12)))
+    windows = list(brute(similarity, np.arange(90), MineSettings.of(negatives=3, range_min=2, range_max=12)))
     counts = np.zeros(10)
     orders = set()
     for seed in range(30):
-        settings = MineSettings(negatives=3, range_min=2, range_max=12, sampling="random", seed=seed)
+        settings = MineSettings.of(negatives=3, range_min=2, range_max=12, sampling="random", seed=seed)
         found = mine_negatives(pair, each_its_own(90), settings, backend)
         assert np.bincount(found.query).tolist() == [3] * 90
         assert all((j, rank) in windows[i] for i, j, rank in zip(found.query, found.negative, found.rank, strict=True))
         counts += np.bincount(found.rank - 3, minlength=10)
         orders.add(found.negative.tobytes())
-        other = mine_negatives(
-            pair, each_its_own(90), MineSettings(**{**settings.as_record(), "strip_rows": 7}), NumpyBackend(1)
-        )
+        other = mine_negatives(pair, each_its_own(90), settings.changed(chunk_rows=7), NumpyBackend(1))
         assert other.negative.tobytes() == found.negative.tobytes()
     assert len(orders) == 30
     assert np.abs(counts - 810).max() < 5 * np.sqrt(810)
@@ -151,7 +152,7 @@ def test_negatives_are_those_of_sentence_transformers():
             **options,
         )
         expected = [(int(line["anchor"][1:]), int(line["negative"][1:])) for line in theirs]
-        ours = mine_negatives(pair, each_its_own(rows), MineSettings(negatives=4, **options), NumpyBackend())
+        ours = mine_negatives(pair, each_its_own(rows), MineSettings.of(negatives=4, **options), NumpyBackend())
         assert list(zip(ours.query.tolist(), ours.negative.tolist(), strict=True)) == expected
         assert np.abs(ours.score - [line["scores"][1] for line in theirs]).max() < 1e-6
 
@@ -159,7 +160,7 @@ def test_negatives_are_those_of_sentence_transformers():
 @pytest.mark.parametrize("kind", ["related", "duplicates"])
 def test_losses_are_those_of_loops(kind):
     pair, similarity = make_pair(kind, 61), exact_matrix(kind, 61)
-    settings = MineSettings(negatives=3, batch_size=8, temperature=0.1, trials=2, max_score=0.6, seed=4)
+    settings = MineSettings.of(negatives=3, batch_size=8, temperature=0.1, trials=2, max_score=0.6, seed=4)
     found = mine_negatives(pair, each_its_own(61), settings, NumpyBackend())
     lists = {i: found.negative[found.query == i].tolist() for i in range(61)}
     losses = {"random": [], "own": [], "shared": []}
@@ -195,10 +196,10 @@ def test_losses_are_those_of_loops(kind):
 )
 def test_settings_that_cannot_be_are_refused(options, message):
     with pytest.raises(BadInput, match=message):
-        MineSettings(**options)
+        MineSettings.of(**options)
 
 
 def test_a_seed_of_any_size_is_taken():
     pair = make_pair("related", 40)
-    settings = MineSettings(negatives=2, range_max=9, sampling="random", seed=2**64 + 3)
+    settings = MineSettings.of(negatives=2, range_max=9, sampling="random", seed=2**64 + 3)
     assert len(mine_negatives(pair, each_its_own(40), settings, NumpyBackend(1)).negative) == 80

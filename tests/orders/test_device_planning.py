@@ -1,7 +1,5 @@
 """A plan whose graph stays on a device is the plan that the host makes."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from unit_data import make_pair
@@ -32,7 +30,7 @@ def on_gpu(monkeypatch):
         planning,
         "_graph_on_device",
         lambda pair, settings, threshold, backend, watcher: find_device_plan(
-            pair, threshold, ["cpu"], strip_rows=settings.tile_rows, progress=watcher.progress
+            pair, threshold, ["cpu"], strip_rows=settings.work.chunk_rows, progress=watcher.progress
         ),
     )
 
@@ -41,7 +39,7 @@ def on_gpu(monkeypatch):
 @pytest.mark.parametrize("kind", ["related", "hubs", "duplicates", "at-threshold"])
 def test_plans_and_figures_are_those_of_the_host(kind, method, request):
     pair = make_pair(kind, 333)
-    settings = PlanSettings(batch_size=16, graph=GraphSettings(quantile=0.98), method=method, tile_rows=100)
+    settings = PlanSettings.of(batch_size=16, quantile=0.98, method=method, chunk_rows=100)
     host = make_plan(pair, settings)
     request.getfixturevalue("on_gpu")
     device = make_plan(pair, settings)
@@ -54,7 +52,7 @@ def test_what_needs_the_graph_on_the_host_gets_it_there(on_gpu, monkeypatch):
     monkeypatch.setattr(planning, "_graph_on_device", None)
     pair = make_pair("related", 100)
     assert make_plan(pair, PlanSettings(batch_size=8, method="random")).device == "cuda:0"
-    graph = GraphSettings(kind="top-m", top=4)
+    graph = GraphSettings(graph="top-m", top=4)
     assert make_plan(pair, PlanSettings(batch_size=8, graph=graph)).figures.edges > 0
 
 
@@ -65,7 +63,7 @@ class Listener(Progress):
 
 def test_a_graph_that_does_not_fit_there_goes_to_the_host(on_gpu, monkeypatch):
     pair, notes = make_pair("related", 333), []
-    settings = PlanSettings(batch_size=16, graph=GraphSettings(quantile=0.98))
+    settings = PlanSettings.of(batch_size=16, quantile=0.98)
     expected = make_plan(pair, settings).perm
 
     def full(*_):
@@ -77,7 +75,7 @@ def test_a_graph_that_does_not_fit_there_goes_to_the_host(on_gpu, monkeypatch):
     assert found.figures.edges > 0
     assert "the device's memory does not suffice for 900 edges; the graph goes to the host's" in notes
     with pytest.raises(BadInput, match="--max-memory"):
-        make_plan(pair, dataclasses.replace(settings, max_memory=1 << 16))
+        make_plan(pair, settings.changed(max_memory=1 << 16))
 
 
 class FullDevice(ClaimedGpu):
@@ -99,7 +97,7 @@ class HostRows:
 
 def test_embeddings_that_stay_on_the_host_give_the_same_plan(monkeypatch):
     pair = make_pair("related", 333)
-    settings = PlanSettings(batch_size=16, graph=GraphSettings(kind="top-m", top=4), tile_rows=100)
+    settings = PlanSettings.of(batch_size=16, graph="top-m", top=4, chunk_rows=100)
     expected = make_plan(pair, settings).perm
     monkeypatch.setattr(planning, "choose_backend", lambda device: FullDevice())
     assert np.array_equal(make_plan(pair, settings).perm, expected)

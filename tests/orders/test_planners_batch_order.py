@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gcbs_cli.orders.finish import mix_groups, shuffle_batches
-from gcbs_cli.settings.plan import BatchOrderSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -25,4 +25,4 @@ def test_shuffled_batches_are_the_same_batches() -> None:
 
 def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(BadInput, match="--group-size 5: expected a divisor of --batch-size 64"):
-        PlanSettings(batch_order=BatchOrderSettings(group_size=5))
+        PlanSettings.of(group_size=5)

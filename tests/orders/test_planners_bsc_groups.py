@@ -14,7 +14,7 @@ from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles, text_words
 from gcbs_cli.products.numpy_backend import NumpyBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
-from gcbs_cli.settings.bsc import bsc_options, bsc_settings
+from gcbs_cli.settings.plan import BscSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -51,7 +51,9 @@ def test_knn_groups_finds_its_neighbours_itself(by):
     near = {"x": x @ x.T, "y": y @ y.T, "both": (x @ x.T + y @ y.T) / 2}[by]
     np.fill_diagonal(near, -2)
     neighbours = np.argsort(-near, axis=1)[:, :30]
-    given_input = PlannerInput(150, None, 16, 7, pair=pair, options={"by": by, "neighbours": 30, "group_size": 7})
+    given_input = PlannerInput(
+        150, None, 16, 7, pair=pair, bsc=BscSettings(bsc_by=by, bsc_neighbours=30, bsc_group_size=7)
+    )
     visits = np.random.default_rng([7, 0xB5C]).permutation(150).tolist()
     groups = algorithm_1(neighbours.tolist(), visits, 7, range(150))
     assert planner_named("knn-groups").plan(given_input).tolist() == list(chain.from_iterable(groups))[::-1]
@@ -63,15 +65,15 @@ def test_identical_rows_are_passed_over_on_request():
     pair = make_pair("duplicates", 40)  # five contents
 
     def neighbours_in_order(skip):
-        options = {"by": "x", "skip_identical": skip, "group_size": 40}
-        order = planner_named("knn-groups").plan(PlannerInput(40, None, 8, 1, pair=pair, options=options))
+        bsc = BscSettings(bsc_by="x", bsc_skip_identical=skip, bsc_group_size=40)
+        order = planner_named("knn-groups").plan(PlannerInput(40, None, 8, 1, pair=pair, bsc=bsc))
         return [np.array_equal(pair.x[a], pair.x[b]) for a, b in pairwise(order)]
 
     first = np.random.default_rng([1, 0xB5C]).permutation(40)[0]
     twins = sum(np.array_equal(pair.x[first], row) for row in pair.x)
     assert all(neighbours_in_order(False)[40 - twins :])  # the first group, reversed, begins with its row's twins
     order = planner_named("knn-groups").plan(
-        PlannerInput(40, None, 8, 1, pair=pair, options={"by": "x", "skip_identical": True, "group_size": 40})
+        PlannerInput(40, None, 8, 1, pair=pair, bsc=BscSettings(bsc_by="x", bsc_skip_identical=True, bsc_group_size=40))
     )
     group = order[::-1][: 40 - twins + 1]
     assert sum(np.array_equal(pair.x[first], pair.x[row]) for row in group) == 1
@@ -200,9 +202,9 @@ def test_methods_put_near_rows_together():
 
 
 def test_words_without_texts_say_what_is_missing():
-    for options, message in (({}, "--text"), ({"texts": ["a"]}, "1 texts for 5 rows")):
+    for inputs, message in (({}, "--text"), ({"texts": ["a"]}, "1 texts for 5 rows")):
         with pytest.raises(BadInput, match=message):
-            planner_named("words").plan(PlannerInput(5, None, 2, 0, options=options))
+            planner_named("words").plan(PlannerInput(5, None, 2, 0, inputs=inputs))
 
 
 def test_both_sides_compare_by_the_mean():
@@ -212,22 +214,8 @@ def test_both_sides_compare_by_the_mean():
     assert np.abs(side @ side.T - (x @ x.T + y @ y.T) / 2).max() < 1e-6
 
 
-def test_options_go_with_their_methods():
-    assert bsc_options("rcm", {"group_size": None, "skip_identical": False}) == {}
-    assert bsc_options("words", {"words": 2}) == {"group_size": 8, "words": 2}
-    assert bsc_options("neighbours", {})["neighbours"] == 3
-    assert bsc_options("knn-groups", {"by": "y"})["neighbours"] == 500
-    assert bsc_settings("clusters", {"texts": []}).clusters_for(1000, 64) == 16
-    assert bsc_settings("clusters", {}).clusters_for(10**7, 64) == 1024
-    bad = [
-        ("rcm", {"group_size": 4}, "--bsc-group-size: goes with"),
-        ("words", {"by": "x"}, "--bsc-by: goes with"),
-        ("words", {"words": 0}, "--bsc-words 0"),
-        ("knn-groups", {"group_size": 1}, "--bsc-group-size 1"),
-        ("knn-groups", {"by": "z"}, "--bsc-by z"),
-        ("clusters", {"clusters": 0}, "--bsc-clusters 0"),
-        ("neighbours", {"neighbours": 0}, "--bsc-neighbours 0"),
-    ]
-    for method, asked, message in bad:
-        with pytest.raises(BadInput, match=message):
-            bsc_options(method, asked)
+def test_settings_that_depend_on_the_method_or_on_the_rows():
+    assert (BscSettings().neighbours_for("neighbours"), BscSettings().neighbours_for("knn-groups")) == (3, 500)
+    assert BscSettings(bsc_neighbours=7).neighbours_for("knn-groups") == 7
+    assert BscSettings().clusters_for(1000, 64) == 16
+    assert BscSettings().clusters_for(10**7, 64) == 1024

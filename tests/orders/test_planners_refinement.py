@@ -26,7 +26,7 @@ ROWS, SIZE = 150, 16
 def gains() -> SwapGains:
     """Candidates and suspected pairs of related rows; the last batch is short."""
     pair = make_pair("related", ROWS)
-    settings = PlanSettings(graph=GraphSettings(kind="top-m", top=6), false_negatives=FalseNegativeSettings(margin=0.9))
+    settings = PlanSettings.of(graph="top-m", top=6, fn_margin=0.9)
     hard = find_hard_pairs(pair, settings, 0.4, NumpyBackend())
     assert hard.suspects is not None
     assert len(hard.suspects) > 20
@@ -108,12 +108,12 @@ def test_annealing_leaves_half_of_the_time_to_the_strict_search(
 @pytest.mark.parametrize("kind", ["quantile", "top-m"])
 def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -> None:
     pair = make_pair("related", 400)
-    graph = GraphSettings(kind=kind, top=8, quantile=0.98)
+    graph = GraphSettings(graph=kind, top=8, quantile=0.98)
 
     def plan(**settings: object) -> np.ndarray:
-        return make_plan(pair, PlanSettings(batch_size=20, graph=graph, **settings)).perm  # type: ignore[arg-type]
+        return make_plan(pair, PlanSettings.of(batch_size=20, graph=graph, **settings)).perm  # type: ignore[arg-type]
 
-    wary = FalseNegativeSettings(margin=0.8)
+    wary = FalseNegativeSettings(fn_margin=0.8)
     orders = plan(), plan(refine=True), plan(refine=True, false_negatives=wary)
     settings = ReportSettings(batch_sizes=(20,), trials=2, graph=GraphSettings(quantile=0.98), fn_margin=0.8)
     rcm, refined, careful = (make_reports(pair, perm, settings)[0] for perm in orders)

@@ -33,7 +33,7 @@ def input_of(rows, graph, batch_size, seed):
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
     pair = make_pair("related", rows)
     weighted = None if graph is None else weigh(graph, pair)
-    return PlannerInput(rows, graph, batch_size, seed, pair=pair, weighted=weighted, options={"texts": texts})
+    return PlannerInput(rows, graph, batch_size, seed, pair=pair, weighted=weighted, inputs={"texts": texts})
 
 
 @pytest.mark.parametrize("name", PLANNERS)

@@ -7,7 +7,7 @@ from unit_data import exact_matrix, make_pair
 from gcbs_cli.graph.hard_pairs import find_hard_pairs, with_every_row
 from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.top_candidates import find_candidates
-from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import FalseNegativeSettings, PlanSettings
 
 KINDS = ["related", "duplicates", "all-equal", "cosine-1-1e-7", "at-threshold", "hubs", "one-dimension"]
 
@@ -43,7 +43,7 @@ def test_top_m_graph_is_the_union_of_both_directions(kind: str, backend: Backend
     wanted = {
         tuple(sorted((i, j))) for i in range(rows) for j in ranked(exact[i], i)[:top] + ranked(exact.T[i], i)[:top]
     }
-    assert edges_of(PlanSettings(graph=GraphSettings(kind="top-m", top=top)), kind, rows, backend) == wanted
+    assert edges_of(PlanSettings.of(graph="top-m", top=top), kind, rows, backend) == wanted
 
 
 def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
@@ -51,7 +51,7 @@ def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
     exact = exact_matrix("related", rows)
     window = [set(ranked(exact[i], i)[skipped : skipped + width]) for i in range(rows)]
     wanted = {(i, j) for i in range(rows) for j in window[i] if i < j and i in window[j]}
-    settings = PlanSettings(graph=GraphSettings(rank_window=(skipped, width)))
+    settings = PlanSettings.of(rank_window=(skipped, width))
     assert wanted
     assert edges_of(settings, "related", rows, backend) == wanted
 
@@ -63,8 +63,8 @@ def test_suspected_pairs_are_found_and_are_no_edges(backend: Backend) -> None:
     suspicious = (exact >= threshold) & (exact >= margin * weaker)
     wanted = {tuple(sorted(pair)) for pair in np.argwhere(suspicious).tolist()}
     wanted = {(i, j) for i, j in wanted if i != j}
-    false = FalseNegativeSettings(margin=margin)
-    settings = PlanSettings(graph=GraphSettings(kind="top-m", top=6), false_negatives=false)
+    false = FalseNegativeSettings(fn_margin=margin)
+    settings = PlanSettings.of(graph="top-m", top=6, false_negatives=false)
     hard = find_hard_pairs(make_pair("related", rows), settings, threshold, backend)
     assert hard.suspects is not None
     assert set(zip(hard.suspects.lower.tolist(), hard.suspects.higher.tolist(), strict=True)) == wanted

@@ -23,11 +23,10 @@ from gcbs_cli.planning.engines.named import EngineChoice
 from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
 from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
 from gcbs_cli.planning.parts.partition import find_nearest_parts, learn_centres, make_partition, part_sizes
-from gcbs_cli.planning.parts.record import settings_from_record
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.products.whole_numbers import SCALE, products, whole
-from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
@@ -130,7 +129,7 @@ def test_one_part_is_the_plan_of_one_graph(tmp_path: Path) -> None:
 
 def test_groups_and_suspects_are_kept_apart_within_parts(tmp_path: Path) -> None:
     groups = np.arange(ROWS) // 2
-    settings = PlanSettings(refine=True, false_negatives=FalseNegativeSettings(margin=0.95))
+    settings = PlanSettings.of(refine=True, fn_margin=0.95)
     plan = plan_in_parts(stream_of(clustered()), settings, 4, tmp_path / "perm.npy", groups=groups)
     for start in range(0, ROWS, 64):
         batch = groups[plan.perm[start : start + 64]]
@@ -139,7 +138,7 @@ def test_groups_and_suspects_are_kept_apart_within_parts(tmp_path: Path) -> None
 
 
 def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
-    shuffled = planned(tmp_path, PlanSettings(batch_order=BatchOrderSettings(shuffle=True)))
+    shuffled = planned(tmp_path, PlanSettings.of(shuffle_batches=True))
     plain = planned(tmp_path, PlanSettings())
     batches = {tuple(batch) for batch in plain.perm[: 15 * 64].reshape(-1, 64).tolist()}
     assert {tuple(batch) for batch in shuffled.perm[: 15 * 64].reshape(-1, 64).tolist()} == batches
@@ -151,8 +150,8 @@ def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
     ("settings", "parts", "message"),
     [
         (PlanSettings(), 16, "--partitions 16: the 1,003 rows make 15 batches of 64"),
-        (PlanSettings(refine=True, refine_seconds=1.0), 4, "--time-limit"),
-        (PlanSettings(graph=GraphSettings(per_row=500)), 15, "--per-row 500"),
+        (PlanSettings(refine=True, time_limit=1.0), 4, "--time-limit"),
+        (PlanSettings.of(per_row=500), 15, "--per-row 500"),
     ],
 )
 def test_what_does_not_fit_is_said_first(tmp_path: Path, settings: PlanSettings, parts: int, message: str) -> None:
@@ -192,12 +191,12 @@ def test_both_devices_get_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     together = threading.Barrier(2)
 
     def planned_on(task: PartTask, x, y, watcher=None) -> PartPlan:
-        name = task.settings.device
+        name = task.settings.work.device
         if name not in used:
             used[name] = 0
             together.wait(60.0)
         used[name] += 1
-        found = plan_part(replace(task, settings=replace(task.settings, device="cpu")), x, y, watcher)
+        found = plan_part(replace(task, settings=task.settings.changed(device="cpu")), x, y, watcher)
         return replace(found, device=name)
 
     monkeypatch.setattr(local, "plan_part", planned_on)
@@ -213,11 +212,6 @@ def test_one_device_plans_one_part_after_the_other(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 1)
     assert EngineChoice().on("cuda:all") is plan_here
     assert EngineChoice().on("auto") is plan_here
-
-
-def test_settings_come_back_from_the_manifest() -> None:
-    settings = PlanSettings(graph=GraphSettings(rank_window=(3, 40)), method_options={"clusters": 3})
-    assert settings_from_record(json.loads(json.dumps(settings.as_record()))) == settings
 
 
 @pytest.fixture

@@ -275,11 +275,11 @@ def test_fewer_gpus_than_named(there: int, seen: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize(
-    "graph", [GraphSettings(quantile=0.999), GraphSettings(kind="top-m")], ids=["quantile", "top-m"]
+    "graph", [GraphSettings(quantile=0.999), GraphSettings(graph="top-m")], ids=["quantile", "top-m"]
 )
 def test_two_gpus_give_the_plan_and_the_report_of_one(graph: GraphSettings) -> None:
     pair = make_pair("related", 30_000)
-    one, two = (make_plan(pair, PlanSettings(graph=graph, device=name)) for name in ("cuda:0", "cuda:0,1"))
+    one, two = (make_plan(pair, PlanSettings.of(graph=graph, device=name)) for name in ("cuda:0", "cuda:0,1"))
     assert two.device == "cuda:0,1"
     assert np.array_equal(one.perm, two.perm)
     assert one.figures == two.figures

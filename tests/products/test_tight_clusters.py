@@ -1,7 +1,5 @@
 """Data closer together than float32's rounding, and rows that repeat: exact edges, without a decision for each pair."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import reference
@@ -16,7 +14,7 @@ from gcbs_cli.products.numpy_backend import NumpyBackend
 from gcbs_cli.products.quantile_sample import draw_sample
 from gcbs_cli.products.repeated_rows import find_repeated
 from gcbs_cli.products.top_candidates import find_candidates
-from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -116,9 +114,9 @@ def test_a_pass_that_finds_more_than_there_is_room_for_stops() -> None:
 
 def test_equal_entries_are_counted_before_the_pass_where_suspects_need_them() -> None:
     pair = tight(700, 0.0)
-    settings = PlanSettings(device="cpu", max_edges=100_000, graph=GraphSettings(quantile=0.999))
+    settings = PlanSettings.of(device="cpu", max_edges=100_000, quantile=0.999)
     assert sorted(make_plan(pair, settings).perm.tolist()) == list(range(700))
-    suspecting = replace(settings, false_negatives=FalseNegativeSettings(margin=0.95), refine=True)
+    suspecting = settings.changed(fn_margin=0.95, refine=True)
     with pytest.raises(BadInput, match=r"490,000 of them equal it.*leave out equal rows"):
         make_plan(pair, suspecting)
 

@@ -8,7 +8,7 @@ import pytest
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.numpy_backend import NumpyBackend
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system import limits
 from gcbs_cli.system.errors import BadInput
 
@@ -101,10 +101,10 @@ def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
     room = 60 * 2**20 + NumpyBackend().workers * 20 * 2**20
     mount("0::/\n", memory_DOT_max=str(room), memory_DOT_current="0")
     assert limits.available_memory() <= room
-    settings = PlanSettings(device="cpu", graph=GraphSettings(quantile=0.1))
+    settings = PlanSettings.of(device="cpu", quantile=0.1)
     with pytest.raises(BadInput, match=r"--max-memory .* would need about .*--quantile 0\.\d+ .* would fit"):
         make_plan(pair, settings)
-    assert len(make_plan(pair, PlanSettings(device="cpu", graph=GraphSettings(quantile=0.99))).perm) == 1500
+    assert len(make_plan(pair, PlanSettings.of(device="cpu", quantile=0.99)).perm) == 1500
 
 
 @pytest.mark.parametrize(("quota", "threads"), [("50000 100000", 1), ("100000 100000", 1), ("max 100000", None)])

@@ -61,7 +61,7 @@ def plan_on_each(
 
     def plan(task: PartTask) -> tuple[PartTask, PartPlan, list[str]]:
         pair, kept = read(task.number), _KeptNotes()
-        task = replace(task, settings=replace(task.settings, device=owned.mine))
+        task = replace(task, settings=task.settings.changed(device=owned.mine))
         return task, plan_part(task, pair.x, pair.y, kept), kept.notes
 
     # Around all threads: each sets the process's precision and sets it back, the first while others still work.

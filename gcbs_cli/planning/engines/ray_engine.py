@@ -91,9 +91,9 @@ def _dealt(
     done = total = 0
     for task in tasks:
         total = task.parts
-        if task.settings.device.startswith("cuda"):
+        if task.settings.work.device.startswith("cuda"):
             options["num_gpus"] = 1
-            task = replace(task, settings=replace(task.settings, device="cuda"))
+            task = replace(task, settings=task.settings.changed(device="cuda"))
         begin = remote.options(**options, name=f"gcbs part {task.number}").remote
         under_way.append(begin(task, *_sides(read(task.number))) if transport == STORE else begin(task, read))
         while len(under_way) >= most:

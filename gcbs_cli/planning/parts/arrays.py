@@ -38,6 +38,6 @@ def plan_arrays_in_parts(
         beside_no_output(),
         groups=groups,
         method_inputs=inputs,
-        engine=engine.on(settings.device),
+        engine=engine.on(settings.work.device),
     )
     return replace(plan.as_result(), partitions=partitions_record(plan, engine.name, groups=groups is not None))

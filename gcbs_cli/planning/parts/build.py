@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,11 @@ from gcbs_cli.planning.parts.partition import (
 from gcbs_cli.planning.parts.scattering import scattered
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.parts import check_settings, choose_parts
-from gcbs_cli.settings.plan import BatchOrderSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings, RankSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
-HOW_ONLY = ("device", "tile_rows", "max_memory", "max_edges")
+HOW_ONLY = ("device", "chunk_rows", "max_memory", "max_edges", "partitions", "engine", "address", "transport")
 """Settings that change how the work is done and never what it finds."""
 
 
@@ -95,7 +95,7 @@ def plan_in_parts(
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
         partition = make_partition(find_nearest_parts(stream, centres), centres, settings.batch_size)
-    replace(settings, world_size=None, gather=False).check_rows(int(partition.sizes.min()))
+    settings.changed(ranks=RankSettings()).check_rows(int(partition.sizes.min()))
     watcher.note(_describe(partition))
     with clock.step("rows to parts"), scattered(stream, partition, beside) as rows:
         tasks = _tasks(partition, _settings_of_part(settings), groups, method_inputs or {})
@@ -105,7 +105,7 @@ def plan_in_parts(
         with clock.step("plans"):
             found = _plans(tasks, rows.read, watcher, engine, kept)
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in found])
-    if settings.batch_order.shuffle:
+    if settings.batch_order.shuffle_batches:
         perm = shuffle_batches(perm, settings.batch_size, settings.seed)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
     return PartitionedPlan(perm, settings, partition, found, clock.seconds, kept)
@@ -121,8 +121,7 @@ def _check_one_a_row(groups: NDArray[np.int64] | None, method_inputs: Mapping[st
 
 def _settings_of_part(settings: PlanSettings) -> PlanSettings:
     """Batches are shuffled once all parts are there, and ranks divide the whole."""
-    order = BatchOrderSettings(settings.batch_order.group_size)
-    return replace(settings, batch_order=order, world_size=None, gather=False)
+    return settings.changed(shuffle_batches=False, ranks=RankSettings())
 
 
 def _tasks(
@@ -163,7 +162,7 @@ def _run_key(
     method_inputs: Mapping[str, Any],
 ) -> str:
     """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
-    decisive = {name: value for name, value in settings.as_record().items() if name not in HOW_ONLY}
+    decisive = {name: value for name, value in settings.values.items() if name not in HOW_ONLY}
     apart = None if groups is None else groups.tolist()
     known = [__version__, parts, stream.fingerprints, stream.normalize, decisive, apart, dict(method_inputs)]
     return json.dumps(known, sort_keys=True)

@@ -1,10 +1,7 @@
 """What a manifest says of the parts of a plan, and the settings with which one graph would be planned."""
 
-from typing import Any
-
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.parts.build import PartitionedPlan
-from gcbs_cli.settings.plan import BatchOrderSettings, FalseNegativeSettings, GraphSettings, PlanSettings
 
 
 def partitions_record(plan: PartitionedPlan, engine: str, *, groups: bool) -> PartitionsRecord:
@@ -27,18 +24,5 @@ def partitions_record(plan: PartitionedPlan, engine: str, *, groups: bool) -> Pa
         in_batch_edge_share=sum(part.in_batch for part in plan.parts) / edges if edges else None,
         seconds_of_parts=steps,
         groups=groups,
-        settings=plan.settings.as_record(),
+        settings=plan.settings.values,
     )
-
-
-def settings_from_record(record: dict[str, Any]) -> PlanSettings:
-    """The settings that `PlanSettings.as_record` wrote, after a way through JSON. Raises BadInput or TypeError."""
-    graph = dict(record["graph"])
-    if graph.get("rank_window") is not None:
-        graph["rank_window"] = tuple(graph["rank_window"])
-    nested = {
-        "graph": GraphSettings(**graph),
-        "false_negatives": FalseNegativeSettings(**record["false_negatives"]),
-        "batch_order": BatchOrderSettings(**record["batch_order"]),
-    }
-    return PlanSettings(**{**record, **nested})
