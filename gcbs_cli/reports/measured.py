@@ -26,7 +26,8 @@ TRIALS_STREAM = 0x7121A1
 class OrderValues:
     """One order at one loss, batch size and temperature: means over its counted rows and the loss's directions.
 
-    Losses, gaps and bounds in nats (triplet: similarity); batch_losses: (B,), NaN for a batch in which none counts.
+    Losses, gaps and bounds in nats (triplet: similarity); log_keys: log of the number of keys
+    that a row sees; batch_losses: (B,), NaN for a batch in which no row counts.
     """
 
     train_loss: float
@@ -35,6 +36,7 @@ class OrderValues:
     translation_bound: float | None
     logsumexp_bound: float | None
     positive_probability: float
+    log_keys: float
     bandwidth: int
     profile: int
     in_batch_edge_share: float | None
@@ -105,7 +107,7 @@ class Measured:
         """A lower bound on the mutual information of X and Y, in nats; van den Oord et al. (2018)."""
         if self.plan is None or not self.terms.in_nats:
             return None
-        return log(self.batch_size) - self.plan.train_loss
+        return self.plan.log_keys - self.plan.train_loss
 
     @property
     def parts(self) -> int | None:
@@ -236,6 +238,7 @@ class Orders:
                     translation_bound=translation,
                     logsumexp_bound=logsumexp,
                     positive_probability=float(np.exp(positive - batch).mean()),
+                    log_keys=float(np.log(seen).mean()),
                     bandwidth=measures.bandwidth,
                     profile=measures.profile,
                     in_batch_edge_share=measures.in_batch_edge_share,

@@ -119,7 +119,6 @@ def test_losses_without_the_short_last_batch(name):
         check_report(report, reference_of("related", 38, name, temperature, report), perm, 7, drop_last=True)
 
 
-@pytest.mark.xfail(strict=True, reason="log k whatever a row saw")
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_information_is_bounded_by_the_keys_that_each_row_saw(name):
     """A queue is empty at first, the last batch is short, and a view of SimCLR sees 2k − 1 keys."""
