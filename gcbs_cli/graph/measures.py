@@ -22,15 +22,26 @@ class OrderMeasures:
     in_batch_edge_share: float | None
 
 
-def measure_order(graph: Adjacency, perm: NDArray[np.int64], batch_size: int) -> OrderMeasures:
+def batches_of(perm: NDArray[np.int64], batch_size: int, *, drop_last: bool = False) -> NDArray[np.int64]:
+    """(N,) the batch of each row; without the short last batch its rows are alone, with negative numbers."""
+    place = inverse(perm)
+    batch = place // batch_size
+    full = len(perm) - len(perm) % batch_size
+    return np.where(place >= full, full - 1 - place, batch) if drop_last else batch
+
+
+def measure_order(
+    graph: Adjacency, perm: NDArray[np.int64], batch_size: int, *, drop_last: bool = False
+) -> OrderMeasures:
     """Bandwidth max |pos(i) − pos(j)|, profile Σ (distance to the farthest lower neighbour), in-batch edge share.
 
+    drop_last: rows of the short last batch share no batch with any other.
     George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter 4.
     """
     if graph.edges == 0:
         return OrderMeasures(0, 0, None)
     place = inverse(perm).astype(np.int32)
-    batch = place // np.int32(batch_size)
+    batch = batches_of(perm, batch_size, drop_last=drop_last).astype(np.int32)
     degrees = graph.degrees
     farthest = np.zeros(graph.nodes, np.int32)  # how far the farthest neighbour that comes before a row
     together = np.zeros(graph.nodes, np.int32)  # neighbours in its batch

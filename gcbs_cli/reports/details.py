@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.graph.measures import batches_of
 from gcbs_cli.products.canonical_values import canonical_values
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.measured import Measured, random_order
@@ -70,7 +71,7 @@ def report_details(measured: Measured) -> ReportDetails:
     pair, graph = inputs.pair, inputs.graph
     suspects: list[Suspect] = []
     if perm is not None:
-        batch_of_row = inverse(perm) // size
+        batch_of_row = batches_of(perm, size, drop_last=inputs.settings.drop_last)
         inside = inputs.suspects.in_batches(batch_of_row)
         suspects = suspect_examples(pair, inside, inputs.diagonal, batch_of_row)
     return ReportDetails(

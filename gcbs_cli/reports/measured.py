@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.graph.measures import OrderMeasures, measure_order
+from gcbs_cli.graph.measures import OrderMeasures, batches_of, measure_order
 from gcbs_cli.products.backend import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Basis, all_keys
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import AllKeys, Loss, LossTerms, between, outwards
-from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.limits import available_cpus
 
 TRIALS_STREAM = 0x7121A1
@@ -191,13 +190,13 @@ class Orders:
         """Means over the rows that the plan counts, or all, at the temperature with this number."""
         temperature, keys = self._inputs.settings.temperatures[number], self._keys[number]
         count = len(keys.diagonal)
-        rows = self.terms.rows(np.arange(count))
-        counted = rows if perm is None else self.terms.rows(counted_rows(self._inputs, perm, self._size))
+        rows = np.arange(count) if perm is None else counted_rows(self._inputs, perm, self._size)
+        counted = self.terms.rows(rows)
         oracle = self.terms.oracle(keys, self._loss.oracle_negatives(count, self._size), temperature)
         return AllKeysValues(
             loss=float(self._everything[number][0][:, counted].mean()),
-            positive_probability=float(np.exp(keys.diagonal / temperature - keys.log_sums).mean()),
-            oracle_gap=float(oracle[:, rows].mean()),
+            positive_probability=float(np.exp(keys.diagonal / temperature - keys.log_sums)[:, counted].mean()),
+            oracle_gap=float(oracle[:, counted].mean()),
         )
 
     def values(self, perm: NDArray[np.int64]) -> list[OrderValues]:
@@ -214,8 +213,8 @@ class Orders:
         )
         losses = self.terms.in_order(perm, size)
         rows = self.terms.rows(counted_rows(inputs, perm, size))
-        batch_of_row = inverse(perm) // size
-        measures = measure_order(inputs.graph, perm, size)
+        batch_of_row = batches_of(perm, size, drop_last=inputs.settings.drop_last)
+        measures = measure_order(inputs.graph, perm, size, drop_last=inputs.settings.drop_last)
         suspects = inputs.suspects.in_batches(batch_of_row)
         found = []
         for number, (temperature, keys) in enumerate(zip(inputs.settings.temperatures, self._keys, strict=True)):

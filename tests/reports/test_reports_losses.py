@@ -84,8 +84,7 @@ def check_report(report, losses, perm, batch_size, drop_last=False):
     assert report.loss.plan >= 0
     assert report.gap.plan <= report.bounds.translation + near
     assert report.gap.plan <= report.bounds.logsumexp + near
-    if not drop_last:
-        assert report.positive_probability.global_ == pytest.approx(expected["global_probability"], abs=near)
+    assert report.positive_probability.global_ == pytest.approx(expected["global_probability"], abs=near)
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
@@ -129,7 +128,6 @@ def test_the_information_is_bounded_by_the_keys_that_each_row_saw(name):
         assert report.mutual_information_bound == pytest.approx(expected, abs=tolerance(temperature))
 
 
-@pytest.mark.xfail(strict=True, reason="--drop-last is applied by half")
 @pytest.mark.parametrize("name", LOSSES)
 def test_what_the_trainer_drops_is_in_no_figure(name):
     perm, reports = reports_of("related", 38, 7, drop_last=True)
@@ -155,7 +153,6 @@ def test_what_the_trainer_drops_is_in_no_figure(name):
         assert report.in_batch_edge_share.plan == pytest.approx(together / len(edges))
 
 
-@pytest.mark.xfail(strict=True, reason="--drop-last is applied by half")
 def test_no_plan_closes_more_than_the_oracle_of_the_rows_that_it_keeps():
     """The plan drops the seven rows that are near to every other row's y, and keeps eight whose gap is nothing."""
     axes = np.eye(10, dtype=np.float32)
