@@ -83,9 +83,9 @@ class Measured:
         return None if None in values else float(np.mean(values))
 
     def random_std(self, name: str) -> float | None:
-        """Their standard deviation."""
+        """Their standard deviation; None of one order."""
         values = [getattr(order, name) for order in self.random]
-        return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
     def reduction(self, name: str) -> float | None:
         """1 − plan / random of a gap; None where random orders leave none."""

@@ -98,7 +98,6 @@ def test_random_batches_are_seeded_and_measured():
     assert many.random_std == pytest.approx(np.std(draws), rel=0.6)
 
 
-@pytest.mark.xfail(strict=True, reason="it was 0")
 def test_one_trial_has_no_deviation(perm):
     report = build_reports(make_pair("related", ROWS), perm, trials=1)[0]
     assert (report.gap.random_std, report.loss.random_std, report.gap.masked.random_std) == (None, None, None)
