@@ -265,6 +265,15 @@ FIGURES: list[Figure] = [
         show="table",
     ),
     Figure(
+        "graph.isolated_batches",
+        "batches without",
+        "batches of the plan in which no row is in a hard pair",
+        lambda measured: getattr(measured.plan, "isolated_batches", None),
+        COUNT,
+        "down",
+        "table",
+    ),
+    Figure(
         "graph.max_degree",
         "largest degree",
         "hard pairs of the row with most",

@@ -39,6 +39,7 @@ class OrderValues:
     bandwidth: int
     profile: int
     in_batch_edge_share: float | None
+    isolated_batches: int
     suspected_pairs: int
     suspected_rows: int
     batch_losses: NDArray[np.float64]
@@ -216,6 +217,8 @@ class Orders:
         batch_of_row = batches_of(perm, size, drop_last=inputs.settings.drop_last)
         measures = measure_order(inputs.graph, perm, size, drop_last=inputs.settings.drop_last)
         suspects = inputs.suspects.in_batches(batch_of_row)
+        starts = np.arange(0, len(perm) - (len(perm) % size if inputs.settings.drop_last else 0), size)
+        isolated = int(np.count_nonzero(np.add.reduceat(inputs.graph.degrees[perm], starts) == 0))
         found = []
         for number, (temperature, keys) in enumerate(zip(inputs.settings.temperatures, self._keys, strict=True)):
             positive, seen = keys.diagonal[rows] / temperature, sums.seen[rows]
@@ -241,6 +244,7 @@ class Orders:
                     bandwidth=measures.bandwidth,
                     profile=measures.profile,
                     in_batch_edge_share=measures.in_batch_edge_share,
+                    isolated_batches=isolated,
                     suspected_pairs=len(suspects),
                     suspected_rows=suspects.rows(),
                     batch_losses=_mean_by_batch(train.mean(axis=0), batch_of_row[rows]),

@@ -44,7 +44,7 @@ KEYS = {
     "gap": {"plan", "random_mean", "random_std", "oracle", "reduction", "closed_share", "masked"},
     "bounds": {"translation", "logsumexp"},
     "positive_probability": {"global", "plan", "random"},
-    "graph": {"threshold", "quantile", "edges", "isolated", "max_degree"},
+    "graph": {"threshold", "quantile", "edges", "isolated", "isolated_batches", "max_degree"},
     "bandwidth": {"identity", "random", "plan"},
     "profile": {"identity", "random", "plan"},
     "in_batch_edge_share": {"random", "plan"},
