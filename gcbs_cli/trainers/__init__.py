@@ -1,4 +1,4 @@
-"""Planned batches for trainers: one sampler that every framework takes, and one module for what each does with it.
+"""Feed planned batches to trainers: one sampler that every framework takes, and a module for each framework.
 
     from gcbs_cli.trainers import PlannedBatchSampler
 
@@ -41,7 +41,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module only when something of it is asked for."""
+    """Import a module when one of its names is first used."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

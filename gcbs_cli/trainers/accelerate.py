@@ -1,9 +1,8 @@
 """Accelerate: a loader whose planned batches survive `accelerator.prepare`.
 
-Accelerate deals the batches of a batch sampler to ranks itself, or slices each (split_batches=True), and fills up what
-is short (even_batches=True) with rows from the start of the epoch. `planned_loader` hands it full batches alone, as
-many as make whole steps, so that nothing is ever filled or dropped by it: the tail is left out, and it is a
-documented one.
+Accelerate deals the batches of a batch sampler to ranks itself, or slices each (split_batches=True), and fills short
+batches with rows from the start of the epoch (even_batches=True). `planned_loader` gives it only full batches, as many
+as make whole steps, so that accelerate never fills or drops anything; the rest is `left_out()`.
 """
 
 from collections.abc import Sized
@@ -30,9 +29,9 @@ def planned_loader(
 ) -> "DataLoader[Any]":
     """A prepared DataLoader over the planned batches; do not prepare it again.
 
-    The settings are those of `PlannedBatchSampler`, and of DataLoader. It works with split_batches (the loss must
-    gather), dispatch_batches and either even_batches. `loader_sampler(loader)` is its sampler; resume
-    with `start_at`.
+    The settings are those of `PlannedBatchSampler` and of DataLoader. It works with split_batches (if the loss
+    gathers), with dispatch_batches, and with even_batches on or off. `loader_sampler(loader)` returns its sampler;
+    resume with `start_at`.
     Raises BadInput for a plan that does not fit the dataset or the accelerator's ranks.
     """
     from torch.utils.data import DataLoader
@@ -55,13 +54,13 @@ def planned_loader(
 
 
 def loader_sampler(loader: "DataLoader[Any]") -> PlannedBatchSampler:
-    """The sampler of a loader that `planned_loader` made."""
+    """Return the sampler of a loader made by `planned_loader`."""
     sampler: PlannedBatchSampler = loader.gcbs_sampler  # type: ignore[attr-defined]
     return sampler
 
 
 def start_at(loader: "DataLoader[Any]", epoch: int, step: int) -> None:
-    """Let the next iteration of such a loader begin at a step of an epoch, in place of `skip_first_batches`."""
+    """Start the next iteration of such a loader at a step of an epoch; use it instead of `skip_first_batches`."""
     loader.set_epoch(epoch)  # type: ignore[attr-defined]
     loader_sampler(loader).start_at(epoch, step)
 
@@ -69,9 +68,10 @@ def start_at(loader: "DataLoader[Any]", epoch: int, step: int) -> None:
 def sampler_for(
     plan: Any, batch_size: int | None, dataset: Sized, *, split_batches: bool, **settings: Any
 ) -> PlannedBatchSampler:
-    """A sampler that yields what accelerate, with these settings, makes whole planned batches of.
+    """Make a sampler whose lists accelerate turns into whole planned batches under these settings.
 
-    Whole batches for it to deal or to split; where the loss gathers and it does not split, every rank's slice in turn.
+    It yields whole batches for accelerate to deal or split; if the loss gathers and accelerate does not split, it
+    yields every rank's slice in turn.
     """
     sampler = PlannedBatchSampler(plan, batch_size, dataset=dataset, yields=Yields.BATCHES, **settings)
     if sampler.dealing.gather and not split_batches:

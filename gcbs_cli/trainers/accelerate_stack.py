@@ -1,4 +1,4 @@
-"""Whether accelerate is dealing out the batches of a sampler, found on the call stack."""
+"""Find out from the call stack whether accelerate deals out the batches of a sampler."""
 
 from dataclasses import dataclass
 from types import FrameType
@@ -12,9 +12,9 @@ _MODULE = "accelerate.data_loader"
 
 @dataclass(frozen=True)
 class AccelerateDealing:
-    """Accelerate's settings: ranks, whether it slices each batch between them, whether it reads for all of them.
+    """Accelerate's settings: number of ranks, whether it slices each batch among them, whether rank 0 reads for all.
 
-    skips: `skip_first_batches` is at work, as for a resumed epoch.
+    skips: whether `skip_first_batches` is in use, as in a resumed epoch.
     """
 
     num_processes: int
@@ -24,10 +24,10 @@ class AccelerateDealing:
 
 
 def find_accelerate(frame: FrameType | None) -> AccelerateDealing | None:
-    """The dealing of the accelerate object that iterates from this frame or above it; None if there is none.
+    """Return the settings of the accelerate object that iterates in this frame or above it; None if there is none.
 
-    Neither `accelerator.prepare` nor its wrappers pass their settings on to a custom batch sampler, and a wrong
-    combination trains on torn batches without a word. The frame that asks for the next batch knows them.
+    Neither `accelerator.prepare` nor its wrappers pass their settings to a custom batch sampler, and wrong settings
+    silently train on torn batches. The frame that asks for the next batch knows them.
     """
     skips = False
     while frame is not None:

@@ -1,4 +1,4 @@
-"""Which planned batches an epoch trains on, in which order, and what each rank holds of them."""
+"""Decide which planned batches an epoch trains on, in which order, and what each rank gets of them."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 from gcbs_cli.system.errors import BadInput
 
 _ORDER_STREAM = 0xBA7C4
-"""Keeps the draws of the batch order apart from other uses of the same seed."""
+"""Separates the draws of the batch order from other uses of the same seed."""
 
 
 @dataclass(frozen=True)
 class Dealing:
     """How `rows` rows in batches of `batch_size` (k) go to `world_size` (W) ranks.
 
-    gather: the loss gathers over ranks, so each rank holds k/W rows of every batch; else each rank takes whole batches,
-    W batches a step. All ranks get the same number of steps, so there may be a tail: without gathering, up to W−1
-    batches that do not fill a step are left out (`fill_last_step` repeats the first batches of the epoch instead); with
-    gathering, the short last batch is cut to a multiple of W. full_only: leave out the short batch wherever there is
-    more than one rank, for frameworks that would fill it with other rows.
+    gather: the loss gathers from all ranks, so each rank holds k/W rows of every batch; otherwise each rank takes whole
+    batches, W batches per step. All ranks get the same number of steps, so some rows may be left out: without
+    gathering, up to W−1 batches that do not fill a step (`fill_last_step` repeats the first batches of the epoch
+    instead); with gathering, the rows by which the short last batch exceeds a multiple of W. full_only: leave out the
+    short batch if there are several ranks, for frameworks that would fill it with other rows.
     """
 
     rows: int
@@ -38,17 +38,17 @@ class Dealing:
         if self.gather and self.batch_size % self.world_size:
             raise BadInput(
                 f"batch_size {self.batch_size}: not divisible by world_size {self.world_size}; "
-                "where the loss gathers, each rank takes k/W rows of every batch"
+                "if the loss gathers, each rank takes k/W rows of every batch"
             )
         if self.steps == 0:
             raise BadInput(
-                f"batch_size {self.batch_size}: {self.rows:,} rows make no step for {self.world_size} ranks; "
+                f"batch_size {self.batch_size}: {self.rows:,} rows make no step of {self.world_size} ranks; "
                 "use smaller batches or fewer ranks"
             )
 
     @property
     def full(self) -> int:
-        """Batches of k rows in the plan."""
+        """Number of batches of k rows in the plan."""
         return self.rows // self.batch_size
 
     @property
@@ -61,7 +61,7 @@ class Dealing:
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch, the same on every rank."""
+        """Number of steps in an epoch, the same on every rank."""
         count = self.full + (self._short_rows > 0)
         if self.gather:
             return count
@@ -69,13 +69,14 @@ class Dealing:
 
     @property
     def batches(self) -> int:
-        """Batches of an epoch over all ranks, repeated ones included."""
+        """Number of batches in an epoch on all ranks, including repeated ones."""
         return self.steps if self.gather else self.steps * self.world_size
 
     def order(self, *, shuffle: bool, seed: int, epoch: int) -> NDArray[np.int64]:
-        """(batches,) the numbers of the batches in the order of training; the short batch comes last.
+        """Return the numbers of the batches, (batches,), in the order of training; the short batch comes last.
 
-        The same on every rank and run. Where a batch has to be left out, shuffling leaves out another one each epoch.
+        The order is the same on every rank and in every run. If a batch must be left out, shuffling leaves out a
+        different one each epoch.
         """
         numbers = np.arange(self.full, dtype=np.int64)
         if shuffle:
@@ -85,12 +86,12 @@ class Dealing:
         return np.resize(numbers, self.batches)
 
     def places(self, number: int) -> slice:
-        """Where in the permutation a batch lies."""
+        """Return the positions of a batch in the permutation."""
         start = number * self.batch_size
         return slice(start, start + (self._short_rows if number == self.full else self.batch_size))
 
     def slice_of(self, number: int, rank: int) -> slice:
-        """Where in the permutation a rank's part of a batch lies, when the loss gathers: parts in rank order."""
+        """Return the positions of a rank's share of a batch, if the loss gathers; shares are in rank order."""
         batch = self.places(number)
         size = (batch.stop - batch.start) // self.world_size
         return slice(batch.start + rank * size, batch.start + (rank + 1) * size)

@@ -1,4 +1,4 @@
-"""Plan at the start of each epoch from the current model's embeddings, in process."""
+"""Make a plan at the start of each epoch from the current model's embeddings, in the training process."""
 
 import logging
 import math
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class EpochFigures:
-    """What one epoch's plan is worth, in nats: GCBS, figure 3. `reduction`: share of random's gap that it closes."""
+    """Losses and gap of one epoch's plan in nats (GCBS, figure 3), and the share of random's gap that it closes."""
 
     epoch: int
     global_loss: float
@@ -29,7 +29,7 @@ class EpochFigures:
     reduction: float | None
 
     def as_logs(self) -> dict[str, float]:
-        """The figures under the names that loggers get; NaN where the reduction is 0/0."""
+        """Return the figures under the names that loggers get; a reduction of 0/0 is NaN."""
         reduction = math.nan if self.reduction is None else self.reduction
         return {
             "gcbs/L_global": self.global_loss,
@@ -40,12 +40,12 @@ class EpochFigures:
 
 
 class EpochPlanner:
-    """Gives a sampler a new plan each epoch and tells what it is worth.
+    """Gives a sampler a new plan each epoch and measures what the plan is worth.
 
-    planned: the sampler, or what makes it (`PlannedBatches`, a trainer, a data module).
-    embed: returns both sides of all rows, (N, d) each, from the current model; called on rank 0 alone, without
-    gradients. `plan_settings` go to `gcbs_cli.plan` (method, quantile, seed, …). `log` gets `EpochFigures.as_logs()`,
-    on rank 0 alone too: the figures are the same everywhere, and `history` has them on every rank.
+    planned: the sampler, or the object that makes it (`PlannedBatches`, a trainer, a data module).
+    embed: returns both sides of all rows, (N, d) each, from the current model; called only on rank 0, without
+    gradients. plan_settings: arguments of `gcbs_cli.plan` (method, quantile, seed, …). log: called with
+    `EpochFigures.as_logs()`, also only on rank 0; `history` holds the same figures on every rank.
     save: a name pattern such as `perm-{epoch}.npy`, so that a run resumed in the middle of an epoch finds its plan.
     """
 
@@ -72,9 +72,9 @@ class EpochPlanner:
         return sampler_of(self._planned)
 
     def start_epoch(self, epoch: int) -> EpochFigures:
-        """Embed, plan, report and hand the plan to the sampler; call it on every rank before the first batch.
+        """Embed, plan, report and give the plan to the sampler; call it on every rank before the first batch.
 
-        Rank 0 works and the others wait for its permutation. Raises BadInput when batches were handed out already.
+        Rank 0 does the work and the others wait for its permutation. Raises BadInput if batches were handed out.
         """
         result = _on_first_rank(lambda: self._plan(epoch))
         self._sampler.set_epoch(epoch)
@@ -87,7 +87,7 @@ class EpochPlanner:
         return figures
 
     def resume_epoch(self, epoch: int) -> None:
-        """Take up again the plan that was saved for an epoch, for a run that resumes in its middle."""
+        """Use the plan that was saved for an epoch, for a run that resumes in the middle of it."""
         if self._save is None:
             raise BadInput(f"epoch {epoch}: its plan was not saved; give EpochPlanner(save='perm-{{epoch}}.npy')")
         path = Path(self._save.format(epoch=epoch))
@@ -111,13 +111,11 @@ class EpochPlanner:
             trials=self._trials,
             drop_last=self._sampler.drop_last,
         )
-        assert found.loss.plan is not None
-        assert found.gap.plan is not None
         return perm, EpochFigures(epoch, found.loss.global_, found.loss.plan, found.gap.plan, found.gap.reduction)
 
 
 def _on_first_rank(work: Callable[[], Any]) -> Any:
-    """What `work` returns on rank 0, on all ranks; an error there is raised on all, so that none waits for ever."""
+    """Return rank 0's result of `work` on all ranks, and raise its error on all, so that none waits forever."""
     if not _is_distributed():
         return work()
     outcome: list[Any] = [None, None]

@@ -1,6 +1,6 @@
-"""Lightning: a data module whose planned batches are dealt by the sampler itself, and a callback.
+"""Lightning: a data module whose sampler deals the planned batches to ranks, and a callback.
 
-Under DDP, Lightning re-creates batch samplers around its own DistributedSampler, which would shuffle the plan away.
+Under DDP, Lightning rebuilds batch samplers around its own DistributedSampler, which would shuffle the plan.
 `Trainer(use_distributed_sampler=False)` leaves them alone; without it this module refuses to start.
 """
 
@@ -21,7 +21,7 @@ from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 
 class PlannedDataModule(pl.LightningDataModule):
-    """The planned batches of a dataset. It saves its place, so that a run goes on in the middle of an epoch.
+    """The planned batches of a dataset. It saves its place, so that a run can resume in the middle of an epoch.
 
     plan, batch_size and `sampler_settings` are those of `PlannedBatchSampler`; `loader_settings` go to DataLoader.
     """
@@ -57,7 +57,8 @@ class PlannedDataModule(pl.LightningDataModule):
             )
 
     def train_dataloader(self) -> "DataLoader[Any]":
-        assert self.sampler is not None
+        if self.sampler is None:
+            raise BadInput("PlannedDataModule: it has no sampler before a Trainer calls its setup")
         if self._resume is not None:
             self.sampler.load_state_dict(self._resume)
             self._resume = None
@@ -75,7 +76,7 @@ class PlannedDataModule(pl.LightningDataModule):
 
 
 class PlannedCallback(pl.Callback):
-    """Plans each epoch as it begins, and checks the first losses.
+    """Plans each epoch when it begins, and checks the first losses.
 
     planned: the data module. planner: plans each epoch. check: compares the loss that `training_step` returns.
     """
@@ -124,9 +125,9 @@ class PlannedCallback(pl.Callback):
 
 
 def refuse_distributed_sampler(trainer: pl.Trainer) -> None:
-    """Raises BadInput where Lightning would put a DistributedSampler in the plan's place."""
+    """Raise BadInput if Lightning would replace the plan with a DistributedSampler."""
     if trainer.world_size > 1 and trainer._accelerator_connector.use_distributed_sampler:
         raise BadInput(
-            "Trainer(use_distributed_sampler=True) would put a shuffled order in the plan's place; "
+            "Trainer(use_distributed_sampler=True) would replace the plan with a shuffled order; "
             "use Trainer(use_distributed_sampler=False)"
         )

@@ -1,4 +1,4 @@
-"""Truth in training: is the loss that the trainer reports the one that the planned batches should give."""
+"""Check that the loss a trainer reports is the one that the planned batches should give."""
 
 import logging
 import warnings
@@ -20,19 +20,19 @@ from gcbs_cli.trainers.plan_source import PlanWarning
 from gcbs_cli.trainers.sampler import sampler_of
 
 TOLERANCE = 1e-3
-"""Nats by which a first step may differ: float32 sums, and four decimals in a trainer's log."""
+"""Nats by which a first step may differ, because of float32 sums and the four decimals of a trainer's log."""
 DROPOUT_TOLERANCE = 0.25
-"""The same as a share of the loss, for a model that trains with dropout; without dropout the check is far sharper."""
+"""The same as a share of the loss, for a model that trains with dropout, which makes the check much less sharp."""
 
 Embed = Callable[[NDArray[np.int64]], tuple[Any, Any]]
-"""From row numbers (n,) to the current model's embeddings of both sides, (n, d) each, without dropout."""
+"""Takes row numbers (n,), returns the current model's embeddings of both sides, (n, d) each, without dropout."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One step's loss as the trainer reported it and as the plan says, in nats."""
+    """One step's loss, as the trainer reported it and as the plan predicts it, in nats."""
 
     step: int
     reported: float
@@ -41,16 +41,16 @@ class Comparison:
 
 
 class LossCheck:
-    """Compares the losses of an epoch's first steps with what `gcbs report` gives for their batches, and warns.
+    """Compares the losses of an epoch's first steps with those that `gcbs report` gives for their batches, and warns.
 
-    It catches an order that was shuffled, batches cut elsewhere, neighbours that went to different ranks, another
-    temperature, and a loss that gathers where the plan says it does not.
+    It detects a shuffled order, batches cut elsewhere, neighbours that went to different ranks, another temperature,
+    and a loss that gathers although the plan assumes that it does not.
 
-    planned: the sampler, or what makes it (`PlannedBatches`, a trainer, a data module).
-    embeddings: both sides of all rows, (x, y), as the model gives them before the first step; only that step can be
-    checked. Or a function from row numbers to both sides, called before each step that is checked.
-    `tolerance`: nats, or with `relative` a share of the expected loss (of one nat where that is more), which a model
-    with dropout needs: its training loss was seen at 0.056 where its embeddings give 0.015.
+    planned: the sampler, or the object that makes it (`PlannedBatches`, a trainer, a data module).
+    embeddings: both sides of all rows, (x, y), from the model before the first step, so that only that step can be
+    checked; or a function from row numbers to both sides, called before each step to check.
+    tolerance: nats, or with `relative` a share of the expected loss or of one nat, whichever is more. A model with
+    dropout needs that: one had a training loss of 0.056 where its embeddings give 0.015.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class LossCheck:
         self.comparisons: list[Comparison] = []
 
     def wants(self, step: int, losses_a_step: int = 1) -> bool:
-        """Whether this step is one to check: among the first, and within the first epoch.
+        """Whether to check this step: it is among the first and within the first epoch.
 
         losses_a_step: how many losses one update accumulates.
         """
         return step < self.steps and (step + 1) * losses_a_step <= sampler_of(self._planned).dealing.steps
 
     def expect(self, step: int = 0, rank: int | None = None) -> float:
-        """The loss at a step of this epoch, in nats: the mean over ranks, or of one rank; call it before the step."""
+        """Return the loss of a step of this epoch in nats, averaged over ranks or of one; call it before the step."""
         losses = [
             batch_loss(*self._embed(rows), temperature=self._temperature, loss=self._loss)
             for rows in sampler_of(self._planned).step_rows(step, rank)
@@ -87,12 +87,12 @@ class LossCheck:
         return float(np.mean(losses))
 
     def compare(self, step: int, reported: float, expected: float) -> Comparison:
-        """Hold a reported loss against the expected one; warns (PlanWarning) when they differ."""
+        """Compare a reported loss with the expected one, and warn (PlanWarning) if they differ."""
         limit = self.tolerance * (max(expected, 1.0) if self.relative else 1.0)
         found = Comparison(step, reported, expected, abs(reported - expected) <= limit)
         self.comparisons.append(found)
         if found.agrees:
-            logger.info("step %d: the loss is the planned batch's (%.4f)", step, expected)
+            logger.info("step %d: the loss is that of the planned batch (%.4f)", step, expected)
         else:
             warnings.warn(
                 f"step {step}: the trainer's loss is {reported:.4f}, the planned batch's is {expected:.4f} nats; "
@@ -103,7 +103,7 @@ class LossCheck:
         return found
 
     def observe(self, step: int, reported: float, rank: int | None = None) -> Comparison | None:
-        """`expect` and `compare` in one, for a model that has not changed since the step began."""
+        """Do `expect` and `compare` in one call, for a model that has not changed since the step began."""
         return self.compare(step, reported, self.expect(step, rank)) if self.wants(step) else None
 
 
@@ -128,7 +128,7 @@ def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss
 
 
 def has_dropout(modules: Iterable[Any]) -> bool:
-    """Whether a torch model (its `modules()`) drops anything while it trains."""
+    """Whether a torch model (given its `modules()`) uses dropout in training."""
     return any("Dropout" in type(module).__name__ and getattr(module, "p", 0) > 0 for module in modules)
 
 

@@ -1,4 +1,4 @@
-"""Plans for trainers: from an array, a file, or a name pattern with one file an epoch; checked before use."""
+"""Read plans for trainers from an array, a file, or a name pattern with a file per epoch, and check them."""
 
 import os
 import warnings
@@ -17,15 +17,15 @@ EPOCH_FIELD = "{epoch"
 
 
 class PlanWarning(UserWarning):
-    """A plan that can be trained on, but not as it was planned."""
+    """Warns that a plan is used otherwise than it was made for."""
 
 
 class PlanSource:
-    """Where a sampler takes its plan from.
+    """The source of a sampler's plans.
 
     given: a permutation (array, tensor, list or the result of `gcbs_cli.plan`), the path of a plan, or a pattern such
-    as `perm-{epoch}.npy`. A path is read once: one plan for all epochs. A pattern gives the newest plan at or before
-    the epoch, so that a run goes on with the old plan where no new one was made.
+    as `perm-{epoch}.npy`. A path is read once and gives one plan for all epochs. A pattern gives the newest plan for
+    this epoch or an earlier one, so that a run keeps the old plan until there is a new one.
     """
 
     def __init__(self, given: Any, rows: int | None = None) -> None:
@@ -44,36 +44,28 @@ class PlanSource:
             self._plan = _from_array(given, rows)
 
     def replace(self, given: Any) -> Plan:
-        """Use this permutation from now on, in place of file or pattern; it must have as many rows."""
+        """Use this permutation from now on, instead of the file or pattern; it must have as many rows."""
         rows = self._plan.rows if self._plan is not None else self._rows
         self._plan, self._pattern, self._path = _from_array(given, rows), None, None
         return self._plan
 
     def for_epoch(self, epoch: int) -> Plan:
-        """The plan of an epoch. Raises BadInput when there is none, or when it does not fit the one before."""
+        """Return the plan of an epoch. Raises BadInput if there is none, or if its number of rows has changed."""
         if self._pattern is not None:
-            path = self._newest(epoch)
+            path = _newest(self._pattern, epoch)
             if path != self._path or _stamp(path) != self._stamp:
                 self._read(path)
         elif self._path is not None and _stamp(self._path) != self._stamp:
             warnings.warn(
-                f"{self._path}: replaced after it was read; this run keeps the plan that it has. "
+                f"{self._path}: replaced after it was read; this run keeps the plan it has. "
                 "Use a name pattern such as perm-{epoch}.npy to take a new plan each epoch",
                 PlanWarning,
                 stacklevel=3,
             )
             self._stamp = _stamp(self._path)
-        assert self._plan is not None
+        if self._plan is None:
+            raise BadInput("plan: none given")
         return self._plan
-
-    def _newest(self, epoch: int) -> Path:
-        assert self._pattern is not None
-        for number in range(epoch, -1, -1):
-            path = _numbered(self._pattern, number)
-            if path.exists():
-                return path
-        first = _numbered(self._pattern, 0)
-        raise BadInput(f"{self._pattern}: no plan for epoch {epoch} or before it, not even {first}; plan first")
 
     def _read(self, path: Path) -> None:
         rows = self._plan.rows if self._plan is not None else self._rows
@@ -83,7 +75,7 @@ class PlanSource:
 
 
 def _from_array(given: Any, rows: int | None) -> Plan:
-    """A plan from a PlanResult, a Mapping is refused, an array, tensor or list."""
+    """Make a plan from a PlanResult, an array, a tensor or a list."""
     result, given = given, getattr(given, "perm", given)
     if isinstance(given, Plan):
         return given
@@ -91,7 +83,7 @@ def _from_array(given: Any, rows: int | None) -> Plan:
         given = given.detach().cpu().numpy()
     if isinstance(given, Mapping) or not isinstance(given, np.ndarray | list | tuple | range):
         raise BadInput(
-            f"plan: found {type(given).__name__}, expected a permutation or the path of one; Lightning puts its own "
+            f"plan: found {type(given).__name__}, expected a permutation or the path of one; Lightning passes its own "
             "sampler here unless Trainer(use_distributed_sampler=False)"
         )
     array = np.asarray(given)
@@ -103,6 +95,15 @@ def _from_array(given: Any, rows: int | None) -> Plan:
         world_size=getattr(result, "world_size", None),
         gather=getattr(result, "gather", None) or None,
     )
+
+
+def _newest(pattern: str, epoch: int) -> Path:
+    for number in range(epoch, -1, -1):
+        path = _numbered(pattern, number)
+        if path.exists():
+            return path
+    first = _numbered(pattern, 0)
+    raise BadInput(f"{pattern}: no plan for epoch {epoch} or an earlier one, not even {first}; make a plan first")
 
 
 def _numbered(pattern: str, epoch: int) -> Path:

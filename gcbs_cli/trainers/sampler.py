@@ -20,28 +20,28 @@ from gcbs_cli.trainers.plan_source import PlanSource, PlanWarning
 
 
 class Yields(StrEnum):
-    """What a sampler yields when there are several ranks."""
+    """What a sampler yields if there are several ranks."""
 
     SHARE = "share"
-    """This rank's part alone: the sampler deals the batches to ranks itself."""
+    """Only this rank's share: the sampler itself deals the batches to ranks."""
     BATCHES = "batches"
-    """Every planned batch whole: accelerate deals them to ranks, or slices each (split_batches=True)."""
+    """Every planned batch, whole: accelerate deals them to ranks, or slices each (split_batches=True)."""
     SLICES = "slices"
-    """Every rank's slice of every batch in turn: accelerate deals those to ranks (the loss gathers)."""
+    """Every rank's slice of every batch in turn: accelerate deals the slices to ranks (the loss gathers)."""
 
 
 class PlannedBatchSampler(BatchSampler):
     """Yields the planned batches as lists of row numbers, for `DataLoader(dataset, batch_sampler=...)`.
 
-    plan: path, name pattern (`perm-{epoch}.npy`), permutation, or the result of `gcbs_cli.plan`.
+    plan: a path, a name pattern (`perm-{epoch}.npy`), a permutation, or the result of `gcbs_cli.plan`.
     batch_size: k, the pairs of one loss; None takes the manifest's.
     drop_last: leave out the short last batch; None takes the manifest's.
-    shuffle_batches: another order of the batches each epoch, their contents kept, the short one last.
-    rank, world_size: None asks torch.distributed, then the launcher's environment, then takes 0 of 1.
-    gather: the loss gathers over ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
-    yields: see `Yields`. fill_last_step: see `Dealing`. dataset: its length must be the plan's.
+    shuffle_batches: train on the same batches in another order each epoch, the short one last.
+    rank, world_size: None asks torch.distributed, then the launcher's environment, then assumes one rank.
+    gather: the loss gathers from all ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
+    yields: see `Yields`. fill_last_step: see `Dealing`. dataset: must have as many rows as the plan.
 
-    Raises BadInput for a plan that is damaged, edited, of another length, or of another batch size.
+    Raises BadInput for a plan that was damaged or edited, or that has another length or batch size.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class PlannedBatchSampler(BatchSampler):
 
     @property
     def loss_batch_size(self) -> int:
-        """k, the pairs of one loss; `batch_size` is what one yielded list holds."""
+        """k, the pairs of one loss; `batch_size` is the length of a yielded list."""
         return self.dealing.batch_size
 
     def __len__(self) -> int:
-        """Lists that a whole epoch yields."""
+        """Number of lists in a whole epoch."""
         return self.dealing.steps * self._lists_a_step()
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -96,9 +96,9 @@ class PlannedBatchSampler(BatchSampler):
             yield batch
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch's plan (of a name pattern) and its order of batches; call it on every rank.
+        """Choose the epoch's plan (from a name pattern) and its order of batches; call it on every rank.
 
-        Raises BadInput when the ranks do not find the same plan, or when a new plan does not fit the old one's rows.
+        Raises BadInput if the ranks do not find the same plan, or if a new plan has another number of rows.
         """
         if epoch != self.epoch:
             self._start = self._next = 0
@@ -111,23 +111,23 @@ class PlannedBatchSampler(BatchSampler):
             self._agree()
 
     def start_at(self, epoch: int, step: int) -> None:
-        """Let the next iteration begin at a step of an epoch, to resume a run; a step is one of all ranks together."""
+        """Start the next iteration at a step of an epoch, to resume a run; a step counts once for all ranks."""
         self.set_epoch(epoch)
         self._start = self._next = step * self._lists_a_step()
 
     def use_plan(self, plan: Any) -> None:
         """Train on another permutation of the same rows from now on; `EpochPlanner` does so each epoch.
 
-        Raises BadInput when batches of this epoch have been handed out already: half of each would repeat rows.
+        Raises BadInput if batches of this epoch were already handed out, because rows would be missed or repeated.
         """
         if 0 < self._next < len(self):
             raise BadInput(
-                f"plan: {self._next} batches of epoch {self.epoch} are handed out; replace it between epochs"
+                f"plan: {self._next} batches of epoch {self.epoch} were already handed out; replace it between epochs"
             )
         self._take(self._source.replace(plan))
 
     def step_rows(self, step: int, rank: int | None = None) -> list[NDArray[np.int64]]:
-        """The rows of each loss at a step of this epoch: one batch if the loss gathers, else one for each rank.
+        """Return the rows of each loss at a step of this epoch: one batch if the loss gathers, else one per rank.
 
         rank: only this rank's batch (the whole batch if the loss gathers).
         """
@@ -136,18 +136,18 @@ class PlannedBatchSampler(BatchSampler):
         return batches if rank is None or self.dealing.gather else [batches[rank]]
 
     def left_out(self) -> NDArray[np.int64]:
-        """The rows that this epoch does not train on, ascending: the documented tail."""
+        """Return the rows that this epoch does not train on, ascending; `Dealing` says why there may be some."""
         trained = [self._rows(self.dealing.places(int(number))) for number in np.unique(self._order())]
         return np.setdiff1d(self._plan.perm, np.concatenate(trained))
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Where in the epoch training is. `step`: lists trained on; give it where DataLoader workers fetch ahead."""
+        """Return the place in the epoch. step: number of lists trained on; needed if DataLoader workers fetch ahead."""
         return {"epoch": self.epoch, "step": self._next if step is None else step, **self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was taken: the next iteration yields the rest of that epoch.
+        """Continue where `state_dict` was taken: the next iteration yields the rest of that epoch.
 
-        Raises BadInput when plan, batch size, ranks, seed or shuffling are others now.
+        Raises BadInput if the plan, batch size, ranks, seed or shuffling have changed.
         """
         self.set_epoch(int(state["epoch"]))
         for name, value in self._identity().items():
@@ -181,7 +181,7 @@ class PlannedBatchSampler(BatchSampler):
         if asked is None and planned is None:
             kept = getattr(self, "dealing", None)
             if kept is None:
-                raise BadInput(f"{plan.name}: has no manifest that names its batch size; give batch_size")
+                raise BadInput(f"{plan.name}: no manifest names its batch size; give batch_size")
             asked = kept.batch_size
         if asked is not None and planned is not None and asked != planned:
             raise BadInput(
@@ -237,7 +237,7 @@ class PlannedBatchSampler(BatchSampler):
             yield perm[place].tolist()
 
     def _agree(self) -> None:
-        """All ranks must have read the same plan: a file may appear between the looks of two of them."""
+        """Refuse different plans on different ranks: a file may appear between the looks of two of them."""
         if self.world_size == 1 or not (torch.distributed.is_available() and torch.distributed.is_initialized()):
             return
         found: list[str] = [""] * torch.distributed.get_world_size()
@@ -248,35 +248,35 @@ class PlannedBatchSampler(BatchSampler):
             )
 
     def _refuse_wrong_dealing(self) -> None:
-        """Accelerate tells a batch sampler nothing about its dealing, so look at who iterates."""
+        """Refuse settings of accelerate that would split batches; it does not tell them to a batch sampler."""
         above = find_accelerate(sys._getframe(1))
         if above is None or above.num_processes == 1:
             return
         if self.yields is Yields.SHARE and self.world_size > 1:
             raise BadInput(
-                "accelerate would deal out to ranks what this sampler has dealt already; "
+                "accelerate would deal out again what this sampler has dealt already; "
                 "make the loader with gcbs_cli.trainers.accelerate.planned_loader"
             )
         if above.num_processes != self.world_size:
             raise BadInput(
-                f"accelerate deals to {above.num_processes} ranks, the sampler has world_size {self.world_size}"
+                f"accelerate deals to {above.num_processes} ranks, but the sampler has world_size {self.world_size}"
             )
         if above.skips and above.dispatches and not above.split_batches:
             raise BadInput(
-                "with dispatch_batches=True, accelerate skips single batches where a step takes one for each rank; "
+                "with dispatch_batches=True, accelerate skips single batches although a step takes one per rank; "
                 "resume with gcbs_cli.trainers.accelerate.start_at, or without dispatch_batches"
             )
         splits = self.dealing.gather and self.yields is Yields.BATCHES
         if above.split_batches != splits:
             raise BadInput(
-                "split_batches=True would part each planned batch between ranks; leave it out, or gather in the loss"
+                "split_batches=True would split each planned batch between ranks; leave it out, or gather in the loss"
                 if above.split_batches
-                else "the planned batches are to be split between ranks, but accelerate has split_batches=False"
+                else "accelerate must split the planned batches between ranks, but has split_batches=False"
             )
 
 
 class _EpochRelay(Sampler[int]):
-    """The `.sampler` of the batch sampler: accelerate and Lightning look for `set_epoch` there and not on its owner."""
+    """The `.sampler` of the batch sampler, where accelerate and Lightning look for `set_epoch`."""
 
     def __init__(self, owner: PlannedBatchSampler) -> None:
         self._owner = owner
@@ -288,7 +288,7 @@ class _EpochRelay(Sampler[int]):
         return iter(self._owner.plan.perm.tolist())
 
     def set_epoch(self, epoch: int) -> None:
-        """Pass it on."""
+        """Pass the epoch on to the batch sampler."""
         self._owner.set_epoch(epoch)
 
 
@@ -309,8 +309,8 @@ def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, i
 
 
 def sampler_of(planned: Any) -> PlannedBatchSampler:
-    """A sampler, or that of an object which has one (`PlannedBatches`, `PlannedDataModule`) by the time it is asked."""
+    """Return a sampler, or the sampler of an object that has one (`PlannedBatches`, `PlannedDataModule`)."""
     sampler = planned if isinstance(planned, PlannedBatchSampler) else planned.sampler
     if not isinstance(sampler, PlannedBatchSampler):
-        raise BadInput(f"{type(planned).__name__} has no sampler yet; it is made when training begins")
+        raise BadInput(f"{type(planned).__name__} has no sampler yet; training creates it")
     return sampler

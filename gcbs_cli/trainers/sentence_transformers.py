@@ -17,13 +17,13 @@ from gcbs_cli.trainers.transformers import sampler_for_batch_size
 
 
 class PlannedBatches:
-    """Give it as `SentenceTransformerTrainingArguments(batch_sampler=...)`.
+    """Planned batches for `SentenceTransformerTrainingArguments(batch_sampler=...)`.
 
-    plan: as for `PlannedBatchSampler`, or a mapping from the names of a DatasetDict to such plans. The trainer hands
-    over each dataset without its name, so the plan is found by the number of rows; sub-datasets of equal length need
-    the `dataset_name` column that the trainer adds when losses or prompts are given by name.
-    per_device_train_batch_size must be k, or k/W where the loss gathers over W ranks (gather_across_devices=True).
-    evaluation: datasets that no plan fits are read in batches in their own order, as evaluation needs; else refused.
+    plan: as for `PlannedBatchSampler`, or a mapping from the names of a DatasetDict to such plans. The trainer passes
+    each dataset without its name, so the plan is found by the number of rows; datasets of equal length need the
+    `dataset_name` column that the trainer adds if losses or prompts are given by name.
+    per_device_train_batch_size must be k, or k/W if the loss gathers from W ranks (gather_across_devices=True).
+    evaluation: read datasets that no plan fits in their own order, as evaluation needs, instead of refusing them.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class PlannedBatches:
 
     @property
     def sampler(self) -> PlannedBatchSampler:
-        """The sampler of the one dataset. Raises BadInput when there are several, or before training began."""
+        """The sampler of the only dataset. Raises BadInput if there are several, or before training begins."""
         if len(self.samplers) != 1:
-            raise BadInput(f"{len(self.samplers)} samplers: name one of .samplers; they are made when training begins")
+            raise BadInput(f"{len(self.samplers)} samplers: choose one of .samplers; training creates them")
         return next(iter(self.samplers.values()))
 
     def __call__(
@@ -56,8 +56,8 @@ class PlannedBatches:
         generator: torch.Generator | None = None,
         seed: int = 0,
     ) -> Any:
-        """The sampler of a dataset. Raises BadInput when no plan fits it, or when batch sizes do not."""
-        if generator is not None:  # version 5 tells the training seed to its generator alone, and 0 as seed
+        """Return the sampler of a dataset. Raises BadInput if no plan fits it, or if the batch sizes differ."""
+        if generator is not None:  # version 5 passes the training seed only to its generator, and 0 as seed
             seed = generator.initial_seed()
         fitting = [name for name, rows in self._rows.items() if rows == len(dataset)]
         if not fitting and self._evaluation:
@@ -83,8 +83,8 @@ class PlannedBatches:
         if not fitting:
             planned = ", ".join(f"{rows:,}" for rows in self._rows.values())
             raise BadInput(
-                f"a dataset of {len(dataset):,} rows, planned for {planned}; "
-                "if it is for evaluation, give PlannedBatches(..., evaluation=True)"
+                f"found a dataset of {len(dataset):,} rows, expected one of {planned} as planned; "
+                "if it is for evaluation, use PlannedBatches(..., evaluation=True)"
             )
         names = set(dataset[:1].get("dataset_name", []))
         found = [name for name in fitting if name in names]
@@ -92,5 +92,5 @@ class PlannedBatches:
             return found[0]
         raise BadInput(
             f"{len(fitting)} datasets of {len(dataset):,} rows cannot be told apart; give the losses by name "
-            "(loss={name: loss}), and the trainer will name its datasets"
+            "(loss={name: loss}), so that the trainer names its datasets"
         )

@@ -1,4 +1,4 @@
-"""Datasets in plan order, for readers that go from front to back."""
+"""Put datasets in plan order, for readers that go from front to back."""
 
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def planned_subset(dataset: "Dataset[Any]", plan: Any) -> "Subset[Any]":
-    """The dataset in plan order: with a SequentialSampler and batches of k, each batch is a planned one.
+    """Return the dataset in plan order: with a SequentialSampler and batches of k, each batch is a planned one.
 
-    This is how the GCBS paper feeds its trainer. Raises BadInput when the plan is not one of this dataset's rows.
+    This is how the GCBS paper feeds its trainer. Raises BadInput if the plan has another number of rows.
     """
     from torch.utils.data import Subset
 
@@ -25,23 +25,22 @@ def planned_subset(dataset: "Dataset[Any]", plan: Any) -> "Subset[Any]":
 
 
 def select_planned(dataset: Any, plan: Any, *, flatten: bool = False) -> Any:
-    """A Hugging Face `Dataset` in plan order, by `Dataset.select`.
+    """Return a Hugging Face `Dataset` in plan order, by `Dataset.select`.
 
-    It then holds an index into the table, and every row is looked up by itself: reading from front to back is several
-    times slower, and shards are no longer contiguous. `flatten` writes the rows out in plan order
-    (`flatten_indices`), which pays when the order is read more than once or is streamed or sharded.
-    Raises BadInput when the plan is not one of this dataset's rows.
+    It then looks up every row by an index: reading from front to back is several times slower, and shards are no longer
+    contiguous. `flatten` writes the rows out in plan order (`flatten_indices`), which pays if the order is read more
+    than once, streamed or sharded. Raises BadInput if the plan has another number of rows.
     """
     chosen = dataset.select(PlanSource(plan, len(dataset)).for_epoch(0).perm)
     return chosen.flatten_indices() if flatten else chosen
 
 
 def interleave_batches(plan: Any, batch_size: int, world_size: int) -> NDArray[np.int64]:
-    """The order (N,) int64 in which a reader that deals single rows to W ranks in turn gives each rank planned batches.
+    """Return the order (N,) int64 that gives each rank planned batches if a reader deals rows to W ranks in turn.
 
-    Rows j, j + W, j + 2W, … of W batches go to one rank, so those batches are written row by row side by side. The rows
-    after the last W full batches stay as planned; such a reader would part them, so leave them out when writing.
-    Raises BadInput when the plan is no permutation, or holds no W full batches.
+    Such a reader gives rows j, j + W, j + 2W, … to one rank, so W batches are interleaved row by row. The rows after
+    the last W full batches stay as planned; the reader would split them, so leave them out when writing.
+    Raises BadInput if the plan is not a permutation, or has fewer than W full batches.
     """
     perm = PlanSource(plan).for_epoch(0).perm
     rows = len(perm) // (batch_size * world_size) * (batch_size * world_size)

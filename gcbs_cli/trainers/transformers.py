@@ -1,4 +1,4 @@
-"""transformers' Trainer: planned batches, a plan each epoch, and a check of the first losses."""
+"""transformers' Trainer: planned batches, a new plan each epoch, and a check of the first losses."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ _EPOCH_ROUNDING = 1e-6
 
 
 class PlannedTrainerMixin:
-    """Put it before a Trainer: `class MyTrainer(PlannedTrainerMixin, Trainer)`, and set `plan` before training.
+    """Makes a Trainer use planned batches: `class MyTrainer(PlannedTrainerMixin, Trainer)`; set `plan` before training.
 
-    plan: as for `PlannedBatchSampler`. per_device_train_batch_size must be k, or k/W where the loss gathers over W
-    ranks (k with split_batches=True). Every setting of accelerator_config works or is refused with a reason.
+    plan: as for `PlannedBatchSampler`. per_device_train_batch_size must be k, or k/W if the loss gathers from W ranks
+    (k with split_batches=True). Settings of accelerator_config that would split batches are refused.
     """
 
     plan: Any = None
@@ -28,13 +28,13 @@ class PlannedTrainerMixin:
     sampler: PlannedBatchSampler
 
     def get_train_dataloader(self) -> "DataLoader[Any]":
-        """The prepared loader over planned batches. Raises BadInput where the arguments would part them."""
+        """Return the prepared loader over planned batches. Raises BadInput if the arguments would split them."""
         trainer: Any = self
         args, dataset = trainer.args, trainer.train_dataset
         if self.plan is None:
             raise BadInput("plan: none given; set the trainer's plan before training")
         if args.n_gpu > 1:
-            raise BadInput("DataParallel parts each batch between GPUs; start one process a GPU with torchrun")
+            raise BadInput("DataParallel splits each batch between GPUs; start one process per GPU with torchrun")
         collator = trainer.data_collator
         if hasattr(dataset, "remove_columns"):
             dataset = trainer._remove_unused_columns(dataset, description="training")
@@ -62,12 +62,12 @@ class PlannedTrainerMixin:
 
 
 class PlannedCallback(TrainerCallback):
-    """For Trainer and sentence-transformers: sets the epoch, plans it, and checks the first losses.
+    """Sets the epoch, plans it, and checks the first losses, for Trainer and sentence-transformers.
 
-    planned: the trainer with `PlannedTrainerMixin`, a `PlannedBatches`, or a sampler. Give it for a run that may be
-    resumed on several ranks: there the trainer cannot reach the sampler to tell it the epoch.
-    planner: plans each epoch as it begins. check: compares the losses of the first steps; it needs logging_steps=1, or
-    logging_first_step=True for the first one.
+    planned: the trainer with `PlannedTrainerMixin`, a `PlannedBatches`, or a sampler. A run that may be resumed on
+    several ranks needs this callback, because the trainer cannot tell the sampler the epoch there.
+    planner: plans each epoch when it begins. check: compares the losses of the first steps; it needs logging_steps=1,
+    or logging_first_step=True for the first one.
     """
 
     def __init__(self, planned: Any, *, planner: EpochPlanner | None = None, check: LossCheck | None = None) -> None:
@@ -121,10 +121,10 @@ def sampler_for_batch_size(
     interleaved: bool = False,
     **settings: Any,
 ) -> PlannedBatchSampler:
-    """The sampler for a trainer whose loader has `batch_size` rows; accelerate deals its batches to the ranks.
+    """Make the sampler for a trainer whose loader has `batch_size` rows; accelerate deals its batches to the ranks.
 
-    interleaved: batches of several datasets alternate, so that a batch's slices would not stay together.
-    Raises BadInput when `batch_size` is neither k nor, where the loss gathers over W ranks, k/W.
+    interleaved: batches of several datasets alternate, so that the slices of a batch would not stay together.
+    Raises BadInput if `batch_size` is neither k nor, if the loss gathers from W ranks, k/W.
     """
     from accelerate import PartialState
 
@@ -141,8 +141,8 @@ def sampler_for_batch_size(
         )
     if slices and interleaved:
         raise BadInput(
-            f"per_device_train_batch_size {batch_size}: with several datasets a batch's slices would part; "
-            f"use {size}, and split_batches=True in accelerator_config"
+            f"per_device_train_batch_size {batch_size}: with several datasets, the slices of a batch would go to "
+            f"different steps; use {size}, and split_batches=True in accelerator_config"
         )
     return PlannedBatchSampler(
         plan,

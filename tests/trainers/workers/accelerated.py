@@ -83,6 +83,6 @@ if __name__ == "__main__":
         train(plan, folder, split=split, dispatch=dispatch, even=even, gather=gather)
     train_by_pattern(plan, folder)
     must_refuse(plan, "dealt already")
-    must_refuse(plan, "part each planned batch", yields="batches", split_batches=True)
+    must_refuse(plan, "split each planned batch", yields="batches", split_batches=True)
     must_refuse(plan, "has split_batches=False", yields="batches", gather=True)
     leave()

@@ -112,7 +112,7 @@ if __name__ == "__main__":
         train("gather", pairs, plan, folder, gather=True, size=BATCH // RANKS)
     if RANKS == 2:
         train("split", pairs, plan, folder, gather=True, split=True)
-        must_refuse("part each planned batch", "wrong", pairs, plan, folder, split=True)
+        must_refuse("split each planned batch", "wrong", pairs, plan, folder, split=True)
     if RANKS < 4:
         plans = {"a": plan, "b": np.random.default_rng(1).permutation(50)}
         both = DatasetDict({"a": pairs, "b": text_pairs(50, seed=5)})

@@ -108,6 +108,6 @@ if __name__ == "__main__":
         train("uneven", plan, folder, even_batches=False)
         train("split", plan, folder, gather=True, split_batches=True)
         train("dispatch", plan, folder, dispatch_batches=True)
-        must_refuse("part each planned batch", "wrong", plan, folder, split_batches=True)
+        must_refuse("split each planned batch", "wrong", plan, folder, split_batches=True)
     must_refuse("use 8", "wrong", plan, folder, size=16)
     leave()
