@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from gcbs_cli.data import EmbeddingSource, check_pair, from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.permutation import verify_permutation
-from gcbs_cli.planning.engines.named import EngineChoice
-from gcbs_cli.planning.parts.arrays import plan_arrays_in_parts
+from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import make_reports
@@ -52,12 +52,10 @@ def plan(
         raise BadInput(f"texts: go with method words, not {asked.method}")
     numbers = None if groups is None else group_numbers(groups)
     given = {} if texts is None else {"texts": list(texts)}
-    work = asked.work
-    if work.partitions is not None:
-        chosen = EngineChoice(work.engine, work.address, work.transport)
-        return plan_arrays_in_parts(
-            _sources(x, y), asked, work.partitions, chosen, normalize=normalize, groups=numbers, inputs=given
-        )
+    if asked.work.partitions is not None:
+        stream = PairStream(*_sources(x, y), normalize=normalize)
+        asked.check_rows(stream.rows)
+        return plan_in_parts(stream, asked, groups=numbers, inputs=given)
     return make_plan(_pair(x, y, normalize=normalize), asked, groups=numbers, method_inputs=given)
 
 

@@ -15,11 +15,10 @@ from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, QuantileRecord, permutation_hash
 from gcbs_cli.plan_file.save import save_plan
-from gcbs_cli.planning.engines.named import EngineChoice
-from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
-from gcbs_cli.planning.parts.record import partitions_record
-from gcbs_cli.planning.parts.scattering import beside_no_output
-from gcbs_cli.settings.parts import parse_partitions
+from gcbs_cli.planning.engines import engine_of
+from gcbs_cli.planning.parts.kept import clear
+from gcbs_cli.planning.parts.plan import plan_in_parts
+from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.system.errors import BadInput
 
 
@@ -28,18 +27,15 @@ class PartitionedCommand:
     """One call of `gcbs plan --partitions`; `command`: what the other options ask for."""
 
     command: PlanCommand
-    partitions: str
-    engine: EngineChoice
 
     def run(self, *, dry_run: bool = False) -> None:
         """Check, plan part by part, save, show. Raises GcbsError before anything is written where something is off."""
         command = self.command
         if dry_run:
             raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
-        parts = parse_partitions(self.partitions)
-        engine = self.engine.on(command.settings.work.device)
+        engine = engine_of(command.settings.work)
         out = Output(command.mode, results_to_stderr=command.output == "-")
-        self._check(parts)
+        self._check()
         sources = command.inputs.open()
         command.settings.check_rows(sources[0].rows)
         for source in sources:
@@ -51,24 +47,23 @@ class PartitionedCommand:
             plan = plan_in_parts(
                 stream,
                 command.settings,
-                parts,
-                self._beside(),
-                watcher=watcher,
+                watcher,
                 groups=groups,
-                method_inputs=inputs,
+                inputs=inputs,
+                beside=None if command.output == "-" else Path(command.output),
                 engine=engine,
                 work_dir=command.work_dir,
             )
             stream.check_unchanged()
             entry = self._entry(stream, plan, command.groups.as_record(groups))
             save_plan(command.output, plan.perm, entry)
-            if plan.kept is not None:
-                plan.kept.clear()
+            if command.work_dir is not None:
+                clear(command.work_dir)
         out.table(partitioned_table(entry, command.output, time.perf_counter() - command.began))
         record = {"output": command.output, **entry.model_dump(mode="json")}
         out.result({**record, **full_batches_per_rank(entry)})
 
-    def _check(self, parts: int | None) -> None:
+    def _check(self) -> None:
         command = self.command
         if command.output == "-" and command.mode.is_json:
             raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
@@ -77,14 +72,10 @@ class PartitionedCommand:
         command.check_outputs()
         command.text.check([command.settings.method])
 
-    def _beside(self) -> Path:
-        output = self.command.output
-        return beside_no_output() if output == "-" else Path(output)
-
-    def _entry(self, stream: PairStream, plan: PartitionedPlan, groups: dict[str, str | None]) -> ManifestEntry:
+    def _entry(self, stream: PairStream, plan: PlanResult, groups: dict[str, str | None]) -> ManifestEntry:
         command, settings = self.command, self.command.settings
         x, y = (_input(side, print_) for side, print_ in zip((stream.x, stream.y), stream.fingerprints, strict=True))
-        uses_graph = any(part.threshold is not None for part in plan.parts)
+        uses_graph = plan.partitions is not None and plan.partitions.thresholds is not None
         quantile = QuantileRecord(
             method="each part's own",
             requested=settings.graph.requested_quantile(stream.rows),
@@ -102,8 +93,8 @@ class PartitionedCommand:
             seed=settings.seed,
             quantile=quantile if uses_graph else None,
             method=settings.method,
-            method_settings=settings_record(plan.as_result(), command.text) | groups,
-            partitions=partitions_record(plan, self.engine.name, groups=command.groups.given),
+            method_settings=settings_record(plan, command.text) | groups,
+            partitions=plan.partitions,
             device=plan.device,
             timings=plan.seconds,
             permutation_hash=permutation_hash(plan.perm),

@@ -162,7 +162,6 @@ def plan(
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.planning import PlanCommand
     from gcbs_cli.cli.texts import TextOptions
-    from gcbs_cli.planning.engines.named import EngineChoice
     from gcbs_cli.settings.plan import PlanSettings
     from gcbs_cli.system.errors import BadInput
 
@@ -200,6 +199,10 @@ def plan(
         graph=graph,
         top=top,
         rank_window=rank_window,
+        partitions=partitions,
+        engine=engine,
+        address=address,
+        transport=transport,
         **{name: value for name, value in bsc.items() if value},
     )
     inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
@@ -216,14 +219,11 @@ def plan(
         text=TextOptions(text, text_column),
         groups=GroupsFile(groups, groups_column),
     )
-    chosen = EngineChoice(engine, address, transport)
     if partitions is not None:
         from gcbs_cli.cli.partitioned import PartitionedCommand
 
-        PartitionedCommand(command, partitions, chosen).run(dry_run=dry_run)
+        PartitionedCommand(command).run(dry_run=dry_run)
         return
-    if chosen != EngineChoice():
-        raise BadInput("--engine, --address, --transport: say where parts are planned and go with --partitions")
     if work_dir is not None:
         raise BadInput("--work-dir: keeps the plans of finished parts and goes with --partitions")
     command.estimate() if dry_run else command.run()

@@ -81,7 +81,7 @@ class PartitionsRecord(_Record):
     """A plan in parts: number and sizes (rows) in plan order, each one's threshold, and all their graphs together.
 
     moved: rows not in their nearest part; seconds_of_parts: steps added up over the parts; groups: whether rows were
-    kept apart by a file of ids; settings: those of the plan, as one graph would need them.
+    kept apart by a file of ids.
     """
 
     parts: PositiveInt
@@ -95,7 +95,6 @@ class PartitionsRecord(_Record):
     in_batch_edge_share: float | None = None
     seconds_of_parts: dict[str, float] = {}
     groups: bool = False
-    settings: dict[str, Any] = {}
 
 
 class ShardRecord(_Record):

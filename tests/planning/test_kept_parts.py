@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gcbs_cli.planning.engines.part import PartPlan
 from gcbs_cli.planning.parts import kept
-from gcbs_cli.planning.parts.kept import KeptParts
-from gcbs_cli.planning.parts.part_plan import PartPlan
+from gcbs_cli.planning.parts.kept import KeptParts, clear
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
@@ -45,7 +45,7 @@ def test_parts_are_loaded_as_they_were_saved(tmp_path: Path) -> None:
         assert found.order.dtype == np.int64
         assert found.order.tolist() == part.order.tolist()
         assert (found.threshold, found.edges, found.seconds) == (part.threshold, part.edges, part.seconds)
-    again.clear()
+    clear(tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
 
@@ -82,7 +82,7 @@ def test_another_run_starts_anew_and_leaves_other_files_alone(tmp_path: Path) ->
     assert store.load(0) is None
     assert "starting anew" in heard.notes[0]
     store.save(PARTS[0])
-    store.clear()
+    clear(tmp_path)
     assert os.listdir(tmp_path) == ["notes.txt"]
 
 

@@ -17,21 +17,22 @@ from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
-from gcbs_cli.planning.engines import local
+from gcbs_cli.planning.engines import engine_of, local
 from gcbs_cli.planning.engines.local import plan_here, plan_on_each
-from gcbs_cli.planning.engines.named import EngineChoice
-from gcbs_cli.planning.parts.build import PartitionedPlan, plan_in_parts
-from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.engines.part import PartPlan, PartTask, plan_part
 from gcbs_cli.planning.parts.partition import find_nearest_parts, learn_centres, make_partition, part_sizes
-from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.planning.parts.plan import plan_in_parts
+from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.products.whole_numbers import SCALE, products, whole
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
 ROWS = 1003
 """15 batches of 64 and 43 rows over."""
+FOUR = PlanSettings.of(partitions=4)
 
 
 def clustered(rows: int = ROWS, clusters: int = 12, dim: int = 24) -> PairedRows:
@@ -46,8 +47,8 @@ def stream_of(pair: PairedRows, block_bytes: int = 1 << 20) -> PairStream:
     return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 
-def planned(folder: Path, settings: PlanSettings, parts: int | None = 4, **more) -> PartitionedPlan:
-    return plan_in_parts(stream_of(clustered(), **more), settings, parts, folder / "perm.npy")
+def planned(folder: Path, settings: PlanSettings, parts: int | str = 4, **more) -> PlanResult:
+    return plan_in_parts(stream_of(clustered(), **more), settings.changed(partitions=parts), beside=folder / "perm.npy")
 
 
 @pytest.mark.parametrize("kind", ["related", "duplicates", "all-equal", "one-dimension", "1003-dimensions", "hubs"])
@@ -84,7 +85,8 @@ def test_products_in_whole_numbers_are_exact_in_any_order() -> None:
 def test_rows_go_to_the_parts_of_their_clusters(tmp_path: Path) -> None:
     """On clusters far apart, two rows of one part are more alike than two of different parts."""
     pair, plan = clustered(), planned(tmp_path, PlanSettings())
-    label = plan.partition.part_of_row()
+    assert plan.partitions is not None
+    label = np.repeat(np.arange(4), plan.partitions.sizes)[inverse(plan.perm)]
     similar = pair.x @ pair.x.T
     same = label[:, None] == label
     assert similar[same].mean() > similar[~same].mean() + 0.1
@@ -96,8 +98,9 @@ def test_each_part_is_planned_as_if_it_were_all(tmp_path: Path, method: str) -> 
     plan = planned(tmp_path, settings)
     assert sorted(plan.perm.tolist()) == list(range(ROWS))
     start = 0
-    for number, size in enumerate(plan.partition.sizes):
-        rows = plan.partition.rows_of(number)
+    assert plan.partitions is not None
+    for size in plan.partitions.sizes:
+        rows = np.sort(plan.perm[start : start + size])
         alone = make_plan(PairedRows(pair.x[rows], pair.y[rows]), settings)
         assert (plan.perm[start : start + size] == rows[alone.perm]).all()
         start += size
@@ -118,7 +121,7 @@ def test_shards_that_end_at_different_rows_are_read_in_step(tmp_path: Path) -> N
         for number, piece in enumerate(np.split(getattr(pair, side), cuts)):
             np.save(folder / f"part-{number}.npy", piece)
     stream = PairStream(*open_pair(str(tmp_path / "x"), str(tmp_path / "y")))
-    plan = plan_in_parts(stream, PlanSettings(), 4, tmp_path / "perm.npy")
+    plan = plan_in_parts(stream, FOUR)
     assert (plan.perm == planned(tmp_path, PlanSettings()).perm).all()
 
 
@@ -130,11 +133,11 @@ def test_one_part_is_the_plan_of_one_graph(tmp_path: Path) -> None:
 def test_groups_and_suspects_are_kept_apart_within_parts(tmp_path: Path) -> None:
     groups = np.arange(ROWS) // 2
     settings = PlanSettings.of(refine=True, fn_margin=0.95)
-    plan = plan_in_parts(stream_of(clustered()), settings, 4, tmp_path / "perm.npy", groups=groups)
+    plan = plan_in_parts(stream_of(clustered()), settings.changed(partitions=4), groups=groups)
     for start in range(0, ROWS, 64):
         batch = groups[plan.perm[start : start + 64]]
         assert len(set(batch.tolist())) == len(batch)
-    assert plan.as_result().suspected_inside is not None
+    assert plan.suspected_inside is not None
 
 
 def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
@@ -150,7 +153,6 @@ def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
     ("settings", "parts", "message"),
     [
         (PlanSettings(), 16, "--partitions 16: the 1,003 rows make 15 batches of 64"),
-        (PlanSettings(refine=True, time_limit=1.0), 4, "--time-limit"),
         (PlanSettings.of(per_row=500), 15, "--per-row 500"),
     ],
 )
@@ -159,9 +161,9 @@ def test_what_does_not_fit_is_said_first(tmp_path: Path, settings: PlanSettings,
         planned(tmp_path, settings, parts)
 
 
-def test_a_part_whose_groups_do_not_fit_is_named(tmp_path: Path) -> None:
+def test_a_part_whose_groups_do_not_fit_is_named() -> None:
     with pytest.raises(BadInput, match=r"part \d of 4 .*--groups"):
-        plan_in_parts(stream_of(clustered()), PlanSettings(), 4, tmp_path / "perm.npy", groups=np.arange(ROWS) % 12)
+        plan_in_parts(stream_of(clustered()), FOUR, groups=np.arange(ROWS) % 12)
 
 
 @pytest.mark.parametrize("method", ["rcm", "knn-groups"])
@@ -177,32 +179,31 @@ def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(tmp_path: Pat
         def progress(self, done_parts: int, parts: int) -> None:
             done.append((done_parts, parts))
 
-    settings = PlanSettings(method=method)
+    settings = PlanSettings.of(method=method, partitions=4)
     engine = partial(plan_on_each, devices=["cpu", "cpu"])
-    dealt = plan_in_parts(stream_of(clustered()), settings, 4, tmp_path / "perm.npy", engine=engine, watcher=Listener())
+    dealt = plan_in_parts(stream_of(clustered()), settings, Listener(), engine=engine)
     assert (dealt.perm == planned(tmp_path, settings).perm).all()
     assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert any("2 parts at a time, one a device; --max-memory holds for each" in note for note in notes)
     assert sum(note.startswith("each part: ") for note in notes) == (method == "rcm")
 
 
-def test_both_devices_get_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_devices_get_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     used: dict[str, int] = {}
     together = threading.Barrier(2)
 
-    def planned_on(task: PartTask, x, y, watcher=None) -> PartPlan:
+    def planned_on(task: PartTask, rows: PairedRows, progress: Progress) -> PartPlan:
         name = task.settings.work.device
         if name not in used:
             used[name] = 0
             together.wait(60.0)
         used[name] += 1
-        found = plan_part(replace(task, settings=task.settings.changed(device="cpu")), x, y, watcher)
+        found = plan_part(replace(task, settings=task.settings.changed(device="cpu")), rows, progress)
         return replace(found, device=name)
 
     monkeypatch.setattr(local, "plan_part", planned_on)
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 2)
-    engine = EngineChoice().on("cuda:all")
-    plan = plan_in_parts(stream_of(clustered()), PlanSettings(), 4, tmp_path / "perm.npy", engine=engine)
+    plan = plan_in_parts(stream_of(clustered()), FOUR.changed(device="cuda:all"))
     assert sorted(used) == ["cuda:0", "cuda:1"]
     assert sum(used.values()) == 4
     assert plan.device == "cuda:0, cuda:1"
@@ -210,8 +211,8 @@ def test_both_devices_get_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_one_device_plans_one_part_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 1)
-    assert EngineChoice().on("cuda:all") is plan_here
-    assert EngineChoice().on("auto") is plan_here
+    assert engine_of(FOUR.changed(device="cuda:all").work) is plan_here
+    assert engine_of(FOUR.work) is plan_here
 
 
 @pytest.fixture
@@ -266,11 +267,11 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
         (("--partitions", "0"), "--partitions 0: expected auto"),
         (("--partitions", "two"), "--partitions two: expected auto"),
         (("--partitions", "4", "--engine", "spark"), "--engine spark: expected local or ray"),
-        (("--engine", "ray"), "go with --partitions"),
-        (("--transport", "path"), "go with --partitions"),
+        (("--engine", "ray"), "--engine has no effect without --partitions"),
+        (("--transport", "path"), "no effect without --engine ray"),
         (("--work-dir", "work"), "goes with --partitions"),
-        (("--partitions", "4", "--transport", "path"), "go with --engine ray"),
-        (("--partitions", "4", "--address", "auto2"), "go with --engine ray"),
+        (("--partitions", "4", "--transport", "path"), "no effect without --engine ray"),
+        (("--partitions", "4", "--address", "auto2"), "no effect without --engine ray"),
         (("--partitions", "4", "--engine", "ray", "--transport", "mail"), "--transport mail: expected store or path"),
         (("--partitions", "4", "--device", "cuda:0,99"), "--device cuda:0,99: PyTorch sees"),
         (("--partitions", "4", "--device", "cuda:1,1"), "--device cuda:1,1: names cuda:1 twice"),

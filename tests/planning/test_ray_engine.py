@@ -18,9 +18,9 @@ from gcbs_cli.data import from_array
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.engines import ray_engine
-from gcbs_cli.planning.parts.build import plan_in_parts
-from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, plan_part
-from gcbs_cli.planning.parts.scattering import ScatteredRows
+from gcbs_cli.planning.engines.part import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.parts.plan import plan_in_parts
+from gcbs_cli.planning.parts.scatter import ScatteredRows
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
 ray: Any = pytest.importorskip("ray", reason="needs gcbs[ray]")
 
 PARTS, ROWS = 5, 1003
+SETTINGS = PlanSettings.of(partitions=PARTS)
 LONGEST_WAIT = 120.0
 """Seconds that anything is waited for; the test ends in tens of them on a machine that has other work too."""
 MARK = "GCBS_TEST_MARK"
@@ -72,14 +73,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def stuck_on_the_second_node(task: PartTask, x: Any, y: Any) -> PartPlan:
+def stuck_on_the_second_node(task: PartTask, rows: PairedRows) -> PartPlan:
     """A part's plan; the second node says that it has one and never ends it, and the head begins only then."""
     own = ray.get_runtime_context().get_node_id()
     if any(node["NodeID"] == own and "second" in node["Resources"] for node in ray.nodes()):
         Path(os.environ[MARK]).touch()
         time.sleep(LONGEST_WAIT)
     wait_for(Path(os.environ[MARK]))
-    return plan_part(task, x, y)
+    return plan_part(task, rows)
 
 
 def read_and_say(rows: ScatteredRows, part: int) -> PairedRows:
@@ -105,14 +106,14 @@ def pairs() -> PairStream:
 
 
 def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = plan_in_parts(pairs(), PlanSettings(), PARTS, tmp_path / "perm.npy")
+    wanted = plan_in_parts(pairs(), SETTINGS, beside=tmp_path / "perm.npy")
     monkeypatch.setattr(ray_engine, "plan_task", stuck_on_the_second_node)
     planned: Future[Any] = Future()
 
     def plan() -> None:
         try:
             engine = ray_engine.plan_on_ray
-            planned.set_result(plan_in_parts(pairs(), PlanSettings(), PARTS, tmp_path / "perm.npy", engine=engine))
+            planned.set_result(plan_in_parts(pairs(), SETTINGS, beside=tmp_path / "perm.npy", engine=engine))
         except BaseException as error:
             planned.set_exception(error)
 
@@ -121,11 +122,11 @@ def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkey
     cluster.remove_node(cluster.second, allow_graceful=False)
     found = planned.result(LONGEST_WAIT)
     assert (found.perm == wanted.perm).all()
-    assert [part.number for part in found.parts] == list(range(PARTS))
+    assert found.partitions.parts == PARTS
     monkeypatch.setattr(ray_engine, "plan_task", None)
     monkeypatch.setattr(ScatteredRows, "read", read_and_say)
     engine = partial(ray_engine.plan_on_ray, transport="path")
-    from_path = plan_in_parts(pairs(), PlanSettings(), PARTS, tmp_path / "perm.npy", engine=engine)
+    from_path = plan_in_parts(pairs(), SETTINGS, beside=tmp_path / "perm.npy", engine=engine)
     assert (from_path.perm == wanted.perm).all()
     readers = (tmp_path / "reached").read_text().split()
     assert len(readers) == PARTS

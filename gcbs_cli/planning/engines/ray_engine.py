@@ -8,20 +8,13 @@ settings alone, so one that runs twice gives the same order.
 import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gcbs_cli.planning.parts.part_plan import PartPlan, PartTask, ReadPart, plan_part
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.engines.part import PartPlan, PartTask, ReadPart, plan_part
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from gcbs_cli.data.pairs import PairedRows
-
-STORE, PATH = "store", "path"
-TRANSPORTS = (STORE, PATH)
 RETRIES = 8
 """How often a task that lost its worker is begun again."""
 IN_FLIGHT_PER_CPU = 2
@@ -31,9 +24,9 @@ IN_FLIGHT_PER_CPU = 2
 def plan_on_ray(
     tasks: Iterable[PartTask],
     read: ReadPart,
-    watcher: Progress,
+    progress: Progress,
     address: str = "auto",
-    transport: str = STORE,
+    transport: str = "store",
     cpus: float = 1.0,
 ) -> Iterator[PartPlan]:
     """The plans of the parts, as they are done; `cpus`: cores that a part takes of the cluster.
@@ -45,7 +38,7 @@ def plan_on_ray(
     ray = import_ray()
     began_here = connect(ray, address)
     try:
-        yield from _dealt(ray, tasks, read, watcher, transport, cpus)
+        yield from _dealt(ray, tasks, read, progress, transport, cpus)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         raise cause if isinstance(cause, GcbsError) else GcbsError(f"--engine ray: a task failed: {cause!r}") from error
@@ -81,11 +74,11 @@ def connect(ray: Any, address: str) -> bool:
 
 
 def _dealt(
-    ray: Any, tasks: Iterable[PartTask], read: ReadPart, watcher: Progress, transport: str, cpus: float
+    ray: Any, tasks: Iterable[PartTask], read: ReadPart, progress: Progress, transport: str, cpus: float
 ) -> Iterator[PartPlan]:
     # No retry_exceptions: what a part's rows do not allow, they will not allow the next time.
     options: dict[str, Any] = {"num_cpus": cpus, "max_retries": RETRIES}
-    remote = ray.remote(plan_task if transport == STORE else plan_task_from_path)
+    remote = ray.remote(plan_task if transport == "store" else plan_task_from_path)
     most = max(2, int(IN_FLIGHT_PER_CPU * ray.cluster_resources().get("CPU", 1.0) / cpus))
     under_way: list[Any] = []
     done = total = 0
@@ -95,19 +88,15 @@ def _dealt(
             options["num_gpus"] = 1
             task = replace(task, settings=task.settings.changed(device="cuda"))
         begin = remote.options(**options, name=f"gcbs part {task.number}").remote
-        under_way.append(begin(task, *_sides(read(task.number))) if transport == STORE else begin(task, read))
+        under_way.append(begin(task, read(task.number) if transport == "store" else read))
         while len(under_way) >= most:
             yield _next(ray, under_way)
             done += 1
-            watcher.progress(done, total)
+            progress.progress(done, total)
     while under_way:
         yield _next(ray, under_way)
         done += 1
-        watcher.progress(done, total)
-
-
-def _sides(pair: "PairedRows") -> "tuple[NDArray[np.float32], NDArray[np.float32]]":
-    return pair.x, pair.y
+        progress.progress(done, total)
 
 
 def _next(ray: Any, under_way: list[Any]) -> PartPlan:
@@ -117,18 +106,18 @@ def _next(ray: Any, under_way: list[Any]) -> PartPlan:
     return found
 
 
-def plan_task(task: PartTask, x: "NDArray[np.float32]", y: "NDArray[np.float32]") -> PartPlan:
+def plan_task(task: PartTask, rows: PairedRows) -> PartPlan:
     """What a worker runs; arrays from the object store are read-only and stay there."""
-    return plan_part(task, x, y)
+    return plan_part(task, rows)
 
 
 def plan_task_from_path(task: PartTask, read: ReadPart) -> PartPlan:
     """What a worker runs that reads the rows itself. Raises GcbsError where its node does not see the files."""
     try:
-        pair = read(task.number)
+        rows = read(task.number)
     except (OSError, ValueError) as error:
         raise GcbsError(
             f"--transport path: {error} on {platform.node()}; write to a folder that every node of the cluster sees "
             "under the same name, or leave out --transport"
         ) from error
-    return plan_part(task, pair.x, pair.y)
+    return plan_part(task, rows)

@@ -10,7 +10,7 @@ import numpy as np
 import xxhash
 
 from gcbs_cli.plan_file.writing import write
-from gcbs_cli.planning.parts.part_plan import PartPlan
+from gcbs_cli.planning.engines.part import PartPlan
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
@@ -29,7 +29,7 @@ class KeptParts:
         self._run = xxhash.xxh3_64_hexdigest(key.encode())
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            others = [path for path, run in self._files() if run != self._run]
+            others = [path for path, run in _files(folder) if run != self._run]
             for path in others:
                 path.unlink()
         except (OSError, ValueError) as error:
@@ -58,17 +58,19 @@ class KeptParts:
             self._works = False
             self._watcher.note(f"{error}; going on without --work-dir")
 
-    def clear(self) -> None:
-        """Remove what gcbs has put there, and the folder if it is empty then: the plan is saved."""
-        with suppress(OSError):
-            for path, _ in self._files():
-                path.unlink()
-            self._folder.rmdir()
-
     def _name(self, number: int, data: bytes) -> str:
         return f"part-{self._run}-{number:05d}-{xxhash.xxh3_128_hexdigest(data)}.json"
 
-    def _files(self) -> list[tuple[Path, str]]:
-        """The files of all runs, each with the hash of its run."""
-        found = [(path, OURS.fullmatch(path.name)) for path in self._folder.iterdir()]
-        return [(path, match[1]) for path, match in found if match]
+
+def clear(folder: Path) -> None:
+    """Remove what gcbs has put into a --work-dir, and the folder if it is empty then: the plan is saved."""
+    with suppress(OSError):
+        for path, _ in _files(folder):
+            path.unlink()
+        folder.rmdir()
+
+
+def _files(folder: Path) -> list[tuple[Path, str]]:
+    """The files of all runs, each with the hash of its run."""
+    found = [(path, OURS.fullmatch(path.name)) for path in folder.iterdir()]
+    return [(path, match[1]) for path, match in found if match]

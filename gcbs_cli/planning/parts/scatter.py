@@ -40,19 +40,14 @@ class ScatteredRows:
         return PairedRows(*sides)
 
 
-def beside_no_output() -> Path:
-    """Where the rows lie meanwhile if the plan goes to no file: the temporary folder."""
-    return Path(tempfile.gettempdir()) / "gcbs-plan"
-
-
 @contextmanager
-def scattered(stream: PairStream, partition: Partition, beside: Path) -> Iterator[ScatteredRows]:
-    """One pass that writes both files into a folder beside `beside`, which is gone when the block ends.
+def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> Iterator[ScatteredRows]:
+    """One pass that writes both files into a folder beside `beside`, or in the temporary one, gone when the block ends.
 
     Raises BadInput where the disk has no room for 8 · N · d bytes.
     """
     needed = 2 * stream.rows * stream.dim * FLOAT32_BYTES
-    with temporary_folder(beside) as folder:
+    with temporary_folder(beside or Path(tempfile.gettempdir()) / "gcbs-plan") as folder:
         free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
         if needed > free:
             raise BadInput(

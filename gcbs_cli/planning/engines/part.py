@@ -1,0 +1,83 @@
+"""The plan of one part: what a process or a worker of a cluster does by itself."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
+
+
+@dataclass(frozen=True)
+class PartTask:
+    """What a part's plan needs beside its unit rows."""
+
+    number: int
+    """From 0."""
+    parts: int
+    settings: PlanSettings
+    groups: NDArray[np.int64] | None = None
+    """(n,) of the part's rows."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """Of the part's rows, such as their texts."""
+
+
+@dataclass(frozen=True)
+class PartPlan:
+    """The order of a part and what came of it."""
+
+    number: int
+    order: NDArray[np.int64]
+    """(n,) places among the part's rows."""
+    device: str
+    threshold: float | None = None
+    """t in this part."""
+    edges: int = 0
+    isolated: int = 0
+    max_degree: int = 0
+    in_batch: int = 0
+    """Edges inside batches."""
+    suspected_inside: int | None = None
+    """Suspected pairs inside batches, where they were looked for."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+ReadPart = Callable[[int], PairedRows]
+"""Gives the unit rows of a part."""
+Engine = Callable[[Iterable[PartTask], ReadPart, Progress], Iterator[PartPlan]]
+"""Runs part plans, given how to read the rows of a part, and yields them in any order."""
+
+
+def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None) -> PartPlan:
+    """Plan the rows of one part with the settings of the whole plan: the same wherever it runs.
+
+    Raises BadInput that names the part where its rows do not allow what was asked.
+    """
+    try:
+        result = make_plan(rows, task.settings, progress, groups=task.groups, method_inputs=task.inputs)
+    except BadInput as error:
+        raise BadInput(f"part {task.number + 1} of {task.parts} ({rows.rows:,} rows): {error}") from error
+    plan = PartPlan(
+        task.number,
+        result.perm,
+        result.device,
+        suspected_inside=result.suspected_inside,
+        seconds=result.seconds,
+    )
+    figures = result.figures
+    if figures is None or result.threshold is None:
+        return plan
+    return replace(
+        plan,
+        threshold=result.threshold.value,
+        edges=figures.edges,
+        isolated=figures.isolated,
+        max_degree=figures.max_degree,
+        in_batch=round((figures.plan.in_batch_edge_share or 0.0) * figures.edges),
+    )

@@ -1,0 +1,159 @@
+"""A plan in parts: centres from a sample, rows to parts, a plan for each, one after the other in the order of parts."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli import __version__
+from gcbs_cli.data.reading import PairStream
+from gcbs_cli.orders import planner_named
+from gcbs_cli.orders.finish import shuffle_batches
+from gcbs_cli.plan_file.manifest import PartitionsRecord
+from gcbs_cli.planning.engines import engine_of
+from gcbs_cli.planning.engines.part import Engine, PartPlan, PartTask, ReadPart
+from gcbs_cli.planning.parts.kept import KeptParts
+from gcbs_cli.planning.parts.partition import (
+    Partition,
+    find_nearest_parts,
+    learn_centres,
+    make_partition,
+    sample_means,
+)
+from gcbs_cli.planning.parts.scatter import scattered
+from gcbs_cli.planning.plan import PlanResult
+from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings, RankSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress, Stopwatch
+
+
+def plan_in_parts(
+    stream: PairStream,
+    settings: PlanSettings,
+    progress: Progress | None = None,
+    *,
+    groups: NDArray[np.int64] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    beside: Path | None = None,
+    work_dir: Path | None = None,
+    engine: Engine | None = None,
+) -> PlanResult:
+    """Plan all rows in `settings.work.partitions` parts, holding the rows of one part at a time.
+
+    beside: the output, next to which the rows lie on disk in the order of their parts meanwhile (None: the temporary
+    folder); work_dir: a folder that keeps the plans of finished parts; engine: by default that of the settings. The
+    other arguments are those of `make_plan`. The permutation depends on neither engine, device nor tile size.
+    Raises BadInput where settings and data do not fit, before any part is planned as far as it can be known.
+    """
+    progress, inputs = progress or Progress(), inputs or {}
+    clock = Stopwatch(progress)
+    engine = engine or engine_of(settings.work)
+    planner_named(settings.method).check()
+    count = settings.work.parts_for(stream.rows, stream.dim, settings.batch_size)
+    _check_one_a_row(groups, inputs, stream.rows)
+    with clock.step("centres"):
+        centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
+    with clock.step("parts"):
+        partition = make_partition(find_nearest_parts(stream, centres), centres, settings.batch_size)
+    # Batches are shuffled once all parts are there, and ranks divide the whole.
+    each = settings.changed(shuffle_batches=False, ranks=RankSettings())
+    each.check_rows(int(partition.sizes.min()))
+    progress.note(
+        f"{count:,} parts of {partition.sizes.min():,} to {partition.sizes.max():,} rows; {partition.moved:,} rows "
+        "moved to another part than their nearest, so that parts are whole batches"
+    )
+    with clock.step("rows to parts"), scattered(stream, partition, beside) as rows:
+        kept = None
+        if work_dir is not None:
+            kept = KeptParts(work_dir, _run_key(stream, each, count, groups, inputs), progress)
+        with clock.step("plans"):
+            tasks = _tasks(partition, each, groups, inputs)
+            plans = _plans(tasks, rows.read, progress, engine, kept)
+    clock.seconds["rows to parts"] -= clock.seconds["plans"]
+    perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
+    if settings.batch_order.shuffle_batches:
+        perm = shuffle_batches(perm, settings.batch_size, settings.seed)
+    inside = [part.suspected_inside for part in plans if part.suspected_inside is not None]
+    return PlanResult(
+        perm,
+        settings,
+        ", ".join(sorted({part.device for part in plans})),
+        threshold=None,
+        figures=None,
+        seconds=clock.seconds,
+        suspected_inside=sum(inside) if inside else None,
+        partitions=_record(partition, plans, settings.work.engine, groups is not None),
+    )
+
+
+def _check_one_a_row(groups: NDArray[np.int64] | None, inputs: Mapping[str, Any], rows: int) -> None:
+    if groups is not None and groups.shape != (rows,):
+        raise BadInput(f"groups: expected one id for each of the {rows:,} rows, got shape {groups.shape}")
+    for name, values in inputs.items():
+        if len(values) != rows:
+            raise BadInput(f"{name}: expected one for each of the {rows:,} rows, got {len(values):,}")
+
+
+def _tasks(
+    partition: Partition, settings: PlanSettings, groups: NDArray[np.int64] | None, inputs: Mapping[str, Any]
+) -> Iterator[PartTask]:
+    count = len(partition.sizes)
+    for number in range(count):
+        rows = partition.rows_of(number)
+        own = {name: [values[row] for row in rows] for name, values in inputs.items()}
+        yield PartTask(number, count, settings, None if groups is None else groups[rows], own)
+
+
+def _plans(
+    tasks: Iterable[PartTask], read: ReadPart, progress: Progress, engine: Engine, kept: KeptParts | None
+) -> list[PartPlan]:
+    """The plans of all parts in their order: those that an earlier run left are taken, new ones are kept."""
+    there: list[PartPlan] = []
+    if kept is not None:
+        tasks = list(tasks)
+        there = [part for task in tasks if (part := kept.load(task.number)) is not None]
+        numbers = {part.number for part in there}
+        tasks = [task for task in tasks if task.number not in numbers]
+    for part in engine(tasks, read, progress):
+        there.append(part)
+        if kept is not None:
+            kept.save(part)
+    return sorted(there, key=lambda part: part.number)
+
+
+def _run_key(
+    stream: PairStream,
+    settings: PlanSettings,
+    parts: int,
+    groups: NDArray[np.int64] | None,
+    inputs: Mapping[str, Any],
+) -> str:
+    """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
+    decisive = settings.changed(work=PlanWorkSettings()).values
+    apart = None if groups is None else groups.tolist()
+    return json.dumps([__version__, parts, stream.fingerprints, stream.normalize, decisive, apart, dict(inputs)])
+
+
+def _record(partition: Partition, plans: list[PartPlan], engine: str, groups: bool) -> PartitionsRecord:
+    """Sizes in the order of the parts, and what their graphs were."""
+    edges = sum(part.edges for part in plans)
+    seconds: Counter[str] = Counter()
+    for part in plans:
+        seconds.update(part.seconds)
+    return PartitionsRecord(
+        parts=len(plans),
+        sizes=partition.sizes.tolist(),
+        moved=partition.moved,
+        engine=engine,
+        thresholds=[part.threshold for part in plans if part.threshold is not None] or None,
+        edges=edges,
+        isolated=sum(part.isolated for part in plans),
+        max_degree=max(part.max_degree for part in plans),
+        in_batch_edge_share=sum(part.in_batch for part in plans) / edges if edges else None,
+        seconds_of_parts=dict(seconds),
+        groups=groups,
+    )
