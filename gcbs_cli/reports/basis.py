@@ -137,7 +137,7 @@ def _own_terms(
     across: tuple[SideSums, SideSums],
 ) -> LossTerms:
     if loss.kind is LossKind.BSC:
-        return BscTerms(pair, settings.labels)
+        return BscTerms(pair, settings.labels, suspects)
     hardest = np.stack([side.hardest[:, 0] for side in across])
     unsuspected = np.stack([side.hardest_unsuspected for side in across])
     return TripletTerms(pair, suspects, loss.margin, diagonal, hardest, unsuspected)

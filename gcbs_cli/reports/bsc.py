@@ -11,7 +11,7 @@ oracle sees all positives and the row's own k − 1 hardest keys; with several p
 share is null.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.mining.positives import Positives
-from gcbs_cli.reports.losses import LossTerms, OrderTerms
+from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.reports.losses import AllKeys, LossTerms, OrderTerms
 from gcbs_cli.system.arrays import equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
 
@@ -45,7 +46,7 @@ class BscTerms(LossTerms):
 
     bounded = False
 
-    def __init__(self, pair: PairedRows, labels: RowLabels) -> None:
+    def __init__(self, pair: PairedRows, labels: RowLabels, suspects: SuspectPairs) -> None:
         ids = equal_rows(pair.x)[1] if labels.ids is None else labels.ids
         asks = np.ones(pair.rows, np.bool_) if labels.asks is None else labels.asks
         self.asking = np.flatnonzero(asks)
@@ -65,6 +66,24 @@ class BscTerms(LossTerms):
         self.count = pair.rows
         self.in_nats = self.comparable = groups.most == 1
         super().__init__(mean_of_positives(pair.rows, self.places, self.values))
+        ends = suspects.lower, suspects.higher
+        known = (ids[ends[0]] == ids[ends[1]]) & asks[ends[0]] & asks[ends[1]]
+        if suspects.groups is not None:  # mates are left out by their ids, whatever else they are
+            known &= (suspects.groups[ends[0]] != suspects.groups[ends[1]]) | (suspects.groups[ends[0]] < 0)
+        self._unknown = SuspectPairs(ends[0][~known], ends[1][~known], suspects.groups)
+        self._known = SuspectPairs(ends[0][known], ends[1][known]).both_ways()
+        self._known_values = np.stack([pair_values(pair, *self._known), pair_values(pair, *self._known[::-1])])
+
+    def suspects_among(self, found: SuspectPairs) -> SuspectPairs:
+        """Known positives are not suspected."""
+        return self._unknown
+
+    def keys(self, keys: AllKeys, temperature: float) -> AllKeys:
+        """Known positives are put back."""
+        masked = keys.masked_log_sums.copy()
+        for sums, values in zip(masked, self._known_values, strict=True):
+            np.logaddexp.at(sums, self._known[0], values / temperature)
+        return replace(keys, masked_log_sums=np.minimum(masked, keys.log_sums))
 
     def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Raises BadInput where none of them asks."""

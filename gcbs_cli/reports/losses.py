@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.products.sums import SideSums
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import KeySet
 from gcbs_cli.system.errors import BadInput
 
@@ -165,6 +166,14 @@ class LossTerms:
     def __init__(self, positives: NDArray[np.float64]) -> None:
         """positives: (N,) s_ii."""
         self.positives = positives
+
+    def suspects_among(self, found: SuspectPairs) -> SuspectPairs:
+        """Those of the suspected pairs that this loss takes for negatives."""
+        return found
+
+    def keys(self, keys: AllKeys, temperature: float) -> AllKeys:
+        """The sums over all keys, of which only `suspects_among` are left out in `masked_log_sums`."""
+        return keys
 
     def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the counted rows that have a loss."""

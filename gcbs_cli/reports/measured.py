@@ -150,7 +150,11 @@ class Orders:
     def __init__(self, inputs: Basis, loss: Loss, batch_size: int) -> None:
         self._inputs, self._loss, self._size = inputs, loss, batch_size
         self.terms = inputs.terms.get(loss) or LossTerms(inputs.diagonal)
-        self._keys = all_keys(inputs, loss)
+        self._suspects = self.terms.suspects_among(inputs.suspects)
+        self._keys = [
+            self.terms.keys(keys, temperature)
+            for keys, temperature in zip(all_keys(inputs, loss), inputs.settings.temperatures, strict=True)
+        ]
         self._everything = [
             (
                 self.terms.everything(keys.log_sums, temperature, masked=False),
@@ -208,7 +212,7 @@ class Orders:
             perm,
             size,
             inputs.settings.temperatures,
-            inputs.suspects,
+            self._suspects,
             keys=self._loss.keys,
             queue_batches=self._loss.queue_batches,
         )
@@ -216,7 +220,7 @@ class Orders:
         rows = self.terms.rows(counted_rows(inputs, perm, size))
         batch_of_row = batches_of(perm, size, drop_last=inputs.settings.drop_last)
         measures = measure_order(inputs.graph, perm, size, drop_last=inputs.settings.drop_last)
-        suspects = inputs.suspects.in_batches(batch_of_row)
+        suspects = self._suspects.in_batches(batch_of_row)
         starts = np.arange(0, len(perm) - (len(perm) % size if inputs.settings.drop_last else 0), size)
         isolated = int(np.count_nonzero(np.add.reduceat(inputs.graph.degrees[perm], starts) == 0))
         found = []

@@ -9,6 +9,7 @@ from unit_data import exact_matrix, make_pair, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.scaling import scale_side
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.bsc import BscTerms, RowLabels
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.losses import Loss, LossKind
@@ -78,7 +79,6 @@ def test_losses_are_those_of_loops(kind, with_ids, with_labels, chosen_backend):
     assert report_of(pair, None, RowLabels(ids, asks)).loss.global_ == pytest.approx(whole, abs=1e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="they are counted as suspected")
 @pytest.mark.parametrize("with_labels", [False, True], ids=["ids", "both"])
 def test_known_positives_are_not_suspected(with_labels, chosen_backend):
     """Clusters of five whose members are known to be positives of each other, but for those labelled 0."""
@@ -131,7 +131,7 @@ def test_equal_rows_of_x_are_positives_by_default():
 
 def test_no_positive_at_all_is_refused():
     with pytest.raises(BadInput, match="every row has label 0"):
-        BscTerms(make_pair("related", ROWS), RowLabels(None, np.zeros(ROWS, bool)))
+        BscTerms(make_pair("related", ROWS), RowLabels(None, np.zeros(ROWS, bool)), SuspectPairs.none())
 
 
 @pytest.mark.parametrize("kind", ["coordinate", "minmax"])
