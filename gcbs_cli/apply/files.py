@@ -1,5 +1,6 @@
 """Which files hold the data, in which order, and where the reordered ones go."""
 
+import glob
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,12 @@ class DataFiles:
         """All sizes together."""
         return sum(stamp.size for stamp in self.stamps)
 
+    @property
+    def named(self) -> str:
+        """The files in the order in which their rows count."""
+        names = [shown(os.path.basename(stamp.path)) for stamp in self.stamps]
+        return ", ".join(names[:12]) + (f", … ({len(names)} files)" if len(names) > 12 else "")
+
 
 def find_files(data: str) -> DataFiles:
     """The files of a path, a folder or a glob pattern, in natural order (part-2 before part-10).
@@ -41,7 +48,7 @@ def find_files(data: str) -> DataFiles:
         paths = [path for path in list_directory(data) if os.path.isfile(path)]
     elif os.path.lexists(data):
         raise BadInput(f"{shown(data)}: is not a regular file; name a file, a folder or a glob of shards")
-    elif any(sign in data for sign in "*?["):
+    elif glob.has_magic(data):
         paths = list_pattern(data)
     else:
         raise BadInput(f"{shown(data)}: no such file or folder")
@@ -53,12 +60,8 @@ def find_files(data: str) -> DataFiles:
     names = [os.path.basename(path) for path in paths]
     if len(set(names)) < len(names):
         raise BadInput(f"{shown(data)}: two files have the same name; they would overwrite each other in one folder")
-    for path in paths:
-        if os.path.getsize(path) == 0:
-            raise BadInput(f"{shown(path)}: is empty")
-    kind = next(iter(kinds))
-    assert kind is not None
-    return DataFiles(kind, Path(paths[0]).suffix, tuple(map(stamp_file, paths)), single)
+    suffix = Path(paths[0]).suffix
+    return DataFiles(KINDS[suffix.lower()], suffix, tuple(map(stamp_file, paths)), single)
 
 
 def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), *, force: bool) -> Path:

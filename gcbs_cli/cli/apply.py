@@ -56,7 +56,7 @@ def apply(
       gcbs plan x.npy y.npy -o - | gcbs apply - shards/ -o reordered
     """
     from gcbs_cli.apply.files import find_files, output_path
-    from gcbs_cli.apply.reorder import DEFAULT_MEMORY, data_rows_hint, reorder
+    from gcbs_cli.apply.reorder import DEFAULT_MEMORY, reorder
     from gcbs_cli.cli.output import Output, choose_mode
     from gcbs_cli.plan_file.check import load_plan
     from gcbs_cli.plan_file.manifest import plan_files
@@ -68,7 +68,7 @@ def apply(
     files = find_files(data)
     target = output_path(files, output, plan_files(perm), force=force)
     if not files.single:
-        out.note(f"{data}: rows counted in this order: {data_rows_hint(files)}")
+        out.note(f"{data}: rows counted in this order: {files.named}")
     done = reorder(load_plan(perm).perm, files, target, memory=memory, header=header)
     seconds = time.perf_counter() - began
     rows = sum(done.rows)

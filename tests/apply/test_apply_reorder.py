@@ -20,7 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gcbs_cli.apply import buckets
 from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.reorder import reorder
 from gcbs_cli.plan_file.permutation import write_permutation
@@ -129,12 +128,20 @@ def test_parquet(shards: int, memory: int, tmp_path: Path) -> None:
     assert (first.num_rows, first.column(0).compression) == (64, "ZSTD")
 
 
-def test_rows_of_very_different_length_stay_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buckets, "MOST_BUCKETS", 3)  # buckets then pass the limit and are gathered in windows
+def test_rows_of_very_different_length_stay_bounded(tmp_path: Path) -> None:
     rows = [b"%d:" % i + b"z" * (5000 if i % 50 == 0 else 3) + b"\n" for i in range(ROWS)]
     (tmp_path / "data.jsonl").write_bytes(b"".join(rows))
-    run(order(), tmp_path / "data.jsonl", tmp_path / "out.jsonl", TINY)
+    files = find_files(str(tmp_path / "data.jsonl"))
+    # Three buckets pass the limit and are gathered in windows.
+    reorder(order(), files, tmp_path / "out.jsonl", memory=TINY, most_buckets=3)
     assert (tmp_path / "out.jsonl").read_bytes() == b"".join(rows[i] for i in order())
+
+
+def test_tables_in_few_buckets_are_read_several_times(tmp_path: Path) -> None:
+    table = pa.table({"id": range(ROWS), "text": ["word " * (i % 90) for i in range(ROWS)]})
+    pq.write_table(table, tmp_path / "d.parquet")
+    reorder(order(), find_files(str(tmp_path / "d.parquet")), tmp_path / "o.parquet", memory=TINY, most_buckets=3)
+    assert pq.read_table(tmp_path / "o.parquet").to_pylist() == table.take(pa.array(order())).to_pylist()
 
 
 @given(
@@ -176,9 +183,9 @@ def test_line_ends(given: bytes, expected: bytes, tmp_path: Path) -> None:
         ("d.jsonl", b"a\nb\nc\nd\n", "more rows than the plan"),
         ("d.jsonl", b"a\n\nb\nc\n", "empty line where row 1"),
         ("d.csv", b'h\na\n"b\nc\n', "ends inside quotes"),
-        ("d.npy", b"nonsense", "no .npy file"),
+        ("d.npy", b"nonsense", "found no valid .npy header"),
         ("d.parquet", b"nonsense", "no Parquet file"),
-        ("d.jsonl", b"", "is empty"),
+        ("d.jsonl", b"", "an empty file"),
         ("d.txt", b"a\n", "expected files of one kind"),
     ],
 )
@@ -187,6 +194,50 @@ def test_what_does_not_fit_is_refused_and_nothing_written(name: str, content: by
     with pytest.raises(BadInput, match=said):
         run(np.array([2, 0, 1]), tmp_path / name, tmp_path / f"out{Path(name).suffix}")
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def _npy(header: str, data: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+def _header(descr: str, shape: str) -> str:
+    return f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"PK\x03\x04" + bytes(100),
+        _npy(_header("<f4", f"({10**23},)")),
+        _npy(_header("<f4", "(-3,)")),
+        _npy(_header("<U0", "(3,)")),
+        _npy(_header("<f4", "(3, True)"), bytes(12)),
+        _npy(_header("<f4", "(3, 0)")),
+        _npy("-" * 3000),
+        _npy(_header("|O", "(3,)"), bytes(24)),
+    ],
+    ids=["zip", "huge", "negative", "empty texts", "bool", "no columns", "minus signs", "objects"],
+)
+def test_hostile_arrays_are_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "d.npy").write_bytes(content)
+    with pytest.raises(BadInput, match=r"d\.npy: found ") as caught:
+        run(np.array([2, 0, 1]), tmp_path / "d.npy", tmp_path / "o.npy")
+    assert len(str(caught.value)) < 400
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["place", "list", "struct"])
+def test_odd_columns_are_reordered_too(kind: str, tmp_path: Path) -> None:
+    words = pa.array(["a", "b", "a"]).dictionary_encode()
+    column = {
+        "place": pa.array([5, 6, 7]),
+        "list": pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), words),
+        "struct": pa.StructArray.from_arrays([words], names=["word"]),
+    }[kind]
+    table = pa.table({"__gcbs_place__": column})
+    pq.write_table(table, tmp_path / "d.parquet")
+    run(np.array([2, 0, 1]), tmp_path / "d.parquet", tmp_path / "o.parquet")
+    assert pq.read_table(tmp_path / "o.parquet").to_pylist() == table.take(pa.array([2, 0, 1])).to_pylist()
 
 
 def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
