@@ -17,6 +17,8 @@ from gcbs_cli.system.limits import available_cpus
 
 STRIP_ROWS = 64
 """Rows of products that are compared at once: they and their limits stay in a core's cache."""
+SAFE_EXPONENT = 60.0
+"""exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class CpuBackend:
                 return [found]
             return [found.chosen(found.values > each.row[found.rows] + each.col[found.cols]) for each in limits]
         product = self.product(loaded, tile.rows, tile.cols)
-        return [self._above(loaded, product, tile, each) for each in limits]
+        listed = [self.above(product, tile, each) for each in limits]
+        return [Entries(each.rows, each.cols, each.values.astype(_kind(loaded), copy=False)) for each in listed]
 
     def kth(
         self, loaded: LoadedSides, rows: slice, rank: int, col_offsets: NDArray[np.int32] | None = None
@@ -88,7 +91,29 @@ class CpuBackend:
         out = self._scratch("tile", len(left) * len(right), np.float32).reshape(len(left), len(right))
         return np.matmul(left, right.T, out=out)
 
-    def _above(self, loaded: LoadedSides, product: NDArray[np.float32], tile: Tile, limits: Limits) -> Entries:
+    def of_rank(self, product: NDArray[np.float32], rank: int) -> NDArray[np.float32]:
+        place = product.shape[1] - rank
+        return np.partition(product, place, axis=1)[:, place].copy()
+
+    def largest(self, product: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return product.max(axis=1), product.max(axis=0)
+
+    def hide_equal(self, product: NDArray[np.float32], row_ids: NDArray[np.int32], col_ids: NDArray[np.int32]) -> None:
+        product[row_ids[:, None] == col_ids] = -np.inf
+
+    def log_sums(
+        self, product: NDArray[np.float32], inverse_temperature: float, *, columns: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        powers = self._scratch("powers", product.size, np.float32).reshape(product.shape)
+        if inverse_temperature <= SAFE_EXPONENT:
+            np.multiply(product, np.float32(inverse_temperature), out=powers)
+            np.exp(powers, out=powers)
+            with np.errstate(divide="ignore"):
+                return np.log(_sums(powers, 1)), np.log(_sums(powers, 0)) if columns else None
+        rows = _shifted_log_sums(product, inverse_temperature, 1, powers)
+        return rows, _shifted_log_sums(product, inverse_temperature, 0, powers) if columns else None
+
+    def above(self, product: NDArray[np.float32], tile: Tile, limits: Limits) -> Entries:
         row, col = limits.row[tile.rows].astype(np.float32)[:, None], limits.col[tile.cols].astype(np.float32)
         flags = self._scratch("flags", product.size, np.bool_).reshape(product.shape)
         strip = self._scratch("limits", STRIP_ROWS * product.shape[1], np.float32).reshape(STRIP_ROWS, -1)
@@ -98,7 +123,7 @@ class CpuBackend:
             np.greater(product[some], np.add(row[some], col, out=strip[:height]), out=flags[some])
         places = np.flatnonzero(flags)
         rows, cols = (each.astype(np.int32) for each in np.divmod(places, product.shape[1]))
-        values: NDArray[Any] = product.reshape(-1)[places].astype(_kind(loaded), copy=False)
+        values = product.reshape(-1)[places]
         return Entries(rows + np.int32(tile.rows.start), cols + np.int32(tile.cols.start), values)
 
     def _scratch(self, purpose: str, size: int, dtype: type) -> NDArray[Any]:
@@ -113,3 +138,27 @@ class CpuBackend:
 def _kind(loaded: LoadedSides) -> type:
     """Of values: int32 for the rows of a grid, whose float32 products are whole numbers."""
     return np.float32 if loaded.left.dtype == np.float32 else np.int32
+
+
+def _shifted_log_sums(
+    product: NDArray[np.float32], inverse_temperature: float, axis: int, powers: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """log Σ exp along an axis above the largest value there, which no temperature lets overflow. `powers`: scratch."""
+    largest = product.max(axis=axis, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, np.float32(0))
+    np.subtract(product, shift, out=powers)
+    np.multiply(powers, np.float32(inverse_temperature), out=powers)
+    np.exp(powers, out=powers)
+    with np.errstate(divide="ignore"):
+        sums = np.log(_sums(powers, axis))
+    return sums + inverse_temperature * shift.reshape(-1).astype(np.float64)
+
+
+def _sums(powers: NDArray[np.float32], axis: int) -> NDArray[np.float64]:
+    """Sums over an axis; numpy adds along rows in pairs, where float32 will do, and down columns one by one."""
+    if axis == 1:
+        return powers.sum(axis=1).astype(np.float64)
+    total = np.zeros(powers.shape[1])
+    for start in range(0, len(powers), STRIP_ROWS):
+        total += powers[start : start + STRIP_ROWS].sum(axis=0)
+    return total

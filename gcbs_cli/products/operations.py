@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.products.devices import devices_named
 from gcbs_cli.products.tiles import Runner, Tile
 
 EVERYTHING = -(1 << 28)
@@ -16,6 +17,8 @@ NOTHING = 1 << 28
 
 Loaded = Any
 """Two sides, put where a device multiplies them."""
+Product = Any
+"""(r, c) products of a tile: a numpy array or a torch tensor, which arrays of places index alike."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,43 @@ class Backend(Runner, Protocol):
         """
         ...
 
-    def product(self, loaded: Loaded, rows: slice, cols: slice) -> Any:
+    def product(self, loaded: Loaded, rows: slice, cols: slice) -> Product:
         """(r, c) float32 products of a tile; valid until the same thread asks for the next one."""
         ...
+
+    def above(self, product: Product, tile: Tile, limits: Limits) -> Entries:
+        """The entries of a tile's product above limits of all rows and columns, in any order."""
+        ...
+
+    def of_rank(self, product: Product, rank: int) -> NDArray[Any]:
+        """(r,) the value of this rank, 1 for the largest, in each row of a product."""
+        ...
+
+    def largest(self, product: Product) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The largest value of each row (r,) and of each column (c,)."""
+        ...
+
+    def hide_equal(self, product: Product, row_ids: NDArray[np.int32], col_ids: NDArray[np.int32]) -> None:
+        """Put −inf into a product where a row (r,) and a column (c,) have the same id."""
+        ...
+
+    def log_sums(
+        self, product: Product, inverse_temperature: float, *, columns: bool
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,) where asked."""
+        ...
+
+
+def choose_backend(device: str) -> Backend:
+    """The backend for `auto`, `cpu`, `cuda`, `cuda:i`, `cuda:i,j,...` or `cuda:all`.
+
+    Raises BadInput for an unknown name and for a GPU that is not there.
+    """
+    devices = devices_named(device)
+    if devices == ["cpu"]:
+        from gcbs_cli.products.cpu import CpuBackend
+
+        return CpuBackend()
+    from gcbs_cli.products.torch_device import TorchBackend
+
+    return TorchBackend(devices)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.products.backend import Array, Backend
+from gcbs_cli.products.operations import Backend, Limits, Product
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.products.tiles import Progress, Tile, run_tiles, tiles_for
 from gcbs_cli.system.compiled import compiled
@@ -48,7 +48,7 @@ def loss_sums(
     """
     sides = (x,) if x is y else (x, y)
     sums = [_Sums(len(temperatures), len(side), hardest) for side in sides]
-    work = _TileWork(sides, temperatures, backend, removed or SuspectPairs.none(), [side.heaps for side in sums])
+    work = _TileWork(sides, temperatures, backend, removed or SuspectPairs.none(), sums)
     tiles = _no_two_in_line(tiles_for(backend, len(x), len(y), tile_rows))
     for tile, ends in run_tiles(backend, tiles, work, progress):
         for side, places, end in zip(sums, (tile.rows, tile.cols), ends, strict=False):
@@ -76,29 +76,37 @@ class _EndSums:
     log_sums: NDArray[np.float64]
     masked: NDArray[np.float64]
     largest: NDArray[np.float32]
-    indices: NDArray[np.int64]
+    indices: NDArray[np.int32]
     values: NDArray[np.float32]
 
 
 class _Sums:
-    """What has been summed so far of one side. heaps: (N, K) the hardest of each row, the least of them first."""
+    """What has been summed so far of one side. limits: (N,) float32, below each row's K hardest of all keys."""
 
     def __init__(self, temperatures: int, rows: int, hardest: int) -> None:
         self._log_sums, self._masked = np.full((2, temperatures, rows), -np.inf)
         self._unsuspected = np.full(rows, -np.inf, np.float32)
-        self.heaps = np.full((rows, hardest), -np.inf, np.float32)
+        self._heaps = np.full((rows, hardest), -np.inf, np.float32)
+        self.limits = np.full(rows, -np.inf, np.float32)
 
     def add(self, places: slice, end: _EndSums) -> None:
         """Take a tile's sums, those of the rows at these places."""
         for total, part in ((self._log_sums, end.log_sums), (self._masked, end.masked)):
             np.logaddexp(total[:, places], part, out=total[:, places])
         np.maximum(self._unsuspected[places], end.largest, out=self._unsuspected[places])
-        _push(self.heaps, end.indices, end.values)
+        if self.hardest:
+            _push(self._heaps, end.indices, end.values)
+            np.maximum(self.limits[places], self._heaps[places, 0], out=self.limits[places])
 
     def finished(self) -> SideSums:
         """All of it; nothing can be added any more."""
-        self.heaps.sort(axis=1)
-        return SideSums(self._log_sums, self._masked, np.ascontiguousarray(self.heaps[:, ::-1]), self._unsuspected)
+        self._heaps.sort(axis=1)
+        return SideSums(self._log_sums, self._masked, np.ascontiguousarray(self._heaps[:, ::-1]), self._unsuspected)
+
+    @property
+    def hardest(self) -> int:
+        """K."""
+        return self._heaps.shape[1]
 
 
 class _TileWork:
@@ -110,25 +118,26 @@ class _TileWork:
         temperatures: Sequence[float],
         backend: Backend,
         removed: SuspectPairs,
-        heaps: list[NDArray[np.float32]],
+        sums: list[_Sums],
     ) -> None:
         self._scales = [1.0 / temperature for temperature in temperatures]
-        self._backend, self._heaps = backend, heaps
-        self._loaded = [backend.load(side) for side in sides]
+        self._backend, self._sums, self._both = backend, sums, len(sides) == 2
+        self._loaded = backend.load(sides[0], sides[-1])
         self._suspects = _EntriesOfTiles(removed, len(sides[0]))
-        self._groups = None if removed.groups is None else backend.load(group_numbers(removed.groups))
+        self._groups = None if removed.groups is None else group_numbers(removed.groups)
+        nothing = [np.zeros(len(side), np.float32) for side in (sides[0], sides[-1])]
+        self._limits = [Limits(sums[0].limits, nothing[1]), Limits(nothing[0], sums[-1].limits)][: len(sides)]
 
     def __call__(self, tile: Tile) -> list[_EndSums]:
         """The sums by row, and by column."""
-        both = len(self._loaded) == 2
-        product = self._backend.product(self._loaded[0], self._loaded[-1], tile.rows, tile.cols)
+        product = self._backend.product(self._loaded, tile.rows, tile.cols)
         shared = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
         own = shared - tile.rows.start, shared - tile.cols.start
-        positives = product[own] if both else -np.inf
+        positives = product[own] if self._both else -np.inf
         product[own] = positives
         plain = masked = self._log_sums(product)
         product[own] = -np.inf
-        hard = [self._candidates(product, places, end) for end, places in enumerate((tile.rows, tile.cols)[: 1 + both])]
+        hard = [self._candidates(product, tile, end) for end in range(len(self._sums))]
         removed = self._remove_suspects(product, tile)
         largest = self._backend.largest(product)
         if removed:
@@ -136,33 +145,30 @@ class _TileWork:
             masked = self._log_sums(product)
         return [_EndSums(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
 
-    def _log_sums(self, product: Array) -> list[NDArray[np.float64]]:
+    def _log_sums(self, product: Product) -> list[NDArray[np.float64]]:
         """(T, n) by row, and by column."""
-        both = len(self._loaded) == 2
-        found = [self._backend.log_sums(product, scale, columns=both) for scale in self._scales]
-        return [np.stack(parts) for parts in list(zip(*found, strict=True))[: 1 + both]]
+        found = [self._backend.log_sums(product, scale, columns=self._both) for scale in self._scales]
+        return [np.stack(parts) for parts in list(zip(*found, strict=True))[: len(self._sums)]]
 
-    def _candidates(self, product: Array, places: slice, end: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Row (end 0) or column (end 1), and value, of what exceeds the least of the hardest that are known there."""
-        heaps = self._heaps[end][places]
-        count = heaps.shape[1]
-        if count == 0:
-            return np.empty(0, np.int64), np.empty(0, np.float32)
-        limits = heaps[:, 0].copy()
-        if np.isneginf(limits).any():
-            along = product.T if end else product
-            reached = self._backend.row_threshold(along, min(count, along.shape[1]))
-            np.maximum(limits, np.nextafter(reached, np.float32(-np.inf)), out=limits)
-        found = self._backend.above(product, limits[None] if end else limits[:, None])
-        return (found.cols if end else found.rows) + places.start, found.values
+    def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Row (end 0) or column (end 1), and value, of what may be among the hardest there."""
+        sums, places = self._sums[end], (tile.rows, tile.cols)[end]
+        if sums.hardest == 0:
+            return np.empty(0, np.int32), np.empty(0, np.float32)
+        along = product.T if end else product
+        if along.shape[1] >= sums.hardest and np.isneginf(sums.limits[places]).any():
+            reached = self._backend.of_rank(along, sums.hardest)
+            below = np.nextafter(reached, np.float32(-np.inf))
+            np.maximum(sums.limits[places], below, out=sums.limits[places])
+        found = self._backend.above(product, tile, self._limits[end])
+        return found.cols if end else found.rows, found.values
 
-    def _remove_suspects(self, product: Array, tile: Tile) -> bool:
+    def _remove_suspects(self, product: Product, tile: Tile) -> bool:
         """Put −inf at the suspected entries of a tile; whether there may be any."""
         rows, cols = self._suspects.of(tile)
         product[rows, cols] = -np.inf
         if self._groups is not None:
-            ids, others = (self._backend.part(self._groups, places) for places in (tile.rows, tile.cols))
-            product[ids[:, None] == others[None, :]] = -np.inf
+            self._backend.hide_equal(product, self._groups[tile.rows], self._groups[tile.cols])
         return len(rows) > 0 or self._groups is not None
 
 
@@ -184,7 +190,7 @@ class _EntriesOfTiles:
 
 
 @compiled
-def _push(heaps: NDArray[np.float32], indices: NDArray[np.int64], values: NDArray[np.float32]) -> None:
+def _push(heaps: NDArray[np.float32], indices: NDArray[np.int32], values: NDArray[np.float32]) -> None:
     """Let each value into the heap of its index where it exceeds the least one there, which goes.
 
     The root is written once, with its final value, so that other threads may read it meanwhile.

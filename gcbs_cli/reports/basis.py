@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.products import operations
 from gcbs_cli.products.backend import Backend, choose_backend, float32_error
 from gcbs_cli.products.edges import Exceedances, find_exceedances
 from gcbs_cli.products.sums import SideSums, loss_sums
@@ -69,10 +70,11 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
         achieved = 1.0 - len(above.rows) / pair.rows**2
         del found, above
     with clock.step("all pairs"):
-        across = _sums(pair.x, pair.y, settings, suspects, backend, watcher)
+        device = operations.choose_backend(settings.device)
+        across = _sums(pair.x, pair.y, settings, suspects, device, watcher)
         same_side = None
         if any(loss.kind is LossKind.SIMCLR for loss in settings.losses):
-            x, y = (_sums(side, side, settings, suspects, backend, watcher)[0] for side in (pair.x, pair.y))
+            x, y = (_sums(side, side, settings, suspects, device, watcher)[0] for side in (pair.x, pair.y))
             same_side = x, y
     with clock.step("representation"):
         uniform = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
@@ -113,7 +115,7 @@ def _sums(
     y: NDArray[np.float32],
     settings: ReportSettings,
     suspects: SuspectPairs,
-    backend: Backend,
+    backend: operations.Backend,
     watcher: Progress,
 ) -> tuple[SideSums, SideSums]:
     return loss_sums(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from unit_data import KINDS, exact_matrix, make_pair
 
-from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of
 
@@ -15,16 +15,15 @@ SIMILARITY_ERROR = 1e-6
 
 
 def devices():
-    yield "cpu", lambda: NumpyBackend(workers=3)
+    yield "cpu", lambda: CpuBackend(workers=3)
     try:
         import torch  # noqa: F401
     except ImportError:
         return
-    from gcbs_cli.products.several_devices import SeveralDevices
-    from gcbs_cli.products.torch_backend import TorchBackend
+    from gcbs_cli.products.torch_device import TorchBackend
 
-    yield "torch", lambda: TorchBackend("cpu", fused=False)
-    yield "torch-twice", lambda: SeveralDevices(["cpu", "cpu"], fused=False)
+    yield "torch", lambda: TorchBackend(["cpu"])
+    yield "torch-twice", lambda: TorchBackend(["cpu", "cpu"])
 
 
 DEVICES = dict(devices())
@@ -110,7 +109,7 @@ def test_sums_of_one_side_leave_the_row_itself_out(kind, suspects, device):
 def test_a_row_whose_negatives_are_all_suspected_keeps_its_positive_alone():
     pair, matrix = make_pair("related", 40), exact_matrix("related", 40)
     lower, higher = np.zeros(39, np.int32), np.arange(1, 40, dtype=np.int32)
-    x, _ = loss_sums(pair.x, pair.y, [0.001, 0.05], NumpyBackend(), removed=SuspectPairs(lower, higher), hardest=3)
+    x, _ = loss_sums(pair.x, pair.y, [0.001, 0.05], CpuBackend(), removed=SuspectPairs(lower, higher), hardest=3)
     np.testing.assert_allclose(x.masked[:, 0], matrix[0, 0] / np.array([0.001, 0.05]), rtol=1e-6)
     assert x.hardest_unsuspected[0] == -np.inf
     assert np.isfinite(x.hardest[0]).all()
@@ -119,7 +118,7 @@ def test_a_row_whose_negatives_are_all_suspected_keeps_its_positive_alone():
 @pytest.mark.parametrize("count", [1, 39, 45, 100])
 def test_lists_longer_than_the_keys_end_with_nothing(count):
     pair, matrix = make_pair("related", 40), exact_matrix("related", 40)
-    _, y = loss_sums(pair.x, pair.y, [0.05], NumpyBackend(), hardest=count, tile_rows=16)
+    _, y = loss_sums(pair.x, pair.y, [0.05], CpuBackend(), hardest=count, tile_rows=16)
     others = np.where(np.eye(40, dtype=bool), -np.inf, matrix.T)
     expected = np.full((40, count), -np.inf)
     expected[:, : min(count, 40)] = -np.sort(-others, axis=1)[:, :count]
@@ -146,3 +145,25 @@ def test_threads_and_devices_change_no_bit_of_the_sums(device):
     for one, other in zip(runs[0] + runs[0], runs[1] + runs[2], strict=True):
         for name in one.__dataclass_fields__:
             assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+@pytest.mark.skipif("torch" not in DEVICES, reason="needs torch")
+def test_a_device_with_little_memory_gives_the_same_sums():
+    import torch
+
+    device, failed = DEVICES["torch-twice"](), []
+    whole = device.product
+
+    def product(loaded, rows, cols):
+        if (rows.stop - rows.start) * (cols.stop - cols.start) > 1 << 14:
+            failed.append(rows)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(loaded, rows, cols)
+
+    device.product = product
+    pair, matrix = make_pair("related", ROWS), exact_matrix("related", ROWS)
+    x, y = loss_sums(pair.x, pair.y, TEMPERATURES, device, hardest=HARDEST)
+    assert failed
+    nothing = np.zeros((ROWS, ROWS), bool)
+    check(x, matrix, nothing, own_is_key=True)
+    check(y, matrix.T, nothing, own_is_key=True)

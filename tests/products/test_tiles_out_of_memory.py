@@ -14,7 +14,6 @@ from gcbs_cli.products import quantile, quantile_estimate, quantile_passes, quan
 from gcbs_cli.products.edges import find_exceedances
 from gcbs_cli.products.nearest import nearest_keys
 from gcbs_cli.products.numpy_backend import NumpyBackend
-from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.tiles import Tile, run_tiles
 from gcbs_cli.products.top_candidates import find_candidates
 from gcbs_cli.products.torch_backend import TorchBackend
@@ -96,14 +95,6 @@ def test_quantiles_are_the_same(method, monkeypatch):
         for backend in (SmallDevice(700), NumpyBackend(1))
     )
     assert mine == theirs
-
-
-def test_sums_of_a_report_are_the_same():
-    pair = make_pair("related", ROWS)
-    runs = (loss_sums(pair.x, pair.y, [0.05], backend, hardest=5) for backend in (SmallDevice(3000), NumpyBackend(1)))
-    for mine, theirs in zip(*runs, strict=True):
-        for name in ("log_sums", "masked", "hardest"):
-            np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), rtol=0, atol=1e-4)
 
 
 def test_a_device_that_holds_nothing_says_so():
