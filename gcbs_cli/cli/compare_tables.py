@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from gcbs_cli.reports.figures import shown_in
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
@@ -10,36 +12,32 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.compare import Compared
     from gcbs_cli.comparison.tune import Tuned
 
+TUNED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
+"""The figures that a search shows."""
+
 
 def compare_table(lines: "Sequence[Compared]") -> "Table":
     """One line a method."""
-    table = _table("method", "seconds", "gap", "closed", "masked", "edges", "suspects", "spread")
+    figures = shown_in("compare")
     recurring = any(line.recurring is not None for line in lines)
-    if recurring:
-        table.add_column("recur", justify="right", no_wrap=True)
+    table = _table("method", "seconds", *(figure.heading for figure in figures), "spread", *["recur"] * recurring)
     for line in lines:
-        table.add_row(*_cells(line.method, line), *([_share(line.recurring)] if recurring else []))
-    table.caption = (
-        "gap, masked: reduction of the (masked) gap; closed: share of what the oracle closes; edges: share of hard "
-        "pairs inside batches; spread: standard deviation of the batches' losses, nats"
-    )
+        cells = [figure.text(line.report.at(figure.path)) for figure in figures]
+        recurs = ["–" if line.recurring is None else f"{line.recurring:.1%}"] * recurring
+        table.add_row(line.method, f"{line.seconds:.1f}", *cells, f"{line.losses_std:.2f}", *recurs)
+    said = [f"{figure.heading}: {figure.meaning}" for figure in figures]
+    table.caption = "; ".join([*said, "spread: standard deviation of the batches' losses, nats"])
     return table
 
 
 def tune_table(tuned: "Tuned") -> "RenderableType":
     """The trials, those within the cap marked, by falling masked reduction."""
-    table = _table("", "seconds", "gap", "masked", "suspects", "options")
-    for trial in sorted(tuned.trials, key=lambda trial: -(trial.figures.masked_reduction or 0.0)):
-        figures = trial.figures
+    figures = [figure for figure in shown_in("compare") if figure.path in TUNED]
+    table = _table("", "seconds", *(figure.heading for figure in figures), "options")
+    for trial in sorted(tuned.trials, key=lambda trial: -trial.reduction("masked")):
         mark = "best" if trial is tuned.best else "" if trial.fits else "over"
-        table.add_row(
-            mark,
-            f"{figures.seconds:.1f}",
-            _share(figures.gap_reduction),
-            _share(figures.masked_reduction),
-            f"{figures.suspected_pairs:,}",
-            _short(trial.options()),
-        )
+        cells = [figure.text(trial.worth.report.at(figure.path)) for figure in figures]
+        table.add_row(mark, f"{trial.worth.seconds:.1f}", *cells, _short(trial.options()))
     table.columns[-1].no_wrap = False
     table.columns[-1].justify = "left"
     return table
@@ -54,19 +52,6 @@ def _short(options: str) -> str:
     return " ".join(words[1:])
 
 
-def _cells(name: str, line: "Compared") -> list[str]:
-    return [
-        name,
-        f"{line.seconds:.1f}",
-        _share(line.gap_reduction),
-        _share(line.closed_share),
-        _share(line.masked_reduction),
-        _share(line.in_batch_edge_share),
-        f"{line.suspected_pairs:,}",
-        f"{line.batch_losses_std:.2f}",
-    ]
-
-
 def _table(*names: str) -> "Table":
     from rich.table import Table
 
@@ -74,7 +59,3 @@ def _table(*names: str) -> "Table":
     for number, name in enumerate(names):
         table.add_column(name, justify="right" if number else "left", no_wrap=True)
     return table
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"

@@ -143,7 +143,7 @@ def tune(
             "max_suspected": tuned.most_suspected,
             "timed_out": tuned.timed_out,
             "trials": [
-                {**trial.figures.as_record(), "options": trial.options(), "fits": trial.fits} for trial in tuned.trials
+                {**trial.worth.as_record(), "options": trial.options(), "fits": trial.fits} for trial in tuned.trials
             ],
         }
     )

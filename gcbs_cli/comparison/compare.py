@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from gcbs_cli.comparison.history.build import recurring_pairs
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import PLANNERS, planner_named
-from gcbs_cli.planning.plan import FoundPairs, find_pairs, make_plan
+from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.reports.build import OrderReports
+from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -26,23 +27,22 @@ NEEDS_TEXT = "words"
 
 @dataclass(frozen=True)
 class Compared:
-    """One method. `seconds`: after the pass over all pairs; `batch_losses_std`: nats, over full batches;
-    `recurring`: share of its in-batch pairs that recur with the next seed, where that was asked for.
-    """
+    """What a plan is worth."""
 
     method: str
     seconds: float
-    gap_reduction: float | None
-    closed_share: float | None
-    masked_reduction: float | None
-    in_batch_edge_share: float | None
-    suspected_pairs: int
-    batch_losses_std: float
-    recurring: float | None
+    """Those after the pass over all pairs."""
+    report: GapReport
+    losses_std: float
+    """Standard deviation of the losses of full batches, in nats."""
+    recurring: float | None = None
+    """Share of its in-batch pairs that come again with the next seed, where that was asked for."""
 
     def as_record(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON: the figures have the same places as in a report."""
+        figures = nest({figure.path: self.report.at(figure.path) for figure in shown_in("compare")})
+        more = {"batch_losses_std": self.losses_std, "recurring": self.recurring}
+        return {"method": self.method, "seconds": self.seconds, **figures, **more}
 
 
 def default_methods(*, texts: bool = False) -> list[str]:
@@ -71,6 +71,60 @@ def plain_names(methods: Sequence[str]) -> list[str]:
     return names
 
 
+class Comparison:
+    """Makes plans of the same data and reports on them, with one pass for all plans and one for all reports."""
+
+    def __init__(
+        self,
+        rows: PairedRows,
+        settings: PlanSettings,
+        progress: Progress,
+        *,
+        longest_list: int,
+        trials: int,
+        groups: NDArray[np.int64] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make both passes. Suspected pairs are counted by the settings' margin, or the usual one. Raises BadInput."""
+        self.rows, self.progress = rows, progress
+        self._groups, self._inputs = groups, inputs
+        progress.step("pass for the plans")
+        self._found = find_pairs(rows, settings, longest_list, progress)
+        progress.step("pass for the reports")
+        margin = settings.false_negatives.fn_margin
+        asked = ReportSettings(
+            batch_sizes=[settings.batch_size],
+            temperatures=[settings.temperature],
+            graph=GraphSettings(threshold=self._found.threshold.value),
+            trials=trials,
+            seed=settings.seed,
+            fn_margin=DEFAULT_MARGIN if margin is None else margin,
+            groups=groups,
+            drop_last=settings.drop_last,
+            device=settings.work.device,
+            tile_rows=settings.work.chunk_rows,
+        )
+        self._reports = OrderReports(rows, asked, progress)
+
+    def plan(self, settings: PlanSettings) -> NDArray[np.int64]:
+        """(N,) the permutation that `gcbs plan` makes with these settings."""
+        return make_plan(self.rows, settings, groups=self._groups, method_inputs=self._inputs, found=self._found).perm
+
+    def compared(self, name: str, settings: PlanSettings, *, recurrence: bool = False) -> Compared:
+        """What the plan with these settings is worth; `recurrence`: plan once more with the next seed."""
+        self.progress.step(name)
+        began = time.perf_counter()
+        perm = self.plan(settings)
+        seconds = time.perf_counter() - began
+        report, losses = self._reports.of(perm)
+        recurring = None
+        if recurrence:
+            again = self.plan(settings.changed(seed=settings.seed + 1))
+            recurring = recurring_pairs(perm, again, settings.batch_size)
+        full = losses[: len(perm) // settings.batch_size]
+        return Compared(name, seconds, report, float(np.std(full)), recurring)
+
+
 def compare_methods(
     pair: PairedRows,
     settings: PlanSettings,
@@ -87,74 +141,13 @@ def compare_methods(
     `recurrence`: plan once more with the next seed; `groups`, `method_inputs`: as in `make_plan`. Raises BadInput.
     """
     settings.bsc.check_methods(plain_names(methods))
-    watcher.step("pass for the plans")
-    found = find_pairs(pair, settings, lists_wanted(settings), watcher)
-    reports = order_reports(pair, settings, found, trials, watcher, groups=groups)
+    longest = lists_wanted(settings)
+    comparison = Comparison(
+        pair, settings, watcher, longest_list=longest, trials=trials, groups=groups, inputs=method_inputs
+    )
     lines = []
     for method in methods:
-        watcher.step(method)
-        asked = settings_of(method, settings)
-        began = time.perf_counter()
-        perm = make_plan(pair, asked, groups=groups, method_inputs=method_inputs, found=found).perm
-        seconds = time.perf_counter() - began
-        recurring = None
-        if recurrence:
-            other = asked.changed(seed=asked.seed + 1)
-            again = make_plan(pair, other, groups=groups, method_inputs=method_inputs, found=found).perm
-            recurring = recurring_pairs(perm, again, settings.batch_size)
-        lines.append(compared(method, seconds, *reports.of(perm), recurring=recurring))
+        name = method.removesuffix(REFINED)
+        asked = settings.changed(method=name, refine=settings.refine or method != name)
+        lines.append(comparison.compared(method, asked, recurrence=recurrence))
     return lines
-
-
-def settings_of(method: str, settings: PlanSettings) -> PlanSettings:
-    """The settings with the method, and refined where its name says so."""
-    name = method.removesuffix(REFINED)
-    return settings.changed(method=name, refine=settings.refine or method != name)
-
-
-def order_reports(
-    pair: PairedRows,
-    settings: PlanSettings,
-    found: FoundPairs,
-    trials: int,
-    watcher: Progress,
-    *,
-    groups: NDArray[np.int64] | None = None,
-) -> OrderReports:
-    """Reports at the settings' batch size and temperature; suspected pairs by their margin, or the usual one."""
-    false = settings.false_negatives
-    watcher.step("pass for the reports")
-    return OrderReports(
-        pair,
-        ReportSettings(
-            batch_sizes=[settings.batch_size],
-            temperatures=[settings.temperature],
-            graph=GraphSettings(threshold=found.threshold.value),
-            trials=trials,
-            seed=settings.seed,
-            fn_margin=DEFAULT_MARGIN if false.fn_margin is None else false.fn_margin,
-            groups=groups,
-            drop_last=settings.drop_last,
-            device=settings.work.device,
-            tile_rows=settings.work.chunk_rows,
-        ),
-        watcher,
-    )
-
-
-def compared(
-    method: str, seconds: float, report: GapReport, losses: NDArray[np.float64], *, recurring: float | None = None
-) -> Compared:
-    """A line of the table from a report."""
-    full, false = losses[: report.n // report.batch_size], report.false_negatives
-    return Compared(
-        method=method,
-        seconds=seconds,
-        gap_reduction=report.gap.reduction,
-        closed_share=report.gap.closed_share,
-        masked_reduction=report.gap.masked.reduction,
-        in_batch_edge_share=report.in_batch_edge_share.plan,
-        suspected_pairs=false.suspected_pairs or 0,
-        batch_losses_std=float(np.std(full)),
-        recurring=recurring,
-    )

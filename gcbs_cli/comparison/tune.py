@@ -2,15 +2,14 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.comparison.compare import NEEDS_TEXT, Compared, compared, default_methods, order_reports
+from gcbs_cli.comparison.compare import NEEDS_TEXT, Compared, Comparison, default_methods
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, GraphSettings, PlanSettings
 from gcbs_cli.system.progress import Progress
@@ -24,16 +23,21 @@ FIRST_TOP = 16
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried and what came of them; `fits`: within the cap of suspected pairs."""
+    """Settings that were tried and what came of them."""
 
     settings: PlanSettings
-    figures: Compared
+    worth: Compared
     fits: bool
+    """Whether the plan holds no more suspected pairs than allowed."""
 
-    def value(self, target: str) -> float:
-        """What is being maximised."""
-        found = self.figures.masked_reduction if target == "masked" else self.figures.gap_reduction
-        return found if found is not None else 0.0
+    @property
+    def suspected(self) -> int:
+        """Suspected pairs that share a batch."""
+        return int(self.worth.report.at("false_negatives.suspected_pairs") or 0)
+
+    def reduction(self, target: str) -> float:
+        """What is being maximised: the reduction of the masked gap (`masked`) or of the gap."""
+        return float(self.worth.report.at("gap.masked.reduction" if target == "masked" else "gap.reduction") or 0.0)
 
     def options(self) -> str:
         """The options of `gcbs plan` that make this plan."""
@@ -75,24 +79,22 @@ def tune(
     is changed at a time and the best that fits is kept; until one does, the one that holds the fewest. Raises BadInput.
     """
     began = time.monotonic()
-    watcher.step("pass for the plans")
-    found = find_pairs(pair, settings, LONGEST_LIST, watcher)
-    reports = order_reports(pair, settings, found, trials, watcher, groups=groups)
+    comparison = Comparison(
+        pair, settings, watcher, longest_list=LONGEST_LIST, trials=trials, groups=groups, inputs=method_inputs
+    )
 
     def attempt(asked: PlanSettings) -> Trial:
-        watcher.step(" ".join(plan_options(asked)))
-        start = time.perf_counter()
-        perm = make_plan(pair, asked, groups=groups, method_inputs=method_inputs, found=found).perm
-        figures = compared(asked.method, time.perf_counter() - start, *reports.of(perm))
-        return Trial(asked, figures, most_suspected is None or figures.suspected_pairs <= most_suspected)
+        worth = comparison.compared(" ".join(plan_options(asked)), asked)
+        tried = Trial(asked, replace(worth, method=asked.method), fits=True)
+        return replace(tried, fits=most_suspected is None or tried.suspected <= most_suspected)
 
     ideas = [_strong_start, *([_by_words] if method_inputs else []), _weights, _graphs, _margins, _group_sizes]
     done = [attempt(settings)]
     if most_suspected is None:
-        most_suspected = done[0].figures.suspected_pairs
+        most_suspected = done[0].suspected
     best, timed_out, longest = (done[0] if done[0].fits else None), False, 0.0
     for idea in ideas:
-        start_of_idea = best or min(done, key=lambda trial: trial.figures.suspected_pairs)
+        start_of_idea = best or min(done, key=lambda trial: trial.suspected)
         for asked in idea(start_of_idea.settings, settings):
             if any(asked == trial.settings for trial in done):
                 continue
@@ -102,7 +104,7 @@ def tune(
             start = time.monotonic()
             done.append(attempt(asked))
             longest = max(longest, time.monotonic() - start)
-            if done[-1].fits and (best is None or done[-1].value(target) > best.value(target)):
+            if done[-1].fits and (best is None or done[-1].reduction(target) > best.reduction(target)):
                 best = done[-1]
     return Tuned(done, best, most_suspected, timed_out)
 
