@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from gcbs_cli.data import EmbeddingSource, check_pair, from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
@@ -87,7 +86,6 @@ def report_all(
     loss_margin: float = 0.2,
     positives: ArrayLike | None = None,
     labels: ArrayLike | None = None,
-    normalization: str = "row",
     quantile: float | None = None,
     per_row: float | None = None,
     threshold: float | None = None,
@@ -108,7 +106,7 @@ def report_all(
     or labels; queue: batches in a memory queue, queue_mode: moco or xbm.
     positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true for rows
     that are positive pairs, false for those that count as negatives only; groups: (N,) an id for each row, rows with
-    the same one are suspected false negatives. normalization: row, coordinate or minmax.
+    the same one are suspected false negatives.
     Raises BadInput for arrays, permutation or settings that do not fit.
     """
     pair = _pair(x, y, normalize=normalize)
@@ -119,7 +117,6 @@ def report_all(
     kinds = [Loss(_choice(LossKind, name, "loss"), queue, mode, loss_margin) for name in names]
     if labelled and all(loss.kind is not LossKind.BSC for loss in kinds):
         raise BadInput("positives and labels go with the loss bsc")
-    pair = PairedRows(scale_side(pair.x, normalization, "x"), scale_side(pair.y, normalization, "y"))
     settings = ReportSettings(
         batch_sizes=batch_sizes,
         temperatures=temperatures,

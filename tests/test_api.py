@@ -93,7 +93,6 @@ REPORTS = {
         {"loss": "infonce", "queue": 2, "queue_mode": "moco"},
         ["--loss", "infonce", "--queue", "2", "--queue-mode", "moco"],
     ),
-    "normalization": ({"normalization": "minmax"}, ["--normalization", "minmax"]),
     "groups": ({"groups": IDS}, ["--groups", "ids.txt"]),
 }
 

@@ -1,7 +1,6 @@
-"""Options of `gcbs report` for losses with several positives, labels, other normalisations, or triplets."""
+"""Options of `gcbs report` for losses with several positives, labels, or triplets."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,14 +9,6 @@ if TYPE_CHECKING:
     from gcbs_cli.reports.bsc import RowLabels
 
 LOSS_PANEL = "Which loss"
-
-
-class NormalizationChoice(StrEnum):
-    """How embeddings are normalised before they are compared."""
-
-    ROW = "row"
-    COORDINATE = "coordinate"
-    MINMAX = "minmax"
 
 
 LossMargin = Annotated[
@@ -51,14 +42,6 @@ LabelsFile = Annotated[
 LabelsColumn = Annotated[
     str | None,
     typer.Option("--labels-column", help="Its column, where there are several.", rich_help_panel=LOSS_PANEL),
-]
-Normalization = Annotated[
-    NormalizationChoice,
-    typer.Option(
-        "--normalization",
-        help="row: unit rows; coordinate, minmax: each coordinate is scaled over all rows first.",
-        rich_help_panel=LOSS_PANEL,
-    ),
 ]
 
 

@@ -87,7 +87,6 @@ def report(
     positives_column: loss_options.PositivesColumn = None,
     labels: loss_options.LabelsFile = None,
     labels_column: loss_options.LabelsColumn = None,
-    normalization: loss_options.Normalization = loss_options.NormalizationChoice.ROW,
     drop_last: Annotated[
         bool | None,
         typer.Option(
@@ -212,7 +211,6 @@ def report(
         html=Path(html) if html else None,
         id_column=id_column,
         label_files=files,
-        normalization=normalization.value,
         mode=choose_mode(as_json=as_json, quiet=quiet),
         force=force,
     )

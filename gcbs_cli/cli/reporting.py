@@ -11,8 +11,6 @@ from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.report_page import PageSource, asked_only, make_page, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import watcher_for
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, plan_files, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
@@ -60,7 +58,6 @@ class ReportCommand:
     mode: Mode
     force: bool
     label_files: LabelFiles = field(default_factory=LabelFiles)
-    normalization: str = "row"
     groups: GroupsFile = field(default_factory=GroupsFile)
 
     def run(self) -> None:
@@ -72,7 +69,7 @@ class ReportCommand:
         sources = self.inputs.open(planned_inputs(manifest))
         perm = None if self.perm is None else read_permutation(self.perm, sources[0].rows)
         entry = None if manifest is None or perm is None else entry_for(manifest, perm)
-        settings = self._settings(entry, same_data=self.normalization == "row")
+        settings = self._settings(entry)
         settings.check(sources[0].rows)
         labels = self.label_files.read(sources[0].rows)
         groups = self.groups.read(sources[0].rows)
@@ -86,7 +83,7 @@ class ReportCommand:
         self._warn_of_batch_size(out, entry, settings)
         with watcher_for(out) as watcher:
             if self.html is None:
-                reports = make_reports(self._scaled(pair.unit), perm, settings, watcher)
+                reports = make_reports(pair.unit, perm, settings, watcher)
             else:
                 source = PageSource(sources, pair, self.perm, perm, entry, settings, self.id_column)
                 reports = self._write_page(source, watcher)
@@ -104,11 +101,8 @@ class ReportCommand:
         kinds = {loss.kind for loss in self.losses}
         if self.label_files.given and LossKind.BSC not in kinds:
             raise BadInput("--positives and --labels go with --loss bsc")
-        if self.html is not None and (self.normalization != "row" or any(loss.has_own_terms for loss in self.losses)):
-            raise BadInput("--html: goes with --loss infonce, symmetric and simclr, and with --normalization row")
-
-    def _scaled(self, pair: PairedRows) -> PairedRows:
-        return PairedRows(scale_side(pair.x, self.normalization, "X"), scale_side(pair.y, self.normalization, "Y"))
+        if self.html is not None and any(loss.has_own_terms for loss in self.losses):
+            raise BadInput("--html: goes with --loss infonce, symmetric and simclr")
 
     def _write_page(self, source: PageSource, watcher: Progress) -> list[GapReport]:
         """Write the page, whole or not at all; returns the reports that were asked for."""

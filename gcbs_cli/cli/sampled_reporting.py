@@ -70,7 +70,6 @@ class SampledCommand:
         whole = {
             "--html": command.html is not None,
             "--groups": command.groups.given,
-            "--normalization": command.normalization != "row",
         }
         for option, given in whole.items():
             if given:

@@ -1,7 +1,7 @@
 """What a report can be asked for."""
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -57,9 +57,6 @@ class LossSettings(Settings):
         description="moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
     )
     loss_margin: Margin = Field(0.2, description="triplet: margin between positive and hardest negative.")
-    normalization: Literal["row", "coordinate", "minmax"] = Field(
-        "row", description="row: unit rows; coordinate, minmax: scale each coordinate over all rows first."
-    )
 
 
 class ReportSettings(Settings):

@@ -8,7 +8,6 @@ import reference
 from unit_data import exact_matrix, make_pair, unit
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.scaling import scale_side
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.bsc import BscTerms, RowLabels
 from gcbs_cli.reports.build import make_reports
@@ -132,24 +131,3 @@ def test_equal_rows_of_x_are_positives_by_default():
 def test_no_positive_at_all_is_refused():
     with pytest.raises(BadInput, match="every row has label 0"):
         BscTerms(make_pair("related", ROWS), RowLabels(None, np.zeros(ROWS, bool)), SuspectPairs.none())
-
-
-@pytest.mark.parametrize("kind", ["coordinate", "minmax"])
-def test_scaled_sides_are_those_of_float64(kind):
-    side = make_pair("hubs", 90).x
-    wide = side.astype(np.float64)
-    if kind == "coordinate":
-        wide = wide / np.linalg.norm(wide, axis=0)
-    else:
-        wide = (wide - wide.min(0)) / (wide.max(0) - wide.min(0))
-    wide /= np.linalg.norm(wide, axis=1, keepdims=True)
-    assert np.abs(scale_side(side, kind, "X") - wide).max() < 1e-6
-    assert scale_side(side, "row", "X") is side
-
-
-def test_scaling_says_what_it_cannot_do():
-    side = make_pair("one-dimension", 20).x
-    with pytest.raises(BadInput, match=r"--normalization minmax: row \d+ of X becomes zeros"):
-        scale_side(side, "minmax", "X")
-    with pytest.raises(BadInput, match="--normalization best"):
-        scale_side(side, "best", "X")
