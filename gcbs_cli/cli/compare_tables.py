@@ -46,10 +46,10 @@ def tune_table(tuned: "Tuned") -> "RenderableType":
 def _short(options: str) -> str:
     """Options without those that all trials share, which the command line below the table shows."""
     words = options.split(" ")
-    while "-k" in words or "-t" in words:
-        place = words.index("-k") if "-k" in words else words.index("-t")
-        del words[place : place + 2]
-    return " ".join(words[1:])
+    for name in ("--batch-size", "--temperature"):
+        if name in words:
+            del words[words.index(name) : words.index(name) + 2]
+    return " ".join(words)
 
 
 def _table(*names: str) -> "Table":
