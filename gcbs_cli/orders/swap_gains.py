@@ -14,6 +14,8 @@ from gcbs_cli.system.threads import in_parts
 BACKGROUND_KEYS = 512
 ROWS_AT_ONCE = 2048
 ENTRIES_AT_ONCE = 1 << 15
+RESOLUTION = 2.0**-20
+"""Nats, or shares: so coarsely what is computed with exponentials and logarithms is rounded before it decides."""
 
 
 class Background(NamedTuple):
@@ -43,7 +45,7 @@ class SwapGains:
 
         def fill(start: int, stop: int) -> None:
             part = slice(start, stop)
-            worth[part] = np.log1p(self.shares[part], dtype=np.float64).sum(axis=1) - self.penalties[part]
+            worth[part] = _settled(np.log1p(self.shares[part], dtype=np.float64).sum(axis=1)) - self.penalties[part]
 
         in_parts(len(worth), ENTRIES_AT_ONCE, fill)
         return worth
@@ -95,33 +97,43 @@ def _share(
 ) -> NDArray[np.float32]:
     """(E,) (e^exponent − e^background) / e^total, at least 0 and within float32."""
     share = np.exp(np.minimum(exponent - total, 60.0)) - np.exp(np.minimum(background - total, 60.0))
-    return np.maximum(share, 0.0).astype(np.float32)
+    return _settled(np.maximum(share, 0.0)).astype(np.float32)
 
 
 def log_background(pair: PairedRows, temperature: float, seed: int) -> Background:
-    """(N,) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys."""
+    """(N,) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys, from the grid."""
+    grid, size = pair.grid, min(pair.rows, BACKGROUND_KEYS)
+    chosen = np.sort(np.random.default_rng([seed, 0xBAC6]).choice(pair.rows, size, replace=False))
+    unit = 1.0 / (temperature * grid.scale**2)
+    sides = []
+    for queries, own, keys, other in (
+        (grid.x, grid.x_offsets, grid.y[chosen], grid.y_offsets[chosen]),
+        (grid.y, grid.y_offsets, grid.x[chosen], grid.x_offsets[chosen]),
+    ):
+        sides.append(_log_means(queries, keys.astype(np.float32).T, other, unit))
+        sides[-1] += (own + grid.constant) * unit
+    return Background(*(_settled(side) for side in sides))
+
+
+def _log_means(
+    queries: NDArray[np.int8] | NDArray[np.int16], keys: NDArray[np.float32], offsets: NDArray[np.int32], unit: float
+) -> NDArray[np.float64]:
+    """(N,) log mean exp(unit · (product + offset)) over the keys, whose products are exact whole numbers."""
     from threadpoolctl import threadpool_limits
 
-    size = min(pair.rows, BACKGROUND_KEYS)
-    chosen = np.sort(np.random.default_rng([seed, 0xBAC6]).choice(pair.rows, size, replace=False))
-    sides = []
-    for queries, keys in ((pair.x, pair.y[chosen]), (pair.y, pair.x[chosen])):
-        logs = np.empty(pair.rows)
+    logs = np.empty(len(queries))
 
-        def fill(
-            start: int,
-            stop: int,
-            queries: NDArray[np.float32] = queries,
-            keys: NDArray[np.float32] = keys,
-            logs: NDArray[np.float64] = logs,
-        ) -> None:
-            values = queries[start:stop] @ keys.T
-            largest = values.max(axis=1)
-            powers = np.exp((values - largest[:, None]) * np.float32(1.0 / temperature))
-            logs[start:stop] = np.log(powers.mean(axis=1, dtype=np.float64)) + largest / temperature
+    def fill(start: int, stop: int) -> None:
+        numbers = queries[start:stop].astype(np.float32) @ keys + offsets.astype(np.float32)
+        largest = numbers.max(axis=1, keepdims=True).astype(np.float64)
+        powers = np.exp((numbers - largest) * unit)
+        logs[start:stop] = np.log(powers.mean(axis=1)) + largest[:, 0] * unit
 
-        # One BLAS thread and fixed parts: the bits do not depend on the number of cores.
-        with threadpool_limits(limits=1, user_api="blas"):
-            in_parts(pair.rows, ROWS_AT_ONCE, fill)
-        sides.append(logs)
-    return Background(*sides)
+    with threadpool_limits(limits=1, user_api="blas"):  # the parts have a thread each already
+        in_parts(len(logs), ROWS_AT_ONCE, fill)
+    return logs
+
+
+def _settled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rounded so coarsely that the last bits, in which the functions of two machines differ, decide nothing."""
+    return np.rint(values / RESOLUTION) * RESOLUTION
