@@ -11,41 +11,37 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.orders.swap_gains import Pairs
 from gcbs_cli.orders.swap_order import (
     LEAST_GAIN,
     TARGETS,
-    Around,
-    Heat,
+    Annealing,
+    NeighbourBatches,
     Order,
     Proposals,
     best_to_leave,
     change_places,
-    may_swap,
+    clear_neighbours,
+    list_batch,
     next_target,
-    nothing_around,
+    no_batches,
+    places_of,
+    still_apart,
 )
 from gcbs_cli.system.compiled import compiled
 
 
-class Pairs(NamedTuple):
-    """A CSR with what each two rows are worth to each other, in nats: (N + 1,) int64, (E,) int32, (E,) float32."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    worth: NDArray[np.float32]
-
-
-class LinearRoom(NamedTuple):
+class LinearScratch(NamedTuple):
     """To work in: (N,) zeros, by place, a row's worth to the batch in hand and twice that to the row in hand."""
 
-    around: Around
+    around: NeighbourBatches
     to_batch: NDArray[np.float64]
     near: NDArray[np.float64]
 
 
-def linear_room(order: Order) -> LinearRoom:
+def linear_scratch(order: Order) -> LinearScratch:
     """For one thread."""
-    return LinearRoom(nothing_around(order), *np.zeros((2, len(order.perm))))
+    return LinearScratch(no_batches(order), *np.zeros((2, len(order.perm))))
 
 
 @compiled
@@ -67,22 +63,22 @@ def propose_linear(
     order: Order,
     pairs: Pairs,
     own: NDArray[np.float64],
-    heat: Heat,
+    annealing: Annealing,
     proposals: Proposals,
     visits: NDArray[np.int64],
-    room: LinearRoom,
+    scratch: LinearScratch,
 ) -> None:
     """A swap for each place of some batches, none of them made. `own`: (N,) by place, a row's worth to its batch."""
     for here in visits:
-        first, stop = here * order.batch_size, min(len(order.perm), (here + 1) * order.batch_size)
+        first, stop = places_of(here, order)
         for p in range(first, stop):
-            _add_worth(order.perm[p], order.place, pairs, room.to_batch)
+            _add_worth(order.perm[p], order.place, pairs, scratch.to_batch)
         for p in range(first, stop):
             u = order.perm[p]
             proposals.row[p] = u
-            _choose(p, order, pairs, own, heat, room, proposals)
+            _choose(p, order, pairs, own, annealing, scratch, proposals)
         for p in range(first, stop):
-            _clear(order.perm[p], order.place, pairs, room.to_batch)
+            clear_neighbours(order.perm[p], order, pairs, scratch.to_batch)
 
 
 @compiled
@@ -91,41 +87,37 @@ def _choose(
     order: Order,
     pairs: Pairs,
     own: NDArray[np.float64],
-    heat: Heat,
-    room: LinearRoom,
+    annealing: Annealing,
+    scratch: LinearScratch,
     proposals: Proposals,
 ) -> None:
     """Propose the first swap that gains enough for the row at a place, whose best batches are tried in turn."""
     u = order.perm[place]
     proposals.partner[place] = -1
-    count = _look_around(u, order, pairs, room)
+    count = _look_around(u, order, pairs, scratch)
     for t in range(min(TARGETS, count)):
-        there = next_target(room.around, t, count)
-        p = best_to_leave(u, there, room.to_batch, own, room.near, order)
+        there = next_target(scratch.around, t, count)
+        p = best_to_leave(u, there, scratch.to_batch, own, scratch.near, order)
         if p < 0:
             continue
-        gain = room.around.worth[there] - own[place] + room.to_batch[p] - own[p] - room.near[p]
-        draw = heat.draws[(heat.first + TARGETS * place + t) % len(heat.draws)]
-        least = LEAST_GAIN - heat.temperature * draw
+        gain = scratch.around.worth[there] - own[place] + scratch.to_batch[p] - own[p] - scratch.near[p]
+        draw = annealing.draws[(annealing.first + TARGETS * place + t) % len(annealing.draws)]
+        least = LEAST_GAIN - annealing.temperature * draw
         if gain > least:
             proposals.partner[place], proposals.least[place] = order.perm[p], least
             break
-    _clear(u, order.place, pairs, room.near)
+    clear_neighbours(u, order, pairs, scratch.near)
 
 
 @compiled
-def _look_around(u: int, order: Order, pairs: Pairs, room: LinearRoom) -> int:
+def _look_around(u: int, order: Order, pairs: Pairs, scratch: LinearScratch) -> int:
     """Fill `around` with the other batches where u has neighbours, and their worth, and `near`; returns how many."""
-    around, count = room.around, 0
+    around, count = scratch.around, 0
     for e in range(pairs.indptr[u], pairs.indptr[u + 1]):
-        room.near[order.place[pairs.indices[e]]] = 2.0 * pairs.worth[e]
+        scratch.near[order.place[pairs.indices[e]]] = 2.0 * pairs.worth[e]
         there = order.batch[pairs.indices[e]]
         if there != order.batch[u]:
-            if not around.seen[there]:
-                around.seen[there] = True
-                around.batches[count] = there
-                around.worth[there] = 0.0
-                count += 1
+            count = list_batch(there, around, count)
             around.worth[there] += pairs.worth[e]
     for q in range(count):
         around.seen[around.batches[q]] = False
@@ -139,9 +131,9 @@ def make_linear(
     """Make the swaps proposed for some batches that still gain enough, in turn; returns how many. Changes `own` too."""
     swaps = 0
     for here in visits:
-        for p in range(here * order.batch_size, min(len(order.perm), (here + 1) * order.batch_size)):
+        for p in range(*places_of(here, order)):
             u, v = proposals.row[p], proposals.partner[p]
-            if v < 0 or order.batch[u] == order.batch[v] or (order.labels.size and not may_swap(u, v, order)):
+            if not still_apart(u, v, order):
                 continue
             gain = _worth_to(u, v, order, pairs) + _worth_to(v, u, order, pairs)
             gain -= own[order.place[u]] + own[order.place[v]]
@@ -170,12 +162,6 @@ def _worth_to(row: int, other: int, order: Order, pairs: Pairs) -> float:
 def _add_worth(row: int, place: NDArray[np.int64], pairs: Pairs, worth: NDArray[np.float64]) -> None:
     for e in range(pairs.indptr[row], pairs.indptr[row + 1]):
         worth[place[pairs.indices[e]]] += pairs.worth[e]
-
-
-@compiled
-def _clear(row: int, place: NDArray[np.int64], pairs: Pairs, worth: NDArray[np.float64]) -> None:
-    for e in range(pairs.indptr[row], pairs.indptr[row + 1]):
-        worth[place[pairs.indices[e]]] = 0.0
 
 
 @compiled

@@ -15,18 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.orders.exact_swaps import (
-    Candidates,
     empty_sums,
     exact_objective,
-    exact_room,
+    exact_scratch,
     fill_worth_of_staying,
     make_exact,
     propose_exact,
 )
 from gcbs_cli.orders.keeping_apart import NO_LABELS
-from gcbs_cli.orders.linear_swaps import Pairs, linear_objective, linear_room, make_linear, propose_linear
+from gcbs_cli.orders.linear_swaps import linear_objective, linear_scratch, make_linear, propose_linear
 from gcbs_cli.orders.swap_gains import SwapGains
-from gcbs_cli.orders.swap_order import Heat, Order, no_proposals, order_of
+from gcbs_cli.orders.swap_order import Annealing, Order, no_proposals, order_of
 from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.limits import available_cpus
 
@@ -124,7 +123,6 @@ class _Search:
         self, order: Order, gains: SwapGains, generator: np.random.Generator, deadline: float, pool: ThreadPoolExecutor
     ) -> None:
         self.order, self.gains, self.generator, self.deadline, self.pool = order, gains, generator, deadline, pool
-        self.candidates = Candidates(gains.indptr, gains.indices, gains.shares, gains.penalties)
         self.batches = -(-len(order.perm) // order.batch_size)
         self.threads = min(available_cpus(), self.batches)
         self.proposals = no_proposals(len(order.perm))
@@ -132,22 +130,22 @@ class _Search:
 
     def objective(self) -> float:
         """The exact objective, computed afresh; nats."""
-        return exact_objective(self.order.batch, self.candidates, np.empty((len(self.order.perm), 2)))
+        return exact_objective(self.order.batch, self.gains, np.empty((len(self.order.perm), 2)))
 
     def anneal(self, temperature: float, cooling: float) -> None:
         """Swaps by the worth of pairs by themselves; uphill and downhill at first."""
         order, own = self.order, np.zeros(len(self.order.perm))
-        pairs = Pairs(self.gains.indptr, self.gains.indices, self.gains.linear())
+        pairs = self.gains.linear()
         linear_objective(order, pairs, own)
-        rooms = [linear_room(order) for _ in range(self.threads)]
+        scratches = [linear_scratch(order) for _ in range(self.threads)]
         draws = self.generator.exponential(size=DRAWS)
         for _ in range(LINEAR_SWEEPS):
             if temperature < LAST_TEMPERATURE:
                 temperature = 0.0
             swapped = 0
             for visits in self._visits():
-                heat = Heat(temperature, draws, int(self.generator.integers(DRAWS)))
-                self._side_by_side(propose_linear, (order, pairs, own, heat, self.proposals), visits, rooms)
+                annealing = Annealing(temperature, draws, int(self.generator.integers(DRAWS)))
+                self._side_by_side(propose_linear, (order, pairs, own, annealing, self.proposals), visits, scratches)
                 swapped += make_linear(order, pairs, own, visits, self.proposals)
             if self._swept(swapped, settled=temperature == 0.0):
                 return
@@ -155,16 +153,16 @@ class _Search:
 
     def improve(self) -> list[float]:
         """Swaps that lower the loss; returns the objective after each sweep."""
-        order, candidates, sums = self.order, self.candidates, empty_sums(len(self.order.perm))
-        rooms = [exact_room(order) for _ in range(self.threads)]
-        objectives = [exact_objective(order.batch, candidates, sums.sums)]
-        fill_worth_of_staying(order, candidates, sums)
+        order, gains, sums = self.order, self.gains, empty_sums(len(self.order.perm))
+        scratches = [exact_scratch(order) for _ in range(self.threads)]
+        objectives = [exact_objective(order.batch, gains, sums.sums)]
+        fill_worth_of_staying(order, gains, sums)
         for _ in range(EXACT_SWEEPS):
             swapped = 0
             for visits in self._visits():
-                self._side_by_side(propose_exact, (order, candidates, sums, self.proposals), visits, rooms)
-                swapped += make_exact(order, candidates, sums, visits, rooms[0].entry, self.proposals)
-            objectives.append(exact_objective(order.batch, candidates, sums.sums))
+                self._side_by_side(propose_exact, (order, gains, sums, self.proposals), visits, scratches)
+                swapped += make_exact(order, gains, sums, visits, scratches[0].entry, self.proposals)
+            objectives.append(exact_objective(order.batch, gains, sums.sums))
             if self._swept(swapped, settled=True):
                 break
         return objectives
@@ -174,12 +172,12 @@ class _Search:
         propose: Callable[..., object],
         given: tuple[object, ...],
         visits: NDArray[np.int64],
-        rooms: Sequence[object],
+        scratches: Sequence[object],
     ) -> None:
-        """Let each thread look for swaps in its part of the batches, in a room of its own."""
+        """Let each thread look for swaps in its part of the batches, with scratch arrays of its own."""
         parts = np.array_split(visits, self.threads)
         # The list waits for all, and raises what one of them raised.
-        list(self.pool.map(lambda part, room: propose(*given, part, room), parts, rooms))
+        list(self.pool.map(lambda part, scratch: propose(*given, part, scratch), parts, scratches))
 
     def _visits(self) -> Iterator[NDArray[np.int64]]:
         """All batches in random order, some at a time, while there is time."""

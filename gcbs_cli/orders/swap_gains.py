@@ -1,6 +1,5 @@
 """What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +24,15 @@ class Background(NamedTuple):
     y: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class SwapGains:
+class Pairs(NamedTuple):
+    """What each two rows of a CSR are worth to each other, in nats: (N + 1,) int64, (E,) int32, (E,) float32."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    worth: NDArray[np.float32]
+
+
+class SwapGains(NamedTuple):
     """For every row its candidates and suspected partners, as a CSR: `indptr` (N + 1,) int64, `indices` (E,) int32.
 
     `shares` (E, 4) float32, for the entry (i, j): by how much j raises the sum of row i in a batch, x→y and y→x, and i
@@ -39,8 +45,8 @@ class SwapGains:
     shares: NDArray[np.float32]
     penalties: NDArray[np.float32]
 
-    def linear(self) -> NDArray[np.float32]:
-        """(E,) the worth of each pair by itself: Σ log(1 + share) − penalty, in nats, the same both ways."""
+    def linear(self) -> Pairs:
+        """The worth of each pair by itself: Σ log(1 + share) − penalty, the same both ways."""
         worth = np.empty(len(self.shares), np.float32)
 
         def fill(start: int, stop: int) -> None:
@@ -48,7 +54,7 @@ class SwapGains:
             worth[part] = _settled(np.log1p(self.shares[part], dtype=np.float64).sum(axis=1)) - self.penalties[part]
 
         in_parts(len(worth), ENTRIES_AT_ONCE, fill)
-        return worth
+        return Pairs(self.indptr, self.indices, worth)
 
 
 def swap_gains(

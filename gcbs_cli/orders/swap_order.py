@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.orders.keeping_apart import rival
+from gcbs_cli.orders.swap_gains import Pairs, SwapGains
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.compiled import compiled
 
@@ -33,7 +34,7 @@ class Proposals(NamedTuple):
     least: NDArray[np.float64]
 
 
-class Heat(NamedTuple):
+class Annealing(NamedTuple):
     """How much a swap may lose: `temperature` (nats, 0 for nothing) times exponential random numbers `draws`, which
     the rows use by their place, from `first` on.
     """
@@ -43,7 +44,7 @@ class Heat(NamedTuple):
     first: int
 
 
-class Around(NamedTuple):
+class NeighbourBatches(NamedTuple):
     """(B,) each: the batches where a row has neighbours, listed first, and by batch what they are worth to it."""
 
     batches: NDArray[np.int64]
@@ -62,23 +63,46 @@ def no_proposals(rows: int) -> Proposals:
     return Proposals(np.zeros(rows, np.int64), np.full(rows, -1), np.zeros(rows))
 
 
-def nothing_around(order: Order) -> Around:
+def no_batches(order: Order) -> NeighbourBatches:
     """Room for as many batches as there are."""
     batches = -(-len(order.perm) // order.batch_size)
-    return Around(np.empty(batches, np.int64), np.zeros(batches), np.zeros(batches, np.bool_))
+    return NeighbourBatches(np.empty(batches, np.int64), np.zeros(batches), np.zeros(batches, np.bool_))
 
 
 @compiled
-def next_target(around: Around, tried: int, count: int) -> int:
+def places_of(batch: int, order: Order) -> tuple[int, int]:
+    """Where a batch begins and ends."""
+    first = batch * order.batch_size
+    return first, min(len(order.perm), first + order.batch_size)
+
+
+@compiled
+def list_batch(batch: int, around: NeighbourBatches, count: int) -> int:
+    """List a batch, worth nothing yet, unless it is one of the `count` listed; returns how many there are then."""
+    if around.seen[batch]:
+        return count
+    around.seen[batch] = True
+    around.batches[count] = batch
+    around.worth[batch] = 0.0
+    return count + 1
+
+
+@compiled
+def next_target(around: NeighbourBatches, tried: int, count: int) -> int:
     """The batch of most worth among those from `tried` on, which is moved to the front of them; the first of equals."""
     batches, most = around.batches, tried
     for q in range(tried + 1, count):
         if around.worth[batches[q]] > around.worth[batches[most]]:
             most = q
-    there = batches[most]
-    batches[most] = batches[tried]
-    batches[tried] = there
-    return there
+    batches[tried], batches[most] = batches[most], batches[tried]
+    return batches[tried]
+
+
+@compiled
+def clear_neighbours(row: int, order: Order, edges: SwapGains | Pairs, values: NDArray[np.float64]) -> None:
+    """Set the values of a row's neighbours, (N,) by place, to zero."""
+    for e in range(edges.indptr[row], edges.indptr[row + 1]):
+        values[order.place[edges.indices[e]]] = 0.0
 
 
 @compiled
@@ -90,7 +114,7 @@ def best_to_leave(
     (N,) by place: worth of a row to the batch of u, to its own, and what is counted twice where it is a neighbour of u.
     """
     best, most = -1, -np.inf
-    for p in range(there * order.batch_size, min(len(order.perm), (there + 1) * order.batch_size)):
+    for p in range(*places_of(there, order)):
         value = worth[p] - own[p] - near[p]
         if value > most and (order.labels.size == 0 or may_swap(u, order.perm[p], order)):
             best, most = p, value
@@ -101,10 +125,16 @@ def best_to_leave(
 def may_swap(u: int, v: int, order: Order) -> bool:
     """Whether labels allow two rows to change places."""
     for one, other in ((u, v), (v, u)):
-        first = order.batch[other] * order.batch_size
-        if rival(one, first, min(len(order.perm), first + order.batch_size), other, order.perm, order.labels) != -1:
+        first, stop = places_of(order.batch[other], order)
+        if rival(one, first, stop, other, order.perm, order.labels) != -1:
             return False
     return True
+
+
+@compiled
+def still_apart(u: int, v: int, order: Order) -> bool:
+    """Whether a proposed partner is another batch's row that labels still allow."""
+    return v >= 0 and order.batch[u] != order.batch[v] and (order.labels.size == 0 or may_swap(u, v, order))
 
 
 @compiled
