@@ -1,11 +1,10 @@
 """Rows that must never share a batch: whether that can be done, and a plan made so with few changes."""
 
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.orders.dealing_apart import deal_apart
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
@@ -31,23 +30,18 @@ def labels_of(pair: PairedRows, groups: NDArray[np.int64] | None, *, no_duplicat
 def check_possible(labels: NDArray[np.int64], rows: int, batch_size: int, option: str) -> None:
     """Raises BadInput when the rows of one label cannot all be in different batches.
 
-    The condition of Gale (1957) and Ryser (1957) for batches of given sizes whose members all differ in label.
+    Where no label has more rows than there are batches, Gale's (1957) and Ryser's (1957) condition is that the labels
+    with a row for every batch fit into the last one, which may be short.
     """
-    sizes = np.full(-(-rows // batch_size), batch_size)
-    sizes[-1] = rows - batch_size * (len(sizes) - 1)
+    batches = -(-rows // batch_size)
     for line in labels:
         _, counts = np.unique(line[line >= 0], return_counts=True)
-        if len(counts) == 0:
-            continue
-        largest = int(counts.max())
-        if largest > len(sizes):
+        if counts.max(initial=0) > batches:
             raise BadInput(
-                f"{option}: one group has {largest:,} rows, and there are {len(sizes):,} batches of {batch_size}: some "
-                f"would have to share one; use a smaller --batch-size or split the group"
+                f"{option}: one group has {counts.max():,} rows, and there are {batches:,} batches of {batch_size}: "
+                f"some would have to share one; use a smaller --batch-size or split the group"
             )
-        free = int((line < 0).sum())
-        most = np.minimum(counts[:, None], np.arange(1, len(sizes) + 1)).sum(axis=0) if len(counts) < 4096 else None
-        if most is not None and (np.cumsum(sizes) > most + free).any():
+        if np.count_nonzero(counts == batches) > rows - batch_size * (batches - 1):
             raise BadInput(f"{option}: the groups are too large for batches of {batch_size} in which all rows differ")
 
 
@@ -55,16 +49,17 @@ def keep_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: i
     """The order with as few swaps as found so that no batch holds two rows of one label.
 
     Each row that shares a label in its batch changes places with the first row, from a random place on, that makes no
-    conflict there or here. Raises BadInput where swaps find no way, which labels of one kind alone never meet.
+    conflict there or here. Where swaps find no way and there are at most two kinds of labels, all rows are dealt anew,
+    which finds a way if there is one. Raises BadInput where none is found.
     """
     if labels.size == 0:
         return perm
     starts = np.random.default_rng([seed, 0xA9A27]).integers(len(perm), size=len(perm))
     repaired = perm.copy()
     left = int(_repair(repaired, labels, batch_size, starts))
-    if left and len(labels) == 1:
-        repaired = _deal(labels[0], perm, batch_size)
-        left = int(_repair(repaired, labels, batch_size, starts))
+    if left and len(labels) <= 2:
+        dealt = deal_apart(perm, labels, batch_size)
+        repaired, left = (repaired, left) if dealt is None else (dealt, 0)
     if left:
         raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept out of a batch of their own group")
     return repaired
@@ -78,29 +73,6 @@ def conflicts(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: in
         keys = batch[placed >= 0] * (int(line.max()) + 1) + placed[placed >= 0]
         found += len(keys) - len(np.unique(keys))
     return found
-
-
-def _deal(line: NDArray[np.int64], perm: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
-    """An order without conflicts where there is one: the largest group first, each into the batches with most room."""
-    place = np.empty(len(perm), np.int64)
-    place[perm] = np.arange(len(perm))
-    room = np.full(-(-len(perm) // batch_size), batch_size)
-    room[-1] = len(perm) - batch_size * (len(room) - 1)
-    batches: list[list[int]] = [[] for _ in room]
-    rows = np.flatnonzero(line >= 0)
-    rows = rows[np.argsort(line[rows], kind="stable")]
-    bounds = np.flatnonzero(np.diff(line[rows], prepend=-1, append=-1))
-    groups = [rows[a:b] for a, b in pairwise(bounds)]
-    for group in sorted(groups, key=len, reverse=True):
-        chosen = np.argsort(-room, kind="stable")[: len(group)]
-        for row, batch in zip(group, chosen, strict=True):
-            batches[batch].append(int(row))
-            room[batch] -= 1
-    for row in perm[line[perm] < 0]:
-        batch = int(np.argmax(room > 0))
-        batches[batch].append(int(row))
-        room[batch] -= 1
-    return np.concatenate([np.array(batch, np.int64) for batch in batches])
 
 
 @compiled
@@ -123,28 +95,36 @@ def rival(row: int, first: int, stop: int, ignored: int, perm: NDArray[np.int64]
 
 @compiled
 def _repair(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int, starts: NDArray[np.int64]) -> int:
-    rows, left = len(perm), 0
-    for place in range(rows):
+    """Swap rows until none shares a label in its batch, in place; returns how many were left because none fits."""
+    left = 0
+    for place in range(len(perm)):
         first = place - place % batch_size
-        stop = min(first + batch_size, rows)
-        row = perm[place]
-        if rival(row, first, place, -1, perm, labels) == -1:
-            continue
-        moved = False
-        for step in range(rows):
-            other_place = (starts[place] + step) % rows
-            if first <= other_place < stop:
-                continue
-            other = perm[other_place]
-            other_first = other_place - other_place % batch_size
-            other_stop = min(other_first + batch_size, rows)
-            if rival(row, other_first, other_stop, other, perm, labels) != -1:
-                continue
-            if rival(other, first, stop, row, perm, labels) != -1:
-                continue
-            perm[place], perm[other_place] = other, row
-            moved = True
-            break
-        if not moved:
-            left += 1
+        if rival(perm[place], first, place, -1, perm, labels) != -1:
+            other = _place_that_fits(place, starts[place], batch_size, perm, labels)
+            if other >= 0:
+                perm[place], perm[other] = perm[other], perm[place]
+            else:
+                left += 1
     return left
+
+
+@compiled
+def _place_that_fits(
+    place: int, start: int, batch_size: int, perm: NDArray[np.int64], labels: NDArray[np.int64]
+) -> int:
+    """The first place, from `start` on and around, whose row can change with the row at `place`; −1 for none."""
+    row, rows, looked, at = perm[place], len(perm), 0, start
+    first = place - place % batch_size
+    stop = min(first + batch_size, rows)
+    while looked < rows:
+        there = at - at % batch_size
+        end = min(there + batch_size, rows)
+        last = min(end, at + rows - looked)
+        # A batch with one rival can take the row in its rival's place alone.
+        only = -2 if there == first else rival(row, there, end, -1, perm, labels)
+        for other in range(at, last):
+            if only in (-1, other) and rival(perm[other], first, stop, row, perm, labels) == -1:
+                return other
+        looked += last - at
+        at = last % rows
+    return -1

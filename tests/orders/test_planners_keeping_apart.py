@@ -1,5 +1,7 @@
 """Rows that must never share a batch: kept apart by every method and option, or said to be impossible."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies
@@ -83,3 +85,53 @@ def test_duplicates_are_equal_rows() -> None:
     labels = duplicate_labels(side)
     assert labels[0] == labels[2] >= 0
     assert labels[1] == labels[3] == -1
+
+
+@pytest.mark.parametrize("size", [7, 30])
+def test_two_kinds_of_labels_that_fill_all_batches_make_a_latin_square(size: int) -> None:
+    labels = np.stack(np.divmod(np.arange(size * size), size))
+    for seed in range(3):
+        perm = keep_apart(np.random.default_rng(seed).permutation(size * size), labels, size, seed)
+        assert sorted(perm.tolist()) == list(range(size * size))
+        assert conflicts(perm, labels, size) == 0
+
+
+@given(
+    strategies.integers(2, 12), strategies.integers(1, 12), strategies.integers(0, 2), strategies.integers(0, 1 << 30)
+)
+@settings(max_examples=150, deadline=None)
+def test_two_kinds_of_labels_are_kept_apart_wherever_a_plan_does_so(
+    size: int, batches: int, more: int, seed: int
+) -> None:
+    """Batches that differ in both kinds of labels, the last one short, in an order that hides it."""
+    generator = np.random.default_rng(seed)
+    sizes = [size] * batches + [int(generator.integers(1, size))]
+    labels = np.stack([np.concatenate([generator.permutation(size + more)[:n] for n in sizes]) for _ in "ab"])
+    labels[generator.random(labels.shape) < 0.1] = -1
+    perm = keep_apart(generator.permutation(sum(sizes)), labels, size, seed)
+    assert sorted(perm.tolist()) == list(range(sum(sizes)))
+    assert conflicts(perm, labels, size) == shared(perm, labels[0], size) + shared(perm, labels[1], size) == 0
+
+
+def test_two_kinds_of_labels_that_no_plan_keeps_apart_are_refused() -> None:
+    """The last batch has one row, and would need one of each of two labels that have rows for both batches."""
+    labels = np.array([[0, 0, -1, -1], [-1, -1, 0, 0]])
+    check_possible(labels, 4, 3, "--groups")
+    with pytest.raises(BadInput, match="could not be kept"):
+        keep_apart(np.arange(4), labels, 3, 0)
+
+
+def test_groups_that_fill_batches_cost_seconds() -> None:
+    labels = (np.random.default_rng(0).permutation(20_480) % 64)[None]
+    keep_apart(np.arange(49), np.stack(np.divmod(np.arange(49), 7)), 7, 0)  # compiles
+    began = time.perf_counter()
+    assert conflicts(keep_apart(np.arange(20_480), labels, 64, 0), labels, 64) == 0
+    assert time.perf_counter() - began < 3.0
+
+
+def test_groups_in_every_batch_must_fit_into_the_short_one_beside_thousands_of_others() -> None:
+    """Two groups with a row in each of 1,000 batches, the last of which has one row."""
+    line = np.concatenate([np.zeros(1000), np.ones(1000), np.arange(2, 5995)]).astype(np.int64)
+    check_possible(np.where(line == 1, -1, line)[None], 7993, 8, "--groups")
+    with pytest.raises(BadInput, match="too large for batches of 8"):
+        check_possible(line[None], 7993, 8, "--groups")
