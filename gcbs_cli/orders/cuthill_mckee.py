@@ -1,8 +1,8 @@
 """Cuthill–McKee and its reverse over the canonical CSR.
 
-Cuthill and McKee, Reducing the bandwidth of sparse symmetric matrices (1969); reversed: George (1971). The order that
-DESIGN fixes: components in order of their start, the node of least (degree, index); in a component breadth first, the
-neighbours of a node by (degree, index).
+Cuthill and McKee, Reducing the bandwidth of sparse symmetric matrices (1969); reversed: George (1971). Each component
+starts at its node of least (degree, index), and the components follow in the order of these nodes. Within a component
+the search is breadth first and takes the neighbours of a node by (degree, index).
 
 A breadth-first search that meets each row's neighbours already sorted by (degree, index) visits nodes in exactly that
 order. Sorting all rows is one transposition of the matrix with its rows taken in (degree, index) order, a counting

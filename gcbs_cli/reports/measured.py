@@ -259,7 +259,7 @@ class Orders:
     def _bounds(
         self, sums: BatchSums, keys: AllKeys, rows: NDArray[np.int64], temperature: float, gap: float
     ) -> tuple[float | None, float | None]:
-        """The translation and the log-sum-exp bound on the gap (DESIGN, definitions)."""
+        """The translation and the log-sum-exp bound on the gap (docs/method.md)."""
         if not self.terms.bounded:
             return None, None
         sides, largest = list(self._loss.sides), keys.largest[:, rows]
