@@ -3,46 +3,43 @@
 import re
 from collections.abc import Sequence
 
-from gcbs_cli.comparison.history.build import History
+from gcbs_cli.comparison.history.build import SHOWN, Course, History, courses
 from gcbs_cli.reports.page.drawing import Axis, Line, Lines
 from gcbs_cli.reports.page.page import render
-
-Course = tuple[str, Sequence[float | None]]
 
 
 def history_page(history: History) -> str:
     """The page as HTML, complete in itself."""
-    names = [epoch.name for epoch in history.epochs]
+    names, by_path = [epoch.name for epoch in history.epochs], courses(history.epochs)
 
-    def course(title: str, unit: str, fields: dict[str, str], form: str = "{:g}") -> Lines | None:
-        values = {name: [getattr(epoch, field) for epoch in history.epochs] for name, field in fields.items()}
-        return course_lines(title, unit, form, names, values)
+    def chart(title: str, unit: str, *paths: str, form: str = "{:g}") -> Lines | None:
+        return course_lines(title, unit, form, names, [by_path[path] for path in paths])
 
-    losses = {"L_train, plan": "loss_train", "L_train, random": "loss_random", "L_global": "loss_global"}
-    shares = {"gap reduction": "reduction", "masked reduction": "masked_reduction", "pairs that recur": "recurring"}
     return render(
         "history.html",
         title=f"gcbs history: {names[0]} to {names[-1]}",
         headline=history.verdict,
-        epochs=history.epochs,
-        losses=course("Losses", "nats", losses),
-        shares=course("What the plans are worth", "share", shares, "{:.0%}"),
-        threshold=course("Threshold", "similarity", {"t": "threshold"}),
-        seconds=course("Seconds a plan takes", "seconds", {"seconds": "plan_seconds"}),
+        unit=history.epochs[0].report.unit,
+        names=names,
+        courses=[by_path[path] for path in SHOWN],
+        losses=chart("Losses", "nats", "loss.plan", "loss.random_mean", "loss.global"),
+        shares=chart(
+            "What the plans are worth", "share", "gap.reduction", "gap.masked.reduction", "recurring", form="{:.0%}"
+        ),
+        threshold=chart("Threshold", "similarity", "graph.threshold"),
+        seconds=chart("Seconds a plan takes", "seconds", "plan_seconds"),
     )
 
 
-def course_lines(
-    title: str, unit: str, form: str, names: Sequence[str], courses: dict[str, list[float | None]]
-) -> Lines | None:
+def course_lines(title: str, unit: str, form: str, names: Sequence[str], given: Sequence[Course]) -> Lines | None:
     """A line for each course over the epochs; None where no value is known."""
     lines: list[Line] = []
     ends = []
-    for name, values in courses.items():
-        points = [(float(place), value) for place, value in enumerate(values) if value is not None]
+    for course in given:
+        points = [(float(place), value) for place, value in enumerate(course.values) if value is not None]
         if points:
-            ends.append(f"{name} from {points[0][1]:.4g} to {points[-1][1]:.4g}")
-            lines.append(Line(f"line line-{len(lines)}", points, name, dots=True))
+            ends.append(f"{course.words} from {points[0][1]:.4g} to {points[-1][1]:.4g}")
+            lines.append(Line(f"line line-{len(lines)}", points, course.words, dots=True))
     if not lines:
         return None
     known = [value for line in lines for _, value in line.points]

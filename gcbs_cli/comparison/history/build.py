@@ -1,52 +1,47 @@
 """What changes from epoch to epoch, and whether planning again still pays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.comparison.history.files import HistoryInput
+from gcbs_cli.reports.figures import FIGURES, shown_in
+from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput
 
 LEAST_SHARE_OF_BEST = 0.25
-"""Planning has stopped paying when it closes less than this share of what it closed at best."""
+"""A plan pays if it closes at least this share of what the best one closes."""
 LEAST_NATS = 0.01
 SAME_PLAN = 0.9
-"""Recurring share from which on an older plan would have done."""
+"""Share of recurring pairs from which the previous plan would have done."""
 NOISE = 3.0
-"""Standard deviations of the random trials below which a difference is none."""
+"""A difference of fewer standard deviations of the random orders counts as none."""
 
 
 class Epoch(BaseModel):
-    """One epoch. `closed`: nats of the gap that the plan closes; `recurring`: share of the in-batch pairs of the plan
-    before that share a batch again; `threshold_drift`: change of t since the epoch before; `plan_seconds` from the
-    manifest. None where it is not known.
+    """One epoch. What is not known is None.
+
+    closed: how much of the gap the plan closes without suspected false negatives, in nats. threshold_drift: change of
+    the threshold since the previous epoch. recurring: share of the previous plan's in-batch pairs that share a batch
+    again. plan_seconds: from the manifest.
     """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
-    n: int
-    batch_size: int
-    temperature: float
-    loss_global: float
-    loss_train: float | None
-    loss_random: float
-    gap: float | None
-    gap_random: float
-    reduction: float | None
-    masked_reduction: float | None
+    report: GapReport
     closed: float | None
-    threshold: float
     threshold_drift: float | None
     recurring: float | None
     plan_seconds: float | None
 
 
 class History(BaseModel):
-    """All epochs. `pays_until`: the last epoch whose plan paid, None without plans; `verdict`: that in words."""
+    """All epochs. pays_until: the last epoch whose plan paid, None if none did; verdict: the same in a sentence."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -55,8 +50,43 @@ class History(BaseModel):
     verdict: str
 
 
+@dataclass(frozen=True)
+class Course:
+    """One figure over the epochs; `text` writes a value of it."""
+
+    words: str
+    heading: str
+    text: Callable[[float | None], str]
+    values: Sequence[float | None]
+
+
+SHOWN = [*(figure.path for figure in shown_in("history")), "recurring", "plan_seconds"]
+"""The figures of a table."""
+
+
+def courses(epochs: Sequence[Epoch]) -> dict[str, Course]:
+    """Every figure of the reports over the epochs by its path, and the two that only a history has."""
+    found = {
+        figure.path: Course(
+            figure.words,
+            figure.heading or figure.words,
+            figure.text,
+            [epoch.report.at(figure.path) for epoch in epochs],
+        )
+        for figure in FIGURES
+    }
+    recurring, seconds = [epoch.recurring for epoch in epochs], [epoch.plan_seconds for epoch in epochs]
+    found["recurring"] = Course("pairs that recur", "recur", lambda value: _text(value, ".0%"), recurring)
+    found["plan_seconds"] = Course("seconds", "plan s", lambda value: _text(value, ".1f"), seconds)
+    return found
+
+
+def _text(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
 def make_history(inputs: Sequence[HistoryInput]) -> History:
-    """Put the epochs side by side. Raises BadInput where they cannot be compared: another k, temperature or loss."""
+    """Put the epochs side by side. Raises BadInput if their batch sizes, temperatures or losses differ."""
     first = inputs[0].report
     for item in inputs[1:]:
         for figure in ("batch_size", "temperature", "loss_kind"):
@@ -67,29 +97,19 @@ def make_history(inputs: Sequence[HistoryInput]) -> History:
                 )
     before: list[HistoryInput | None] = [None, *inputs[:-1]]
     epochs = [_epoch(item, previous) for item, previous in zip(inputs, before, strict=True)]
-    pays_until, verdict = _verdict(epochs, [item.report.gap.random_std for item in inputs])
+    pays_until, verdict = _verdict(epochs)
     return History(epochs=epochs, pays_until=pays_until, verdict=verdict)
 
 
 def _epoch(item: HistoryInput, previous: HistoryInput | None) -> Epoch:
-    report, gap = item.report, item.report.gap
+    report, gap = item.report, item.report.gap.masked
     recurring = None
     if previous is not None and previous.perm is not None and item.perm is not None:
         recurring = recurring_pairs(previous.perm, item.perm, report.batch_size)
     return Epoch(
         name=item.name,
-        n=report.n,
-        batch_size=report.batch_size,
-        temperature=report.temperature,
-        loss_global=report.loss.global_,
-        loss_train=report.loss.plan,
-        loss_random=report.loss.random_mean,
-        gap=gap.plan,
-        gap_random=gap.random_mean,
-        reduction=gap.reduction,
-        masked_reduction=gap.masked.reduction,
+        report=report,
         closed=None if gap.plan is None else gap.random_mean - gap.plan,
-        threshold=report.graph.threshold,
         threshold_drift=None if previous is None else report.graph.threshold - previous.report.graph.threshold,
         recurring=recurring,
         plan_seconds=None if item.entry is None else sum(item.entry.timings.values()),
@@ -97,7 +117,7 @@ def _epoch(item: HistoryInput, previous: HistoryInput | None) -> Epoch:
 
 
 def recurring_pairs(old: NDArray[np.int64], new: NDArray[np.int64], batch_size: int) -> float | None:
-    """The share of the pairs that share a batch of `old` and share one of `new` too; None for other numbers of rows."""
+    """Share of the pairs in batches of `old` that share a batch of `new` too; None if the numbers of rows differ."""
     if len(old) != len(new):
         return None
     batch = inverse(new) // batch_size
@@ -108,31 +128,33 @@ def recurring_pairs(old: NDArray[np.int64], new: NDArray[np.int64], batch_size: 
     return None if pairs == 0 else float((together * (together - 1)).sum() / pairs)
 
 
-def _verdict(epochs: Sequence[Epoch], deviations: Sequence[float]) -> tuple[str | None, str]:
-    """The last epoch that paid and a sentence; see `LEAST_SHARE_OF_BEST`, `LEAST_NATS` and `NOISE`."""
-    closed = [epoch.closed for epoch in epochs]
-    if all(value is None for value in closed):
-        return None, "The reports are of no plan: give them one with gcbs report -p."
-    best = max(value for value in closed if value is not None)
-    pays = [
-        value is not None and value > max(LEAST_SHARE_OF_BEST * best, LEAST_NATS, NOISE * deviation)
-        for value, deviation in zip(closed, deviations, strict=True)
-    ]
-    if not any(pays):
-        return None, "Planning does not pay here: no plan does better than random batches by more than their spread."
-    last = max(number for number, good in enumerate(pays) if good)
-    if last < len(epochs) - 1:
-        stopped = epochs[last + 1]
-        return epochs[last].name, (
-            f"Planning has stopped paying: since {stopped.name} a plan closes {stopped.closed or 0.0:.3f} nats of the "
-            f"gap or less than a quarter of the best ({best:.3f}). Random batches do as well from there."
+def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
+    """The last epoch whose plan paid, and a sentence; see `LEAST_SHARE_OF_BEST`, `LEAST_NATS` and `NOISE`."""
+    best = max((epoch.closed for epoch in epochs if epoch.closed is not None), default=None)
+    if best is None:
+        return None, "These reports are not about plans; name the plan with gcbs report -p."
+    paying = [number for number, epoch in enumerate(epochs) if _pays(epoch, best)]
+    if not paying:
+        return None, (
+            "Planning does not pay here: without suspected false negatives, no plan beats random batches by more than "
+            "their spread."
         )
-    recurring = epochs[-1].recurring
+    name, closed, recurring = epochs[paying[-1]].name, epochs[-1].closed or 0.0, epochs[-1].recurring
+    if paying[-1] < len(epochs) - 1:
+        return name, (
+            f"Planning has stopped paying: since {epochs[paying[-1] + 1].name}, plans hardly beat random batches. The "
+            f"last one closes {closed:.3f} nats of the gap without suspected false negatives, the best {best:.3f}."
+        )
     if recurring is not None and recurring >= SAME_PLAN:
-        return epochs[last].name, (
-            f"Planning still pays ({epochs[-1].closed or 0.0:.3f} nats), but the plans hardly change: {recurring:.0%} "
-            "of the pairs of the last one recur, so planning every second epoch would do."
+        return name, (
+            f"Planning still pays ({closed:.3f} nats without suspected false negatives), but the plans hardly change: "
+            f"{recurring:.0%} of the pairs that shared a batch share one again. Planning every second epoch would do."
         )
-    return epochs[
-        last
-    ].name, f"Planning still pays: the last plan closes {epochs[-1].closed or 0.0:.3f} nats of the gap."
+    return name, (
+        f"Planning still pays: the last plan closes {closed:.3f} nats of the gap without suspected false negatives."
+    )
+
+
+def _pays(epoch: Epoch, best: float) -> bool:
+    spread = epoch.report.gap.masked.random_std or epoch.report.gap.random_std or 0.0
+    return epoch.closed is not None and epoch.closed > max(LEAST_SHARE_OF_BEST * best, LEAST_NATS, NOISE * spread)
