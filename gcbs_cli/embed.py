@@ -10,64 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.files import one_line, shown
+from gcbs_cli.data.row_values import read_row_values
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
-_NAMED_COLUMNS: Final = 10
+_IDS: Final = "id"
 
 
 @dataclass(frozen=True)
 class TextPairs:
-    """Both texts of every pair, and the `id` column (pyarrow) where the file has one."""
+    """Both texts of every pair, and the values of the column `id` where the file has one."""
 
     x: list[str]
     y: list[str]
-    ids: Any | None
+    ids: list[Any] | None
 
 
 def read_texts(path: str, x_text: str, y_text: str) -> TextPairs:
     """Read two text columns of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty or missing texts."""
-    table = _read_table(path)
-    sides = [_texts(path, table, name, option) for name, option in ((x_text, "--x-text"), (y_text, "--y-text"))]
-    if len(sides[0]) < 2:
-        raise BadInput(f"{shown(path)}: found {len(sides[0])} rows, expected at least 2")
-    return TextPairs(sides[0], sides[1], table.column("id") if "id" in table.column_names else None)
-
-
-def _read_table(path: str) -> Any:
-    import pyarrow as pa
-
-    suffix = Path(path).suffix.lower()
-    if suffix not in TEXT_SUFFIXES:
+    if Path(path).suffix.lower() not in TEXT_SUFFIXES:
         raise BadInput(f"{shown(path)}: expected {', '.join(TEXT_SUFFIXES)}; convert it")
+    x, y = (_texts(path, name, option) for name, option in ((x_text, "--x-text"), (y_text, "--y-text")))
+    if len(x) < 2:
+        raise BadInput(f"{shown(path)}: found {len(x)} rows, expected at least 2")
     try:
-        if suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            with pa.OSFile(path, "rb") as stream:
-                return pq.read_table(stream)
-        if suffix == ".csv":
-            import pyarrow.csv
-
-            return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
-        import pyarrow.json
-
-        return pyarrow.json.read_json(path)
-    except FileNotFoundError:
-        raise BadInput(f"{shown(path)}: found no such file, expected pairs of texts; check the path") from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise BadInput(
-            f"{shown(path)}: found that it cannot be read ({one_line(error)}), expected pairs of texts"
-        ) from None
+        ids = read_row_values(path, "", _IDS)
+    except BadInput:  # no such column
+        ids = None
+    return TextPairs(x, y, ids)
 
 
-def _texts(path: str, table: Any, name: str, option: str) -> list[str]:
-    if name not in table.column_names:
-        found = ", ".join(shown(column) for column in table.column_names[:_NAMED_COLUMNS])
-        raise BadInput(
-            f"{shown(path)}: found the columns {found}, expected {shown(name)}; name the right one with {option}"
-        )
-    values: list[Any] = table.column(name).to_pylist()
+def _texts(path: str, name: str, option: str) -> list[str]:
+    values = read_row_values(path, option, name)
     wrong = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
     if wrong:
         raise BadInput(
@@ -78,7 +52,7 @@ def _texts(path: str, table: Any, name: str, option: str) -> list[str]:
 
 
 def load_model(path: str, device: str) -> Any:
-    """A SentenceTransformer from a folder; nothing is downloaded. Raises BadInput."""
+    """Load a SentenceTransformer from a folder; nothing is downloaded. Raises BadInput."""
     if not os.path.isdir(path):
         raise BadInput(f"--model {shown(path)}: found no such folder, expected a saved sentence-transformers model")
     try:
@@ -95,7 +69,7 @@ def load_model(path: str, device: str) -> Any:
 
 
 def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> NDArray[np.float32]:
-    """(N, d) float32 unit rows. Raises GcbsError when the model fails."""
+    """Return (N, d) float32 unit rows. Raises GcbsError when the model fails."""
     try:
         found = model.encode(
             [prompt + text for text in texts],
@@ -109,11 +83,11 @@ def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, 
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
-def as_table(x: NDArray[np.float32], y: NDArray[np.float32], ids: Any | None) -> Any:
-    """A pyarrow table with the columns id (where there is one), x and y."""
+def as_table(x: NDArray[np.float32], y: NDArray[np.float32], ids: list[Any] | None) -> Any:
+    """Return a pyarrow table with the columns id (where there are some), x and y."""
     import pyarrow as pa
 
-    columns = {"id": ids} if ids is not None else {}
+    columns = {_IDS: pa.array(ids)} if ids is not None else {}
     columns |= {
         name: pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
         for name, side in (("x", x), ("y", y))

@@ -27,7 +27,6 @@ def doctor(
     quantile: Annotated[
         float, typer.Option("--quantile", help="Quantile of the plan.", rich_help_panel=FORECAST_PANEL)
     ] = 0.999,
-    device: Annotated[str, typer.Option("--device", help=options.DEVICE_HELP, rich_help_panel=FORECAST_PANEL)] = "auto",
     seconds: Annotated[float, typer.Option("--seconds", help="Time to measure rates for.")] = 1.0,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -45,7 +44,7 @@ def doctor(
 
     out = Output(choose_mode(as_json=as_json, quiet=quiet))
     machine = examine(seconds)
-    expected = None if rows is None else forecast_plan(rows, dim, quantile, device, seconds / 3)
+    expected = None if rows is None else forecast_plan(rows, dim, quantile)
     out.table(_tables(machine, expected))
     forecast = None if expected is None else expected.model_dump(mode="json")
     out.result({**machine.model_dump(mode="json"), "forecast": forecast})
@@ -79,14 +78,7 @@ def _forecast(expected: "PlanForecast") -> "RenderableType":
     fits = "" if expected.fits else "; more than is free here: take a higher --quantile or fewer rows"
     lines = [
         ("plan of", f"{expected.rows:,} pairs × {expected.dim} at quantile {expected.quantile:g}"),
-        ("pass", f"about {_duration(expected.pass_seconds)} on {expected.device}"),
-        ("order", f"about {_duration(expected.order_seconds)} for {expected.entries:,} entries"),
+        ("entries", f"about {expected.entries:,} above it"),
         ("memory", f"about {show_size(expected.memory)}{fits}"),
     ]
     return two_columns(lines)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

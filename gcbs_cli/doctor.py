@@ -1,7 +1,6 @@
-"""Versions, devices with the rates they reach, memory, and which optional packages are there."""
+"""What this machine offers to gcbs: versions, devices with the rates they reach, memory, and optional packages."""
 
 import platform
-import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -10,17 +9,16 @@ from typing import TYPE_CHECKING, Final
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli import __version__
-from gcbs_cli.system.limits import available_cpus, available_memory
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory
 
 if TYPE_CHECKING:
     import torch
 
 LIBRARIES: Final = ("numpy", "scipy", "torch", "numba", "pyarrow", "pydantic", "typer")
 OPTIONAL: Final = {
-    "triton": ("triton", "quicker passes on GPUs"),
     "pymetis": ("pymetis", "METIS partitions"),
-    "ray": ("ray", "passes on a cluster"),
-    "faiss": ("faiss-cpu", "approximate neighbours"),
+    "ray": ("ray", "plans in parts on a cluster"),
     "fsspec": ("fsspec", "remote paths"),
     "sentence_transformers": ("sentence-transformers", "gcbs embed"),
 }
@@ -29,10 +27,12 @@ _CPU_SIZE: Final = 768
 _GPU_SIZE: Final = 4096
 
 
-class Device(BaseModel):
-    """A device and its rates in 10⁹ floating-point operations a second (two a multiply-add), memory in bytes."""
-
+class _Found(BaseModel):
     model_config = ConfigDict(frozen=True)
+
+
+class Device(_Found):
+    """A device and its rates in 10⁹ floating-point operations a second (two a multiply-add), memory in bytes."""
 
     name: str
     model: str
@@ -42,20 +42,16 @@ class Device(BaseModel):
     bf16_gflops: float | None
 
 
-class Optional(BaseModel):
+class Optional(_Found):
     """An optional package: its version, None where it is not installed."""
-
-    model_config = ConfigDict(frozen=True)
 
     name: str
     version: str | None
     used_for: str
 
 
-class Machine(BaseModel):
+class Machine(_Found):
     """Everything that was found; `cpus` is the number that this process may use."""
-
-    model_config = ConfigDict(frozen=True)
 
     gcbs: str
     python: str
@@ -64,6 +60,17 @@ class Machine(BaseModel):
     cpus: int
     devices: list[Device]
     optional: list[Optional]
+
+
+class PlanForecast(_Found):
+    """Entries above the quantile and bytes at the peak of a plan; `fits` in the memory that is free here."""
+
+    rows: int
+    dim: int
+    quantile: float
+    entries: int
+    memory: int
+    fits: bool
 
 
 def examine(seconds: float = 1.0) -> Machine:
@@ -83,13 +90,27 @@ def examine(seconds: float = 1.0) -> Machine:
     )
 
 
+def forecast_plan(rows: int, dim: int, quantile: float) -> PlanForecast:
+    """Say what a plan of so many pairs finds and needs. Raises BadInput for sizes that make no sense."""
+    from gcbs_cli.planning.forecast import BYTES_PER_EDGE
+
+    if rows < 2:
+        raise BadInput(f"--rows {rows}: expected at least 2")
+    if dim < 1:
+        raise BadInput(f"--dim {dim}: expected at least 1")
+    if not 0.0 < quantile < 1.0:
+        raise BadInput(f"--quantile {quantile}: expected a number between 0 and 1, such as 0.999")
+    entries = round((1.0 - quantile) * rows**2)
+    memory = 2 * rows * dim * 4 + BYTES_PER_EDGE * entries
+    fits = memory <= SHARE_TO_USE * available_memory()
+    return PlanForecast(rows=rows, dim=dim, quantile=quantile, entries=entries, memory=memory, fits=fits)
+
+
 def _installed(module: str, package: str) -> str | None:
-    if module in sys.modules or find_spec(module) is not None:
-        try:
-            return version(package)
-        except PackageNotFoundError:
-            return "unknown version"
-    return None
+    try:
+        return version(package) if find_spec(module) is not None else None
+    except PackageNotFoundError:
+        return "unknown version"
 
 
 def _device(name: str, seconds: float) -> Device:
@@ -118,20 +139,19 @@ def _rate(name: str, dtype: "torch.dtype", seconds: float) -> float | None:
     size = _CPU_SIZE if name == "cpu" else _GPU_SIZE
     try:
         left = torch.ones((size, size), dtype=dtype, device=name)
-        torch.mm(left, left)
-        _wait(name)
+        _multiply(left)
     except RuntimeError:
         return None
     done, began = 0, time.perf_counter()
     while done == 0 or time.perf_counter() - began < seconds:
-        torch.mm(left, left)
-        _wait(name)
+        _multiply(left)
         done += 1
     return done * 2 * size**3 / (time.perf_counter() - began) / 1e9
 
 
-def _wait(name: str) -> None:
+def _multiply(left: "torch.Tensor") -> None:
     import torch
 
-    if name != "cpu":
-        torch.cuda.synchronize(name)
+    torch.mm(left, left)
+    if left.is_cuda:
+        torch.cuda.synchronize(left.device)
