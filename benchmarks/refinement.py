@@ -20,7 +20,8 @@ from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_gains import SwapGains
-from gcbs_cli.products.backend import choose_backend
+from gcbs_cli.products.operations import choose_backend
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -32,8 +33,9 @@ HEADER = ["", "threads", "seconds, median", "least–most", "swaps", "reduction 
 def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np.ndarray, SwapGains]:
     """The order that a method gives, and what swaps on its graph of the hardest gain."""
     backend = choose_backend(settings.work.device)
-    hard = find_hard_pairs(pair, settings, None, backend)
-    weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
+    threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend)
+    hard = find_hard_pairs(pair.grid, settings, threshold, backend)
+    weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.graph.top), pair)
     given = PlannerInput(
         rows=pair.rows,
         graph=hard.graph,

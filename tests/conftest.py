@@ -2,31 +2,21 @@ from collections.abc import Callable
 
 import pytest
 
-from gcbs_cli.products.backend import Backend
-from gcbs_cli.products.numpy_backend import NumpyBackend
-from gcbs_cli.products.screening_backend import ScreeningBackend
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.operations import Backend
 
 
-def _torch_backend() -> Backend:
+def _torch_backend(*devices: str) -> Backend:
     pytest.importorskip("torch")
-    from gcbs_cli.products.torch_backend import TorchBackend
+    from gcbs_cli.products.torch_device import TorchBackend
 
-    return TorchBackend("cpu")
-
-
-def _two_devices() -> Backend:
-    pytest.importorskip("torch")
-    from gcbs_cli.products.several_devices import SeveralDevices
-
-    return SeveralDevices(["cpu", "cpu"])
+    return TorchBackend(devices)
 
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
-    "numpy-1-worker": lambda: NumpyBackend(workers=1),
-    "numpy-3-workers": lambda: NumpyBackend(workers=3),
-    "cpu-screening": lambda: ScreeningBackend(workers=2, least_products=0),
-    "torch-cpu": _torch_backend,
-    "torch-cpu-twice": _two_devices,
+    "one-worker": lambda: CpuBackend(1),
+    "three-workers-float32": lambda: CpuBackend(3, byte_products=False),
+    "torch-cpu-twice": lambda: _torch_backend("cpu", "cpu"),
 }
 
 

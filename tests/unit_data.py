@@ -87,3 +87,25 @@ def exact_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
     matrix = reference.similarity_matrix(pair.x, pair.y)
     matrix.setflags(write=False)
     return matrix
+
+
+def numbers_of(grid) -> np.ndarray:
+    """(N, M) int64 what a pass compares: the products of a grid's rows with their offsets."""
+    products = grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
+    return products + grid.x_offsets[:, None] + grid.y_offsets
+
+
+@cache
+def grid_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
+    """(N, N) float64 the similarities that the numbers of a pair's grid stand for, in which rounded rows are equal."""
+    grid = make_pair(kind, rows, seed).grid
+    matrix = (numbers_of(grid) + grid.constant) / grid.scale**2
+    matrix.setflags(write=False)
+    return matrix
+
+
+@cache
+def product_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
+    """(N, N) the products of a pair's grid without the offsets, which the lists of a plan compare."""
+    grid = make_pair(kind, rows, seed).grid
+    return grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)

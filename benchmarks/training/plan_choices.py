@@ -107,7 +107,7 @@ def plan_epoch(
     began = working_seconds()
     result = gcbs_cli.plan(x, y, batch_size=batch_size, seed=seed, **settings)
     seconds = working_seconds() - began
-    return Planned(result.perm, seconds, result.threshold.value if result.threshold else None)
+    return Planned(result.perm, seconds, result.threshold.similarity if result.threshold else None)
 
 
 def hardest_negatives(x: NDArray[np.float32], y: NDArray[np.float32], rows_at_once: int = 2048) -> NDArray[np.int64]:

@@ -32,7 +32,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.forecast import describe, forecast
 from gcbs_cli.planning.plan import GraphFigures, PlanResult, make_plan
-from gcbs_cli.products.backend import choose_backend
+from gcbs_cli.products.operations import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import BSC_METHODS, DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
@@ -90,14 +90,14 @@ class PlanCommand:
         pair, _ = self._read(out)
         self.settings.check_rows(pair.x.rows)
         backend = choose_backend(self.settings.work.device)
-        threshold = find_threshold(pair.unit, self.settings.graph, self.settings.seed, backend, Progress())
+        threshold = find_threshold(pair.unit.grid, self.settings.graph, self.settings.seed, backend)
         expected = forecast(pair.unit, threshold, self.settings, backend)
         out.table(forecast_table(pair.x.rows, threshold, expected, backend.name))
         out.result(
             {
                 "rows": pair.x.rows,
-                "threshold": threshold.value,
-                "interval": [threshold.estimate.low, threshold.estimate.high] if threshold.estimate else None,
+                "threshold": threshold.similarity,
+                "interval": threshold.interval,
                 "expected_entries": expected.entries,
                 "expected_memory": expected.memory,
                 "summary": describe(expected),
@@ -125,7 +125,7 @@ class PlanCommand:
         from gcbs_cli.settings.report import ReportSettings
 
         false = self.settings.false_negatives
-        graph = GraphSettings(threshold=result.threshold.value) if result.threshold else self.settings.graph
+        graph = GraphSettings(threshold=result.threshold.similarity) if result.threshold else self.settings.graph
         settings = ReportSettings(
             batch_sizes=[self.settings.batch_size],
             temperatures=[self.settings.temperature],
@@ -231,16 +231,18 @@ def _input(side: UnitRows) -> InputRecord:
 def _quantile(result: PlanResult) -> QuantileRecord | None:
     if result.threshold is None or result.figures is None:
         return None
-    estimate, graph = result.threshold.estimate, result.settings.graph
+    found, graph = result.threshold, result.settings.graph
     return QuantileRecord(
-        method=estimate.method.value if estimate else "given",
-        requested=estimate.requested if estimate else None,
+        method="given" if found.requested is None else graph.quantile_method,
+        requested=found.requested,
         per_row=graph.per_row,
-        threshold=result.threshold.value,
+        threshold=found.similarity,
+        number=found.number,
+        scale=found.scale,
         achieved=result.figures.achieved_quantile,
-        interval=(estimate.low, estimate.high) if estimate else None,
-        sampled_rows=estimate.sample_rows or None if estimate else None,
-        sampled_columns=estimate.sample_rows or None if estimate else None,
+        interval=found.interval,
+        sampled_rows=found.sampled or None,
+        sampled_columns=found.sampled or None,
     )
 
 

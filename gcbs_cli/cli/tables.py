@@ -95,10 +95,10 @@ def _before_after(values: dict[str, float | None], *, percent: bool = False) -> 
 
 def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", device: str) -> "RenderableType":
     """What a plan would find and need, without making it."""
-    estimate = threshold.estimate
-    lines = [("pairs", f"{rows:,}"), ("threshold", f"{threshold.value:.4f}")]
-    if estimate is not None:
-        lines.append(("quantile", f"{estimate.requested:g} (achieved: {estimate.low:.6g} to {estimate.high:.6g})"))
+    lines = [("pairs", f"{rows:,}"), ("threshold", f"{threshold.similarity:.4f}")]
+    if threshold.interval is not None:
+        low, high = threshold.interval
+        lines.append(("quantile", f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"))
     lines += [
         ("entries above it", f"about {expected.entries:,} ({expected.entries / rows:,.1f} a row)"),
         ("memory", f"about {show_size(expected.memory)}"),

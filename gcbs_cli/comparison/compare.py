@@ -95,7 +95,7 @@ class Comparison:
         asked = ReportSettings(
             batch_sizes=[settings.batch_size],
             temperatures=[settings.temperature],
-            graph=GraphSettings(threshold=self._found.threshold.value),
+            graph=GraphSettings(threshold=self._found.threshold.similarity),
             trials=trials,
             seed=settings.seed,
             fn_margin=DEFAULT_MARGIN if margin is None else margin,

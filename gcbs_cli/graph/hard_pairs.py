@@ -5,68 +5,139 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.weighted import drop_pairs
-from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
-from gcbs_cli.products.hardest_keys import hardest_of
-from gcbs_cli.products.suspects import SuspectPairs, SuspectRule, pairs_of
-from gcbs_cli.products.tiles import Progress
-from gcbs_cli.products.top_candidates import Candidates, TopLists, find_candidates
+from gcbs_cli.products.operations import Backend, Entries, Limits
+from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
+from gcbs_cli.products.threshold import Threshold
+from gcbs_cli.products.tiles import Progress, Tile, run_tiles, tiles_for
+from gcbs_cli.products.top_lists import TopLists, TopSearch, hardest_of
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
 
 @dataclass(frozen=True)
+class PassResult:
+    """What one pass over X Yᵀ has found."""
+
+    threshold: Threshold
+    listed: Entries | None
+    """The entries above t, or from t on, the diagonal included; their values are numbers of the grid."""
+    x: TopLists | None
+    """The hardest columns of each row."""
+    y: TopLists | None
+    """The hardest rows of each column."""
+
+    @property
+    def reaching(self) -> Entries:
+        """What was listed, of a pass that looked for entries."""
+        if self.listed is None:
+            raise ValueError("this pass looked for no entries above the threshold")
+        return self.listed
+
+    def edges(self) -> Entries:
+        """The entries above t."""
+        return self.reaching.chosen(self.reaching.values > self.threshold.number)
+
+
+@dataclass(frozen=True)
 class HardPairs:
-    """The graph without suspected pairs, the suspected pairs (None where none were looked for), and what share of the
-    N² entries lies at or below t (None where they were not counted).
-    """
+    """The hard pairs of a plan."""
 
     graph: Adjacency
+    """Without suspected pairs."""
     suspects: SuspectPairs | None
+    """None where none were looked for."""
     achieved_quantile: float | None
+    """The share of the N² entries at or below t; None where they were not counted."""
+
+
+def find(
+    grid: Grid,
+    threshold: Threshold,
+    backend: Backend,
+    *,
+    above: bool = True,
+    ties: bool = False,
+    lists: int = 0,
+    seed: int = 0,
+    tile_rows: int | None = None,
+    progress: Progress | None = None,
+    limit: EntryLimit | None = None,
+) -> PassResult:
+    """One pass over X Yᵀ to its entries above t and the hardest of each row and column, the same on every device.
+
+    `above`: whether entries are looked for; `ties`: those that equal t too; `lists`: the length of the lists, 0 for
+    none; `limit`: how many entries there is room for. Memory: 12 bytes an entry and a candidate of the lists
+    (`likely_candidates` a row and direction), as much again while they are joined, and the tiles' scratch.
+    """
+    searches = [TopSearch(grid, side, lists, backend, seed) for side in range(2)] if lists else []
+    limits = [search.limits for search in searches]
+    if above:
+        limits.append(Limits(np.int32(threshold.number - ties) - grid.x_offsets, -grid.y_offsets))
+    loaded = backend.load(grid.x, grid.y)
+
+    def scan(tile: Tile) -> list[Entries]:
+        return backend.scan(loaded, tile, limits)
+
+    parts: list[Entries] = []
+    for _, found in run_tiles(backend, tiles_for(backend, len(grid.x), len(grid.y), tile_rows), scan, progress):
+        for search, candidates in zip(searches, found, strict=False):
+            search.add(candidates)
+        parts += found[len(searches) :]
+        if limit is not None:
+            limit.add(sum(map(len, found)))
+    own, other = (search.lists(0, len(grid.x)) for search in searches) if searches else (None, None)
+    return PassResult(threshold, _numbers(grid, parts) if above else None, own, other)
+
+
+def _numbers(grid: Grid, parts: list[Entries]) -> Entries:
+    rows = np.concatenate([part.rows for part in parts])
+    cols = np.concatenate([part.cols for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    values += grid.x_offsets[rows]
+    values += grid.y_offsets[cols]
+    return Entries(rows, cols, values)
 
 
 def find_hard_pairs(
-    pair: PairedRows,
+    grid: Grid,
     settings: PlanSettings,
-    threshold: float | None,
+    threshold: Threshold,
     backend: Backend,
     *,
     tile_rows: int | None = None,
     progress: Progress | None = None,
     limit: EntryLimit | None = None,
 ) -> HardPairs:
-    """One pass over X Yᵀ; the same result on every device and block size.
-
-    `threshold`: t, needed for a quantile graph and for suspected pairs; `limit`: how many entries there is room for.
-    """
+    """The pass that these settings need, and what comes of it."""
     false = settings.false_negatives
-    from_threshold = settings.graph.uses_threshold or false.active
-    found = find_candidates(
-        pair,
-        threshold if from_threshold else None,
-        lists_wanted(settings),
+    found = find(
+        grid,
+        threshold,
         backend,
-        seed=settings.seed,
+        above=settings.graph.uses_threshold or false.active,
         ties=false.active,
+        lists=lists_wanted(settings),
+        seed=settings.seed,
         tile_rows=tile_rows,
         progress=progress,
         limit=limit,
     )
-    return hard_pairs_among(pair, settings, found, backend)
+    return hard_pairs(grid, settings, found)
 
 
-def hard_pairs_among(pair: PairedRows, settings: PlanSettings, found: Candidates, backend: Backend) -> HardPairs:
+def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPairs:
     """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask."""
-    suspects = _suspects(pair, settings, found, backend)
-    graph = _graph(pair.rows, settings.graph, found)
-    if suspects is not None:
+    suspects, achieved = None, None
+    graph = _graph(len(grid.x), settings.graph, found)
+    if settings.false_negatives.fn_margin is not None:
+        pairs = found.reaching.chosen(suspected(grid, found.reaching, settings.false_negatives.fn_margin))
+        suspects = pairs_of(pairs.rows, pairs.cols, len(grid.x))
         graph = drop_pairs(graph, suspects.lower, suspects.higher)
-    achieved = None
-    if found.exceedances is not None:
-        achieved = 1.0 - float(np.count_nonzero(found.exceedances.values > found.exceedances.threshold)) / pair.rows**2
+    if found.listed is not None:
+        achieved = 1.0 - len(found.edges()) / len(grid.x) ** 2
     return HardPairs(graph, suspects, achieved)
 
 
@@ -77,14 +148,13 @@ def lists_wanted(settings: PlanSettings) -> int:
     return wanted if graph.rank_window is None else sum(graph.rank_window)
 
 
-def _graph(rows: int, settings: GraphSettings, found: Candidates) -> Adjacency:
+def _graph(rows: int, settings: GraphSettings, found: PassResult) -> Adjacency:
     if settings.rank_window is not None and found.x is not None:
         return _mutual_window(found.x, *settings.rank_window)
     if settings.graph == "top-m" and found.x is not None and found.y is not None:
         own, other = ranked_entries(found.x, 0, settings.top), ranked_entries(found.y, 0, settings.top)
         return adjacency_from_pairs(rows, np.concatenate([own[0], other[1]]), np.concatenate([own[1], other[0]]))
-    assert found.exceedances is not None
-    edges = found.exceedances.above()
+    edges = found.edges()
     return adjacency_from_pairs(rows, edges.rows, edges.cols)
 
 
@@ -104,15 +174,7 @@ def _mutual_window(lists: TopLists, skipped: int, width: int) -> Adjacency:
     return adjacency_from_pairs(count, rows[mutual], cols[mutual])
 
 
-def _suspects(pair: PairedRows, settings: PlanSettings, found: Candidates, backend: Backend) -> SuspectPairs | None:
-    false = settings.false_negatives
-    if false.fn_margin is None or found.exceedances is None:
-        return None
-    meets = SuspectRule(false.fn_margin, pair.diagonal()).meets(pair, found.exceedances, backend.error(pair.dim))
-    return pairs_of(found.exceedances.rows[meets], found.exceedances.cols[meets], pair.rows)
-
-
-def with_every_row(graph: Adjacency, pair: PairedRows, suspects: SuspectPairs | None, top: int) -> Adjacency:
+def with_every_row(graph: Adjacency, grid: Grid, suspects: SuspectPairs | None, top: int) -> Adjacency:
     """The graph, in which each row without a neighbour has its `top` hardest columns and rows instead.
 
     A quantile graph leaves rows alone whose best negative lies below t (5 % at 0.999); weighted methods can then give
@@ -121,11 +183,10 @@ def with_every_row(graph: Adjacency, pair: PairedRows, suspects: SuspectPairs | 
     alone = np.flatnonzero(graph.degrees == 0)
     if len(alone) == 0:
         return graph
-    top = min(top, pair.rows - 1)
     ends = [(graph.row_of_entry(), graph.indices)]
     for side in range(2):
-        keys = hardest_of(pair, side, alone, top)
-        own = np.repeat(alone.astype(np.int32), top), keys.reshape(-1)
+        keys = hardest_of(grid, side, alone, top)
+        own = np.repeat(alone.astype(np.int32), keys.shape[1]), keys.reshape(-1)
         ends.append((own[side], own[1 - side]))
     joined = adjacency_from_pairs(
         graph.nodes, np.concatenate([rows for rows, _ in ends]), np.concatenate([cols for _, cols in ends])

@@ -1,4 +1,4 @@
-"""Mine each row's hard negatives in one pass over X Yᵀ, a strip of rows at a time.
+"""Mine each row's hard negatives in one pass over X Yᵀ, and sum over all keys in another.
 
 Hard Negative (1..l) is the baseline of GCBS (Sachidananda, Yang and Zhu, ICML 2023, section 4); which candidates are
 refused follows `mine_hard_negatives` of sentence-transformers and NV-Retriever (Moreira et al., 2024).
@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.mining.positives import Positives
-from gcbs_cli.products.backend import Backend
-from gcbs_cli.products.nearest import Nearest, nearest_strips
+from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.sums import loss_sums
+from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.progress import Progress
 
+SPARE_KEYS, SPARE_SHARE = 8, 4
+"""So many keys, and a quarter of those wanted, are listed beside these: rounded rows rank keys a little otherwise."""
 REASONS = ("absolute_margin", "relative_margin", "max_score", "min_score")
 
 
@@ -46,48 +49,52 @@ class Negatives:
 def mine_negatives(
     pair: PairedRows, positives: Positives, settings: MineSettings, backend: Backend, watcher: Progress | None = None
 ) -> Negatives:
-    """The negatives of every row of x among the rows of y, the same on every device and with every strip.
+    """The negatives of every row of x among the rows of y, the same on every device and for every size of tile.
 
-    Memory: the embeddings, 28 bytes a negative, and the strips under way.
+    Memory: the embeddings, 28 bytes a negative, and the tiles under way.
     """
     last_rank = settings.choice.last_rank(positives.most)
-    strips = nearest_strips(
-        pair,
-        last_rank + positives.most,
+    width = last_rank + positives.most
+    progress = watcher.progress if watcher else None
+    lists = lists_by_rows(
+        pair.grid,
+        width + width // SPARE_SHARE + SPARE_KEYS,
         backend,
-        skip_own=False,
-        temperature=settings.loss.temperature,
         seed=settings.seed,
-        strip_rows=settings.work.chunk_rows,
-        progress=watcher.progress if watcher else None,
+        skip_own=False,
+        tile_rows=settings.work.chunk_rows,
+        progress=progress,
     )
-    return _joined([_of_strip(pair, positives, settings, strip, last_rank) for strip in strips])
+    found = [_of_rows(pair, positives, settings, rows, keys.indices, width) for rows, keys in lists]
+    temperatures, height = [settings.loss.temperature], settings.work.chunk_rows
+    sums, _ = loss_sums(pair.x, pair.y, temperatures, backend, tile_rows=height)
+    return _joined(found, sums.log_sums[0])
 
 
-def _of_strip(
-    pair: PairedRows, positives: Positives, settings: MineSettings, strip: Nearest, last_rank: int
+def _of_rows(
+    pair: PairedRows, positives: Positives, settings: MineSettings, rows: slice, keys: NDArray[np.int32], width: int
 ) -> Negatives:
-    queries = np.arange(strip.queries.start, strip.queries.stop)
-    width = strip.keys.shape[1]
-    scores = pair_values(pair, np.repeat(queries, width).astype(np.int32), strip.keys.reshape(-1))
-    scores = scores.reshape(strip.keys.shape)
-    others = positives.ids[strip.keys] != positives.ids[queries][:, None]
+    """Of some rows, from their hardest keys by the numbers of the grid: the similarities themselves rank them."""
+    queries, last_rank = np.arange(rows.start, rows.stop), settings.choice.last_rank(positives.most)
+    scores = pair_values(pair, np.repeat(queries, keys.shape[1]).astype(np.int32), keys.reshape(-1)).reshape(keys.shape)
+    order = np.lexsort((keys, -scores), axis=1)[:, :width]
+    keys, scores = np.take_along_axis(keys, order, axis=1), np.take_along_axis(scores, order, axis=1)
+    others = positives.ids[keys] != positives.ids[queries][:, None]
     allowed, skipped = _allowed(pair, positives, settings, queries, scores, others)
     place = np.cumsum(allowed, axis=1)
     window = allowed & (place > settings.choice.range_min) & (place <= last_rank)
     if settings.choice.sampling == "random":
-        chosen = _drawn(window, queries, strip.keys, settings)
+        chosen = _drawn(window, queries, keys, settings)
     else:
         chosen = window & (place <= settings.choice.range_min + settings.choice.negatives)
     lines, places = np.nonzero(chosen)
-    assert strip.log_sums is not None
     return Negatives(
         queries[lines],
-        strip.keys[lines, places].astype(np.int64),
+        keys[lines, places].astype(np.int64),
         scores[lines, places],
         np.cumsum(others, axis=1)[lines, places].astype(np.int32),
         skipped,
-        strip.log_sums,
+        np.empty(0),
     )
 
 
@@ -141,7 +148,7 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
         return z ^ (z >> np.uint64(31))
 
 
-def _joined(parts: list[Negatives]) -> Negatives:
+def _joined(parts: list[Negatives], log_sums: NDArray[np.float64]) -> Negatives:
     skipped = {reason: sum(part.skipped.get(reason, 0) for part in parts) for reason in REASONS}
     return Negatives(
         np.concatenate([part.query for part in parts]),
@@ -149,5 +156,5 @@ def _joined(parts: list[Negatives]) -> Negatives:
         np.concatenate([part.score for part in parts]),
         np.concatenate([part.rank for part in parts]),
         {reason: count for reason, count in skipped.items() if reason in parts[0].skipped},
-        np.concatenate([part.log_sums for part in parts]),
+        log_sums,
     )

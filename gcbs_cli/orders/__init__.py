@@ -16,7 +16,7 @@ from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.orders.metis import check_metis, plan_metis
 from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
-from gcbs_cli.products.backend import Backend
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, BscSettings
 from gcbs_cli.system.errors import BadInput

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.grid import make_grid
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles
-from gcbs_cli.products.backend import Backend
-from gcbs_cli.products.nearest import nearest_keys
-from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.products.whole_numbers import k_means
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.errors import BadInput
@@ -66,11 +66,8 @@ def compared_rows(pair: PairedRows, by: str) -> NDArray[np.float32]:
 
 
 def _neighbours(given: "PlannerInput", side: NDArray[np.float32], count: int) -> NDArray[np.int32]:
-    return nearest_keys(PairedRows(side, side), count, _backend(given), seed=given.seed)
-
-
-def _backend(given: "PlannerInput") -> Backend:
-    return given.backend or NumpyBackend()
+    lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=given.seed)
+    return np.concatenate([found.indices for _, found in lists])
 
 
 def _generator(given: "PlannerInput") -> np.random.Generator:

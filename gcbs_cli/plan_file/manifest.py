@@ -17,7 +17,7 @@ from gcbs_cli.system.errors import BadInput
 SCHEMA = "gcbs.manifest"
 FOLDER_MANIFEST = "manifest.json"
 """Of a permutation that is a folder of shards, and in it."""
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "2.0"
 _MAJOR = int(SCHEMA_VERSION.split(".")[0])
 # Far beyond a plan of 100,000 shards; a larger file is something else and is not read.
 _MAX_BYTES = 1 << 28
@@ -51,12 +51,17 @@ class InputsRecord(_Record):
 
 
 class QuantileRecord(_Record):
-    """How the threshold was found. `interval` is that of the achieved quantile."""
+    """How the threshold was found. `interval` is that of the achieved quantile.
+
+    number: t as the grid of whole numbers has it; scale: that grid's S (since schema 2.0).
+    """
 
     method: str
     requested: float | None = None
     per_row: float | None = None
     threshold: float | None = None
+    number: int | None = None
+    scale: float | None = None
     achieved: float | None = None
     interval: tuple[float, float] | None = None
     sampled_rows: int | None = None

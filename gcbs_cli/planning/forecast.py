@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
-from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
-from gcbs_cli.products.hardest import likely_candidates
-from gcbs_cli.products.quantile_sample import Sample, draw_sample
+from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.sample import Sample, draw_sample
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.tiles import DEFAULT_TILE_COLS
+from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
@@ -118,12 +118,12 @@ def share_from(
     """The shares from a sample, or from what the quantile promises; `ties`: whether entries equal to t count."""
     quantile = graph.requested_quantile(pair.rows)
     share, tied = 1.0 - quantile if quantile is not None else 0.0, 0.0
-    if threshold.estimate is not None:
-        share = min(share, 1.0 - threshold.estimate.low)  # less where many entries equal t
+    if threshold.interval is not None:
+        share = min(share, 1.0 - threshold.interval[0])  # less where many entries equal t
     if quantile is None or ties:
-        sample = sample or draw_sample(pair, SAMPLE_QUANTILE, seed)
-        above = sample.share_above(threshold.value)
-        tied = sample.share_reaching(threshold.value) - above if ties else 0.0
+        sample = sample or draw_sample(pair.grid, SAMPLE_QUANTILE, seed)
+        above = sample.share_above(threshold.number)
+        tied = sample.share_above(threshold.number - 1) - above if ties else 0.0
         share = max(share, above + tied)
     return Share(share, tied)
 

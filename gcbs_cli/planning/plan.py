@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.hard_pairs import HardPairs, find_hard_pairs, hard_pairs_among, with_every_row
+from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, find_hard_pairs, hard_pairs, with_every_row
 from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import Planner, PlannerInput, planner_named
@@ -23,10 +23,9 @@ from gcbs_cli.planning.forecast import (
     forecast,
     stays_on_device,
 )
-from gcbs_cli.products.backend import Backend, choose_backend
+from gcbs_cli.products.operations import Backend, choose_backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.tiles import tile_rows_for
-from gcbs_cli.products.top_candidates import Candidates, find_candidates
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
@@ -37,32 +36,24 @@ if TYPE_CHECKING:
     from gcbs_cli.planning.on_device import DevicePlan
 
 
-@dataclass(frozen=True)
-class FoundPairs:
-    """One pass for several plans: t, the entries from t on, and the hardest of each row and column."""
-
-    threshold: Threshold
-    candidates: Candidates
-
-
-def find_pairs(pair: PairedRows, settings: PlanSettings, top: int, watcher: Progress) -> FoundPairs:
+def find_pairs(pair: PairedRows, settings: PlanSettings, top: int, watcher: Progress) -> PassResult:
     """The pass for plans with lists of up to `top`. Raises BadInput, before it, where the settings do not fit."""
     settings.check_rows(pair.rows)
     backend = choose_backend(settings.work.device)
-    threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+    threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend, watcher.progress)
     expected = forecast(pair, threshold, settings, backend, on_host=True, lists=top, any_method=True)
     check_forecast(pair, expected, settings)
-    candidates = find_candidates(
-        pair,
-        threshold.value,
-        top,
+    return find(
+        pair.grid,
+        threshold,
         backend,
+        ties=True,
+        lists=top,
         seed=settings.seed,
         tile_rows=tile_rows(settings, backend),
         progress=watcher.progress,
         limit=entry_limit(pair, expected, settings),
     )
-    return FoundPairs(threshold, candidates)
 
 
 @dataclass(frozen=True)
@@ -120,7 +111,7 @@ def make_plan(
     *,
     groups: NDArray[np.int64] | None = None,
     method_inputs: Mapping[str, Any] | None = None,
-    found: FoundPairs | None = None,
+    found: PassResult | None = None,
 ) -> PlanResult:
     """Threshold, one pass to the edges, CSR, order, measures. The same permutation on every device and block size.
 
@@ -177,30 +168,32 @@ class _Base:
         return None if self.hard is None else self.hard.graph.degrees
 
 
-def _find_graph(task: _Task, found: FoundPairs | None) -> _Base:
+def _find_graph(task: _Task, found: PassResult | None) -> _Base:
     """The graph, from a pass made already or from one made now; limits are checked before it."""
     pair, settings, backend = task.pair, task.settings, task.backend
     if found is not None:
         with task.clock.step("graph"):
-            return _Base(found.threshold, hard_pairs_among(pair, settings, found.candidates, backend))
+            return _Base(found.threshold, hard_pairs(pair.grid, settings, found))
     with task.clock.step("quantile"):
-        threshold = find_threshold(pair, settings.graph, settings.seed, backend, task.watcher)
+        threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend, task.watcher.progress)
         expected = forecast(pair, threshold, settings, backend)
     check_forecast(pair, expected, settings)
     task.watcher.note(describe(expected))
     with task.clock.step("edges"):
         if stays_on_device(settings, backend):
             try:
-                return _Base(threshold, kept=_graph_on_device(pair, settings, threshold.value, backend, task.watcher))
+                return _Base(
+                    threshold, kept=_graph_on_device(pair, settings, threshold.similarity, backend, task.watcher)
+                )
             except OutOfDeviceMemory as error:
                 task.watcher.note(f"{error.shortage}; the graph goes to the host's")
             backend.free_memory()
             expected = forecast(pair, threshold, settings, backend, on_host=True)
             check_forecast(pair, expected, settings)
         hard = find_hard_pairs(
-            pair,
+            pair.grid,
             settings,
-            threshold.value,
+            threshold,
             backend,
             tile_rows=tile_rows(settings, backend),
             progress=task.watcher.progress,
@@ -216,7 +209,7 @@ def _planner_input(
     weighted = None
     if hard is not None and (task.planner.needs_weights or settings.refine):
         with task.clock.step("weights"):
-            weighted = weigh(with_every_row(hard.graph, pair, hard.suspects, settings.graph.top), pair)
+            weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.graph.top), pair)
     return PlannerInput(
         rows=pair.rows,
         graph=hard.graph if hard else None,

@@ -206,9 +206,9 @@ def choose_backend(device: str) -> Backend:
     """
     devices = devices_named(device)
     if devices == ["cpu"]:
-        from gcbs_cli.products.screening_backend import ScreeningBackend
+        from gcbs_cli.products.numpy_backend import NumpyBackend
 
-        return ScreeningBackend()
+        return NumpyBackend()
     if len(devices) == 1:
         from gcbs_cli.products.torch_backend import TorchBackend
 

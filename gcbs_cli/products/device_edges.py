@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.backend import float32_error
 from gcbs_cli.products.launching import launching_on
+from gcbs_cli.products.operations import float32_error
 from gcbs_cli.products.out_of_memory import in_fitting_blocks, naming_what_does_not_fit
 from gcbs_cli.products.tiles import Progress
 from gcbs_cli.products.torch_backend import has_kernels

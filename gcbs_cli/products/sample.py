@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
+from gcbs_cli.products.operations import Entries
 from gcbs_cli.system.limits import available_cpus
 
 LEAST_ROWS = 2048
@@ -50,6 +51,12 @@ class Sample:
             tail = flat[flat > np.partition(thin, place)[place]]
             flat = tail if len(tail) >= rank else flat
         return int(np.partition(flat, len(flat) - rank)[len(flat) - rank])
+
+    def reaching(self, number: int) -> Entries:
+        """The sampled entries from a number on, with their numbers."""
+        rows, cols = np.nonzero(self.numbers >= number)
+        values = self.numbers[rows, cols].astype(np.int32)
+        return Entries(self.rows[rows].astype(np.int32), self.cols[cols].astype(np.int32), values)
 
     def share_above(self, number: int) -> float:
         """Share of the sampled entries above a number."""

@@ -5,39 +5,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.canonical_values import settle
-from gcbs_cli.products.edges import Exceedances
+from gcbs_cli.data.grid import Grid
+from gcbs_cli.products.operations import Entries
 
 
-@dataclass(frozen=True)
-class SuspectRule:
-    """A pair {i, j} is suspected when s_ij or s_ji is at least t and at least margin · s_ii or margin · s_jj.
+def suspected(grid: Grid, reaching: Entries, margin: float) -> NDArray[np.bool_]:
+    """(n,) which of the entries from t on are at least margin · s_ii or margin · s_jj; never those of the diagonal.
 
-    With `absolute` a the limits are s_ii − a and s_jj − a instead. `groups`: (N,) ids; rows with the same id >= 0 are
-    suspected whatever their similarity. `diagonal`: (N,) canonical s_ii.
+    `reaching`: with numbers of the grid, offsets included. All of it is exact but one product with the margin, which is
+    the same on every machine.
     """
-
-    margin: float
-    diagonal: NDArray[np.float64]
-    absolute: float | None = None
-    groups: NDArray[np.int64] | None = None
-
-    def limits(self, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
-        """(n,) the similarity from which on each pair is suspected."""
-        own = self.own_limits()
-        return np.minimum(own[rows], own[cols])
-
-    def own_limits(self) -> NDArray[np.float64]:
-        """(N,) for each row a limit; a pair's limit is the lesser of its rows'."""
-        return self.margin * self.diagonal if self.absolute is None else self.diagonal - self.absolute
-
-    def meets(self, pair: PairedRows, found: Exceedances, error: float) -> NDArray[np.bool_]:
-        """(n,) which of the entries at or above t make their pair suspected, decided canonically near the margin."""
-        limit = self.limits(found.rows, found.cols)
-        rows, cols = found.rows.astype(np.int64), found.cols.astype(np.int64)
-        values = settle(pair, rows, cols, found.values, limit, error)
-        return (values >= limit) & (found.rows != found.cols)
+    own = margin * (grid.diagonal() + grid.constant)
+    values = reaching.values.astype(np.int64) + grid.constant
+    limits = np.minimum(own[reaching.rows], own[reaching.cols])
+    return (values >= limits) & (reaching.rows != reaching.cols)
 
 
 @dataclass(frozen=True)

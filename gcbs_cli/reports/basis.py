@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.products import operations
-from gcbs_cli.products.backend import Backend, choose_backend, float32_error
-from gcbs_cli.products.edges import Exceedances, find_exceedances
+from gcbs_cli.graph.hard_pairs import find
+from gcbs_cli.products.operations import Backend, choose_backend, float32_error
 from gcbs_cli.products.sums import SideSums, loss_sums
-from gcbs_cli.products.suspects import SuspectPairs, SuspectRule, pairs_of
+from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.reports.bsc import BscTerms
 from gcbs_cli.reports.forecast import check_report_forecast, forecast_report, report_entry_limit
@@ -51,30 +50,32 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
     clock = Stopwatch(watcher)
     backend = choose_backend(settings.device)
     with clock.step("quantile"):
-        threshold = find_threshold(pair, settings.graph, settings.seed, backend, watcher)
+        threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend, watcher.progress)
         expected = forecast_report(pair, threshold, settings, backend, hardest_wanted(settings, pair.rows))
     check_report_forecast(pair, expected, settings)
     diagonal = pair.diagonal()
     with clock.step("hard pairs"):
-        found = find_exceedances(
-            pair,
-            threshold.value,
+        found = find(
+            pair.grid,
+            threshold,
             backend,
+            ties=True,
             tile_rows=settings.tile_rows,
             progress=watcher.progress,
             limit=report_entry_limit(pair, expected, settings),
         )
-        suspects = _suspects(pair, settings, found, diagonal, backend)
-        above = found.above()
+        pairs = found.reaching.chosen(suspected(pair.grid, found.reaching, settings.fn_margin))
+        listed = pairs_of(pairs.rows, pairs.cols, pair.rows)
+        suspects = SuspectPairs(listed.lower, listed.higher, settings.groups)
+        above = found.edges()
         graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
-        achieved = 1.0 - len(above.rows) / pair.rows**2
-        del found, above
+        achieved = 1.0 - len(above) / pair.rows**2
+        del found, pairs, above
     with clock.step("all pairs"):
-        device = operations.choose_backend(settings.device)
-        across = _sums(pair.x, pair.y, settings, suspects, device, watcher)
+        across = _sums(pair.x, pair.y, settings, suspects, backend, watcher)
         same_side = None
         if any(loss.kind is LossKind.SIMCLR for loss in settings.losses):
-            x, y = (_sums(side, side, settings, suspects, device, watcher)[0] for side in (pair.x, pair.y))
+            x, y = (_sums(side, side, settings, suspects, backend, watcher)[0] for side in (pair.x, pair.y))
             same_side = x, y
     with clock.step("representation"):
         uniform = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
@@ -100,22 +101,12 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
     )
 
 
-def _suspects(
-    pair: PairedRows, settings: ReportSettings, found: Exceedances, diagonal: NDArray[np.float64], backend: Backend
-) -> SuspectPairs:
-    """The suspected pairs among the entries from t on, and those of the groups."""
-    rule = SuspectRule(settings.fn_margin, diagonal)
-    suspected = rule.meets(pair, found, backend.error(pair.dim))
-    pairs = pairs_of(found.rows[suspected], found.cols[suspected], pair.rows)
-    return SuspectPairs(pairs.lower, pairs.higher, settings.groups)
-
-
 def _sums(
     x: NDArray[np.float32],
     y: NDArray[np.float32],
     settings: ReportSettings,
     suspects: SuspectPairs,
-    backend: operations.Backend,
+    backend: Backend,
     watcher: Progress,
 ) -> tuple[SideSums, SideSums]:
     return loss_sums(

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.measures import batches_of
-from gcbs_cli.products.canonical_values import canonical_values
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.measured import Measured, random_order
 from gcbs_cli.system.arrays import inverse
@@ -139,8 +138,8 @@ def suspect_examples(
     """The suspected pairs that come closest to, or exceed, the similarity of their own positives."""
     if len(suspects) == 0:
         return []
-    lower, higher = suspects.lower.astype(np.int64), suspects.higher.astype(np.int64)
-    there, back = canonical_values(pair, lower, higher), canonical_values(pair, higher, lower)
+    lower, higher = suspects.lower, suspects.higher
+    there, back = pair_values(pair, lower, higher), pair_values(pair, higher, lower)
     most = np.argsort(-np.maximum(there, back), kind="stable")[:EXAMPLES]
     return [
         Suspect(

@@ -237,7 +237,7 @@ FIGURES: list[Figure] = [
         "graph.threshold",
         "threshold",
         "similarity above which a pair is hard",
-        lambda measured: measured.inputs.threshold.value,
+        lambda measured: measured.inputs.threshold.similarity,
         show="table history",
         heading="t",
     ),

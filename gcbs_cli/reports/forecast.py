@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.forecast import BYTES_PER_EDGE, SAMPLE_QUANTILE, fitting_quantile, memory_limit, share_from
-from gcbs_cli.products.backend import Backend
 from gcbs_cli.products.entry_limit import EntryLimit
-from gcbs_cli.products.quantile_sample import Sample, draw_sample
-from gcbs_cli.products.suspects import SuspectRule
+from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.sample import Sample, draw_sample
+from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.reports.losses import LossKind
 from gcbs_cli.reports.sampled import LEAST_BATCHES
@@ -51,7 +49,7 @@ def forecast_report(
     pair: PairedRows, threshold: Threshold, settings: ReportSettings, backend: Backend, hardest: int
 ) -> ReportForecast:
     """Entries and memory of a report, from a sample; `hardest`: the longest list a row."""
-    sample = draw_sample(pair, SAMPLE_QUANTILE, settings.seed)
+    sample = draw_sample(pair.grid, SAMPLE_QUANTILE, settings.seed)
     share = share_from(pair, threshold, settings.graph, settings.seed, sample=sample)
     entries = round(share.reaching * pair.rows**2)
     temperatures, passes = len(settings.temperatures), 3 if _needs_own_sides(settings) else 1
@@ -65,12 +63,8 @@ def forecast_report(
 
 def _suspect_share(pair: PairedRows, threshold: Threshold, settings: ReportSettings, sample: Sample) -> float:
     """Of the sampled entries from t on, how many are suspected false negatives."""
-    rows, cols = np.nonzero(sample.products >= np.float32(threshold.value - sample.shift))
-    if len(rows) == 0:
-        return 0.0
-    own = SuspectRule(settings.fn_margin, pair.diagonal()).own_limits()
-    limits = np.minimum(own[sample.rows[rows]], own[sample.cols[cols]])
-    return float((sample.products[rows, cols] + sample.shift >= limits).mean())
+    reaching = sample.reaching(threshold.number)
+    return float(suspected(pair.grid, reaching, settings.fn_margin).mean()) if len(reaching) else 0.0
 
 
 def _scratch(rows: int, backend: Backend) -> int:

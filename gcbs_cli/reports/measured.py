@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.measures import OrderMeasures, batches_of, measure_order
-from gcbs_cli.products.backend import FLOAT32_UNIT_ROUNDOFF
+from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Basis, all_keys
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import AllKeys, Loss, LossTerms, between, outwards

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.products.operations import Backend, choose_backend
-from gcbs_cli.products.quantile_sample import NORMAL_975
+from gcbs_cli.products.sample import NORMAL_975
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import log_sum_exp

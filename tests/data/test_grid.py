@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from unit_data import unit
+from unit_data import numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, LARGEST_SUM, make_grid
 
@@ -25,11 +25,6 @@ def _sides(kind, rows=300, dim=24):
 KINDS = ["plain", "a common direction", "tight, sides apart", "all rows equal", "one side equal"]
 
 
-def _numbers(grid):
-    products = grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
-    return products + grid.x_offsets[:, None] + grid.y_offsets
-
-
 @pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_are_the_similarities_up_to_rounding_and_every_partial_sum_is_exact_in_float32(kind, largest):
@@ -40,7 +35,7 @@ def test_numbers_are_the_similarities_up_to_rounding_and_every_partial_sum_is_ex
     norms = [np.sqrt((side.astype(np.int64) ** 2).sum(axis=1).max()) for side in (grid.x, grid.y)]
     assert norms[0] * norms[1] + np.abs(grid.x_offsets).max() + np.abs(grid.y_offsets).max() < LARGEST_SUM
     exact = x.astype(np.float64) @ y.T.astype(np.float64)
-    error = (_numbers(grid) + grid.constant) / grid.scale**2 - exact
+    error = (numbers_of(grid) + grid.constant) / grid.scale**2 - exact
     if kind != "all rows equal":
         assert error.std() < 0.6 / grid.scale
         assert np.abs(error).max() < 4 / grid.scale
@@ -62,7 +57,7 @@ def test_numbers_and_similarities_are_translated_both_ways():
     grid = make_grid(*_sides("a common direction"))
     for number in (-1000, 0, 12345, LARGEST_SUM):
         assert grid.number(grid.similarity(number)) == number
-    numbers = _numbers(grid)
+    numbers = numbers_of(grid)
     assert np.array_equal(grid.diagonal(), np.diagonal(numbers))
     t = grid.number(0.9)
     assert np.array_equal(numbers > t, (numbers + grid.constant) / grid.scale**2 > 0.9)
@@ -75,4 +70,4 @@ def test_sides_of_different_length_and_width_not_a_multiple_of_four():
     assert grid.x.shape == (40, 8)
     assert grid.y.shape == (9, 8)
     assert not grid.x[:, 7].any()
-    assert np.abs((_numbers(grid) + grid.constant) / grid.scale**2 - x.astype(float) @ y.T).max() < 3 / grid.scale
+    assert np.abs((numbers_of(grid) + grid.constant) / grid.scale**2 - x.astype(float) @ y.T).max() < 3 / grid.scale

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit_data import make_pair
+from unit_data import make_pair, numbers_of
 
+from gcbs_cli.data.grid import make_grid
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.bsc import compared_rows
 from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles, text_words
-from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.settings.plan import BscSettings
 from gcbs_cli.system.errors import BadInput
@@ -47,13 +48,12 @@ def test_knn_groups_is_algorithm_1_reversed(rows, width, group_size, seed):
 @pytest.mark.parametrize("by", ["x", "y", "both"])
 def test_knn_groups_finds_its_neighbours_itself(by):
     pair = make_pair("related", 150)
-    x, y = pair.x.astype(np.float64), pair.y.astype(np.float64)
-    near = {"x": x @ x.T, "y": y @ y.T, "both": (x @ x.T + y @ y.T) / 2}[by]
-    np.fill_diagonal(near, -2)
-    neighbours = np.argsort(-near, axis=1)[:, :30]
-    given_input = PlannerInput(
-        150, None, 16, 7, pair=pair, bsc=BscSettings(bsc_by=by, bsc_neighbours=30, bsc_group_size=7)
-    )
+    side = {"x": pair.x, "y": pair.y, "both": np.hstack([pair.x, pair.y]) * np.float32(np.sqrt(0.5))}[by]
+    near = numbers_of(make_grid(side, side))
+    np.fill_diagonal(near, near.min() - 1)
+    neighbours = np.argsort(-near, axis=1, kind="stable")[:, :30]
+    bsc = BscSettings(bsc_by=by, bsc_neighbours=30, bsc_group_size=7)
+    given_input = PlannerInput(150, None, 16, 7, pair=pair, bsc=bsc)
     visits = np.random.default_rng([7, 0xB5C]).permutation(150).tolist()
     groups = algorithm_1(neighbours.tolist(), visits, 7, range(150))
     assert planner_named("knn-groups").plan(given_input).tolist() == list(chain.from_iterable(groups))[::-1]
@@ -184,7 +184,7 @@ def test_the_plan_is_the_same_on_every_backend(method, backend):
         pair = make_pair(kind, 130)
         orders = [
             planner_named(method).plan(PlannerInput(130, None, 16, 3, pair=pair, backend=device))
-            for device in (backend, NumpyBackend(1), None)
+            for device in (backend, CpuBackend(1), None)
         ]
         assert len({order.tobytes() for order in orders}) == 1
 

@@ -1,19 +1,19 @@
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair
+from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.forecast import Forecast, check_forecast, forecast
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.products import quantile_sample
-from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products import sample
+from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.progress import Progress
 
 ROWS = 120
 GRAPHS = {
@@ -36,7 +36,7 @@ def expected_threshold(exact, graph):
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 @pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold", "cosine-1-1e-7", "hubs"])
 def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_backend):
-    pair, exact = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
+    pair, exact = make_pair(kind, ROWS), grid_matrix(kind, ROWS)
     threshold = expected_threshold(exact, graph)
     edges = reference.edges_above(exact, threshold)
     neighbours = reference.neighbours_of(ROWS, edges)
@@ -45,24 +45,24 @@ def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_
             pair, PlanSettings.of(batch_size=16, graph=graph, chunk_rows=tile_rows, max_memory=max_memory)
         )
         assert found.threshold is not None
-        assert found.threshold.value == threshold
+        assert found.threshold.similarity == threshold
         assert found.perm.dtype == np.int64
         reference.check_reverse_cuthill_mckee(found.perm, neighbours)
 
 
-def test_a_sampled_plan_is_the_same_everywhere(chosen_backend, monkeypatch):
-    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 100)
-    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 100)
-    pair, exact = make_pair("related", 300), exact_matrix("related", 300)
-    settings = PlanSettings.of(batch_size=16, quantile=0.99, seed=5)
-    sample = quantile_sample.draw_sample(pair, 0.99, 5)
-    threshold = reference.quantile_of(exact[np.ix_(sample.rows, sample.cols)], 0.99)
+def test_a_sampled_plan_is_that_of_the_samples_quantile(chosen_backend, monkeypatch):
+    pair, exact = make_pair("related", 300), grid_matrix("related", 300)
+    small = partial(sample.draw_sample, least=100, most=100)
+    monkeypatch.setattr("gcbs_cli.products.threshold.draw_sample", small)
+    drawn = small(pair.grid, 0.99, 5)
+    threshold = reference.quantile_of(exact[np.ix_(drawn.rows, drawn.cols)], 0.99)
     edges = reference.edges_above(exact, threshold)
-    reference.check_reverse_cuthill_mckee(make_plan(pair, settings).perm, reference.neighbours_of(300, edges))
+    found = make_plan(pair, PlanSettings.of(batch_size=16, quantile=0.99, seed=5))
+    reference.check_reverse_cuthill_mckee(found.perm, reference.neighbours_of(300, edges))
 
 
 def test_the_figures_of_a_plan_are_those_of_brute_force(chosen_backend):
-    exact = exact_matrix("related", ROWS)
+    exact = grid_matrix("related", ROWS)
     result = make_plan(make_pair("related", ROWS), PlanSettings.of(batch_size=16, quantile=0.97))
     threshold = reference.quantile_of(exact, 0.97)
     edges = reference.edges_above(exact, threshold)
@@ -84,7 +84,7 @@ def no_pass(chosen_backend, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("the pass was begun")
 
-    monkeypatch.setattr("gcbs_cli.graph.hard_pairs.find_candidates", fail)
+    monkeypatch.setattr("gcbs_cli.graph.hard_pairs.find", fail)
     return chosen_backend
 
 
@@ -182,7 +182,7 @@ def test_the_quantile_that_is_suggested_finds_no_more_edges_than_allowed():
 
 def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
     pair, settings = make_pair("related", 700), PlanSettings.of(batch_size=16, quantile=0.5)
-    threshold = find_threshold(pair, settings.graph, 0, no_pass, Progress())
+    threshold = find_threshold(pair.grid, settings.graph, 0, no_pass)
     needed = forecast(pair, threshold, settings, no_pass).memory
     limit = needed - 10**7
     with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
@@ -199,8 +199,8 @@ def test_memory_that_no_quantile_fits_says_so(no_pass):
 
 
 def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
-    pair, threshold = make_pair("related", 700), Threshold(0.0, None)
-    backend = NumpyBackend(1)
+    pair, threshold = make_pair("related", 700), Threshold(0, 0.0, 1.0)
+    backend = CpuBackend(1)
     backend.name = "cuda:0"
     kept = forecast(pair, threshold, PlanSettings.of(batch_size=16, threshold=0.0), backend)
     stored = forecast(pair, threshold, PlanSettings.of(batch_size=16, threshold=0.0), backend, on_host=True)
@@ -211,12 +211,12 @@ def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
 
 
 def test_the_forecast_of_entries_is_near(chosen_backend):
-    pair, exact = make_pair("related", 700), exact_matrix("related", 700)
+    pair, exact = make_pair("related", 700), grid_matrix("related", 700)
     for graph in (GraphSettings(quantile=0.9), GraphSettings(per_row=20), GraphSettings(threshold=0.3)):
         settings = PlanSettings(batch_size=16, graph=graph)
-        threshold = find_threshold(pair, graph, 0, chosen_backend, Progress())
+        threshold = find_threshold(pair.grid, graph, 0, chosen_backend)
         expected = forecast(pair, threshold, settings, chosen_backend)
-        assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.value), abs=2)
+        assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.similarity), abs=2)
 
 
 def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):

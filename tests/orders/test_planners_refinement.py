@@ -14,7 +14,8 @@ from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart
 from gcbs_cli.orders.refinement import refine
 from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -27,7 +28,9 @@ def gains() -> SwapGains:
     """Candidates and suspected pairs of related rows; the last batch is short."""
     pair = make_pair("related", ROWS)
     settings = PlanSettings.of(graph="top-m", top=6, fn_margin=0.9)
-    hard = find_hard_pairs(pair, settings, 0.4, NumpyBackend())
+    backend = CpuBackend()
+    threshold = find_threshold(pair.grid, GraphSettings(threshold=0.4), 0, backend)
+    hard = find_hard_pairs(pair.grid, settings, threshold, backend)
     assert hard.suspects is not None
     assert len(hard.suspects) > 20
     background = log_background(pair, 0.1, seed=0)

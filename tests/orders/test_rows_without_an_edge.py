@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair
+from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.orders.keeping_apart import conflicts
 from gcbs_cli.planning.plan import make_plan
@@ -14,7 +14,7 @@ GRAPH = GraphSettings(quantile=0.99)
 
 
 def neighbours(graph=GRAPH):
-    exact = exact_matrix("related", ROWS)
+    exact = grid_matrix("related", ROWS)
     return reference.neighbours_of(ROWS, reference.edges_above(exact, reference.quantile_of(exact, graph.quantile)))
 
 

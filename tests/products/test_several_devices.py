@@ -15,13 +15,10 @@ torch = pytest.importorskip("torch")
 
 from gcbs_cli.planning.on_device import find_device_plan
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.products import device_edges, devices, tiles
+from gcbs_cli.products import device_edges, devices
 from gcbs_cli.products.device_edges import DevicePairs, find_device_edges
 from gcbs_cli.products.devices import devices_named, may_mean_several
-from gcbs_cli.products.edges import Exceedances, find_exceedances
 from gcbs_cli.products.several_devices import SeveralDevices
-from gcbs_cli.products.top_candidates import find_candidates
-from gcbs_cli.products.torch_backend import TorchBackend
 from gcbs_cli.reports.build import ReportSettings, make_reports
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
@@ -143,76 +140,6 @@ def test_a_device_that_holds_no_strip_is_named(monkeypatch: pytest.MonkeyPatch) 
         match=r"not suffice for strips of 128 rows in the search for edges on cpu; use a",
     ):
         find_device_edges(make_pair("related", 600), 0.7, TWICE, fused=False)
-
-
-def test_every_device_makes_tiles_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend, together = SeveralDevices(TWICE), threading.Barrier(2)
-    used: list[TorchBackend] = []
-    plain = TorchBackend.product
-
-    def product(self, x, y, rows, cols):
-        if self not in used:
-            used.append(self)
-            together.wait(LONGEST_WAIT)
-        return plain(self, x, y, rows, cols)
-
-    monkeypatch.setattr(TorchBackend, "product", product)
-    find_exceedances(make_pair("related", 400), 0.7, backend, tile_rows=64)
-    assert len(used) == 2
-    assert backend not in used
-
-
-def test_entries_above_a_threshold_are_those_of_one_device(fused: bool) -> None:
-    pair = make_pair("at-threshold", 300)
-    one, two = (
-        find_exceedances(pair, 0.5, backend, tile_rows=64)
-        for backend in (TorchBackend("cpu", fused=fused), SeveralDevices(TWICE, fused=fused))
-    )
-    assert len(one.rows) > 0
-    assert same(one, two)
-
-
-@pytest.mark.parametrize("kind", ["related", "duplicates", "hubs", "at-threshold"])
-def test_hardest_lists_and_entries_are_those_of_one_device(kind: str, fused: bool) -> None:
-    pair = make_pair(kind, 300)
-    one, two = (
-        find_candidates(pair, 0.4, 7, backend, tile_rows=64)
-        for backend in (TorchBackend("cpu", fused=fused), SeveralDevices(TWICE, fused=fused))
-    )
-    assert same(one, two)
-
-
-def test_only_the_device_whose_memory_runs_out_takes_smaller_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiles, "LEAST_TILE", 16)
-    pair, backend, both_begun = make_pair("related", 512), SeveralDevices(TWICE), threading.Barrier(2)
-    tried: dict[TorchBackend, list[int]] = {}
-    tight: list[TorchBackend] = []
-    plain = TorchBackend.product
-
-    def product(self, x, y, rows, cols):
-        first = self not in tried
-        count = (rows.stop - rows.start) * (cols.stop - cols.start)
-        tried.setdefault(self, []).append(count)
-        if rows.start == 0 and not tight:
-            tight.append(self)
-        if first:
-            both_begun.wait(LONGEST_WAIT)
-        if self in tight and count > 64 * 128:
-            raise torch.OutOfMemoryError("no room")
-        return plain(self, x, y, rows, cols)
-
-    monkeypatch.setattr(TorchBackend, "product", product)
-    found = find_exceedances(pair, 0.7, backend, tile_rows=64)
-    monkeypatch.undo()
-    assert same(in_row_order(found), in_row_order(find_exceedances(pair, 0.7, TorchBackend("cpu"))))
-    (large,) = (member for member in tried if member not in tight)
-    assert set(tried[large]) == {64 * 512}
-    assert tried[tight[0]][:4] == [64 * 512, 64 * 256, 64 * 128, 64 * 128]
-    assert set(tried[tight[0]][3:]) == {64 * 128}
-
-
-def in_row_order(found: Exceedances) -> list[tuple[int, int]]:
-    return sorted(zip(found.rows.tolist(), found.cols.tolist(), strict=True))
 
 
 @pytest.fixture

@@ -1,43 +1,44 @@
 """A device whose memory does not hold a tile: smaller tiles, the same result, and one line where nothing fits."""
 
-import os
-
-os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
-
 import numpy as np
 import pytest
-from unit_data import exact_matrix, make_pair
+from unit_data import grid_matrix, make_pair
 
-torch = pytest.importorskip("torch")
-
-from gcbs_cli.products import quantile, quantile_estimate, quantile_passes, quantile_sample, tiles
-from gcbs_cli.products.edges import find_exceedances
-from gcbs_cli.products.nearest import nearest_keys
-from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.graph.hard_pairs import find
+from gcbs_cli.products import tiles
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.sample import draw_sample
+from gcbs_cli.products.threshold import estimate, find_threshold
 from gcbs_cli.products.tiles import Tile, run_tiles
-from gcbs_cli.products.top_candidates import find_candidates
-from gcbs_cli.products.torch_backend import TorchBackend
-from gcbs_cli.system.errors import GcbsError, OutOfDeviceMemory
+from gcbs_cli.products.top_lists import lists_by_rows
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.system.errors import GcbsError
 
 ROWS = 150
 
 
-class SmallDevice(TorchBackend):
+class NoRoom(Exception):
+    """What a device raises."""
+
+
+class SmallDevice(CpuBackend):
     """A device that holds `most` products at once."""
 
+    memory_errors = (NoRoom,)
+
     def __init__(self, most, workers=1):
-        super().__init__("cpu")
-        self.most, self.workers, self.tried, self.freed = most, workers, [], 0
+        super().__init__(workers, byte_products=False)
+        self.most, self.tried, self.freed = most, [], 0
 
     def free_memory(self):
         self.freed += 1
 
-    def product(self, x, y, rows, cols):
-        product = super().product(x, y, rows, cols)
-        self.tried.append(product.numel())
-        if product.numel() > self.most:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return product
+    def product(self, loaded, rows, cols):
+        size = (rows.stop - rows.start) * (cols.stop - cols.start)
+        self.tried.append(size)
+        if size > self.most:
+            raise NoRoom
+        return super().product(loaded, rows, cols)
 
 
 @pytest.fixture(autouse=True)
@@ -45,61 +46,60 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(tiles, "LEAST_TILE", 16)
 
 
-def entries(found):
-    order = np.lexsort((found.cols, found.rows))
-    return found.rows[order], found.cols[order]
+def found_by(device, **options):
+    pair = make_pair("related", ROWS)
+    threshold = find_threshold(pair.grid, GraphSettings(threshold=0.5), 0, device)
+    return find(pair.grid, threshold, device, **options)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("most", [ROWS * ROWS - 1, 700, 20])
 def test_the_entries_are_the_same(most, workers):
-    pair, exact = make_pair("related", ROWS), exact_matrix("related", ROWS)
+    exact = grid_matrix("related", ROWS)
     device = SmallDevice(most, workers)
-    found = find_exceedances(pair, 0.5, device)
-    rows, cols = np.nonzero(exact >= 0.5)
-    assert all(np.array_equal(mine, theirs) for mine, theirs in zip(entries(found), (rows, cols), strict=True))
+    edges = found_by(device).edges()
+    places = np.sort(edges.rows.astype(np.int64) * ROWS + edges.cols)
+    assert np.array_equal(places, np.flatnonzero(exact > 0.5))
     assert device.freed > 0
 
 
 def test_what_did_not_fit_once_is_not_tried_again():
     device = SmallDevice(700)
-    find_exceedances(make_pair("related", ROWS), 0.5, device, tile_rows=50)
+    found_by(device, tile_rows=50)
     failed = [count for count in device.tried if count > device.most]
     assert len(failed) == len(set(failed)) == 4  # 50 × 150, and three halvings
 
 
 def test_lists_of_the_hardest_are_the_same():
-    pair = make_pair("related", ROWS)
-    mine, theirs = (find_candidates(pair, 0.5, 5, backend) for backend in (SmallDevice(3000), NumpyBackend(1)))
+    mine, theirs = (found_by(backend, lists=5) for backend in (SmallDevice(3000), CpuBackend(1)))
     for side in ("x", "y"):
         assert np.array_equal(getattr(mine, side).indices, getattr(theirs, side).indices)
         assert np.array_equal(getattr(mine, side).values, getattr(theirs, side).values)
 
 
-def test_nearest_rows_are_the_same():
-    pair = make_pair("related", ROWS)
-    mine, theirs = (nearest_keys(pair, 5, backend) for backend in (SmallDevice(700), NumpyBackend(1)))
+def test_lists_by_rows_are_the_same():
+    grid = make_pair("related", ROWS).grid
+    mine, theirs = (
+        np.concatenate([lists.indices for _, lists in lists_by_rows(grid, 5, backend)])
+        for backend in (SmallDevice(700), CpuBackend(1))
+    )
     assert np.array_equal(mine, theirs)
-    with pytest.raises(OutOfDeviceMemory):
-        nearest_keys(pair, 5, SmallDevice(100))  # less than a row
 
 
 @pytest.mark.parametrize("method", ["chunks", "exact"])
-def test_quantiles_are_the_same(method, monkeypatch):
-    monkeypatch.setattr(quantile_passes, "CHUNK_ROWS", 40)
-    monkeypatch.setattr(quantile_sample, "LEAST_SAMPLE_ROWS", 32)
-    monkeypatch.setattr(quantile_sample, "MOST_SAMPLE_ROWS", 32)
-    pair = make_pair("related", ROWS)
+def test_quantiles_are_the_same(method):
+    grid = make_pair("related", ROWS).grid
+    sample = draw_sample(grid, 0.9, 0, least=32, most=32)
     mine, theirs = (
-        quantile.estimate_quantile(pair, 0.9, method=quantile_estimate.QuantileMethod(method), backend=backend)
-        for backend in (SmallDevice(700), NumpyBackend(1))
+        estimate(grid, 0.9, method, 0, backend, sample=sample, chunk_rows=40)
+        for backend in (SmallDevice(700), CpuBackend(1))
     )
     assert mine == theirs
 
 
 def test_a_device_that_holds_nothing_says_so():
     with pytest.raises(GcbsError, match="memory does not suffice for even"):
-        find_exceedances(make_pair("related", ROWS), 0.5, SmallDevice(10))
+        found_by(SmallDevice(10))
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory():

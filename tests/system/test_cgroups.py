@@ -7,7 +7,7 @@ import pytest
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.products.numpy_backend import NumpyBackend
+from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system import limits
 from gcbs_cli.system.errors import BadInput
@@ -98,7 +98,7 @@ def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
     pair = PairedRows(
         rows / np.linalg.norm(rows, axis=1, keepdims=True), rows / np.linalg.norm(rows, axis=1, keepdims=True)
     )
-    room = 60 * 2**20 + NumpyBackend().workers * 20 * 2**20
+    room = 60 * 2**20 + CpuBackend().workers * 20 * 2**20
     mount("0::/\n", memory_DOT_max=str(room), memory_DOT_current="0")
     assert limits.available_memory() <= room
     settings = PlanSettings.of(device="cpu", quantile=0.1)
@@ -114,4 +114,4 @@ def test_threads_follow_the_quota(mount, monkeypatch, quota: str, threads: int |
     unlimited = limits.available_cpus()
     mount("0::/\n", cpu_DOT_max=quota)
     assert limits.available_cpus() == (threads or unlimited)
-    assert NumpyBackend().workers == (threads or unlimited)
+    assert CpuBackend().workers == (threads or unlimited)

@@ -75,7 +75,7 @@ def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None
         return plan
     return replace(
         plan,
-        threshold=result.threshold.value,
+        threshold=result.threshold.similarity,
         edges=figures.edges,
         isolated=figures.isolated,
         max_degree=figures.max_degree,

@@ -1,0 +1,117 @@
+"""The threshold at a quantile, against a full sort of int64 products."""
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit_data import KINDS, make_pair, numbers_of, unit
+
+from gcbs_cli.data.grid import BYTES, FINE, make_grid
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.sample import draw_sample
+from gcbs_cli.products.threshold import estimate, find_threshold
+from gcbs_cli.settings.plan import GraphSettings
+
+QUANTILES = [0.001, 0.2, 0.5, 0.9, 0.99, 0.9999]
+
+
+def _small(grid, q, seed=0, rows=40):
+    return draw_sample(grid, q, seed, least=rows, most=rows)
+
+
+@pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_estimator_gives_the_quantile_of_what_it_reads(kind, largest):
+    pair, backend = make_pair(kind, 150, seed=3), CpuBackend(2)
+    grid = make_grid(pair.x, pair.y, largest)
+    numbers = numbers_of(grid)
+    for q in QUANTILES:
+        whole = estimate(grid, q, "sample", 0, backend)
+        assert whole.number == reference.quantile_of(numbers, q)
+        assert whole.sampled == 0
+        sample = _small(grid, q)
+        found = {
+            m: estimate(grid, q, m, 0, backend, sample=sample, chunk_rows=37) for m in ("sample", "chunks", "exact")
+        }
+        assert found["sample"].number == reference.quantile_of(numbers[np.ix_(sample.rows, sample.cols)], q)
+        chunks = sorted(reference.quantile_of(numbers[top : top + 37], q) for top in range(0, 150, 37))
+        assert found["chunks"].number == chunks[2]
+        assert found["exact"].number == whole.number
+        achieved = float((numbers <= whole.number).mean())
+        for exact in (whole, found["exact"]):
+            assert exact.interval == pytest.approx((achieved, achieved), abs=1e-12)
+        assert {t.similarity for t in found.values()} == {grid.similarity(t.number) for t in found.values()}
+
+
+def test_of_an_even_number_of_chunks_the_lower_median_is_taken():
+    pair = make_pair("hubs", 120)
+    numbers = numbers_of(pair.grid)
+    chunks = sorted(reference.quantile_of(numbers[top : top + 30], 0.9) for top in range(0, 120, 30))
+    sample = _small(pair.grid, 0.9)
+    assert estimate(pair.grid, 0.9, "chunks", 0, CpuBackend(1), sample=sample, chunk_rows=30).number == chunks[1]
+
+
+def test_chunks_of_very_different_rows():
+    """A chunk whose quantile lies far below the others' is read again, further down."""
+    x, y = np.random.default_rng(6).normal(size=(2, 150, 6))
+    x[:60], y[:] = -np.abs(x[:60]), np.abs(y)
+    grid = make_grid(unit(x), unit(y))
+    for q in (0.9, 0.99, 0.999):
+        chunks = sorted(reference.quantile_of(numbers_of(grid)[top : top + 30], q) for top in range(0, 150, 30))
+        found = estimate(grid, q, "chunks", 0, CpuBackend(1), sample=_small(grid, q), chunk_rows=30)
+        assert found.number == chunks[2]
+
+
+@given(
+    q=st.floats(1e-4, 1 - 1e-4).map(lambda q: round(q, 5)),
+    rows=st.integers(2, 60),
+    contents=st.integers(1, 60),
+    seed=st.integers(0, 2**32),
+)
+@settings(deadline=None, max_examples=60)
+def test_exact_quantile_of_generated_rows(q, rows, contents, seed):
+    generator = np.random.default_rng(seed)
+    pool = unit(generator.normal(size=(contents, 3)))
+    grid = make_grid(*(pool[generator.integers(contents, size=rows)] for _ in "xy"))
+    found = estimate(grid, q, "exact", 0, CpuBackend(1), sample=_small(grid, q, rows=min(10, rows)))
+    assert found.number == reference.quantile_of(numbers_of(grid), q)
+
+
+def test_a_threshold_given_is_the_number_that_its_similarity_means():
+    pair = make_pair("related", 80)
+    given_ = GraphSettings(threshold=0.25)
+    found = find_threshold(pair.grid, given_, 0, CpuBackend(1))
+    assert (found.similarity, found.requested, found.interval, found.sampled) == (0.25, None, None, 0)
+    numbers = numbers_of(pair.grid)
+    assert np.array_equal(numbers > found.number, (numbers + pair.grid.constant) / pair.grid.scale**2 > 0.25)
+    again = GraphSettings(threshold=estimate(pair.grid, 0.9, "sample", 0, CpuBackend(1)).similarity)
+    assert find_threshold(pair.grid, again, 0, CpuBackend(1)).number == reference.quantile_of(numbers, 0.9)
+
+
+def test_the_sample_depends_on_the_seed_alone():
+    grid = make_pair("related", 300).grid
+    first, again = (_small(grid, 0.99, seed=1) for _ in range(2))
+    assert np.array_equal(first.numbers, again.numbers)
+    assert len({_small(grid, 0.99, seed=seed).number(0.99) for seed in range(8)}) > 6
+
+
+def test_the_interval_covers_the_achieved_quantile():
+    """A nominal 95 %; 62 of 70 leaves room for the luck of the seeds. A binomial interval covers in a few."""
+    generator, rows, q = np.random.default_rng(8), 5000, 0.98
+    x, y = generator.normal(size=(2, rows, 6))
+    x[:, 0] += generator.normal(scale=2.0, size=rows)  # rows of x differ in how near they are to all of y
+    y[:, 0] += 1.5
+    grid = make_grid(unit(x), unit(y))
+    products = grid.x.astype(np.float32) @ grid.y.astype(np.float32).T  # whole numbers, exact
+    numbers = np.sort((products + grid.x_offsets[:, None] + grid.y_offsets).reshape(-1)[::7])
+    covered, naive = 0, 0
+    for seed in range(70):
+        sample = _small(grid, q, seed, rows=500)
+        t = sample.number(q)
+        low, high = sample.interval(t)
+        achieved = np.searchsorted(numbers, t, "right") / len(numbers)
+        covered += low <= achieved <= high
+        naive += abs(achieved - q) <= 1.96 * np.sqrt(q * (1 - q)) / 500
+    assert covered >= 62
+    assert naive <= 35
