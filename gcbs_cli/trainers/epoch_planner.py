@@ -11,9 +11,12 @@ import torch.distributed
 
 from gcbs_cli.api import plan, report
 from gcbs_cli.plan_file.permutation import read_permutation, write_permutation
-from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
+from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.sampler import PlannedBatchSampler, sampler_of
+
+_BESIDE_SETTINGS = ("groups", "texts", "normalize")
+"""Arguments of `gcbs_cli.plan` that are not settings."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +50,7 @@ class EpochPlanner:
     gradients. plan_settings: arguments of `gcbs_cli.plan` (method, quantile, seed, …). log: called with
     `EpochFigures.as_logs()`, also only on rank 0; `history` holds the same figures on every rank.
     save: a name pattern such as `perm-{epoch}.npy`, so that a run resumed in the middle of an epoch finds its plan.
+    Raises BadInput for settings that `gcbs_cli.plan` does not take.
     """
 
     def __init__(
@@ -64,6 +68,8 @@ class EpochPlanner:
         self._planned, self._embed = planned, embed
         self._temperature, self._loss, self._trials = temperature, loss, trials
         self._settings = {"temperature": temperature, **(plan_settings or {})}
+        chosen = {name: value for name, value in self._settings.items() if name not in _BESIDE_SETTINGS}
+        PlanSettings.of(**chosen).check_effects()  # here, not in the first epoch
         self._log, self._save = log, save
         self.history: list[EpochFigures] = []
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from toy_pairs import BATCH, ROWS, TEMPERATURE, Pairs, contrast, make_sides
+from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
 
 from gcbs_cli import report
 from gcbs_cli.system.errors import BadInput
@@ -128,5 +128,7 @@ def test_planner_resumes_a_saved_plan(perm: Perm, tmp_path) -> None:  # type: ig
         EpochPlanner(again, lambda: (X, Y)).resume_epoch(4)
 
 
-def test_pairs_are_the_sides() -> None:
-    np.testing.assert_array_equal(Pairs().x, X)
+@pytest.mark.parametrize("wrong", [{"warm_start": True}, {"per_rows": 4}], ids=lambda wrong: str(*wrong))
+def test_wrong_plan_settings_are_refused_before_training(wrong: dict[str, object], perm: Perm) -> None:
+    with pytest.raises(BadInput, match=next(iter(wrong))):
+        EpochPlanner(PlannedBatchSampler(perm, BATCH), lambda: (X, Y), plan_settings=wrong)
