@@ -37,7 +37,6 @@ def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np
     hard = find_hard_pairs(pair.grid, settings, threshold, backend)
     weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.graph.top), pair)
     given = PlannerInput(
-        rows=pair.rows,
         graph=hard.graph,
         batch_size=settings.batch_size,
         seed=settings.seed,

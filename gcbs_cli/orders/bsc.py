@@ -1,12 +1,11 @@
 """The shuffling methods of the batch-softmax contrastive loss (Chernyavskiy et al., NAACL 2022) as planners."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles
 from gcbs_cli.products.cpu import CpuBackend
@@ -15,20 +14,17 @@ from gcbs_cli.products.whole_numbers import k_means
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.errors import BadInput
 
-if TYPE_CHECKING:
-    from gcbs_cli.orders import PlannerInput
 
-
-def knn_groups(given: "PlannerInput") -> NDArray[np.int64]:
+def knn_groups(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 1: groups of a row and its nearest free neighbours."""
     settings = given.bsc
-    side = compared_rows(given.unit_rows, settings.bsc_by)
+    side = compared_rows(given.pair, settings.bsc_by)
     neighbours = _neighbours(given, side, settings.neighbours_for("knn-groups"))
     contents = equal_rows(side)[1] if settings.bsc_skip_identical else None
     return plan_knn_groups(neighbours, settings.bsc_group_size, _generator(given), contents)
 
 
-def words(given: "PlannerInput") -> NDArray[np.int64]:
+def words(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 2: groups of rows that share a random shingle of their texts. Raises BadInput without texts."""
     settings = given.bsc
     texts = given.inputs.get("texts")
@@ -40,19 +36,19 @@ def words(given: "PlannerInput") -> NDArray[np.int64]:
     return group_by_word(text_shingles(texts, settings.bsc_words, generator), settings.bsc_group_size, generator)
 
 
-def clusters(given: "PlannerInput") -> NDArray[np.int64]:
+def clusters(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 2 with the row's k-means cluster as its word."""
     settings = given.bsc
-    side, generator = compared_rows(given.unit_rows, settings.bsc_by), _generator(given)
+    side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
     count = settings.clusters_for(given.rows, given.batch_size)
     found = k_means(side, count, generator)
     return group_by_word(found, settings.bsc_group_size, generator)
 
 
-def neighbours(given: "PlannerInput") -> NDArray[np.int64]:
+def neighbours(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 2 with the ids of the row's nearest neighbours as its words."""
     settings = given.bsc
-    side, generator = compared_rows(given.unit_rows, settings.bsc_by), _generator(given)
+    side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
     nearest = _neighbours(given, side, settings.neighbours_for("neighbours"))
     found = neighbour_shingles(nearest, settings.bsc_words, generator)
     return group_by_word(found, settings.bsc_group_size, generator)
@@ -65,10 +61,10 @@ def compared_rows(pair: PairedRows, by: str) -> NDArray[np.float32]:
     return pair.x if by == "x" else pair.y
 
 
-def _neighbours(given: "PlannerInput", side: NDArray[np.float32], count: int) -> NDArray[np.int32]:
+def _neighbours(given: PlannerInput, side: NDArray[np.float32], count: int) -> NDArray[np.int32]:
     lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=given.seed)
     return np.concatenate([found.indices for _, found in lists])
 
 
-def _generator(given: "PlannerInput") -> np.random.Generator:
+def _generator(given: PlannerInput) -> np.random.Generator:
     return np.random.default_rng([given.seed, 0xB5C])

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.orders import PlannerInput
+from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.keeping_apart import NO_LABELS, keep_apart
 from gcbs_cli.orders.refinement import Refinement, compiled_already, refine
 from gcbs_cli.orders.swap_order import Order, change_places, may_swap, order_of

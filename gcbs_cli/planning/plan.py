@@ -211,12 +211,11 @@ def _planner_input(
         with task.clock.step("weights"):
             weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.graph.top), pair)
     return PlannerInput(
-        rows=pair.rows,
+        pair=pair,
         graph=hard.graph if hard else None,
         batch_size=settings.batch_order.group_size or settings.batch_size,
         seed=settings.seed,
         temperature=settings.temperature,
-        pair=pair,
         weighted=weighted,
         suspects=hard.suspects if hard else None,
         labels=labels,
@@ -256,7 +255,7 @@ def _check_labels(pair: PairedRows, settings: PlanSettings, groups: NDArray[np.i
 
 def _suspects_note(planner: Planner, settings: PlanSettings) -> str | None:
     """What a method does not do about suspected pairs."""
-    if not settings.false_negatives.active or settings.refine or planner.penalises_suspects:
+    if not settings.false_negatives.active or settings.refine:
         return None
     if not planner.needs_graph:
         return f"--fn-margin: {settings.method} uses no graph; add --refine to keep pairs apart"

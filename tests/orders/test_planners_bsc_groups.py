@@ -53,7 +53,7 @@ def test_knn_groups_finds_its_neighbours_itself(by):
     np.fill_diagonal(near, near.min() - 1)
     neighbours = np.argsort(-near, axis=1, kind="stable")[:, :30]
     bsc = BscSettings(bsc_by=by, bsc_neighbours=30, bsc_group_size=7)
-    given_input = PlannerInput(150, None, 16, 7, pair=pair, bsc=bsc)
+    given_input = PlannerInput(pair, 16, 7, bsc=bsc)
     visits = np.random.default_rng([7, 0xB5C]).permutation(150).tolist()
     groups = algorithm_1(neighbours.tolist(), visits, 7, range(150))
     assert planner_named("knn-groups").plan(given_input).tolist() == list(chain.from_iterable(groups))[::-1]
@@ -66,14 +66,14 @@ def test_identical_rows_are_passed_over_on_request():
 
     def neighbours_in_order(skip):
         bsc = BscSettings(bsc_by="x", bsc_skip_identical=skip, bsc_group_size=40)
-        order = planner_named("knn-groups").plan(PlannerInput(40, None, 8, 1, pair=pair, bsc=bsc))
+        order = planner_named("knn-groups").plan(PlannerInput(pair, 8, 1, bsc=bsc))
         return [np.array_equal(pair.x[a], pair.x[b]) for a, b in pairwise(order)]
 
     first = np.random.default_rng([1, 0xB5C]).permutation(40)[0]
     twins = sum(np.array_equal(pair.x[first], row) for row in pair.x)
     assert all(neighbours_in_order(False)[40 - twins :])  # the first group, reversed, begins with its row's twins
     order = planner_named("knn-groups").plan(
-        PlannerInput(40, None, 8, 1, pair=pair, bsc=BscSettings(bsc_by="x", bsc_skip_identical=True, bsc_group_size=40))
+        PlannerInput(pair, 8, 1, bsc=BscSettings(bsc_by="x", bsc_skip_identical=True, bsc_group_size=40))
     )
     group = order[::-1][: 40 - twins + 1]
     assert sum(np.array_equal(pair.x[first], pair.x[row]) for row in group) == 1
@@ -183,7 +183,7 @@ def test_the_plan_is_the_same_on_every_backend(method, backend):
     for kind in ("related", "duplicates", "all-equal"):
         pair = make_pair(kind, 130)
         orders = [
-            planner_named(method).plan(PlannerInput(130, None, 16, 3, pair=pair, backend=device))
+            planner_named(method).plan(PlannerInput(pair, 16, 3, backend=device))
             for device in (backend, CpuBackend(1), None)
         ]
         assert len({order.tobytes() for order in orders}) == 1
@@ -194,7 +194,7 @@ def test_methods_put_near_rows_together():
     near = sum(side @ side.T for side in (np.float64(pair.x), np.float64(pair.y)))
 
     def nearness(method):
-        order = planner_named(method).plan(PlannerInput(400, None, 16, 0, pair=pair)).reshape(-1, 16)
+        order = planner_named(method).plan(PlannerInput(pair, 16, 0)).reshape(-1, 16)
         return np.mean([near[np.ix_(batch, batch)][~np.eye(16, dtype=bool)].mean() for batch in order])
 
     random = nearness("random")
@@ -204,7 +204,7 @@ def test_methods_put_near_rows_together():
 def test_words_without_texts_say_what_is_missing():
     for inputs, message in (({}, "--text"), ({"texts": ["a"]}, "1 texts for 5 rows")):
         with pytest.raises(BadInput, match=message):
-            planner_named("words").plan(PlannerInput(5, None, 2, 0, inputs=inputs))
+            planner_named("words").plan(PlannerInput(make_pair("related", 5), 2, inputs=inputs))
 
 
 def test_both_sides_compare_by_the_mean():

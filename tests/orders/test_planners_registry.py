@@ -33,7 +33,7 @@ def input_of(rows, graph, batch_size, seed):
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
     pair = make_pair("related", rows)
     weighted = None if graph is None else weigh(graph, pair)
-    return PlannerInput(rows, graph, batch_size, seed, pair=pair, weighted=weighted, inputs={"texts": texts})
+    return PlannerInput(pair, batch_size, seed, graph=graph, weighted=weighted, inputs={"texts": texts})
 
 
 @pytest.mark.parametrize("name", PLANNERS)
@@ -62,16 +62,20 @@ def test_methods_without_a_graph_need_none(name):
 @pytest.mark.parametrize("name", [name for name, planner in PLANNERS.items() if planner.needs_graph])
 def test_methods_with_a_graph_say_when_it_is_missing(name):
     with pytest.raises(ValueError, match="graph"):
-        planner_named(name).plan(PlannerInput(100, None, 10, 0))
+        planner_named(name).plan(PlannerInput(make_pair("related", 100), 10))
 
 
 def test_random_orders_differ_by_seed():
-    orders = {planner_named("random").plan(PlannerInput(50, None, 5, seed)).tobytes() for seed in range(20)}
+    orders = {
+        planner_named("random").plan(PlannerInput(make_pair("related", 50), 5, seed)).tobytes() for seed in range(20)
+    }
     assert len(orders) == 20
 
 
 def test_random_orders_put_every_row_everywhere():
-    places = np.array([planner_named("random").plan(PlannerInput(10, None, 5, seed)) for seed in range(3000)])
+    places = np.array(
+        [planner_named("random").plan(PlannerInput(make_pair("related", 10), 5, seed)) for seed in range(3000)]
+    )
     counts = np.array([np.bincount(column, minlength=10) for column in places.T])
     assert np.abs(counts - 300).max() < 5 * np.sqrt(300)
 

@@ -1,0 +1,76 @@
+"""What a planning method works on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.graph.weighted import WeightedGraph
+from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
+from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, BscSettings
+
+
+@dataclass(frozen=True)
+class PlannerInput:
+    """The rows and their graphs, and what decides how they are put together."""
+
+    pair: PairedRows
+    batch_size: int
+    """Rows that the method puts together: the group size, where groups are mixed into batches."""
+    seed: int = 0
+    temperature: float = DEFAULT_TEMPERATURE
+    graph: Adjacency | None = None
+    """Hard negatives without suspected pairs, where the method asks for it."""
+    weighted: WeightedGraph | None = None
+    """The same with similarities; rows without a neighbour have their hardest candidates instead."""
+    suspects: SuspectPairs | None = None
+    """Pairs better kept apart."""
+    labels: NDArray[np.int64] | None = None
+    """(G, N): rows with the same label >= 0 on one line never share a batch. What a method leaves, planning repairs."""
+    bsc: BscSettings = field(default_factory=BscSettings)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """Data that the method alone understands, such as texts."""
+    backend: Backend | None = None
+    """Where it makes its products; the CPU where None."""
+
+    @property
+    def rows(self) -> int:
+        """N."""
+        return self.pair.rows
+
+    @property
+    def edges(self) -> Adjacency:
+        """The graph, for methods that need one."""
+        if self.graph is None:
+            raise ValueError("this method needs a graph")
+        return self.graph
+
+    @property
+    def weighted_edges(self) -> WeightedGraph:
+        """The weighted graph, for methods that need one."""
+        if self.weighted is None:
+            raise ValueError("this method needs a weighted graph")
+        return self.weighted
+
+    @cached_property
+    def _background(self) -> Background:
+        return log_background(self.pair, self.temperature, self.seed)
+
+    def gains(self, suspects: SuspectPairs | None, *, penalty: float) -> SwapGains:
+        """What rows of the weighted graph are worth to each other, with a penalty (nats) for suspected pairs."""
+        return swap_gains(
+            self.weighted_edges,
+            suspects,
+            self.pair,
+            self.temperature,
+            self.batch_size,
+            penalty=penalty,
+            background=self._background,
+        )
