@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
         device="cpu",
     )
     reports = OrderReports(
-        pair, ReportSettings(batch_sizes=[options.batch_size], temperatures=[options.temperature], device="cpu")
+        pair, ReportSettings.of(batch_sizes=[options.batch_size], temperatures=[options.temperature], device="cpu")
     )
     lines = []
     for method in options.methods:

@@ -15,14 +15,14 @@ from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
+from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import typed_by
-from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings, PlanSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
+from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -58,6 +58,7 @@ def plan(
     return make_plan(_pair(x, y, normalize=normalize), asked, groups=numbers, method_inputs=given)
 
 
+@typed_by(ReportSettings, "batch_sizes", "temperatures", "loss")
 def report(
     x: Any,
     y: Any,
@@ -68,73 +69,41 @@ def report(
     loss: str | None = None,
     **settings: Any,
 ) -> GapReport:
-    """Say what a plan is worth at one batch size and temperature; the settings are those of `report_all`."""
+    """Say what a plan is worth at one batch size and temperature; the arguments are those of `report_all`."""
     losses = None if loss is None else [loss]
     return report_all(x, y, perm, batch_sizes=[batch_size], temperatures=[temperature], losses=losses, **settings)[0]
 
 
+@typed_by(ReportSettings, "loss")
 def report_all(
     x: Any,
     y: Any,
     perm: ArrayLike | None = None,
     *,
-    batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,),
-    temperatures: Sequence[float] = (DEFAULT_TEMPERATURE,),
     losses: Sequence[str] | None = None,
-    queue: int = 0,
-    queue_mode: str = "xbm",
-    loss_margin: float = 0.2,
     positives: ArrayLike | None = None,
     labels: ArrayLike | None = None,
-    quantile: float | None = None,
-    per_row: float | None = None,
-    threshold: float | None = None,
-    quantile_method: str = "sample",
-    trials: int = 20,
-    seed: int = 0,
-    fn_margin: float = 0.95,
     groups: ArrayLike | None = None,
-    drop_last: bool = False,
-    device: str = "auto",
-    chunk_rows: int | None = None,
     normalize: bool = True,
+    **settings: Any,
 ) -> list[GapReport]:
     """Reports for every loss, batch size and temperature; one pass over all pairs serves them all.
 
     x, y as in `plan`; perm: (N,) permutation, or None to hear what random batches leave and the oracle could close.
     losses: infonce, symmetric, simclr, bsc or triplet (with loss_margin), by default symmetric, and bsc with positives
-    or labels; queue: batches in a memory queue, queue_mode: moco or xbm.
-    positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true for rows
-    that are positive pairs, false for those that count as negatives only; groups: (N,) an id for each row, rows with
-    the same one are suspected false negatives.
+    or labels. positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true
+    for rows that are positive pairs, false for those that count as negatives only; groups: (N,) an id for each row,
+    rows with the same one are suspected false negatives. normalize: scale rows to unit length.
     Raises BadInput for arrays, permutation or settings that do not fit.
     """
-    pair = _pair(x, y, normalize=normalize)
-    row_labels = _row_labels(positives, labels, pair.rows)
     labelled = positives is not None or labels is not None
-    mode = _choice(QueueMode, queue_mode, "queue_mode")
-    names = losses or ["bsc" if labelled else "symmetric"]
-    kinds = [Loss(_choice(LossKind, name, "loss"), queue, mode, loss_margin) for name in names]
-    if labelled and all(loss.kind is not LossKind.BSC for loss in kinds):
+    asked = ReportSettings.of(loss=losses or ["bsc" if labelled else "symmetric"], **settings)
+    if labelled and LossKind.BSC not in asked.loss_choice.loss:
         raise BadInput("positives and labels go with the loss bsc")
-    settings = ReportSettings(
-        batch_sizes=batch_sizes,
-        temperatures=temperatures,
-        losses=kinds,
-        graph=GraphSettings.of(
-            quantile=quantile, per_row=per_row, threshold=threshold, quantile_method=quantile_method
-        ),
-        trials=trials,
-        seed=seed,
-        fn_margin=fn_margin,
-        labels=row_labels,
-        groups=None if groups is None else group_numbers(groups),
-        drop_last=drop_last,
-        device=device,
-        tile_rows=chunk_rows,
-    )
+    pair = _pair(x, y, normalize=normalize)
+    facts = RowFacts(_row_labels(positives, labels, pair.rows), None if groups is None else group_numbers(groups))
     order = None if perm is None else _permutation(perm, pair.rows)
-    return make_reports(pair, order, settings)
+    return make_reports(pair, order, asked, facts=facts)
 
 
 @typed_by(MineSettings)
@@ -194,10 +163,3 @@ def _permutation(perm: Any, rows: int) -> NDArray[np.int64]:
     array = perm.detach().cpu().numpy() if hasattr(perm, "detach") else np.asarray(perm)
     verify_permutation(array, rows, "perm")
     return array.astype(np.int64)
-
-
-def _choice(kinds: type[Any], name: str, option: str) -> Any:
-    try:
-        return kinds(name)
-    except ValueError:
-        raise BadInput(f"{option} {name!r}: expected one of {', '.join(kind.value for kind in kinds)}") from None

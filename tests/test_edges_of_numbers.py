@@ -9,7 +9,6 @@ from unit_data import unit
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 
@@ -67,10 +66,10 @@ def test_every_figure_is_finite_and_every_bound_holds(make, batch_size: int) -> 
     graph = GraphSettings(quantile=0.95)
     result = make_plan(pair, PlanSettings.of(batch_size=batch_size, graph=graph, device="cpu"))
     assert sorted(result.perm.tolist()) == list(range(ROWS))
-    settings = ReportSettings(
+    settings = ReportSettings.of(
         batch_sizes=[batch_size],
         temperatures=TEMPERATURES,
-        losses=[Loss(kind) for kind in (LossKind.INFONCE, LossKind.SYMMETRIC, LossKind.SIMCLR)],
+        loss=["infonce", "symmetric", "simclr"],
         graph=graph,
         trials=2,
         device="cpu",

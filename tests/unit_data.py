@@ -1,11 +1,13 @@
 """Pairs of unit rows to try gcbs on: ordinary ones, and those on which rounding and ties decide."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import reference
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.settings.report import Loss
 
 
 def unit(rows) -> np.ndarray:
@@ -109,3 +111,13 @@ def product_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
     """(N, N) the products of a pair's grid without the offsets, which the lists of a plan compare."""
     grid = make_pair(kind, rows, seed).grid
     return grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
+
+
+def of_loss(loss: Loss) -> dict[str, Any]:
+    """The settings of a report that ask for this loss."""
+    return {
+        "loss": [loss.kind],
+        "queue": loss.queue_batches,
+        "queue_mode": loss.queue_mode,
+        "loss_margin": loss.margin,
+    }

@@ -121,24 +121,24 @@ class PlanCommand:
         """Write the report, where one is wanted."""
         if self.report_path is None:
             return
+        from gcbs_cli.reports.basis import RowFacts
         from gcbs_cli.reports.build import make_reports
         from gcbs_cli.settings.report import ReportSettings
 
         false = self.settings.false_negatives
         graph = GraphSettings(threshold=result.threshold.similarity) if result.threshold else self.settings.graph
-        settings = ReportSettings(
+        settings = ReportSettings.of(
             batch_sizes=[self.settings.batch_size],
             temperatures=[self.settings.temperature],
             graph=graph,
             seed=self.settings.seed,
             drop_last=self.settings.drop_last,
             device=self.settings.work.device,
-            tile_rows=self.settings.work.chunk_rows,
+            chunk_rows=self.settings.work.chunk_rows,
             max_memory=self.settings.work.max_memory,
             fn_margin=DEFAULT_MARGIN if false.fn_margin is None else false.fn_margin,
-            groups=groups,
         )
-        report = make_reports(pair.unit, result.perm, settings, watcher)[0]
+        report = make_reports(pair.unit, result.perm, settings, watcher, facts=RowFacts(groups=groups))[0]
         pair.check_unchanged()
         write(self.report_path, report.model_dump_json(indent=2) + "\n")
 

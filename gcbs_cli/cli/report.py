@@ -179,8 +179,8 @@ def report(
     from gcbs_cli.cli.inputs import InputOptions
     from gcbs_cli.cli.output import choose_mode
     from gcbs_cli.cli.reporting import Asked, ReportCommand
-    from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
     from gcbs_cli.settings.plan import GraphSettings
+    from gcbs_cli.settings.report import Loss, LossKind, QueueMode
     from gcbs_cli.system.limits import parse_size
 
     files = loss_options.LabelFiles(positives, positives_column, labels, labels_column)

@@ -1,7 +1,7 @@
 """What `gcbs report --html` adds: neighbouring settings, names of rows, and the facts at the foot of the page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,7 @@ def with_neighbours(settings: ReportSettings, rows: int) -> ReportSettings:
     temperature, size = settings.temperatures[0], settings.batch_sizes[0]
     temperatures = [float(f"{temperature * factor:.6g}") for factor in TEMPERATURE_FACTORS]
     sizes = [round(size * factor) for factor in BATCH_SIZE_FACTORS]
-    return replace(
-        settings,
+    return settings.changed(
         temperatures=list(dict.fromkeys([temperature, *(t for t in temperatures if 1e-6 <= t <= 1e6)])),
         batch_sizes=list(dict.fromkeys([size, *(k for k in sizes if 2 <= k <= rows)])),
     )
@@ -87,7 +86,7 @@ def _facts(source: PageSource, report: GapReport) -> list[tuple[str, list[tuple[
         ("false-negative margin", f"{settings.fn_margin:g}"),
         ("seed", f"{settings.seed}"),
         ("drops the short last batch", "yes" if settings.drop_last else "no"),
-        ("device", settings.device),
+        ("device", settings.work.device),
         ("gcbs", __version__),
         ("command", " ".join(command_line())),
     ]

@@ -1,7 +1,7 @@
 """What `gcbs report` does once its options are parsed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gcbs_cli.cli.group_files import GroupsFile, planned_groups
@@ -14,11 +14,12 @@ from gcbs_cli.cli.watching import watcher_for
 from gcbs_cli.plan_file.manifest import ManifestEntry, entry_for, plan_files, planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
+from gcbs_cli.reports.basis import RowFacts
+from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
-from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.schema import GapReport, GapReports
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, GraphSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
@@ -70,7 +71,7 @@ class ReportCommand:
         perm = None if self.perm is None else read_permutation(self.perm, sources[0].rows)
         entry = None if manifest is None or perm is None else entry_for(manifest, perm)
         settings = self._settings(entry)
-        settings.check(sources[0].rows)
+        settings.check_rows(sources[0].rows)
         labels = self.label_files.read(sources[0].rows)
         groups = self.groups.read(sources[0].rows)
         pair = read_pair(sources, self.inputs, out)
@@ -79,14 +80,15 @@ class ReportCommand:
             settings = self._settings(entry, same_data=False)
         elif groups is None:
             groups = planned_groups(entry, pair.x.rows, out)
-        settings = replace(settings, labels=labels, groups=groups)
+        sizes = _part_sizes(entry) if belongs(entry, pair) else None
+        facts = RowFacts(labels or RowLabels(), groups, sizes)
         self._warn_of_batch_size(out, entry, settings)
         with watcher_for(out) as watcher:
             if self.html is None:
-                reports = make_reports(pair.unit, perm, settings, watcher)
+                reports = make_reports(pair.unit, perm, settings, watcher, facts=facts)
             else:
                 source = PageSource(sources, pair, self.perm, perm, entry, settings, self.id_column)
-                reports = self._write_page(source, watcher)
+                reports = self._write_page(source, watcher, facts)
             pair.check_unchanged()
             self._save(reports)
         self._show(out, reports)
@@ -104,11 +106,11 @@ class ReportCommand:
         if self.html is not None and any(loss.has_own_terms for loss in self.losses):
             raise BadInput("--html: goes with --loss infonce, symmetric and simclr")
 
-    def _write_page(self, source: PageSource, watcher: Progress) -> list[GapReport]:
+    def _write_page(self, source: PageSource, watcher: Progress, facts: RowFacts) -> list[GapReport]:
         """Write the page, whole or not at all; returns the reports that were asked for."""
         settings = source.settings
         every, details = make_detailed_reports(
-            source.pair.unit, source.perm, with_neighbours(settings, source.pair.x.rows), watcher
+            source.pair.unit, source.perm, with_neighbours(settings, source.pair.x.rows), watcher, facts=facts
         )
         reports = asked_only(every, settings)
         notes = [note for note in [suspects_warning(reports)] if note is not None]
@@ -117,19 +119,21 @@ class ReportCommand:
 
     def _settings(self, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
         asked = self.asked
-        return ReportSettings(
+        return ReportSettings.of(
             batch_sizes=asked.batch_sizes or [entry.batch_size if entry else DEFAULT_BATCH_SIZE],
             temperatures=asked.temperatures or [(entry and entry.temperature) or DEFAULT_TEMPERATURE],
-            losses=self.losses,
+            loss=[loss.kind for loss in self.losses],
+            queue=self.losses[0].queue_batches,
+            queue_mode=self.losses[0].queue_mode,
+            loss_margin=self.losses[0].margin,
             graph=asked.graph or self._planned_graph(entry, same_data=same_data),
             trials=self.trials,
             seed=self.seed,
             fn_margin=self.fn_margin,
             drop_last=asked.drop_last if asked.drop_last is not None else bool(entry and entry.drop_last),
             device=self.device,
-            tile_rows=self.tile_rows,
+            chunk_rows=self.tile_rows,
             max_memory=self.max_memory,
-            part_sizes=_part_sizes(entry) if same_data else None,
         )
 
     def _planned_graph(self, entry: ManifestEntry | None, *, same_data: bool) -> GraphSettings:
@@ -171,8 +175,10 @@ def _part_sizes(entry: ManifestEntry | None) -> list[int] | None:
     return None if shuffled else list(entry.partitions.sizes)
 
 
-def belongs(entry: ManifestEntry, pair: ReadPair) -> bool:
+def belongs(entry: ManifestEntry | None, pair: ReadPair) -> bool:
     """Whether the plan was made from this very data, by content hash."""
+    if entry is None:
+        return False
     return (entry.inputs.x.fingerprint, entry.inputs.y.fingerprint) == (pair.x.fingerprint, pair.y.fingerprint)
 
 

@@ -13,10 +13,11 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import PLANNERS, planner_named
 from gcbs_cli.planning.plan import find_pairs, make_plan
+from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.plan import DEFAULT_MARGIN, GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
@@ -92,19 +93,18 @@ class Comparison:
         self._found = find_pairs(rows, settings, longest_list, progress)
         progress.step("pass for the reports")
         margin = settings.false_negatives.fn_margin
-        asked = ReportSettings(
+        asked = ReportSettings.of(
             batch_sizes=[settings.batch_size],
             temperatures=[settings.temperature],
-            graph=GraphSettings(threshold=self._found.threshold.similarity),
+            threshold=self._found.threshold.similarity,
             trials=trials,
             seed=settings.seed,
             fn_margin=DEFAULT_MARGIN if margin is None else margin,
-            groups=groups,
             drop_last=settings.drop_last,
             device=settings.work.device,
-            tile_rows=settings.work.chunk_rows,
+            chunk_rows=settings.work.chunk_rows,
         )
-        self._reports = OrderReports(rows, asked, progress)
+        self._reports = OrderReports(rows, asked, progress, facts=RowFacts(groups=groups))
 
     def plan(self, settings: PlanSettings) -> NDArray[np.int64]:
         """(N,) the permutation that `gcbs plan` makes with these settings."""

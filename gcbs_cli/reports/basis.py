@@ -1,6 +1,7 @@
 """What all figures of a report share: the pass over all pairs, the graph, and what losses need beside them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,26 @@ from gcbs_cli.products.operations import Backend, choose_backend, float32_error
 from gcbs_cli.products.sums import SideSums, loss_sums
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold, find_threshold
-from gcbs_cli.reports.bsc import BscTerms
+from gcbs_cli.reports.bsc import BscTerms, RowLabels
 from gcbs_cli.reports.forecast import check_report_forecast, forecast_report, report_entry_limit
-from gcbs_cli.reports.losses import AllKeys, Loss, LossKind, LossTerms, merge_sides, tolerance
+from gcbs_cli.reports.losses import AllKeys, LossTerms, merge_sides, tolerance
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.reports.triplet import TripletTerms
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What is known of the rows beside their embeddings. `labels`: the positives of the loss `bsc`; `groups`: (N,) ids,
+    rows with the same one are suspected too; `part_sizes`: rows of each part, in plan order, of a plan that was made in
+    parts and whose batches stayed in them.
+    """
+
+    labels: RowLabels = field(default_factory=RowLabels)
+    groups: NDArray[np.int64] | None = None
+    part_sizes: Sequence[int] | None = None
 
 
 @dataclass
@@ -29,6 +43,7 @@ class Basis:
 
     pair: PairedRows
     settings: ReportSettings
+    facts: RowFacts
     threshold: Threshold
     graph: Adjacency
     suspects: SuspectPairs
@@ -42,13 +57,16 @@ class Basis:
     uniformity: tuple[float, float]
 
 
-def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Basis:
+def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts: RowFacts) -> Basis:
     """The quantile, the pass to the entries from t on, and the passes to the sums without the suspected pairs.
 
     Raises BadInput before the passes where there is too little memory for them.
     """
+    settings.check_rows(pair.rows)
+    if facts.groups is not None and facts.groups.shape != (pair.rows,):
+        raise BadInput(f"groups: expected one id for each of the {pair.rows:,} rows, got shape {facts.groups.shape}")
     clock = Stopwatch(watcher)
-    backend = choose_backend(settings.device)
+    backend = choose_backend(settings.work.device)
     with clock.step("quantile"):
         threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend, watcher.progress)
         expected = forecast_report(pair, threshold, settings, backend, hardest_wanted(settings, pair.rows))
@@ -60,13 +78,13 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
             threshold,
             backend,
             ties=True,
-            tile_rows=settings.tile_rows,
+            tile_rows=settings.work.chunk_rows,
             progress=watcher.progress,
             limit=report_entry_limit(pair, expected, settings),
         )
         pairs = found.reaching.chosen(suspected(pair.grid, found.reaching, settings.fn_margin))
         listed = pairs_of(pairs.rows, pairs.cols, pair.rows)
-        suspects = SuspectPairs(listed.lower, listed.higher, settings.groups)
+        suspects = SuspectPairs(listed.lower, listed.higher, facts.groups)
         above = found.edges()
         graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
         achieved = 1.0 - len(above) / pair.rows**2
@@ -83,6 +101,7 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
     return Basis(
         pair=pair,
         settings=settings,
+        facts=facts,
         threshold=threshold,
         graph=graph,
         suspects=suspects,
@@ -92,7 +111,7 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress) -> Ba
         achieved_quantile=achieved,
         clock=clock,
         terms={
-            loss: _own_terms(pair, settings, loss, suspects, diagonal, across)
+            loss: _own_terms(pair, facts.labels, loss, suspects, diagonal, across)
             for loss in settings.losses
             if loss.has_own_terms
         },
@@ -116,21 +135,21 @@ def _sums(
         backend,
         removed=suspects,
         hardest=hardest_wanted(settings, len(x)),
-        tile_rows=settings.tile_rows,
+        tile_rows=settings.work.chunk_rows,
         progress=watcher.progress,
     )
 
 
 def _own_terms(
     pair: PairedRows,
-    settings: ReportSettings,
+    labels: RowLabels,
     loss: Loss,
     suspects: SuspectPairs,
     diagonal: NDArray[np.float64],
     across: tuple[SideSums, SideSums],
 ) -> LossTerms:
     if loss.kind is LossKind.BSC:
-        return BscTerms(pair, settings.labels, suspects)
+        return BscTerms(pair, labels, suspects)
     hardest = np.stack([side.hardest[:, 0] for side in across])
     unsuspected = np.stack([side.hardest_unsuspected for side in across])
     return TripletTerms(pair, suspects, loss.margin, diagonal, hardest, unsuspected)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.reports.basis import prepare
+from gcbs_cli.reports.basis import RowFacts, prepare
 from gcbs_cli.reports.details import ReportDetails, report_details
 from gcbs_cli.reports.figures import FIGURES, nest
 from gcbs_cli.reports.measured import Measured, Orders, measure
@@ -18,13 +18,15 @@ def make_reports(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Progress | None = None,
+    *,
+    facts: RowFacts | None = None,
 ) -> list[GapReport]:
     """One report for each loss, batch size and temperature, in that order of nesting.
 
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
     Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return [report_of(measured) for measured in _measure_all(pair, perm, settings, watcher)]
+    return [report_of(measured) for measured in _measure_all(pair, perm, settings, watcher, facts)]
 
 
 def make_detailed_reports(
@@ -32,9 +34,11 @@ def make_detailed_reports(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Progress | None = None,
+    *,
+    facts: RowFacts | None = None,
 ) -> tuple[list[GapReport], ReportDetails]:
     """The same, and what a page shows beyond the figures of the first combination."""
-    measured = _measure_all(pair, perm, settings, watcher)
+    measured = _measure_all(pair, perm, settings, watcher, facts)
     return [report_of(one) for one in measured], report_details(measured[0])
 
 
@@ -43,10 +47,16 @@ class OrderReports:
     one set of random trials serve them all.
     """
 
-    def __init__(self, pair: PairedRows, settings: ReportSettings, watcher: Progress | None = None) -> None:
+    def __init__(
+        self,
+        pair: PairedRows,
+        settings: ReportSettings,
+        watcher: Progress | None = None,
+        *,
+        facts: RowFacts | None = None,
+    ) -> None:
         """Make the pass. Raises BadInput for settings that do not fit the data."""
-        settings.check(pair.rows)
-        self._inputs = prepare(pair, settings, watcher or Progress())
+        self._inputs = prepare(pair, settings, watcher or Progress(), facts or RowFacts())
         self._orders = Orders(self._inputs, settings.losses[0], settings.batch_sizes[0])
         self._random = self._orders.random()
 
@@ -76,9 +86,9 @@ def _measure_all(
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Progress | None,
+    facts: RowFacts | None,
 ) -> list[Measured]:
-    settings.check(pair.rows)
-    inputs = prepare(pair, settings, watcher or Progress())
+    inputs = prepare(pair, settings, watcher or Progress(), facts or RowFacts())
     return [
         measured
         for loss in settings.losses

@@ -10,9 +10,8 @@ from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sample import Sample, draw_sample
 from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold
-from gcbs_cli.reports.losses import LossKind
 from gcbs_cli.reports.sampled import LEAST_BATCHES
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 
@@ -74,7 +73,7 @@ def _scratch(rows: int, backend: Backend) -> int:
 
 def report_entry_limit(pair: PairedRows, expected: ReportForecast, settings: ReportSettings) -> EntryLimit:
     """What the pass may find before it is stopped: what fits, or more than a sample errs."""
-    room = expected.entries_within(memory_limit(pair, settings.max_memory))
+    room = expected.entries_within(memory_limit(pair, settings.work.max_memory))
     return EntryLimit(
         max(room, 2 * expected.entries + pair.rows),
         "use a higher --quantile, or leave out rows that are equal or nearly so",
@@ -87,7 +86,7 @@ def _needs_own_sides(settings: ReportSettings) -> bool:
 
 def check_report_forecast(pair: PairedRows, expected: ReportForecast, settings: ReportSettings) -> None:
     """Raises BadInput, before the pass, when the memory is more than there is or than is allowed."""
-    limit = memory_limit(pair, settings.max_memory)
+    limit = memory_limit(pair, settings.work.max_memory)
     if expected.memory <= limit:
         return
     ways = []
@@ -99,7 +98,7 @@ def check_report_forecast(pair: PairedRows, expected: ReportForecast, settings: 
     if pair.rows >= LEAST_BATCHES * settings.batch_sizes[0]:
         rows = min(pair.rows, max(ROWS_TO_SUGGEST, LEAST_BATCHES * settings.batch_sizes[0]))
         ways.append(f"--rows {rows}, on some rows of a plan,")
-    if settings.max_memory is not None:
+    if settings.work.max_memory is not None:
         ways.append(f"--max-memory {ceil(expected.memory / 2**20)}M")
     advice = f"{' or '.join(ways)} would fit".replace(", would", " would") if ways else "use fewer rows"
     raise BadInput(

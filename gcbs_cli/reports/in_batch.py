@@ -2,29 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
+from gcbs_cli.settings.report import KeySet
 from gcbs_cli.system.arrays import inverse
 
 ENTRIES_AT_ONCE = 1 << 21
-
-
-class KeySet(StrEnum):
-    """Which keys a row meets in the loss, beside its own positive."""
-
-    PAIRS = "pairs"
-    """The other side of its batch (InfoNCE, CLIP)."""
-    VIEWS = "views"
-    """All other views of its batch, of both sides (SimCLR's NT-Xent)."""
-    QUEUE = "queue"
-    """The other side of the batches before (MoCo); x→y only."""
-    BATCH_AND_QUEUE = "batch_and_queue"
-    """The other side of its batch and of the batches before (XBM)."""
 
 
 @dataclass(frozen=True)

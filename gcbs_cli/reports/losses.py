@@ -1,7 +1,6 @@
 """The losses a report knows, and what each makes of the sums over all keys and over a batch's keys."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,88 +8,9 @@ from numpy.typing import NDArray
 
 from gcbs_cli.products.sums import SideSums
 from gcbs_cli.products.suspects import SuspectPairs
-from gcbs_cli.reports.in_batch import KeySet
-from gcbs_cli.system.errors import BadInput
-
-DEFAULT_LOSS_MARGIN = 0.2
-"""Of the triplet loss, in units of similarity."""
 
 EXPONENT_ROUNDOFF = 2.0**-22
 """What float32 exponentials and their sums can add to one log-sum-exp, relative to its magnitude in nats."""
-
-
-class LossKind(StrEnum):
-    """`infonce`: x→y; `symmetric`: mean of x→y and y→x (CLIP); `simclr`: NT-Xent over the 2N views; `bsc`: symmetric
-    with several positives a row; `triplet`: with the hardest negative.
-    """
-
-    INFONCE = "infonce"
-    SYMMETRIC = "symmetric"
-    SIMCLR = "simclr"
-    BSC = "bsc"
-    TRIPLET = "triplet"
-
-
-class QueueMode(StrEnum):
-    """`moco`: the queue's keys are the only negatives, x→y; `xbm`: the batch's and the queue's."""
-
-    MOCO = "moco"
-    XBM = "xbm"
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A loss with or without a memory queue of the last `queue_batches` batches."""
-
-    kind: LossKind
-    queue_batches: int = 0
-    queue_mode: QueueMode = QueueMode.XBM
-    margin: float = DEFAULT_LOSS_MARGIN
-
-    def __post_init__(self) -> None:
-        if self.queue_batches < 0:
-            raise BadInput(f"--queue {self.queue_batches}: expected a number of batches, 0 for none")
-        if self.queue_batches and self.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC):
-            raise BadInput(f"--queue: a memory queue goes with --loss infonce or symmetric, not with {self.kind}")
-        if not 0.0 <= self.margin <= 2.0:
-            raise BadInput(f"--loss-margin {self.margin}: expected a difference of similarities, such as 0.2")
-
-    @property
-    def name(self) -> str:
-        """`loss_kind` in the report."""
-        return self.queue_mode.value if self.queue_batches else self.kind.value
-
-    @property
-    def has_own_terms(self) -> bool:
-        """Whether it is more than a mean of log sums against one positive."""
-        return self.kind in (LossKind.BSC, LossKind.TRIPLET)
-
-    @property
-    def keys(self) -> KeySet:
-        """Which keys a row meets."""
-        if self.queue_batches:
-            return KeySet.QUEUE if self.queue_mode is QueueMode.MOCO else KeySet.BATCH_AND_QUEUE
-        return KeySet.VIEWS if self.kind is LossKind.SIMCLR else KeySet.PAIRS
-
-    @property
-    def sides(self) -> tuple[int, ...]:
-        """Directions over which the loss is a mean: 0 is x→y, 1 is y→x."""
-        one_way = self.kind is LossKind.INFONCE or self.keys is KeySet.QUEUE
-        return (0,) if one_way else (0, 1)
-
-    def keys_in_all(self, rows: int) -> int:
-        """Keys of one row in the global loss."""
-        return 2 * rows - 1 if self.keys is KeySet.VIEWS else rows
-
-    def oracle_negatives(self, rows: int, batch_size: int) -> int:
-        """How many of its hardest negatives a row keeps in the oracle: as many as a full batch shows it."""
-        negatives = {
-            KeySet.PAIRS: batch_size - 1,
-            KeySet.VIEWS: 2 * batch_size - 2,
-            KeySet.QUEUE: batch_size * self.queue_batches,
-            KeySet.BATCH_AND_QUEUE: batch_size * (1 + self.queue_batches) - 1,
-        }[self.keys]
-        return min(negatives, self.keys_in_all(rows) - 1)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from gcbs_cli.graph.measures import OrderMeasures, batches_of, measure_order
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Basis, all_keys
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
-from gcbs_cli.reports.losses import AllKeys, Loss, LossTerms, between, outwards
+from gcbs_cli.reports.losses import AllKeys, LossTerms, between, outwards
+from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.limits import available_cpus
 
 TRIALS_STREAM = 0x7121A1
@@ -126,7 +127,7 @@ class Measured:
 
     @property
     def _part_sizes(self) -> Sequence[int] | None:
-        return None if self.perm is None else self.inputs.settings.part_sizes
+        return None if self.perm is None else self.inputs.facts.part_sizes
 
     def _ratio(self, part: float, whole: float) -> float | None:
         """part / whole; None where the whole is nothing but the rounding of float32 similarities."""

@@ -1,60 +1,173 @@
 """What a report can be asked for."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Self
 
-import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
-from gcbs_cli.reports.bsc import RowLabels
-from gcbs_cli.reports.losses import Loss, LossKind
+from gcbs_cli.settings.model import Listed, Settings, Typed
 from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
+    DEFAULT_MARGIN,
     DEFAULT_TEMPERATURE,
     GraphSettings,
+    Margin,
+    Seed,
+    Temperature,
+    WorkSettings,
     check_batch_size,
-    check_temperature,
 )
 from gcbs_cli.system.errors import BadInput
 
+LOSS_PANEL = "Which loss"
 
-@dataclass(frozen=True)
-class ReportSettings:
-    """What a report covers. `fn_margin`: suspected false negatives reach this share of a positive's similarity.
-    `groups`: (N,) ids; rows with the same one are suspected too. `max_memory`: bytes, most of what is free by default.
-    `labels`: the positives of the loss `bsc`.
+
+class LossKind(StrEnum):
+    """`infonce`: x→y; `symmetric`: mean of x→y and y→x (CLIP); `simclr`: NT-Xent over the 2N views; `bsc`: symmetric
+    with several positives a row; `triplet`: with the hardest negative.
     """
 
-    batch_sizes: Sequence[int] = (DEFAULT_BATCH_SIZE,)
-    temperatures: Sequence[float] = (DEFAULT_TEMPERATURE,)
-    losses: Sequence[Loss] = (Loss(LossKind.SYMMETRIC),)
-    graph: GraphSettings = field(default_factory=GraphSettings)
-    trials: int = 20
-    seed: int = 0
-    fn_margin: float = 0.95
-    drop_last: bool = False
-    device: str = "auto"
-    tile_rows: int | None = None
-    max_memory: int | None = None
-    labels: RowLabels = field(default_factory=RowLabels)
-    groups: NDArray[np.int64] | None = None
-    part_sizes: Sequence[int] | None = None
-    """Rows of each part, in plan order, of a plan that was made in parts and whose batches stayed in them."""
+    INFONCE = "infonce"
+    SYMMETRIC = "symmetric"
+    SIMCLR = "simclr"
+    BSC = "bsc"
+    TRIPLET = "triplet"
 
-    def check(self, rows: int) -> None:
+
+class QueueMode(StrEnum):
+    """`moco`: the queue's keys are the only negatives, x→y; `xbm`: the batch's and the queue's."""
+
+    MOCO = "moco"
+    XBM = "xbm"
+
+
+class KeySet(StrEnum):
+    """Which keys a row meets in the loss, beside its own positive."""
+
+    PAIRS = "pairs"
+    """The other side of its batch (InfoNCE, CLIP)."""
+    VIEWS = "views"
+    """All other views of its batch, of both sides (SimCLR's NT-Xent)."""
+    QUEUE = "queue"
+    """The other side of the batches before (MoCo); x→y only."""
+    BATCH_AND_QUEUE = "batch_and_queue"
+    """The other side of its batch and of the batches before (XBM)."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss with or without a memory queue of the last `queue_batches` batches."""
+
+    kind: LossKind
+    queue_batches: int = 0
+    queue_mode: QueueMode = QueueMode.XBM
+    margin: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.queue_batches and self.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC):
+            raise BadInput(f"--queue: a memory queue goes with --loss infonce or symmetric, not with {self.kind}")
+
+    @property
+    def name(self) -> str:
+        """`loss_kind` in the report."""
+        return self.queue_mode.value if self.queue_batches else self.kind.value
+
+    @property
+    def has_own_terms(self) -> bool:
+        """Whether it is more than a mean of log sums against one positive."""
+        return self.kind in (LossKind.BSC, LossKind.TRIPLET)
+
+    @property
+    def keys(self) -> KeySet:
+        """Which keys a row meets."""
+        if self.queue_batches:
+            return KeySet.QUEUE if self.queue_mode is QueueMode.MOCO else KeySet.BATCH_AND_QUEUE
+        return KeySet.VIEWS if self.kind is LossKind.SIMCLR else KeySet.PAIRS
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """Directions over which the loss is a mean: 0 is x→y, 1 is y→x."""
+        one_way = self.kind is LossKind.INFONCE or self.keys is KeySet.QUEUE
+        return (0,) if one_way else (0, 1)
+
+    def keys_in_all(self, rows: int) -> int:
+        """Keys of one row in the global loss."""
+        return 2 * rows - 1 if self.keys is KeySet.VIEWS else rows
+
+    def oracle_negatives(self, rows: int, batch_size: int) -> int:
+        """How many of its hardest negatives a row keeps in the oracle: as many as a full batch shows it."""
+        negatives = {
+            KeySet.PAIRS: batch_size - 1,
+            KeySet.VIEWS: 2 * batch_size - 2,
+            KeySet.QUEUE: batch_size * self.queue_batches,
+            KeySet.BATCH_AND_QUEUE: batch_size * (1 + self.queue_batches) - 1,
+        }[self.keys]
+        return min(negatives, self.keys_in_all(rows) - 1)
+
+
+class LossSettings(Settings):
+    """The losses of a report."""
+
+    panel = LOSS_PANEL
+
+    loss: Annotated[tuple[LossKind, ...], Listed, Typed(default="symmetric; bsc with --positives or --labels")] = Field(
+        (LossKind.SYMMETRIC,),
+        min_length=1,
+        description="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, with several "
+        "positives for a row; triplet: hardest negative. May be given several times.",
+    )
+    queue: int = Field(0, ge=0, description="Number of batches held in a memory queue; 0 for none.")
+    queue_mode: QueueMode = Field(
+        QueueMode.XBM,
+        description="moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
+    )
+    loss_margin: Margin = Field(0.2, description="triplet: margin between positive and hardest negative.")
+
+    @property
+    def losses(self) -> list[Loss]:
+        """Each loss, with the queue and the margin. Raises BadInput for a queue with a loss that takes none."""
+        return [Loss(kind, self.queue, self.queue_mode, self.loss_margin) for kind in self.loss]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _ = self.losses
+        return self
+
+
+class ReportSettings(Settings):
+    """What a report covers."""
+
+    batch_sizes: Annotated[
+        tuple[Annotated[int, Field(ge=2)], ...],
+        Listed,
+        Typed("-k", option="--batch-size", default="the plan's, else 64"),
+    ] = Field((DEFAULT_BATCH_SIZE,), min_length=1, description="Pairs in one loss; may be given several times.")
+    temperatures: Annotated[
+        tuple[Temperature, ...], Listed, Typed("-t", option="--temperature", default="the plan's, else 0.05")
+    ] = Field((DEFAULT_TEMPERATURE,), min_length=1, description="Temperature of the loss; may be given several times.")
+    loss_choice: LossSettings = LossSettings()
+    drop_last: Annotated[bool, Typed(off="--keep-last", default="as planned, else kept")] = Field(
+        False, description="Whether the trainer drops the short last batch."
+    )
+    trials: int = Field(20, ge=1, description="Number of random orders to compare with.")
+    fn_margin: Margin = Field(
+        DEFAULT_MARGIN,
+        description="Treat a pair as a suspected false negative when its similarity is at least this fraction of its "
+        "positive's.",
+    )
+    graph: GraphSettings = GraphSettings()
+    seed: Seed = Field(0, description="Decides every random draw.")
+    work: WorkSettings = WorkSettings()
+    omitted = frozenset({"graph", "top", "rank_window"})
+
+    @property
+    def losses(self) -> list[Loss]:
+        """Each loss, with the queue and the margin."""
+        return self.loss_choice.losses
+
+    def check_rows(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
         for batch_size in self.batch_sizes:
             check_batch_size(batch_size, rows)
-        for temperature in self.temperatures:
-            check_temperature(temperature)
-        if self.trials < 1:
-            raise BadInput(
-                f"--trials {self.trials}: expected at least 1; random batches are what a plan is held against"
-            )
-        if not 0.0 <= self.fn_margin <= 2.0:
-            raise BadInput(f"--fn-margin {self.fn_margin}: expected a share of the positive's similarity, such as 0.95")
-        if self.groups is not None and self.groups.shape != (rows,):
-            raise BadInput(f"groups: expected one id for each of the {rows:,} rows, got shape {self.groups.shape}")
-        if self.seed < 0:
-            raise BadInput(f"--seed {self.seed}: expected 0 or more")
         self.graph.requested_quantile(rows)

@@ -13,8 +13,8 @@ from gcbs_cli.data import check_pair, from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
-from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
+from gcbs_cli.settings.report import Loss, LossKind
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanWarning
 from gcbs_cli.trainers.sampler import sampler_of

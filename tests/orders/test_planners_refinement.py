@@ -117,7 +117,7 @@ def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -
 
     wary = FalseNegativeSettings(fn_margin=0.8)
     orders = plan(), plan(refine=True), plan(refine=True, false_negatives=wary)
-    settings = ReportSettings(batch_sizes=(20,), trials=2, graph=GraphSettings(quantile=0.98), fn_margin=0.8)
+    settings = ReportSettings.of(batch_sizes=(20,), trials=2, quantile=0.98, fn_margin=0.8)
     rcm, refined, careful = (make_reports(pair, perm, settings)[0] for perm in orders)
     assert refined.gap.reduction > rcm.gap.reduction + 0.05
     assert careful.false_negatives.suspected_pairs < refined.false_negatives.suspected_pairs / 2
@@ -127,7 +127,7 @@ def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -
 def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
     pair = make_pair("related", 300)
     graph = GraphSettings(quantile=0.999)
-    settings = ReportSettings(batch_sizes=(15,), trials=2, graph=graph)
+    settings = ReportSettings.of(batch_sizes=(15,), trials=2, graph=graph)
     alone = make_plan(pair, PlanSettings(batch_size=15, graph=graph))
     assert alone.figures is not None
     assert alone.figures.isolated > 100

@@ -210,5 +210,5 @@ def test_two_gpus_give_the_plan_and_the_report_of_one(graph: GraphSettings) -> N
     assert two.device == "cuda:0,1"
     assert np.array_equal(one.perm, two.perm)
     assert one.figures == two.figures
-    reports = [make_reports(pair, one.perm, ReportSettings(device=name))[0] for name in ("cuda:0", "cuda:0,1")]
+    reports = [make_reports(pair, one.perm, ReportSettings.of(device=name))[0] for name in ("cuda:0", "cuda:0,1")]
     assert reports[0].gap.reduction == pytest.approx(reports[1].gap.reduction, abs=1e-9)

@@ -150,7 +150,7 @@ def pair() -> PairedRows:
 
 def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     perm = plan(pair.x, pair.y, batch_size=48).perm
-    settings = ReportSettings(batch_sizes=[48], trials=5)
+    settings = ReportSettings.of(batch_sizes=[48], trials=5)
     (report,), details = make_detailed_reports(pair, perm, settings)
     (plain,) = make_reports(pair, perm, settings)
     assert report.model_dump(exclude={"timings"}) == plain.model_dump(exclude={"timings"})

@@ -9,11 +9,10 @@ from unit_data import exact_matrix, make_pair, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.bsc import BscTerms, RowLabels
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.settings.plan import GraphSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 ROWS, SIZE, TAU = 70, 8, 0.1
@@ -40,16 +39,15 @@ def brute(similarity, perm, ids, asks, hidden=()):
 
 
 def report_of(pair, perm, labels, kind=LossKind.BSC, margin=0.95):
-    settings = ReportSettings(
+    settings = ReportSettings.of(
         batch_sizes=[SIZE],
         temperatures=[TAU],
-        losses=[Loss(kind)],
-        graph=GraphSettings(quantile=0.95),
+        loss=[kind],
+        quantile=0.95,
         trials=2,
         fn_margin=margin,
-        labels=labels,
     )
-    return make_reports(pair, perm, settings)[0]
+    return make_reports(pair, perm, settings, facts=RowFacts(labels))[0]
 
 
 LABELS = {

@@ -3,13 +3,12 @@ import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit_data import make_pair, unit
+from unit_data import make_pair, of_loss, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import Loss, LossKind, QueueMode
 from gcbs_cli.settings.plan import GraphSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import Loss, LossKind, QueueMode, ReportSettings
 
 WITHOUT_QUEUE = {kind.value: Loss(kind) for kind in LossKind}
 QUEUES = {mode.value: Loss(LossKind.INFONCE, 1, mode) for mode in QueueMode}
@@ -21,7 +20,7 @@ BOUNDED_LOSSES = [name for name in EVERY_LOSS if name not in OTHER_LOSSES]
 
 def report_of(pair, perm, loss, batch_size=7, **changed):
     chosen = {"temperatures": (0.05,), "trials": 2, "graph": GraphSettings(quantile=0.97), "device": "cpu"} | changed
-    return make_reports(pair, perm, ReportSettings(batch_sizes=(batch_size,), losses=(loss,), **chosen))[0]
+    return make_reports(pair, perm, ReportSettings.of(batch_sizes=(batch_size,), **of_loss(loss), **chosen))[0]
 
 
 def planned_part(report):
@@ -102,7 +101,7 @@ def test_backends_and_tiles_agree(name, chosen_backend):
     both_ways = name in ("symmetric", "simclr")
     expected = reference.Losses(pair.x, pair.y, name, 0.05, queue=1, both_ways=both_ways).figures(perm, 7)
     for tile_rows in (None, 17):
-        found = report_of(pair, perm, EVERY_LOSS[name], tile_rows=tile_rows)
+        found = report_of(pair, perm, EVERY_LOSS[name], chunk_rows=tile_rows)
         assert (found.loss.global_, found.gap.plan) == pytest.approx((expected["global"], expected["gap"]), abs=2e-6)
 
 
@@ -113,7 +112,7 @@ def test_backends_and_tiles_agree_on_the_other_losses(name, backend, monkeypatch
     assert expected.bounds.translation is None
     monkeypatch.setattr("gcbs_cli.reports.basis.choose_backend", lambda device: backend)
     for tile_rows in (None, 17):
-        check_same(report_of(pair, perm, EVERY_LOSS[name], tile_rows=tile_rows), expected)
+        check_same(report_of(pair, perm, EVERY_LOSS[name], chunk_rows=tile_rows), expected)
 
 
 @given(

@@ -3,13 +3,12 @@ from functools import cache
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair, unit
+from unit_data import exact_matrix, make_pair, of_loss, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import Loss, LossKind, QueueMode, outwards
-from gcbs_cli.settings.plan import GraphSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.reports.losses import outwards
+from gcbs_cli.settings.report import Loss, LossKind, QueueMode, ReportSettings
 
 TEMPERATURES = (1e-3, 0.01, 0.05, 0.5, 10.0)
 QUEUE = 2
@@ -40,18 +39,20 @@ def tolerance(temperature):
 def reports_of(kind, rows, batch_size, drop_last=False):
     """The reports of one random plan, by (loss, temperature)."""
     perm = np.random.default_rng([rows, batch_size]).permutation(rows)
-    settings = ReportSettings(
+    settings = ReportSettings.of(
         batch_sizes=(batch_size,),
         temperatures=TEMPERATURES,
-        losses=tuple(LOSSES.values()),
-        graph=GraphSettings(quantile=0.97),
+        quantile=0.97,
         trials=3,
         fn_margin=MARGIN,
         drop_last=drop_last,
         device="cpu",
     )
-    reports = make_reports(make_pair(kind, rows), perm, settings)
-    return perm, dict(zip([(name, tau) for name in LOSSES for tau in TEMPERATURES], reports, strict=True))
+    pair, reports = make_pair(kind, rows), {}
+    for name, loss in LOSSES.items():
+        for report in make_reports(pair, perm, settings.changed(**of_loss(loss))):
+            reports[name, report.temperature] = report
+    return perm, reports
 
 
 @cache
@@ -158,7 +159,7 @@ def test_no_plan_closes_more_than_the_oracle_of_the_rows_that_it_keeps():
     axes = np.eye(10, dtype=np.float32)
     x = np.concatenate([axes[:8], np.repeat(axes[8:9], 7, axis=0)])
     y = np.concatenate([unit(axes[:8] + axes[8]), np.repeat(axes[9:], 7, axis=0)])
-    settings = ReportSettings(batch_sizes=(8,), losses=(LOSSES["infonce"],), trials=3, drop_last=True)
+    settings = ReportSettings.of(batch_sizes=(8,), **of_loss(LOSSES["infonce"]), trials=3, drop_last=True)
     report = make_reports(PairedRows(x, y), np.arange(15), settings)[0]
     assert report.gap.oracle <= report.gap.plan
     assert report.gap.closed_share <= 1
@@ -192,12 +193,12 @@ def test_mean_losses_of_many_rows(tile_rows, chosen_backend):
     generator = np.random.default_rng(7)
     pair = make_pair("related", rows)
     perm = generator.permutation(rows)
-    settings = ReportSettings(
+    settings = ReportSettings.of(
         batch_sizes=(64,),
         temperatures=(temperature,),
         trials=1,
-        tile_rows=tile_rows,
-        graph=GraphSettings(threshold=1.0),
+        chunk_rows=tile_rows,
+        threshold=1.0,
     )
     report = make_reports(pair, perm, settings)[0]
     scaled = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T / temperature
@@ -221,7 +222,7 @@ def test_bounds_hold_exactly_where_all_similarities_are_one():
     side = np.ones((496, 3), np.float32) / np.float32(np.sqrt(3))
     pair = PairedRows(side, side.copy())
     for temperature in (0.05, 1.0, 10.0, 1000.0):
-        settings = ReportSettings(batch_sizes=[8], temperatures=[temperature], trials=1, device="cpu", fn_margin=2.0)
+        settings = ReportSettings.of(batch_sizes=[8], temperatures=[temperature], trials=1, device="cpu", fn_margin=2.0)
         report = make_reports(pair, np.arange(496), settings)[0]
         assert report.gap.plan == pytest.approx(np.log(496 / 8), abs=1e-5)
         assert report.gap.plan <= report.bounds.translation <= np.log(496 / 8) + 1e-5

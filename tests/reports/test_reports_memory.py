@@ -1,7 +1,5 @@
 """The memory that a report needs is told before its passes."""
 
-from dataclasses import replace
-
 import pytest
 from unit_data import make_pair
 
@@ -10,7 +8,6 @@ from gcbs_cli.products.backend import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.forecast import ReportForecast, forecast_report
-from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system import limits as memory
 from gcbs_cli.system.errors import BadInput
@@ -32,18 +29,18 @@ def forecast_of(pair: PairedRows, settings: ReportSettings) -> ReportForecast:
 
 
 def test_suspected_entries_need_more_memory() -> None:
-    pair, settings = make_pair("related", 300), ReportSettings([8], trials=1, graph=GraphSettings(quantile=0.5))
-    none, every = (forecast_of(pair, replace(settings, fn_margin=margin)) for margin in (2.0, 0.0))
+    pair, settings = make_pair("related", 300), ReportSettings.of(batch_sizes=[8], trials=1, quantile=0.5)
+    none, every = (forecast_of(pair, settings.changed(fn_margin=margin)) for margin in (2.0, 0.0))
     assert every.entries == none.entries
     assert 0.8 * 96 * every.entries < every.memory - none.memory < 1.2 * 96 * every.entries
 
 
 def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair, settings = make_pair("related", 700), ReportSettings([8], trials=1, graph=GraphSettings(quantile=0.5))
+    pair, settings = make_pair("related", 700), ReportSettings.of(batch_sizes=[8], trials=1, quantile=0.5)
     expected = forecast_of(pair, settings)
     limit = (expected.fixed + expected.memory) // 2
     with pytest.raises(BadInput, match=r"^--max-memory .*: the report would need") as refused:
-        make_reports(pair, None, replace(settings, max_memory=limit), NoPass())
+        make_reports(pair, None, settings.changed(max_memory=limit), NoPass())
     said = str(refused.value)
     assert "\n" not in said
     words = said.replace(",", "").split()
@@ -51,8 +48,8 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPat
     assert "--rows 700" in said
     larger = said.split("--max-memory ")[-1].split()[0]
     for fits in (
-        replace(settings, max_memory=limit, graph=GraphSettings(quantile=float(quantile))),
-        replace(settings, max_memory=parse_size(larger, "--max-memory")),
+        settings.changed(max_memory=limit, quantile=float(quantile)),
+        settings.changed(max_memory=parse_size(larger, "--max-memory")),
     ):
         assert make_reports(pair, None, fits)[0].n == 700
     monkeypatch.setattr(memory, "_free_on_machine", lambda: 1 << 20)
@@ -63,4 +60,4 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPat
 def test_equal_rows_that_no_quantile_parts() -> None:
     pair = make_pair("all-equal", 700)
     with pytest.raises(BadInput, match="leaving out equal rows"):
-        make_reports(pair, None, ReportSettings([8], trials=1, max_memory=40 << 20))
+        make_reports(pair, None, ReportSettings.of(batch_sizes=[8], trials=1, max_memory=40 << 20))

@@ -14,7 +14,6 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import Loss, LossKind
 from gcbs_cli.reports.sampled import SampleSettings, sampled_report
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -30,9 +29,11 @@ def stream_of(pair: PairedRows, block_bytes: int = 1 << 15) -> PairStream:
 
 @pytest.mark.parametrize("loss", ["symmetric", "infonce"])
 def test_all_batches_give_the_whole_report(loss: str) -> None:
-    whole = make_reports(PAIR, PERM, ReportSettings([SIZE], [TEMPERATURE], [Loss(LossKind(loss))], trials=20, seed=1))[
-        0
-    ]
+    whole = make_reports(
+        PAIR,
+        PERM,
+        ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], loss=loss, trials=20, seed=1),
+    )[0]
     found = sampled_report(stream_of(PAIR), PERM, SampleSettings(ROWS, SIZE, TEMPERATURE, loss))
     assert found.rows == ROWS
     assert found.loss.global_.value == pytest.approx(whole.loss.global_, abs=1e-5)
@@ -45,7 +46,7 @@ def test_all_batches_give_the_whole_report(loss: str) -> None:
 
 def test_the_intervals_cover() -> None:
     """Of 20 seeds, 95 % intervals miss 1 on average; more than 5 happen once in some thousands."""
-    whole = make_reports(PAIR, PERM, ReportSettings([SIZE], [TEMPERATURE], trials=20))[0]
+    whole = make_reports(PAIR, PERM, ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], trials=20))[0]
     missed = {"gap": 0, "reduction": 0, "global": 0}
     for seed in range(20):
         found = sampled_report(stream_of(PAIR, 1 << 18), PERM, SampleSettings(640, SIZE, TEMPERATURE, seed=seed))

@@ -6,9 +6,7 @@ import reference
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import Loss, LossKind
-from gcbs_cli.settings.plan import GraphSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 ROWS = 67
@@ -32,10 +30,11 @@ def report_of(pair, perm, size, margin, **settings):
     return make_reports(
         pair,
         perm,
-        ReportSettings(
+        ReportSettings.of(
             batch_sizes=[size],
-            losses=[Loss(LossKind.TRIPLET, margin=margin)],
-            graph=GraphSettings(quantile=0.95),
+            loss="triplet",
+            loss_margin=margin,
+            quantile=0.95,
             trials=2,
             **settings,
         ),

@@ -9,7 +9,7 @@ from pydantic import Field
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import Settings, Typed, as_arguments, leaves, words
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.settings.report_model import LossKind, ReportSettings
+from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "refine": True, "partitions": 4}
