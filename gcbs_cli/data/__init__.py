@@ -1,7 +1,6 @@
 """Opens paired embeddings (one file a format), checks them, and reads them as canonical unit rows."""
 
 from gcbs_cli.data.arrays import from_array
-from gcbs_cli.data.canonical import dot_pairs, dot_rows, sum_by_halving
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream, UnitRows, read_unit_rows
 from gcbs_cli.data.source import EmbeddingSource, check_pair
@@ -11,10 +10,7 @@ __all__ = [
     "PairStream",
     "UnitRows",
     "check_pair",
-    "dot_pairs",
-    "dot_rows",
     "from_array",
     "open_pair",
     "read_unit_rows",
-    "sum_by_halving",
 ]

@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.canonical import halve_in_place, rows_per_slice
+SLICE_BYTES: Final = 768 * 1024
+"""Size of one float64 work buffer: small enough that a few of them stay in a core's cache."""
 
 UNIT_TOLERANCE: Final = 1e-2
 """How far from 1 the norm of a row may be that is said to be normalised: float16 and bfloat16 rounding stays below."""
@@ -40,7 +41,7 @@ def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, n
             chosen = slice(start, min(start + step, count))
             wide = rows[: chosen.stop - start]
             _widen(raw[chosen], wide, bits)
-            norm2 = halve_in_place(np.multiply(wide, wide, out=squares[: len(wide)]))
+            norm2 = sum_by_halving(np.multiply(wide, wide, out=squares[: len(wide)]))
             # Only float64 reaches norms whose square leaves its range.
             extreme = _rescale_extreme(wide, norm2) if dtype == "float64" else False
             norm = np.sqrt(norm2)
@@ -51,6 +52,27 @@ def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, n
                 np.divide(wide, norm[:, np.newaxis], out=wide)
             np.copyto(out[chosen], wide, casting="same_kind")
     return faults
+
+
+def rows_per_slice(dim: int) -> int:
+    """How many float64 rows of this width fill one cache-sized work buffer (at least 1)."""
+    return max(1, SLICE_BYTES // (8 * dim))
+
+
+def sum_by_halving(work: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n,) sums of the rows of `work` (n, d), which is overwritten, in one fixed order on every machine.
+
+    The order: pad d with zeros to a power of two, then add the upper half to the lower half, elementwise, until one
+    column is left. Elementwise additions alone make numpy, torch and compiled loops give the same float64 bits.
+    """
+    filled = work.shape[1]
+    while filled > 1:
+        half = 1 << ((filled - 1).bit_length() - 1)
+        # The zeros that would pad the upper half need not be added: they change nothing.
+        lower = work[:, : filled - half]
+        np.add(lower, work[:, half:filled], out=lower)
+        filled = half
+    return work[:, 0] + 0.0  # -0.0 becomes 0.0, as it does where zeros are added
 
 
 def _widen(raw: NDArray[Any], wide: NDArray[np.float64], bits: NDArray[np.uint32] | None) -> None:
@@ -75,5 +97,5 @@ def _rescale_extreme(rows: NDArray[np.float64], norm2: NDArray[np.float64]) -> N
         exponent = np.frexp(np.abs(some).max(axis=1))[1]
         some = np.ldexp(some, -exponent[:, np.newaxis])
         rows[extreme] = some
-        norm2[extreme] = halve_in_place(some * some)
+        norm2[extreme] = sum_by_halving(some * some)
     return extreme

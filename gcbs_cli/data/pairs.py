@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.canonical import dot_rows
 from gcbs_cli.data.grid import Grid, make_grid
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts
@@ -37,12 +36,13 @@ class PairedRows:
         return make_grid(self.x, self.y)
 
     def diagonal(self) -> NDArray[np.float64]:
-        """(N,) canonical s_ii."""
-        return dot_rows(self.x, self.y)
+        """(N,) the exact s_ii."""
+        rows = np.arange(self.rows, dtype=np.int32)
+        return pair_values(self, rows, rows)
 
 
 def pair_values(pair: PairedRows, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
-    """(n,) canonical s_ij of index pairs, as `dot_pairs` gives them: exact float64 products, summed by halving."""
+    """(n,) s_ij of index pairs: exact float64 products, added in the order of `sum_by_halving` on every machine."""
     values = np.empty(len(rows), np.float64)
     left, right = np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32)
     in_parts(len(rows), PAIRS_AT_ONCE, lambda start, stop: _fill(pair.x, pair.y, left, right, values, start, stop))

@@ -9,9 +9,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from gcbs_cli.data.canonical import rows_per_slice
 from gcbs_cli.data.files import FileStamp, check_still_the_same
-from gcbs_cli.data.normalise import UNIT_TOLERANCE, RowFaults, unit_rows_into
+from gcbs_cli.data.normalise import UNIT_TOLERANCE, RowFaults, rows_per_slice, unit_rows_into
 from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, RowList
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.limits import available_cpus

@@ -1,11 +1,12 @@
 """A device whose memory does not hold a tile: smaller tiles, the same result, and one line where nothing fits."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.products import tiles
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.sample import draw_sample
 from gcbs_cli.products.threshold import estimate, find_threshold
@@ -43,7 +44,8 @@ class SmallDevice(CpuBackend):
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(tiles, "LEAST_TILE", 16)
+    for module in ("graph.hard_pairs", "products.threshold", "products.top_lists"):
+        monkeypatch.setattr(f"gcbs_cli.{module}.run_tiles", partial(run_tiles, least_tile=16))
 
 
 def found_by(device, **options):
