@@ -8,7 +8,7 @@ import numpy as np
 import pydantic_core
 import xxhash
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
 from gcbs_cli.data.files import one_line, shown, unreadable
 from gcbs_cli.plan_file.writing import write
@@ -29,6 +29,20 @@ class _Record(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="allow", allow_inf_nan=False, populate_by_name=True, serialize_by_alias=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_utf8(cls, values: Any) -> Any:
+        """Replace what JSON cannot hold of a file name that is not UTF-8."""
+        return _in_utf8(values)
+
+
+def _in_utf8(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {key: _in_utf8(one) for key, one in value.items()}
+    return [_in_utf8(one) for one in value] if isinstance(value, list) else value
 
 
 class InputRecord(_Record):

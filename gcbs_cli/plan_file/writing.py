@@ -132,7 +132,8 @@ def write(path: Path | str, fill: Callable[[BinaryIO], object] | str) -> None:
     folder or a device. Whatever goes wrong, an interrupt included, no temporary file is left.
     """
     with file(Path(path)) as output:
-        output.write(fill.encode()) if isinstance(fill, str) else fill(output)
+        # A text may name files whose names are not UTF-8.
+        output.write(fill.encode(errors="replace")) if isinstance(fill, str) else fill(output)
 
 
 @contextmanager

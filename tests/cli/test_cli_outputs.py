@@ -94,3 +94,24 @@ def test_an_output_is_neither_an_input_nor_another_output(inputs: Path, gcbs: Gc
     assert refused.exit_code == 2
     assert "name another" in " ".join(refused.output.split())
     assert everything(inputs) == before
+
+
+def test_file_names_that_are_not_utf8(
+    inputs: Path, gcbs_process: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    x, y, perm, report, page = (
+        os.fsdecode(name) for name in (b"x\xff.npy", b"y\xff.npy", b"p\xff.npy", b"r\xff.json", b"h\xff.html")
+    )
+    os.rename("x.npy", x)
+    os.rename("y.npy", y)
+    for words in (
+        ["plan", x, y, "-o", perm, "--report", report, "--json"],
+        ["plan", x, y, "-o", os.fsdecode(b"folder\xff/"), "-q"],
+        ["report", x, y, "-p", perm, "--html", page],
+        ["check", perm, x, y],
+        ["history", report, "--html", "history.html"],
+    ):
+        done = gcbs_process(*words)
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert os.path.exists(perm)
+    Path(page).read_text(encoding="utf-8")

@@ -134,6 +134,16 @@ def test_a_dataset_of_splits_names_one(tmp_path: Path, table: pa.Table, wanted: 
     assert fingerprints(str(tmp_path / "all" / "train")) == wanted
 
 
+@pytest.mark.parametrize("text", ['{"splits": 3}', '{"splits": {"a": 1}}', "[1]", "[" * 200_000, "{"])
+@pytest.mark.parametrize("name", ["dataset_dict.json", "state.json"])
+def test_a_hostile_description_of_a_dataset_is_one_line(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "dataset_info.json").write_text("{}")
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadInput) as caught:
+        open_pair(str(tmp_path), None)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_partitioned_folder_in_natural_order(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
     for number, (start, count) in {2: (0, 100), 10: (100, 130)}.items():
         part = tmp_path / "set" / f"day={number}"
@@ -254,6 +264,21 @@ def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> 
     assert without_secrets("https://me:secret@host/x.npy") == "https://host/x.npy"
     for word in ("x.npy?", "--quantile", "s3://bucket/part-*.npy", "a?b=c", "memory://x"):
         assert without_secrets(word) == word
+
+
+def test_errors_of_a_fetch_keep_the_secrets_of_the_address() -> None:
+    pytest.importorskip("aiohttp")
+    address = "http://me:secret@127.0.0.1:9/x.npy?signature=hidden"
+    with pytest.raises(BadInput, match="cannot be fetched") as caught:
+        open_pair(address, address)
+    assert "secret" not in str(caught.value)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_fetch_stops_before_the_disk_is_full(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 30, 1 << 30, 1 << 20))
+    with pytest.raises(BadInput, match="nearly full"):
+        open_pair(f"{memory}/pairs.parquet", None)
 
 
 def test_what_the_web_has_not(web: str) -> None:

@@ -117,8 +117,14 @@ def test_a_failed_write_leaves_the_older_plan(folder: Path, exchange: bool, monk
             ),
             "names a file outside the folder",
         ),
+        (
+            lambda: Path("plan/manifest.json").write_text(
+                Path("plan/manifest.json").read_text().replace("part-00000.npy", "part\\u0000.npy")
+            ),
+            "cannot be opened",
+        ),
     ],
-    ids=["missing", "shorter", "no npy", "elsewhere"],
+    ids=["missing", "shorter", "no npy", "elsewhere", "a NUL"],
 )
 def test_damage_is_named(folder: Path, damage, message: str) -> None:
     damage()
