@@ -1,4 +1,4 @@
-"""Write cli.md and python-api.md beside this script, from the command line and the docstrings themselves.
+"""Write cli.md, python-api.md and the table of figures in reading-a-report.md, from the code itself.
 
 Usage: ``python docs/generate.py``
 """
@@ -6,7 +6,7 @@ Usage: ``python docs/generate.py``
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import gcbs_cli
 from gcbs_cli.cli.app import app
 
 HERE = Path(__file__).resolve().parent
+FIGURES_PAGE, FIGURES_MARK = "reading-a-report.md", "<!-- All figures: written by docs/generate.py. -->\n"
 NOTE = "<!-- Written by docs/generate.py; change the help texts or docstrings and run it again. -->\n\n"
 
 
@@ -27,7 +28,17 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """Each generated page by its name."""
-    return {"cli.md": command_line_page(), "python-api.md": python_page()}
+    return {"cli.md": command_line_page(), "python-api.md": python_page(), FIGURES_PAGE: figures_page()}
+
+
+def figures_page() -> str:
+    """The page as it is, with the table of all figures of a report at its end."""
+    from gcbs_cli.reports.figures import FIGURES
+
+    text = (HERE / FIGURES_PAGE).read_text(encoding="utf-8").partition(FIGURES_MARK)[0]
+    better = {"up": "higher", "down": "lower", None: ""}
+    rows = [(f"`{figure.path}`", figure.meaning, better[figure.better]) for figure in FIGURES]
+    return text + FIGURES_MARK + "\n" + _table(("figure", "what it is", "better"), rows)
 
 
 def command_line_page() -> str:
@@ -85,8 +96,8 @@ def _default(parameter: Any) -> str:
     return "" if hidden or callable(value) else f" [default: {value}]"
 
 
-def _table(header: tuple[str, str], rows: list[tuple[str, str]]) -> str:
-    lines = [header, ("---", "---"), *rows]
+def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *rows]
     return "".join(
         "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in line) + " |\n" for line in lines
     )

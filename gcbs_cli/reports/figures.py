@@ -97,7 +97,7 @@ def _against_random(
         Figure(
             f"{folder}.{random}",
             f"{words}, random",
-            f"{meaning}: mean over random orders",
+            f"{meaning}, in random batches",
             lambda measured: measured.random_mean(name),
             format,
         ),
@@ -149,7 +149,7 @@ FIGURES: list[Figure] = [
     *_against_random(
         "gap.plan",
         "gap",
-        "L_global − L_train, which training does not see",
+        "the part of the loss over all pairs that training does not see",
         "gap",
         better="down",
         show="table history",
@@ -276,16 +276,16 @@ FIGURES: list[Figure] = [
     Figure(
         "graph.max_degree",
         "largest degree",
-        "hard pairs of the row with most",
+        "hard pairs of the row that is in most",
         lambda measured: int(measured.graph.degrees.max()),
         COUNT,
     ),
-    *_of_every_order("bandwidth", "largest distance in rows between the rows of a hard pair", "table"),
-    *_of_every_order("profile", "sum over rows of the distance to the farthest hard pair before them"),
+    *_of_every_order("bandwidth", "largest distance, in rows, between the two rows of a hard pair", "table"),
+    *_of_every_order("profile", "sum over rows of the distance to the farthest partner before them"),
     *_against_random(
         "in_batch_edge_share.plan",
         "in-batch share",
-        "hard pairs whose two rows share a batch",
+        "share of the hard pairs whose two rows share a batch",
         "in_batch_edge_share",
         SHARE,
         "up",
@@ -295,7 +295,7 @@ FIGURES: list[Figure] = [
     *_against_random(
         "false_negatives.suspected_pairs",
         "suspected pairs",
-        "pairs in one batch that are about as similar as true pairs: false negatives?",
+        "pairs in one batch that are about as similar as true pairs",
         "suspected_pairs",
         COUNT,
         "down",
@@ -322,7 +322,7 @@ FIGURES: list[Figure] = [
     Figure(
         "uniformity.x",
         "uniformity of X",
-        "lower is more evenly spread over the sphere",
+        "spread of the rows of X over the sphere; lower is more even",
         lambda measured: measured.inputs.uniformity[0],
         ROUGH,
         show="table",
@@ -330,7 +330,7 @@ FIGURES: list[Figure] = [
     Figure(
         "uniformity.y",
         "uniformity of Y",
-        "lower is more evenly spread over the sphere",
+        "spread of the rows of Y over the sphere; lower is more even",
         lambda measured: measured.inputs.uniformity[1],
         ROUGH,
         show="table",
@@ -354,7 +354,7 @@ FIGURES: list[Figure] = [
     Figure(
         "partitions.edges_across",
         "across parts",
-        "hard pairs whose rows are in different parts",
+        "share of the hard pairs whose rows are in different parts",
         lambda measured: measured.edges_across,
         SHARE,
         "down",

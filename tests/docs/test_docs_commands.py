@@ -43,7 +43,7 @@ def _generator() -> Any:
     return module
 
 
-@pytest.mark.parametrize("name", ["cli.md", "python-api.md"])
+@pytest.mark.parametrize("name", ["cli.md", "python-api.md", "reading-a-report.md"])
 def test_generated_pages_are_current(name: str) -> None:
     wanted = _generator().pages()[name]
     assert (DOCS / name).read_text(encoding="utf-8") == wanted, f"docs/{name} is stale: run  python docs/generate.py"

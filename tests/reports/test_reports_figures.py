@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import reference
@@ -12,6 +16,7 @@ from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 ROWS, BATCH_SIZE = 60, 8
+GENERATE = Path(__file__).parents[2] / "docs" / "generate.py"
 
 
 def build_reports(pair, perm, **changed):
@@ -199,3 +204,41 @@ def test_settings_that_do_not_fit_are_refused(changed, message):
 def test_a_queue_does_not_go_with_simclr():
     with pytest.raises(BadInput, match="--queue.*simclr"):
         Loss(LossKind.SIMCLR, 2)
+
+
+ONE_MORE_FIGURE = """
+import json, runpy, sys
+from gcbs_cli.reports.figures import FIGURES, Figure
+
+meaning = "two times the gap"
+FIGURES.append(Figure("gap.twice", "gap twice over", meaning, lambda measured: 2 * measured.plan.gap,
+                      show="table many history compare", heading="twice"))
+from typer.testing import CliRunner
+from gcbs_cli.cli.app import app
+
+def gcbs(*words):
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+report = "report", "x.npy", "y.npy", "-p", "p.npy"
+gcbs("plan", "x.npy", "y.npy", "-k", "8", "-o", "p.npy", "-q")
+found = json.loads(gcbs(*report, "-o", "r.json", "--html", "r.html", "--json"))
+assert found["gap"]["twice"] == 2 * found["gap"]["plan"]
+assert meaning in " ".join(gcbs(*report).split())
+assert "twice" in gcbs(*report, "-k", "8", "-k", "10")
+assert "gap.twice" in open("r.html").read()
+assert "twice" in gcbs("history", "r.json", "--html", "h.html")
+assert "twice" in open("h.html").read()
+assert "twice" in gcbs("compare", "x.npy", "y.npy", "-k", "8", "--methods", "random")
+assert f"| `gap.twice` | {meaning} |" in runpy.run_path(sys.argv[1])["figures_page"]()
+"""
+
+
+def test_a_figure_that_is_declared_is_everywhere(tmp_path):
+    """JSON, both tables, page, history, compare and the guide, from one entry of the list."""
+    for side in "xy":
+        np.save(tmp_path / f"{side}.npy", getattr(make_pair("related", ROWS), side))
+    command = [sys.executable, "-c", ONE_MORE_FIGURE, str(GENERATE)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
