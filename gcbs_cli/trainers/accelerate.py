@@ -74,6 +74,6 @@ def sampler_for(
     yields every rank's slice in turn.
     """
     sampler = PlannedBatchSampler(plan, batch_size, dataset=dataset, yields=Yields.BATCHES, **settings)
-    if sampler.dealing.gather and not split_batches:
+    if sampler.sharding.gather and not split_batches:
         sampler = PlannedBatchSampler(plan, batch_size, dataset=dataset, yields=Yields.SLICES, **settings)
     return sampler

@@ -11,7 +11,7 @@ _MODULE = "accelerate.data_loader"
 
 
 @dataclass(frozen=True)
-class AccelerateDealing:
+class AccelerateSettings:
     """Accelerate's settings: number of ranks, whether it slices each batch among them, whether rank 0 reads for all.
 
     skips: whether `skip_first_batches` is in use, as in a resumed epoch.
@@ -23,7 +23,7 @@ class AccelerateDealing:
     skips: bool
 
 
-def find_accelerate(frame: FrameType | None) -> AccelerateDealing | None:
+def find_accelerate(frame: FrameType | None) -> AccelerateSettings | None:
     """Return the settings of the accelerate object that iterates in this frame or above it; None if there is none.
 
     Neither `accelerator.prepare` nor its wrappers pass their settings to a custom batch sampler, and wrong settings
@@ -37,6 +37,6 @@ def find_accelerate(frame: FrameType | None) -> AccelerateDealing | None:
             skips = skips or name == _SKIPPER
             if name in _DEALERS:
                 ranks = int(getattr(caller, "state", caller).num_processes)
-                return AccelerateDealing(ranks, bool(caller.split_batches), name == _DISPATCHER, skips)
+                return AccelerateSettings(ranks, bool(caller.split_batches), name == _DISPATCHER, skips)
         frame = frame.f_back
     return None

@@ -76,7 +76,7 @@ class LossCheck:
 
         losses_a_step: how many losses one update accumulates.
         """
-        return step < self.steps and (step + 1) * losses_a_step <= sampler_of(self._planned).dealing.steps
+        return step < self.steps and (step + 1) * losses_a_step <= sampler_of(self._planned).sharding.steps
 
     def expect(self, step: int = 0, rank: int | None = None) -> float:
         """Return the loss of a step of this epoch in nats, averaged over ranks or of one; call it before the step."""

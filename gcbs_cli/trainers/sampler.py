@@ -15,8 +15,8 @@ from torch.utils.data import BatchSampler, Sampler
 from gcbs_cli.plan_file.check import Plan
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.accelerate_stack import find_accelerate
-from gcbs_cli.trainers.dealing import Dealing
 from gcbs_cli.trainers.plan_source import PlanSource, PlanWarning
+from gcbs_cli.trainers.rank_sharding import RankSharding
 
 
 class Yields(StrEnum):
@@ -39,7 +39,7 @@ class PlannedBatchSampler(BatchSampler):
     shuffle_batches: train on the same batches in another order each epoch, the short one last.
     rank, world_size: None asks torch.distributed, then the launcher's environment, then assumes one rank.
     gather: the loss gathers from all ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
-    yields: see `Yields`. fill_last_step: see `Dealing`. dataset: must have as many rows as the plan.
+    yields: see `Yields`. fill_last_step: see `RankSharding`. dataset: must have as many rows as the plan.
 
     Raises BadInput for a plan that was damaged or edited, or that has another length or batch size.
     """
@@ -69,8 +69,8 @@ class PlannedBatchSampler(BatchSampler):
         self._start = 0
         self._source = PlanSource(plan, None if dataset is None else len(dataset))
         self._plan = self._source.for_epoch(0)
-        self.dealing = self._deal(self._plan)
-        super().__init__(_EpochRelay(self), self._yielded_rows(), self.dealing.drop_last)
+        self.sharding = self._shard(self._plan)
+        super().__init__(_EpochRelay(self), self._yielded_rows(), self.sharding.drop_last)
 
     @property
     def plan(self) -> Plan:
@@ -80,15 +80,15 @@ class PlannedBatchSampler(BatchSampler):
     @property
     def loss_batch_size(self) -> int:
         """k, the pairs of one loss; `batch_size` is the length of a yielded list."""
-        return self.dealing.batch_size
+        return self.sharding.batch_size
 
     def __len__(self) -> int:
         """Number of lists in a whole epoch."""
-        return self.dealing.steps * self._lists_a_step()
+        return self.sharding.steps * self._lists_a_step()
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator starts at the first batch, so that a plan made at the start of the epoch is still in time.
-        self._refuse_wrong_dealing()
+        self._refuse_wrong_sharding()
         start, self._start = self._start, 0
         self._next = start
         for batch in self._lists(start):
@@ -131,13 +131,13 @@ class PlannedBatchSampler(BatchSampler):
 
         rank: only this rank's batch (the whole batch if the loss gathers).
         """
-        order, each = self._order(), 1 if self.dealing.gather else self.dealing.world_size
-        batches = [self._rows(self.dealing.places(int(b))) for b in order[step * each : (step + 1) * each]]
-        return batches if rank is None or self.dealing.gather else [batches[rank]]
+        order, each = self._order(), 1 if self.sharding.gather else self.sharding.world_size
+        batches = [self._rows(self.sharding.places(int(b))) for b in order[step * each : (step + 1) * each]]
+        return batches if rank is None or self.sharding.gather else [batches[rank]]
 
     def left_out(self) -> NDArray[np.int64]:
-        """Return the rows that this epoch does not train on, ascending; `Dealing` says why there may be some."""
-        trained = [self._rows(self.dealing.places(int(number))) for number in np.unique(self._order())]
+        """Return the rows that this epoch does not train on, ascending; `RankSharding` says why there may be some."""
+        trained = [self._rows(self.sharding.places(int(number))) for number in np.unique(self._order())]
         return np.setdiff1d(self._plan.perm, np.concatenate(trained))
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
@@ -159,27 +159,27 @@ class PlannedBatchSampler(BatchSampler):
         self._start = self._next = int(state["step"])
 
     def _identity(self) -> dict[str, Any]:
-        dealing = self.dealing
+        sharding = self.sharding
         return {
             "plan_hash": self._plan.hash,
-            "batch_size": dealing.batch_size,
-            "drop_last": dealing.drop_last,
-            "world_size": dealing.world_size,
-            "gather": dealing.gather,
+            "batch_size": sharding.batch_size,
+            "drop_last": sharding.drop_last,
+            "world_size": sharding.world_size,
+            "gather": sharding.gather,
             "yields": self.yields.value,
             "seed": self.seed,
             "shuffle_batches": self.shuffle_batches,
         }
 
     def _take(self, plan: Plan) -> None:
-        self.dealing = self._deal(plan)
+        self.sharding = self._shard(plan)
         self._plan = plan
         self._next = self._start = 0
 
-    def _deal(self, plan: Plan) -> Dealing:
+    def _shard(self, plan: Plan) -> RankSharding:
         asked, planned = self._asked_batch_size, plan.batch_size
         if asked is None and planned is None:
-            kept = getattr(self, "dealing", None)
+            kept = getattr(self, "sharding", None)
             if kept is None:
                 raise BadInput(f"{plan.name}: no manifest names its batch size; give batch_size")
             asked = kept.batch_size
@@ -189,7 +189,7 @@ class PlannedBatchSampler(BatchSampler):
             )
         gather = bool(plan.gather) if self._gather is None else self._gather
         self._warn_of_ranks(plan, gather)
-        return Dealing(
+        return RankSharding(
             rows=plan.rows,
             batch_size=asked or planned or 0,
             world_size=self.world_size,
@@ -208,30 +208,30 @@ class PlannedBatchSampler(BatchSampler):
             warnings.warn(f"{plan.name}: planned for {planned}, used with {found}", PlanWarning, stacklevel=4)
 
     def _yielded_rows(self) -> int:
-        split = self.dealing.gather and self.yields is not Yields.BATCHES
-        return self.dealing.batch_size // self.world_size if split else self.dealing.batch_size
+        split = self.sharding.gather and self.yields is not Yields.BATCHES
+        return self.sharding.batch_size // self.world_size if split else self.sharding.batch_size
 
     def _lists_a_step(self) -> int:
-        if self.yields is Yields.SHARE or (self.yields is Yields.BATCHES and self.dealing.gather):
+        if self.yields is Yields.SHARE or (self.yields is Yields.BATCHES and self.sharding.gather):
             return 1
         return self.world_size
 
     def _order(self) -> NDArray[np.int64]:
-        return self.dealing.order(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
+        return self.sharding.order(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
 
     def _rows(self, places: slice) -> NDArray[np.int64]:
         return self._plan.perm[places]
 
     def _lists(self, start: int) -> Iterator[list[int]]:
-        order, dealing, every_rank = self._order(), self.dealing, range(self.world_size)
-        if not dealing.gather:
+        order, sharding, every_rank = self._order(), self.sharding, range(self.world_size)
+        if not sharding.gather:
             mine = order[self.rank :: self.world_size] if self.yields is Yields.SHARE else order
-            places = [dealing.places(int(number)) for number in mine]
+            places = [sharding.places(int(number)) for number in mine]
         elif self.yields is Yields.BATCHES:
-            places = [dealing.places(int(number)) for number in order]
+            places = [sharding.places(int(number)) for number in order]
         else:
             ranks = every_rank if self.yields is Yields.SLICES else [self.rank]
-            places = [dealing.slice_of(int(number), rank) for number in order for rank in ranks]
+            places = [sharding.slice_of(int(number), rank) for number in order for rank in ranks]
         perm = self._plan.perm
         for place in places[start:]:
             yield perm[place].tolist()
@@ -247,7 +247,7 @@ class PlannedBatchSampler(BatchSampler):
                 f"epoch {self.epoch}: the ranks found different plans; write the plan before the epoch starts"
             )
 
-    def _refuse_wrong_dealing(self) -> None:
+    def _refuse_wrong_sharding(self) -> None:
         """Refuse settings of accelerate that would split batches; it does not tell them to a batch sampler."""
         above = find_accelerate(sys._getframe(1))
         if above is None or above.num_processes == 1:
@@ -266,7 +266,7 @@ class PlannedBatchSampler(BatchSampler):
                 "with dispatch_batches=True, accelerate skips single batches although a step takes one per rank; "
                 "resume with gcbs_cli.trainers.accelerate.start_at, or without dispatch_batches"
             )
-        splits = self.dealing.gather and self.yields is Yields.BATCHES
+        splits = self.sharding.gather and self.yields is Yields.BATCHES
         if above.split_batches != splits:
             raise BadInput(
                 "split_batches=True would split each planned batch between ranks; leave it out, or gather in the loss"

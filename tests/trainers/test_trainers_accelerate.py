@@ -35,7 +35,7 @@ def test_accelerate_launch(
             sampler.set_epoch(epoch)
             seen = losses_seen([record[str(epoch)] for record in records], gather=gather)
             check_epoch(seen, perm, set(sampler.left_out().tolist()))
-            assert seen == [rows.tolist() for step in range(sampler.dealing.steps) for rows in sampler.step_rows(step)]
+            assert seen == [rows.tolist() for step in range(sampler.sharding.steps) for rows in sampler.step_rows(step)]
         for record in records:
             after_one_step = [rows for rows, _ in record["1"]][1:]
             assert [rows for rows, _ in record["resumed"]] == after_one_step

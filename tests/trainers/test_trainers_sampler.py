@@ -219,7 +219,7 @@ def test_a_plan_for_other_ranks_says_so(tmp_path: Path, perm: Perm, save_as: Cal
         PlannedBatchSampler(path, rank=0, world_size=2)
     with pytest.warns(PlanWarning, match="used with 4 ranks without gathering"):
         PlannedBatchSampler(path, rank=0, world_size=4, gather=False)
-    assert PlannedBatchSampler(path, rank=1, world_size=4).dealing.gather
+    assert PlannedBatchSampler(path, rank=1, world_size=4).sharding.gather
 
 
 def test_gathering_needs_a_divisible_batch(perm: Perm) -> None:

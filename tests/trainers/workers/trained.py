@@ -74,7 +74,7 @@ def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=F
     trainer.train(resume_from_checkpoint=resume)
     if resume is None and RANK == 0:
         assert [found.agrees for found in check.comparisons] == [True] * min(
-            3, trainer.sampler.dealing.steps // accumulate
+            3, trainer.sampler.sharding.steps // accumulate
         )
     if replan:
         assert [figures.epoch for figures in planner.history] == [0, 1]

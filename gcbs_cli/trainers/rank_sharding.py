@@ -12,7 +12,7 @@ _ORDER_STREAM = 0xBA7C4
 
 
 @dataclass(frozen=True)
-class Dealing:
+class RankSharding:
     """How `rows` rows in batches of `batch_size` (k) go to `world_size` (W) ranks.
 
     gather: the loss gathers from all ranks, so each rank holds k/W rows of every batch; otherwise each rank takes whole
