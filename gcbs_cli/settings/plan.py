@@ -14,8 +14,8 @@ DEFAULT_TEMPERATURE = 0.05
 DEFAULT_QUANTILE = 0.999
 DEFAULT_MARGIN = 0.95
 """Share of a positive's similarity from which on a negative is suspected to be a right answer."""
-LARGEST_SIMILARITY = 1.0 + 2.0**-20
-"""Rows of unit length up to float32 rounding: their own product can pass 1, and with it the quantile of duplicates."""
+LARGEST_SIMILARITY = 1.1
+"""Rows that are rounded to a grid can have a similarity above 1, and with it the quantile of equal rows."""
 AUTO_PART_ROWS = 1 << 17
 """Rows of a part where no number is asked for: its pass takes seconds to minutes, its graph some hundred megabytes."""
 BYTES_PER_ROW_OF_PART = 8 * 1024
