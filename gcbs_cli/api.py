@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gcbs_cli.data import EmbeddingSource, check_pair, from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.positives import Positives
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.permutation import verify_permutation

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from gcbs_cli.cli.inputs import InputOptions, read_pair
 from gcbs_cli.cli.output import Mode, Output
 from gcbs_cli.cli.watching import watcher_for
+from gcbs_cli.data.positives import Positives
 from gcbs_cli.data.row_values import check_row_count, read_row_ids
 from gcbs_cli.mining.files import check_suffix, write_negatives
-from gcbs_cli.mining.positives import Positives
 from gcbs_cli.mining.run import mine
 from gcbs_cli.mining.schema import MineReport
 from gcbs_cli.plan_file.writing import check_outputs

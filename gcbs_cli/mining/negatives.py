@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
-from gcbs_cli.mining.positives import Positives
+from gcbs_cli.data.positives import Positives
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.top_lists import lists_by_rows

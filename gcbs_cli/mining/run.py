@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.positives import Positives, each_its_own
 from gcbs_cli.mining.loss import MinedLosses, mined_losses
 from gcbs_cli.mining.negatives import Negatives, mine_negatives
-from gcbs_cli.mining.positives import Positives, each_its_own
 from gcbs_cli.mining.schema import MinedGap, MinedLoss, MineReport, Scores
 from gcbs_cli.products.operations import choose_backend
 from gcbs_cli.settings.mine import MineSettings

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
-from gcbs_cli.mining.positives import Positives
+from gcbs_cli.data.positives import Positives
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.losses import AllKeys, LossTerms, OrderTerms
 from gcbs_cli.system.arrays import equal_rows, inverse

@@ -10,8 +10,7 @@ from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sample import Sample, draw_sample
 from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold
-from gcbs_cli.reports.sampled import LEAST_BATCHES
-from gcbs_cli.settings.report import LossKind, ReportSettings
+from gcbs_cli.settings.report import LEAST_BATCHES, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 

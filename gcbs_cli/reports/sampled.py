@@ -20,11 +20,10 @@ from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
 from gcbs_cli.settings.plan import check_batch_size, check_temperature
+from gcbs_cli.settings.report import LEAST_BATCHES
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
-LEAST_BATCHES = 30
-"""Fewer say little about how batches differ."""
 SIDES_OF_LOSS = {"infonce": (0,), "symmetric": (0, 1)}
 
 Rows = NDArray[np.float32]

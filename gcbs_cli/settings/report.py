@@ -21,6 +21,8 @@ from gcbs_cli.settings.plan import (
 from gcbs_cli.system.errors import BadInput
 
 LOSS_PANEL = "Which loss"
+LEAST_BATCHES = 30
+"""Of a report on a sample: fewer say little about how batches differ."""
 
 
 class LossKind(StrEnum):

@@ -171,7 +171,7 @@ def test_python_api_gives_the_command_lines_figures(gcbs: Gcbs, sample: Path) ->
     assert result.perm.tolist() == np.load("perm.npy").tolist()
     printed = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)
     assert result.threshold is not None
-    found = report(x, y, torch.from_numpy(result.perm), batch_size=32, threshold=result.threshold.value)
+    found = report(x, y, torch.from_numpy(result.perm), batch_size=32, threshold=result.threshold.similarity)
     ours = found.model_dump(mode="json")
     del ours["timings"], printed["timings"]
     assert ours == printed
