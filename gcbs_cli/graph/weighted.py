@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.system.arrays import grouped
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ def weigh(graph: Adjacency, pair: PairedRows) -> WeightedGraph:
 def mirror(graph: Adjacency) -> NDArray[np.int64]:
     """(2E,) for the entry (i, j) the place of the entry (j, i)."""
     # Entries lie by (row, column); a stable sort by column puts (i, j) where (j, i) lies.
-    return np.argsort(graph.indices, kind="stable")
+    return grouped(graph.indices, graph.nodes)[0]
 
 
 def drop_pairs(graph: Adjacency, lower: NDArray[np.int32], higher: NDArray[np.int32]) -> Adjacency:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import grouped, inverse
 from gcbs_cli.system.compiled import compiled
 
 
@@ -34,13 +34,11 @@ def deal_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: i
     """
     full, short = divmod(len(perm), batch_size)
     ends = _ends(labels)
-    counts = np.bincount(ends.reshape(-1))
-    last = _short_batch(ends, counts > full, short) if short else np.empty(0, np.int64)
+    places, indptr = grouped(ends.reshape(-1), int(ends.max()) + 1)
+    last = _short_batch(ends, np.diff(indptr) > full, short) if short else np.empty(0, np.int64)
     if last is None:
         return None
-    members = np.argsort(ends.reshape(-1), kind="stable") % len(perm)
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    dealing = Dealing(ends, indptr, members, np.full(len(perm), -1), np.full(full, batch_size))
+    dealing = Dealing(ends, indptr, places % len(perm), np.full(len(perm), -1), np.full(full, batch_size))
     _deal(perm[~np.isin(perm, last)], inverse(perm) // batch_size, dealing)
     _even_out(dealing)
     dealing.batch[last] = full

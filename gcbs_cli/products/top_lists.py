@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits
 from gcbs_cli.products.tiles import Progress, Tile, cut, run_tiles, tiles_for
-from gcbs_cli.system.arrays import equal_rows
-from gcbs_cli.system.counting_sort import grouped
+from gcbs_cli.system.arrays import equal_rows, grouped
 from gcbs_cli.system.threads import in_parts
 
 SAMPLE_KEYS = 2048

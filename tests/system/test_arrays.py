@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gcbs_cli.system.arrays import equal_rows, inverse, ragged
+from gcbs_cli.system.arrays import equal_rows, grouped, inverse, ragged
 
 
 def test_inverse_gives_the_position_of_each_row():
@@ -25,3 +25,10 @@ def test_rows_are_equal_when_their_numbers_are():
     assert numbers[1] == numbers[3]
     assert len({int(numbers[row]) for row in (0, 1, 4)}) == 3
     assert np.array_equal(side[first][numbers], side)
+
+
+def test_grouped_is_a_stable_sort():
+    keys = np.random.default_rng(0).integers(7, size=200)
+    places, starts = grouped(keys, 9)
+    assert np.array_equal(places, np.argsort(keys, kind="stable"))
+    assert np.array_equal(starts, np.searchsorted(np.sort(keys), np.arange(10)))
