@@ -139,21 +139,22 @@ def _blocks(stamp: FileStamp, name: str, dim: int, element: str, rows_per_block:
     done = 0
     with open_table(stamp) as table:
         for lists in table.column(name, max(1, rows_per_block // _DECODER_SHARE)):
-            lengths = _lengths(lists)
-            values = _values(lists, lengths)
-            null = _rows_with_null(lists, values, lengths)
-            nulls.add(null, done)
-            ragged.add(~null & (lengths != dim), done)
-            done += len(lists)
-            if not nulls.count and not ragged.count:
+            values = _values(lists, dim)
+            if values is None:
+                rows = lists.to_pylist()
+                null = np.array([row is None or None in row for row in rows], np.bool_)
+                nulls.add(null, done)
+                ragged.add(~null & [row is not None and len(row) != dim for row in rows], done)
+            elif not nulls.count and not ragged.count:
                 yield _elements(values, RAW_DTYPES[element]).reshape(-1, dim)
-    for rows, found, expected in (
+            done += len(lists)
+    for faulty, found, expected in (
         (nulls, "with nulls", "none"),
         (ragged, "of another length", f"{dim:,} values in each row as in the first"),
     ):
-        if rows.count:
+        if faulty.count:
             raise BadInput(
-                f"{stamp.label(name)}: found {rows} {found}, expected {expected}; drop these pairs from both sides"
+                f"{stamp.label(name)}: found {faulty} {found}, expected {expected}; drop these pairs from both sides"
             )
 
 
@@ -182,38 +183,25 @@ def _list_length(table: Table, column: str, kind: Any) -> int:
 
     if types.is_fixed_size_list(kind):
         return int(kind.list_size)
-    for lists in table.column(column, _PROBED_ROWS):
-        lengths = np.where(_is_null(lists), 0, _lengths(lists))
-        if lengths.any():
-            return int(lengths[lengths > 0][0])
-    return 0
+    return next((len(row) for lists in table.column(column, _PROBED_ROWS) for row in lists.to_pylist() if row), 0)
 
 
-def _lengths(lists: Any) -> NDArray[np.int64]:
-    """Return how many values lie under each list (n,); under a null there may be some."""
+def _values(lists: Any, dim: int) -> Any:
+    """Return the values under all lists, None where one is null, holds a null or has not `dim` values.
+
+    `flatten` would import pyarrow.compute, which is slow.
+    """
     from pyarrow import types
 
-    if types.is_fixed_size_list(lists.type):
-        return np.full(len(lists), lists.type.list_size, dtype=np.int64)
-    kind = np.int64 if types.is_large_list(lists.type) else np.int32
-    return np.diff(_elements(lists.offsets, np.dtype(kind))).astype(np.int64)
-
-
-def _values(lists: Any, lengths: NDArray[np.int64]) -> Any:
-    """Return the values under all lists, nulls included; `flatten` would import pyarrow.compute, which is slow."""
-    from pyarrow import types
-
-    fixed = types.is_fixed_size_list(lists.type)
-    start = lists.offset * lists.type.list_size if fixed else int(lists.offsets[0].as_py())
-    return lists.values.slice(start, int(lengths.sum()))
-
-
-def _rows_with_null(lists: Any, values: Any, lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which lists (n,) are null or hold one. values: those under all lists."""
-    null = _is_null(lists)
-    if values.null_count:
-        null[np.repeat(np.arange(len(lists)), lengths)[_is_null(values)]] = True
-    return null
+    start, stop = lists.offset * dim, (lists.offset + len(lists)) * dim
+    if not types.is_fixed_size_list(lists.type):
+        kind = np.int64 if types.is_large_list(lists.type) else np.int32
+        offsets = _elements(lists.offsets, np.dtype(kind))
+        if (np.diff(offsets) != dim).any():
+            return None
+        start, stop = int(offsets[0]), int(offsets[-1])
+    values = lists.values.slice(start, stop - start)
+    return None if lists.null_count or values.null_count else values
 
 
 def _elements(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -221,10 +209,3 @@ def _elements(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     if len(array) == 0:
         return np.empty(0, dtype=dtype)
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
-
-
-def _is_null(array: Any) -> NDArray[np.bool_]:
-    if array.null_count == 0:
-        return np.zeros(len(array), dtype=np.bool_)
-    mask: NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False).copy()
-    return mask
