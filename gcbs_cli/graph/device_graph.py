@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.measures import OrderMeasures
-from gcbs_cli.products.out_of_memory import in_fitting_blocks
 
 ENTRIES_AT_ONCE = 1 << 27
 
@@ -58,44 +57,44 @@ class DeviceGraph:
 
     def blocks(self, entries_at_once: int | None = None) -> Iterator[RowBlock]:
         """All rows in blocks of about so many entries; at least one row each."""
-        most = entries_at_once or ENTRIES_AT_ONCE
-        ends, start = self.indptr.cpu().numpy(), 0
-        while start < self.nodes:
-            stop = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
-            stop = min(max(stop, start + 1), self.nodes)
+        for start, stop, entries in _row_ranges(self.indptr, entries_at_once):
             counts = self.indptr[start : stop + 1].diff()
             rows = torch.repeat_interleave(torch.arange(start, stop, device=self.indptr.device), counts)
-            yield RowBlock(start, stop, rows, self.indices[ends[start] : ends[stop]].long())
-            start = stop
+            yield RowBlock(start, stop, rows, self.indices[entries].long())
 
     def to_host(self) -> Adjacency:
         """The same graph in the host's memory, for what is not done on devices."""
         return Adjacency(self.indptr.cpu().numpy(), self.indices.cpu().numpy())
 
 
+def _row_ranges(indptr: torch.Tensor, entries_at_once: int | None) -> Iterator[tuple[int, int, slice]]:
+    """Consecutive rows (start, stop) of about so many entries, at least one, and where these entries lie."""
+    ends, start = indptr.cpu().numpy(), 0
+    while start < len(ends) - 1:
+        stop = int(np.searchsorted(ends, ends[start] + (entries_at_once or ENTRIES_AT_ONCE), side="right")) - 1
+        stop = min(max(stop, start + 1), len(ends) - 1)
+        yield start, stop, slice(int(ends[start]), int(ends[stop]))
+        start = stop
+
+
 def device_graph_from_pairs(
-    nodes: int, lower: torch.Tensor, higher: torch.Tensor, *, rows_at_once: int | None = None
+    nodes: int, lower: torch.Tensor, higher: torch.Tensor, *, entries_at_once: int | None = None
 ) -> DeviceGraph:
     """The graph with an edge for every unordered pair (lower_e, higher_e), int32, each given once.
 
-    Sorted in blocks of rows, which are halved where their memory does not suffice.
+    Sorted in blocks of rows of about `entries_at_once`: `torch.sort` refuses more than 2³¹ − 1 entries.
     """
     device = lower.device
     counts = torch.bincount(lower, minlength=nodes) + torch.bincount(higher, minlength=nodes)
     indptr = torch.zeros(nodes + 1, dtype=torch.int64, device=device)
     torch.cumsum(counts, 0, out=indptr[1:])
     indices = torch.empty(2 * len(lower), dtype=torch.int32, device=device)
-
-    def sort_rows(start: int, stop: int) -> None:
+    for start, stop, entries in _row_ranges(indptr, entries_at_once):
         keys = []
         for rows, neighbours in ((lower, higher), (higher, lower)):
-            whole = start == 0 and stop == nodes
-            inside = slice(None) if whole else (rows >= start) & (rows < stop)
+            inside = (rows >= start) & (rows < stop)
             keys.append(rows[inside].long() * nodes + neighbours[inside])
-        found = torch.sort(torch.cat(keys)).values.remainder_(nodes)
-        indices[indptr[start] : indptr[stop]] = found.int()
-
-    in_fitting_blocks(nodes, rows_at_once or nodes, sort_rows, least=1024, what="sorting the edges")
+        indices[entries] = torch.sort(torch.cat(keys)).values.remainder_(nodes).int()
     return DeviceGraph(indptr, indices)
 
 

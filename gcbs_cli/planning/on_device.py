@@ -1,38 +1,32 @@
 """Planning where the graph stays on the GPU: edges, CSR, order and measures; only the permutation comes back."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.device_graph import DeviceGraph, device_graph_from_pairs, measure_on_device
 from gcbs_cli.graph.measures import OrderMeasures
 from gcbs_cli.orders.level_synchronous import plan_cm_on_device, plan_rcm_on_device
-from gcbs_cli.products.device_edges import STRIP_ROWS, find_device_edges
-from gcbs_cli.products.out_of_memory import naming_what_does_not_fit
+from gcbs_cli.products.device_edges import find_device_edges
 from gcbs_cli.products.tiles import Progress
+from gcbs_cli.products.torch_device import TorchBackend, naming_what_does_not_fit
 
 _ORDERS = {"rcm": plan_rcm_on_device, "cm": plan_cm_on_device}
 
 
 def find_device_plan(
-    pair: PairedRows,
-    threshold: float,
-    devices: Sequence[str],
-    *,
-    strip_rows: int | None = None,
-    progress: Progress | None = None,
+    grid: Grid, threshold: int, backend: TorchBackend, *, tile_rows: int | None, progress: Progress | None = None
 ) -> "DevicePlan":
     """The graph above the threshold, on the first of the devices; all of them look for its edges.
 
     Raises OutOfDeviceMemory where it does not fit.
     """
-    found = find_device_edges(pair, threshold, devices, strip_rows=strip_rows or STRIP_ROWS, progress=progress)
-    with _fitting(len(found.pairs.lower)):
-        graph = device_graph_from_pairs(pair.rows, found.pairs.lower, found.pairs.higher)
-    return DevicePlan(graph, 1.0 - found.entries_above / pair.rows**2)
+    found = find_device_edges(grid, threshold, backend, tile_rows=tile_rows, progress=progress)
+    with _fitting(len(found.lower)):
+        graph = device_graph_from_pairs(len(grid.x), found.lower, found.higher)
+    return DevicePlan(graph, 1.0 - found.entries_above / len(grid.x) ** 2)
 
 
 def _fitting(edges: int) -> AbstractContextManager[None]:

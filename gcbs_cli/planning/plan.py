@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,9 +182,7 @@ def _find_graph(task: _Task, found: PassResult | None) -> _Base:
     with task.clock.step("edges"):
         if stays_on_device(settings, backend):
             try:
-                return _Base(
-                    threshold, kept=_graph_on_device(pair, settings, threshold.similarity, backend, task.watcher)
-                )
+                return _Base(threshold, kept=_kept_on_device(task, threshold))
             except OutOfDeviceMemory as error:
                 task.watcher.note(f"{error.shortage}; the graph goes to the host's")
             backend.free_memory()
@@ -272,14 +270,13 @@ def tile_rows(settings: PlanSettings, backend: Backend) -> int | None:
     return None if settings.work.max_memory is None else tile_rows_for(settings.work.max_memory // 8, backend.workers)
 
 
-def _graph_on_device(
-    pair: PairedRows, settings: PlanSettings, threshold: float, backend: Backend, watcher: Progress
-) -> "DevicePlan":
+def _kept_on_device(task: _Task, threshold: Threshold) -> "DevicePlan":
     from gcbs_cli.planning.on_device import find_device_plan
+    from gcbs_cli.products.torch_device import TorchBackend
 
-    return find_device_plan(
-        pair, threshold, backend.devices, strip_rows=settings.work.chunk_rows, progress=watcher.progress
-    )
+    rows, progress = task.settings.work.chunk_rows, task.watcher.progress
+    backend = cast(TorchBackend, task.backend)
+    return find_device_plan(task.pair.grid, threshold.number, backend, tile_rows=rows, progress=progress)
 
 
 def _figures_of_kept(kept: "DevicePlan", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:

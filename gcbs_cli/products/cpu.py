@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.products.byte_products import ByteProducts, can_multiply, room_for
 from gcbs_cli.products.operations import Entries, Limits
-from gcbs_cli.products.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Tile
+from gcbs_cli.products.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, LEAST_TILE, Tile
 from gcbs_cli.system.limits import available_cpus
 
 STRIP_ROWS = 64
@@ -41,6 +41,7 @@ class CpuBackend:
     name = "cpu"
     devices: Sequence[str] = ("cpu",)
     tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
+    least_tile = LEAST_TILE
     memory_errors: tuple[type[Exception], ...] = ()
 
     def __init__(self, workers: int | None = None, *, byte_products: bool = True) -> None:

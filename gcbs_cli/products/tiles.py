@@ -30,6 +30,8 @@ class Runner(Protocol):
     """Threads that ask for tiles at once, each on its own."""
     tile_shape: tuple[int, int]
     """Rows and columns of the tiles that suit the device."""
+    least_tile: int
+    """Products of a tile that is not halved any more."""
     memory_errors: tuple[type[Exception], ...]
     """What is raised where a tile does not fit in the device's memory and a smaller one may."""
 
@@ -93,16 +95,15 @@ def run_tiles(
     progress: Progress | None = None,
     *,
     whole_rows: bool = False,
-    least_tile: int = LEAST_TILE,
 ) -> Iterator[tuple[Tile, Result]]:
     """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
 
     A tile that does not fit in the device's memory is yielded as the parts of it that do, which have all its columns if
-    `whole_rows`. Raises OutOfDeviceMemory where not even tiles of `least_tile` products fit.
+    `whole_rows`. Raises OutOfDeviceMemory where not even small ones fit.
     """
     total = sum(tile.entries for tile in tiles)
     done = 0
-    fitting = _Fitting(backend, work, whole_rows, least_tile)
+    fitting = _Fitting(backend, work, whole_rows)
     with backend.running():
         for tile, result in chain.from_iterable(in_order(backend.workers, tiles, fitting)):
             yield tile, result
@@ -117,8 +118,8 @@ class _Fitting(Generic[Result]):
     Of several devices each has a thread, so a thread keeps to itself what did not fit.
     """
 
-    def __init__(self, backend: Runner, work: Callable[[Tile], Result], whole_rows: bool, least: int) -> None:
-        self._backend, self._work, self._whole_rows, self._least = backend, work, whole_rows, least
+    def __init__(self, backend: Runner, work: Callable[[Tile], Result], whole_rows: bool) -> None:
+        self._backend, self._work, self._whole_rows = backend, work, whole_rows
         self._thread = threading.local()
 
     def __call__(self, tile: Tile) -> list[tuple[Tile, Result]]:
@@ -135,7 +136,7 @@ class _Fitting(Generic[Result]):
         return tile.halves(whole_rows=self._whole_rows)
 
     def _halve(self, tile: Tile, error: Exception) -> None:
-        if tile.entries <= self._least or (self._whole_rows and tile.rows.stop - tile.rows.start == 1):
+        if tile.entries <= self._backend.least_tile or (self._whole_rows and tile.rows.stop - tile.rows.start == 1):
             what = f"even {tile.entries:,} products at once, beside the embeddings"
             raise OutOfDeviceMemory(what, "a higher --quantile, fewer rows") from error
         self._thread.most = max(half.entries for half in self._halves(tile))

@@ -4,7 +4,7 @@ Every worker thread owns one of the devices and takes the next tile when it is f
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from gcbs_cli.products.operations import Entries, Limits
-from gcbs_cli.products.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Tile
+from gcbs_cli.products.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, LEAST_TILE, Tile
 from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.threads import OwnedByThreads, all_at_once
 
@@ -55,9 +55,21 @@ def _padded(numbers: torch.Tensor, rows: int) -> torch.Tensor:
     return torch.nn.functional.pad(numbers, (0, -numbers.shape[1] % INT_MULTIPLE, 0, rows))
 
 
+@contextmanager
+def without_tf32() -> Iterator[None]:
+    """Within it float32 products are float32 products, whatever this process has allowed before."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 class TorchBackend:
     """Tiles on torch devices; what comes back to the host is as small as the answer."""
 
+    least_tile = LEAST_TILE
     memory_errors: tuple[type[Exception], ...] = (torch.OutOfMemoryError,)
 
     def __init__(self, devices: Sequence[str]) -> None:
@@ -72,15 +84,8 @@ class TorchBackend:
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Held while tiles run: float32 products are float32 products, whatever this process has allowed before."""
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("highest")
-        try:
-            yield
-        finally:
-            torch.set_float32_matmul_precision(before)
+    def running(self) -> AbstractContextManager[None]:
+        return without_tf32()
 
     def load(self, left: NDArray[Any], right: NDArray[Any]) -> list[LoadedSides]:
         """For each device; all copies are under way at once."""

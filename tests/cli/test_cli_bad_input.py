@@ -215,16 +215,16 @@ def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, mon
     pytest.importorskip("torch")
     import torch
 
-    from gcbs_cli.products.torch_backend import TorchBackend
+    from gcbs_cli.products.torch_device import LoadedSides, TorchBackend
 
     class Full(TorchBackend):
-        def load(self, rows: np.ndarray) -> None:
+        def load(self, left: np.ndarray, right: np.ndarray) -> list[LoadedSides]:
             raise torch.OutOfMemoryError(
                 "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15 GiB of which "
                 "1.05 GiB is free. Process 77 has 78.10 GiB memory in use.\nIf reserved"
             )
 
-    monkeypatch.setattr("gcbs_cli.planning.plan.choose_backend", lambda device: Full("cpu"))
+    monkeypatch.setattr("gcbs_cli.planning.plan.choose_backend", lambda device: Full(["cpu"]))
     result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()

@@ -12,8 +12,6 @@ from gcbs_cli.graph.device_graph import DeviceGraph, device_graph_from_pairs, me
 from gcbs_cli.graph.measures import measure_order
 from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.orders.level_synchronous import plan_cm_on_device, plan_rcm_on_device
-from gcbs_cli.products.out_of_memory import in_fitting_blocks
-from gcbs_cli.system.errors import GcbsError
 
 
 def star(nodes):
@@ -69,14 +67,14 @@ def test_the_order_of_generated_graphs(nodes, data):
     assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
 
 
-@pytest.mark.parametrize("rows_at_once", [None, 1, 333])
+@pytest.mark.parametrize("entries_at_once", [None, 1, 333])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_graph_from_pairs_is_the_canonical_one(name, rows_at_once):
+def test_the_graph_from_pairs_is_the_canonical_one(name, entries_at_once):
     nodes, (rows, cols) = GRAPHS[name]
     graph, _ = both(nodes, rows, cols)
     lower, higher = (torch.from_numpy(ends) for ends in graph.pairs())
     shuffled = torch.randperm(len(lower), generator=torch.Generator().manual_seed(0))
-    made = device_graph_from_pairs(nodes, lower[shuffled], higher[shuffled], rows_at_once=rows_at_once).to_host()
+    made = device_graph_from_pairs(nodes, lower[shuffled], higher[shuffled], entries_at_once=entries_at_once).to_host()
     assert np.array_equal(made.indptr, graph.indptr)
     assert np.array_equal(made.indices, graph.indices)
     assert (made.indptr.dtype, made.indices.dtype) == (np.int64, np.int32)
@@ -89,25 +87,3 @@ def test_measures_are_those_of_the_host(name, entries_at_once):
     graph, on_device = both(nodes, rows, cols)
     for perm in (np.arange(nodes), np.random.default_rng(2).permutation(nodes)):
         assert measure_on_device(on_device, perm, 7, entries_at_once) == measure_order(graph, perm, 7)
-
-
-def test_a_block_that_does_not_fit_is_halved_and_the_work_goes_on():
-    done, tried = [], []
-
-    def work(start, stop):
-        tried.append((start, stop))
-        if stop - start > 30:
-            raise torch.OutOfMemoryError("no room")
-        done.append((start, stop))
-
-    assert in_fitting_blocks(100, 100, work, least=10, what="a test") == 25
-    assert done == [(0, 25), (25, 50), (50, 75), (75, 100)]
-    assert tried[:3] == [(0, 100), (0, 50), (0, 25)]
-
-
-def test_what_fits_in_no_block_is_named():
-    def work(start, stop):
-        raise torch.OutOfMemoryError("no room")
-
-    with pytest.raises(GcbsError, match="does not suffice for sorting the edges"):
-        in_fitting_blocks(100, 100, work, least=10, what="sorting the edges")

@@ -1,7 +1,5 @@
 """A device whose memory does not hold a tile: smaller tiles, the same result, and one line where nothing fits."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from unit_data import grid_matrix, make_pair
@@ -26,6 +24,7 @@ class SmallDevice(CpuBackend):
     """A device that holds `most` products at once."""
 
     memory_errors = (NoRoom,)
+    least_tile = 16
 
     def __init__(self, most, workers=1):
         super().__init__(workers, byte_products=False)
@@ -40,12 +39,6 @@ class SmallDevice(CpuBackend):
         if size > self.most:
             raise NoRoom
         return super().product(loaded, rows, cols)
-
-
-@pytest.fixture(autouse=True)
-def small_tiles(monkeypatch):
-    for module in ("graph.hard_pairs", "products.threshold", "products.top_lists"):
-        monkeypatch.setattr(f"gcbs_cli.{module}.run_tiles", partial(run_tiles, least_tile=16))
 
 
 def found_by(device, **options):

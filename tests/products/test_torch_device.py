@@ -4,20 +4,57 @@ import threading
 
 import numpy as np
 import pytest
+import reference
 from unit_data import KINDS, make_pair
 
 torch = pytest.importorskip("torch")
 
 from gcbs_cli.data.grid import BYTES, FINE, Grid, make_grid
+from gcbs_cli.products.device_edges import DeviceEdges, find_device_edges
 from gcbs_cli.products.operations import Limits
 from gcbs_cli.products.tiles import Tile, cut, run_tiles
-from gcbs_cli.products.torch_device import TorchBackend
+from gcbs_cli.products.torch_device import LoadedSides, TorchBackend
+from gcbs_cli.system.errors import GcbsError, OutOfDeviceMemory
 
 ROWS = 130
 TILE = 37
 ONE, TWO = ["cpu"], ["cpu", "cpu"]
 LONGEST_WAIT = 60.0
 """Seconds that threads wait for each other; they need milliseconds."""
+
+
+class SmallDevice(TorchBackend):
+    """A device that holds `most` products at once; `tried`: how many were asked for."""
+
+    least_tile = 16
+
+    def __init__(self, most: int, devices: list[str] = ONE) -> None:
+        super().__init__(devices)
+        self.most, self.freed, self.tried = most, 0, []
+
+    def mine(self, loaded: list[LoadedSides]) -> LoadedSides:
+        return Small(*super().mine(loaded).__dict__.values(), self)
+
+    def free_memory(self) -> None:
+        self.freed += 1
+
+
+class Small(LoadedSides):
+    """Sides of a SmallDevice."""
+
+    def __init__(self, left, right, device, owner: SmallDevice) -> None:
+        super().__init__(left, right, device)
+        object.__setattr__(self, "owner", owner)
+
+    def product(self, rows: slice, cols: slice) -> torch.Tensor:
+        count = (rows.stop - rows.start) * (cols.stop - cols.start)
+        self.owner.tried.append(count)
+        if count > self.owner.most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().product(rows, cols)
+
+    def mirrored(self) -> "Small":
+        return Small(self.right, self.left, self.device, self.owner)
 
 
 def numbers_of(grid: Grid) -> np.ndarray:
@@ -74,26 +111,65 @@ def test_the_value_of_a_rank(largest: int, offsets: bool) -> None:
         assert np.array_equal(found, ranked[3:90, rank - 1])
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
-    def fail(tile: Tile) -> None:
-        raise RuntimeError("unlike")
+def check_edges(found: DeviceEdges, grid: Grid, threshold: int) -> None:
+    exact = numbers_of(grid)
+    pairs = list(zip(found.lower.tolist(), found.higher.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)
+    assert set(pairs) == reference.edges_above(exact, threshold)
+    assert (found.lower.dtype, found.higher.dtype) == (torch.int32, torch.int32)
+    assert found.entries_above == np.count_nonzero(exact > threshold)
 
-    with pytest.raises(RuntimeError, match="unlike"):
-        list(run_tiles(TorchBackend(ONE), [Tile(slice(0, 9), slice(0, 9))], fail))
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.9, 1.0])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("devices", [ONE, TWO], ids=["one", "two"])
+def test_edges_are_those_of_whole_numbers(kind: str, share: float, devices: list[str], largest: int) -> None:
+    pair = make_pair(kind, 90)
+    grid = make_grid(pair.x, pair.y, largest)
+    threshold = int(np.quantile(numbers_of(grid), share, method="lower"))
+    check_edges(find_device_edges(grid, threshold, TorchBackend(devices), tile_rows=TILE), grid, threshold)
 
 
-@pytest.mark.parametrize("whole_rows", [False, True])
-@pytest.mark.parametrize("rows", [2, 3, 7])
-@pytest.mark.parametrize("cols", [2, 7, 9])
-def test_halves_are_the_tile(rows: int, cols: int, whole_rows: bool) -> None:
-    tile = Tile(slice(3, 3 + rows), slice(5, 5 + cols))
-    covered = np.zeros((20, 20), int)
-    for half in tile.halves(whole_rows=whole_rows):
-        assert half.cols == tile.cols or not whole_rows
-        assert half.entries > 0
-        covered[half.rows, half.cols] += 1
-    assert covered[tile.rows, tile.cols].all()
-    assert covered.sum() == tile.entries
+def test_sides_that_stay_on_the_host_give_the_same_edges() -> None:
+    pair = make_pair("related", ROWS)
+    grid = make_grid(pair.x, pair.y)
+
+    class Full(TorchBackend):
+        def load(self, left, right):
+            return [
+                LoadedSides(OnlySliced(each.left), OnlySliced(each.right), each.device)
+                for each in super().load(left, right)
+            ]
+
+    class OnlySliced:
+        def __init__(self, rows: torch.Tensor) -> None:
+            self._rows = rows
+
+        def __getitem__(self, part: slice) -> torch.Tensor:
+            assert isinstance(part, slice)
+            return self._rows[part]
+
+    threshold = int(np.quantile(numbers_of(grid), 0.9))
+    check_edges(find_device_edges(grid, threshold, Full(ONE), tile_rows=TILE), grid, threshold)
+
+
+@pytest.mark.parametrize("devices", [ONE, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("most", [ROWS * ROWS // 2, 700])
+def test_a_device_with_little_memory_takes_smaller_tiles(most: int, devices: list[str]) -> None:
+    pair, backend = make_pair("related", ROWS), SmallDevice(most, devices)
+    grid = make_grid(pair.x, pair.y)
+    threshold = int(np.quantile(numbers_of(grid), 0.9))
+    check_edges(find_device_edges(grid, threshold, backend), grid, threshold)
+    assert backend.freed > 0
+    if devices == ONE:
+        failed = [count for count in backend.tried if count > most]
+        assert len(failed) == len(set(failed)), "what did not fit once was tried again"
+
+
+def test_a_device_that_holds_nothing_says_so() -> None:
+    pair = make_pair("related", ROWS)
+    with pytest.raises(OutOfDeviceMemory, match="memory does not suffice for even"):
+        find_device_edges(make_grid(pair.x, pair.y), 0, SmallDevice(10))
 
 
 def test_every_device_makes_tiles_of_a_pass() -> None:
@@ -109,3 +185,15 @@ def test_every_device_makes_tiles_of_a_pass() -> None:
 
     list(run_tiles(backend, cut(8, 8, 1, 8), work))
     assert used == {id(each) for each in loaded}
+
+
+def test_running_out_of_memory_beside_the_edges_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch, "cat", full)
+    pair = make_pair("related", ROWS)
+    with pytest.raises(
+        GcbsError, match=r"^the device's memory does not suffice for [\d,]+ edges; use a higher --quant"
+    ):
+        find_device_edges(make_grid(pair.x, pair.y), 0, TorchBackend(ONE))

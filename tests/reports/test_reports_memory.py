@@ -4,7 +4,7 @@ import pytest
 from unit_data import make_pair
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.backend import choose_backend
+from gcbs_cli.products.operations import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.forecast import ReportForecast, forecast_report
@@ -24,7 +24,7 @@ class NoPass(Progress):
 
 def forecast_of(pair: PairedRows, settings: ReportSettings) -> ReportForecast:
     backend = choose_backend("cpu")
-    threshold = find_threshold(pair, settings.graph, settings.seed, backend, Progress())
+    threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend)
     return forecast_report(pair, threshold, settings, backend, 7)
 
 

@@ -53,7 +53,7 @@ def plan_on_each(
     tasks: Iterable[PartTask], read: ReadPart, progress: Progress, devices: Sequence[str]
 ) -> Iterator[PartPlan]:
     """The plans of the parts, in their order: each on one device, as many at once as there are devices."""
-    from gcbs_cli.products.torch_backend import without_tf32
+    from gcbs_cli.products.torch_device import without_tf32
 
     progress.note(f"{len(devices)} parts at a time, one a device; --max-memory holds for each of them")
     owned = OwnedByThreads(devices)
