@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 import pytest
 
-from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.writing import check_outputs, file, folder, write
 from gcbs_cli.system.errors import BadInput, GcbsError
 
@@ -31,17 +30,6 @@ def test_the_file_appears_whole(tmp_path: Path) -> None:
         output.write(b" and half")
     assert path.read_bytes() == b"half and half"
     assert names(tmp_path) == ["out.txt"]
-
-
-@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664), (0o000, 0o666)])
-def test_the_umask_decides_the_mode(tmp_path: Path, mask: int, mode: int) -> None:
-    before = os.umask(mask)
-    try:
-        write(tmp_path / "out", lambda output: output.write(b"x"))
-        assert os.umask(mask) == mask
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == mode
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, ValueError, BadInput, BrokenPipeError, MemoryError])
@@ -249,7 +237,7 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_bytes() == b"kept"
 
 
-def test_check_writable_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     cases = [
         (tmp_path / "file", "exists; use --force to replace it"),
@@ -284,7 +272,3 @@ def test_a_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     finally:
         os.seteuid(user)
     assert names(folder) == []
-
-
-def test_the_advice_has_a_line_for_every_code() -> None:
-    assert all(line and "\n" not in line for line in writing._ADVICE.values())
