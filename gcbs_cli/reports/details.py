@@ -9,6 +9,7 @@ from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.measures import batches_of
 from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.reports.in_batch import hardest_in_batches
 from gcbs_cli.reports.measured import Measured, random_order
 from gcbs_cli.system.arrays import inverse
 
@@ -16,7 +17,6 @@ PICTURE_BINS = 192
 """Cells a side of a picture of the graph: a megapixel of paper is lost on a page, and N = 10⁶ fits as well."""
 ZOOM_BATCHES = 12
 EXAMPLES = 12
-ENTRIES_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def order_details(pair: PairedRows, graph: Adjacency, perm: NDArray[np.int64], b
     return OrderDetails(
         density(graph, perm, 0, pair.rows),
         density(graph, perm, start, stop),
-        hardest_in_batch(pair, perm, batch_size),
+        hardest_in_batches(pair, perm, batch_size, SuspectPairs.none())[0][0],
     )
 
 
@@ -110,26 +110,6 @@ def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) ->
     inside = (rows >= 0) & (rows < length) & (cols >= 0) & (cols < length)
     keys = (rows[inside] * cells // length) * cells + cols[inside] * cells // length
     return Density(np.bincount(keys, minlength=cells * cells).reshape(cells, cells), start, stop)
-
-
-def hardest_in_batch(pair: PairedRows, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float32]:
-    """(N,) by place: the largest s_ij to another row of the batch; −inf in a batch of one."""
-    hardest = np.full(pair.rows, -np.inf, np.float32)
-    full = pair.rows - pair.rows % batch_size
-    step = batch_size * max(1, ENTRIES_AT_ONCE // batch_size**2)
-    for start in range(0, full, step):
-        stop = min(start + step, full)
-        hardest[start:stop] = _hardest_of(pair, perm[start:stop].reshape(-1, batch_size))
-    if pair.rows - full > 1:
-        hardest[full:] = _hardest_of(pair, perm[full:].reshape(1, -1))
-    return hardest
-
-
-def _hardest_of(pair: PairedRows, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    values = pair.x[rows] @ pair.y[rows].transpose(0, 2, 1)
-    own = np.arange(rows.shape[1])
-    values[:, own, own] = -np.inf
-    return values.max(axis=-1).reshape(-1)
 
 
 def suspect_examples(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,10 @@ class BatchSums:
 
 @dataclass(frozen=True)
 class _Table:
-    """Keys seen by consecutive planned rows: (b, n, w) similarities with −inf where a key is not one."""
+    """Keys seen by consecutive planned rows: (b, n, w) similarities, −inf where a key is not one.
+
+    masked: the same without suspected pairs.
+    """
 
     rows: slice
     side: int
@@ -58,14 +62,7 @@ def batch_sums(
         np.empty((2, count), np.float32),
         np.empty(count, np.int64),
     )
-    place = inverse(perm)
-    masks = _Masks(suspects, place, batch_size, queue_batches)
-    planned = PairedRows(pair.x[perm], pair.y[perm])
-    if keys in (KeySet.QUEUE, KeySet.BATCH_AND_QUEUE):
-        tables = _queue_tables(planned, batch_size, masks, queue_batches, own_batch=keys is KeySet.BATCH_AND_QUEUE)
-    else:
-        tables = _batch_tables(planned, batch_size, masks, views=keys is KeySet.VIEWS)
-    for table in tables:
+    for table in _tables(pair, perm, batch_size, suspects, keys, queue_batches):
         _fill(sums, table, perm, temperatures)
     return sums
 
@@ -77,9 +74,8 @@ def hardest_in_batches(
 
     By side and input row; −inf for a row without any.
     """
-    found = np.full((2, 2, pair.rows), -np.inf, np.float32)
-    planned = PairedRows(pair.x[perm], pair.y[perm])
-    for table in _batch_tables(planned, batch_size, _Masks(suspects, inverse(perm), batch_size, 0), views=False):
+    found = np.empty((2, 2, pair.rows), np.float32)
+    for table in _tables(pair, perm, batch_size, suspects, KeySet.PAIRS, 0):
         own = np.arange(table.values.shape[-1])
         for number, values in enumerate((table.values, table.masked)):
             negatives = values.copy()
@@ -108,7 +104,51 @@ def log_sum_exp(values: NDArray[np.float32], temperature: float) -> NDArray[np.f
     return np.log(powers.sum(axis=-1, dtype=np.float64)) + largest[..., 0].astype(np.float64) / temperature
 
 
-class _Masks:
+def _tables(
+    pair: PairedRows, perm: NDArray[np.int64], size: int, suspects: SuspectPairs, keys: KeySet, queue_batches: int
+) -> Iterator[_Table]:
+    """Every batch of the plan, from both sides: many full batches at once, or one with its queue."""
+    x, y = pair.x[perm], pair.y[perm]
+    hidden = _Hidden(suspects, inverse(perm), size, queue_batches)
+    for rows, seen in _blocks(len(perm), size, queue_batches):
+        height = min(size, rows.stop - rows.start)
+        batches = (rows.stop - rows.start) // height
+        width = (seen.stop - seen.start) // batches
+        first = width - height
+        across = None
+        for side, (left, right) in enumerate(((x, y), (y, x))):
+            queries = left[rows].reshape(batches, height, -1)
+            if across is None or rows != seen:
+                values = queries @ right[seen].reshape(batches, width, -1).transpose(0, 2, 1)
+                across = values
+            else:
+                values = np.ascontiguousarray(across.transpose(0, 2, 1))
+            places = hidden.places(rows, seen, height, width)
+            if keys is KeySet.QUEUE:
+                values[:, :, first:][:, ~np.eye(height, dtype=np.bool_)] = -np.inf
+            elif keys is KeySet.VIEWS:
+                views = queries @ queries.transpose(0, 2, 1)
+                views[:, np.arange(height), np.arange(height)] = -np.inf
+                values = np.concatenate([values, views], axis=-1)
+                batch, row, column = (np.concatenate([part, part]) for part in places)
+                column[len(places[2]) :] += width
+                places = batch, row, column
+            masked = values
+            if len(places[0]):
+                masked = values.copy()
+                masked[places] = -np.inf
+            yield _Table(rows, side, values, masked)
+
+
+def _blocks(count: int, size: int, queue_batches: int) -> Iterator[tuple[slice, slice]]:
+    """Places of the rows, and of the keys that they see: the rows' own batches, and the last batches before them."""
+    full = count - count % size
+    step = size if queue_batches else size * max(1, ENTRIES_AT_ONCE // (size * size))
+    for start, stop in pairwise(sorted({*range(0, full, step), full, count})):
+        yield slice(start, stop), slice(max(0, start - queue_batches * size), stop)
+
+
+class _Hidden:
     """Suspected pairs by their places in the plan, those that can meet: at most `queue_batches` batches apart."""
 
     def __init__(self, suspects: SuspectPairs, place: NDArray[np.int64], batch_size: int, queue_batches: int) -> None:
@@ -125,94 +165,15 @@ class _Masks:
             self._groups = np.empty(len(place), np.int32)
             self._groups[place] = group_numbers(suspects.groups)
 
-    def within(self, rows: slice, columns: slice) -> tuple[NDArray[np.int64], ...]:
-        """Suspected (row, column) places inside a rectangle of the planned matrix, relative to its corner."""
+    def places(self, rows: slice, seen: slice, height: int, width: int) -> tuple[NDArray[np.int64], ...]:
+        """(batch, row, column) of suspected pairs in a table of these rows and the keys that they see."""
         part = slice(*np.searchsorted(self._rows, [rows.start, rows.stop]))
-        places, others = self._rows[part], self._cols[part]
-        inside = (others >= columns.start) & (others < columns.stop)
-        listed = places[inside] - rows.start, others[inside] - columns.start
+        batch, row = np.divmod(self._rows[part] - rows.start, height)
+        column = self._cols[part] - seen.start - batch * height
+        inside = (column >= 0) & (column < width)
+        listed = batch[inside], row[inside], column[inside]
         if self._groups is None:
             return listed
-        mates = self._groups[rows][:, None] == self._groups[columns]
-        own = np.arange(max(rows.start, columns.start), min(rows.stop, columns.stop))
-        mates[own - rows.start, own - columns.start] = False
-        return _joined(listed, np.nonzero(mates))
-
-    def in_batches(self, rows: slice, size: int) -> tuple[NDArray[np.int64], ...]:
-        """(batch, row, column) of suspected pairs inside the batches of these rows, relative to the first."""
-        part = slice(*np.searchsorted(self._rows, [rows.start, rows.stop]))
-        places, others = self._rows[part] - rows.start, self._cols[part] - rows.start
-        batch = places // size
-        together = batch == others // size
-        listed = batch[together], places[together] % size, others[together] % size
-        if self._groups is None:
-            return listed
-        numbers = self._groups[rows].reshape(-1, size)
-        mates = (numbers[:, :, None] == numbers[:, None, :]) & ~np.eye(size, dtype=np.bool_)
-        return _joined(listed, np.nonzero(mates))
-
-
-def _joined(one: tuple[NDArray[np.int64], ...], other: tuple[NDArray[np.int64], ...]) -> tuple[NDArray[np.int64], ...]:
-    """Two lists of places, one after the other."""
-    return tuple(np.concatenate(parts) for parts in zip(one, other, strict=True))
-
-
-def _batch_tables(planned: PairedRows, size: int, masks: _Masks, *, views: bool) -> Iterator[_Table]:
-    """Tables of many full batches at once, then of the short one."""
-    count = planned.rows
-    full = count - count % size
-    step = size * max(1, ENTRIES_AT_ONCE // (size * size))
-    for start in range(0, full, step):
-        yield from _tables_of(planned, slice(start, min(start + step, full)), size, masks, views=views)
-    if full < count:
-        yield from _tables_of(planned, slice(full, count), count - full, masks, views=views)
-
-
-def _tables_of(planned: PairedRows, rows: slice, size: int, masks: _Masks, *, views: bool) -> Iterator[_Table]:
-    x = planned.x[rows].reshape(-1, size, planned.dim)
-    y = planned.y[rows].reshape(-1, size, planned.dim)
-    hidden = masks.in_batches(rows, size)
-    across = x @ y.transpose(0, 2, 1)
-    sides = (across, np.ascontiguousarray(across.transpose(0, 2, 1)))
-    for side, (values, own) in enumerate(zip(sides, (x, y), strict=True)):
-        parts, masked = [values], [_hide(values, hidden)]
-        if views:
-            same_side = own @ own.transpose(0, 2, 1)
-            same_side[:, np.arange(size), np.arange(size)] = -np.inf
-            parts.append(same_side)
-            masked.append(_hide(same_side, hidden))
-        unchanged = len(hidden[0]) == 0
-        table = np.concatenate(parts, axis=-1) if views else values
-        yield _Table(rows, side, table, table if unchanged else np.concatenate(masked, axis=-1))
-
-
-def _hide(values: NDArray[np.float32], places: tuple[NDArray[np.int64], ...]) -> NDArray[np.float32]:
-    if len(places[0]) == 0:
-        return values
-    hidden = values.copy()
-    hidden[places] = -np.inf
-    return hidden
-
-
-def _queue_tables(
-    planned: PairedRows, size: int, masks: _Masks, queue_batches: int, *, own_batch: bool
-) -> Iterator[_Table]:
-    """Tables of one batch at a time against the last batches; the first batches find a shorter queue."""
-    for start in range(0, planned.rows, size):
-        stop = min(start + size, planned.rows)
-        rows, keys = slice(start, stop), slice(max(0, start - queue_batches * size), stop)
-        for side, (left, right) in enumerate(((planned.x, planned.y), (planned.y, planned.x))):
-            values = left[rows] @ right[keys].T
-            if not own_batch:
-                _keep_only_positive(values, start - keys.start)
-            hidden_rows, hidden_cols = masks.within(rows, keys)
-            masked = values.copy()
-            masked[hidden_rows, hidden_cols] = -np.inf
-            yield _Table(rows, side, values, masked)
-
-
-def _keep_only_positive(values: NDArray[np.float32], first: int) -> None:
-    own = np.arange(len(values))
-    positives = values[own, first + own].copy()
-    values[:, first:] = -np.inf
-    values[own, first + own] = positives
+        mates = self._groups[rows].reshape(-1, height, 1) == self._groups[seen].reshape(-1, 1, width)
+        mates &= ~np.eye(height, width, width - height, dtype=np.bool_)
+        return tuple(np.concatenate(parts) for parts in zip(listed, np.nonzero(mates), strict=True))

@@ -19,7 +19,7 @@ from gcbs_cli.data import from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
-from gcbs_cli.reports.details import density, hardest_in_batch, zoom_window
+from gcbs_cli.reports.details import density, zoom_window
 from gcbs_cli.reports.page.charts import density_picture
 from gcbs_cli.reports.page.png import encode_png
 from gcbs_cli.settings.report import ReportSettings
@@ -162,7 +162,8 @@ def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     for place in (0, 47, 48, 200, ROWS - 1):
         batch = perm[place // 48 * 48 : place // 48 * 48 + 48]
         others = batch[batch != perm[place]]
-        assert hardest_in_batch(pair, perm, 48)[place] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
+        assert details.plan is not None
+        assert details.plan.hardest[perm[place]] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
     for suspect in details.suspects:
         i, j = suspect.rows
         assert suspect.similarities == pytest.approx((s[i, j], s[j, i]), abs=1e-6)

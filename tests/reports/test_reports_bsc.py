@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair, unit
+from unit_data import exact_matrix, make_pair, numbers_of, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import SuspectPairs
@@ -88,7 +88,8 @@ def test_known_positives_are_not_suspected(with_labels, chosen_backend):
     similarity = reference.similarity_matrix(pair.x, pair.y)
     perm = np.arange(ROWS)
     found = report_of(pair, perm, RowLabels(ids, asks if with_labels else None), margin=0.8)
-    suspects = reference.suspected_pairs(similarity, found.graph.threshold, 0.8)
+    compared = (numbers_of(pair.grid) + pair.grid.constant) / pair.grid.scale**2
+    suspects = reference.suspected_pairs(compared, found.graph.threshold, 0.8)
     known = {(i, j) for i, j in suspects if ids[i] == ids[j] and asks[i] and asks[j]}
     inside = [(i, j) for i, j in suspects - known if i // SIZE == j // SIZE]
     assert known

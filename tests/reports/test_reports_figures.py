@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair, unit
+from unit_data import grid_matrix, make_pair, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports import representation
@@ -33,7 +33,7 @@ def perm():
 @pytest.mark.parametrize("kind", ["related", "hubs", "duplicates", "at-threshold", "all-equal"])
 def test_suspected_pairs_are_those_of_the_definition(kind, margin, perm, chosen_backend):
     report = build_reports(make_pair(kind, ROWS), perm, fn_margin=margin)[0]
-    suspects = reference.suspected_pairs(exact_matrix(kind, ROWS), report.graph.threshold, margin)
+    suspects = reference.suspected_pairs(grid_matrix(kind, ROWS), report.graph.threshold, margin)
     batch = np.argsort(perm) // BATCH_SIZE
     inside = [(i, j) for i, j in suspects if batch[i] == batch[j]]
     assert report.false_negatives.suspected_pairs == len(inside)
@@ -49,7 +49,7 @@ def test_random_suspects_are_counted_over_the_trials(perm):
 @pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold", "random"])
 def test_the_graph_and_what_the_plan_does_to_it(kind, perm, chosen_backend):
     report = build_reports(make_pair(kind, ROWS), perm)[0]
-    exact = exact_matrix(kind, ROWS)
+    exact = grid_matrix(kind, ROWS)
     threshold = reference.quantile_of(exact, 0.95)
     edges = reference.edges_above(exact, threshold)
     degrees = [len(near) for near in reference.neighbours_of(ROWS, edges)]
@@ -111,7 +111,7 @@ def test_one_trial_has_no_deviation(perm):
 def test_batches_of_rows_without_a_hard_pair_are_counted(perm):
     pair = make_pair("hubs", ROWS)
     report = build_reports(pair, perm, graph=GraphSettings(quantile=0.999))[0]
-    edges = reference.edges_above(exact_matrix("hubs", ROWS), report.graph.threshold)
+    edges = reference.edges_above(grid_matrix("hubs", ROWS), report.graph.threshold)
     paired = {row for edge in edges for row in edge}
     batches = [set(perm[start : start + BATCH_SIZE].tolist()) for start in range(0, ROWS, BATCH_SIZE)]
     expected = sum(paired.isdisjoint(batch) for batch in batches)

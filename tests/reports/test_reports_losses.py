@@ -3,7 +3,7 @@ from functools import cache
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair, of_loss, unit
+from unit_data import grid_matrix, make_pair, of_loss, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.build import make_reports
@@ -57,7 +57,7 @@ def reports_of(kind, rows, batch_size, drop_last=False):
 
 @cache
 def suspects_of(kind, rows, threshold):
-    return frozenset(reference.suspected_pairs(exact_matrix(kind, rows), threshold, MARGIN))
+    return frozenset(reference.suspected_pairs(grid_matrix(kind, rows), threshold, MARGIN))
 
 
 def reference_of(kind, rows, name, temperature, report):
@@ -149,7 +149,7 @@ def test_what_the_trainer_drops_is_in_no_figure(name):
         ]
         assert report.false_negatives.suspected_pairs == len(inside)
         assert report.false_negatives.rows == len({row for pair in inside for row in pair})
-        edges = reference.edges_above(exact_matrix("related", 38), report.graph.threshold)
+        edges = reference.edges_above(grid_matrix("related", 38), report.graph.threshold)
         together = sum(any(batch.issuperset(edge) for batch in batches) for edge in edges)
         assert report.in_batch_edge_share.plan == pytest.approx(together / len(edges))
 

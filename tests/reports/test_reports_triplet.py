@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair
+from unit_data import exact_matrix, grid_matrix, make_pair
 
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
@@ -54,7 +54,7 @@ def test_losses_are_those_of_loops(kind, size, margin, chosen_backend):
     assert found.gap.plan == pytest.approx(whole - train, abs=1e-6)
     assert found.gap.oracle == 0.0
     assert (found.bounds.translation, found.bounds.logsumexp, found.mutual_information_bound) == (None, None, None)
-    hidden = reference.suspected_pairs(similarity, found.graph.threshold, 0.95)
+    hidden = reference.suspected_pairs(grid_matrix(kind, ROWS), found.graph.threshold, 0.95)
     whole, train = brute(similarity, perm, size, margin, hidden)
     assert found.gap.masked.plan == pytest.approx(whole - train, abs=1e-6)
     assert found.false_negatives.suspected_pairs is not None
@@ -81,6 +81,6 @@ def test_a_last_batch_of_one_has_no_negatives_and_can_be_dropped():
 
 def test_bad_settings_are_refused():
     with pytest.raises(BadInput, match="--loss-margin -1"):
-        Loss(LossKind.TRIPLET, margin=-1)
+        ReportSettings.of(loss=[LossKind.TRIPLET], loss_margin=-1)
     with pytest.raises(BadInput, match="--queue"):
         Loss(LossKind.TRIPLET, 2)
