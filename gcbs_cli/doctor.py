@@ -92,7 +92,8 @@ def examine(seconds: float = 1.0) -> Machine:
 
 def forecast_plan(rows: int, dim: int, quantile: float) -> PlanForecast:
     """Say what a plan of so many pairs finds and needs. Raises BadInput for sizes that make no sense."""
-    from gcbs_cli.planning.forecast import BYTES_PER_EDGE
+    from gcbs_cli.planning.room import Forecast, needed
+    from gcbs_cli.products.operations import choose_backend
 
     if rows < 2:
         raise BadInput(f"--rows {rows}: expected at least 2")
@@ -100,10 +101,11 @@ def forecast_plan(rows: int, dim: int, quantile: float) -> PlanForecast:
         raise BadInput(f"--dim {dim}: expected at least 1")
     if not 0.0 < quantile < 1.0:
         raise BadInput(f"--quantile {quantile}: expected a number between 0 and 1, such as 0.999")
-    entries = round((1.0 - quantile) * rows**2)
-    memory = 2 * rows * dim * 4 + BYTES_PER_EDGE * entries
-    fits = memory <= SHARE_TO_USE * available_memory()
-    return PlanForecast(rows=rows, dim=dim, quantile=quantile, entries=entries, memory=memory, fits=fits)
+    expected = Forecast(needed(rows, dim, choose_backend("cpu")), round((1.0 - quantile) * rows**2))
+    fits = expected.memory <= SHARE_TO_USE * available_memory()
+    return PlanForecast(
+        rows=rows, dim=dim, quantile=quantile, entries=expected.entries, memory=expected.memory, fits=fits
+    )
 
 
 def _installed(module: str, package: str) -> str | None:

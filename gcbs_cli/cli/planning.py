@@ -30,8 +30,8 @@ from gcbs_cli.plan_file.manifest import (
 )
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
-from gcbs_cli.planning.forecast import describe, forecast
 from gcbs_cli.planning.plan import GraphFigures, PlanResult, make_plan
+from gcbs_cli.planning.room import describe, forecast
 from gcbs_cli.products.operations import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import BSC_METHODS, DEFAULT_MARGIN, BatchOrderSettings, GraphSettings, PlanSettings

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gcbs_cli.plan_file.manifest import GraphRecord, ManifestEntry, QuantileRecord
-    from gcbs_cli.planning.forecast import Forecast
+    from gcbs_cli.planning.room import Forecast
     from gcbs_cli.products.threshold import Threshold
     from gcbs_cli.reports.schema import GapReport
 

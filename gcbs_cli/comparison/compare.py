@@ -83,20 +83,25 @@ class Comparison:
         *,
         longest_list: int,
         trials: int,
+        recurrence: bool = False,
         groups: NDArray[np.int64] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Make both passes. Suspected pairs are counted by the settings' margin, or the usual one. Raises BadInput."""
+        """Make both passes; `recurrence`: also for plans with the next seed.
+
+        Suspected pairs are counted by the settings' margin, or the usual one. Raises BadInput.
+        """
         self.rows, self.progress = rows, progress
         self._groups, self._inputs = groups, inputs
         progress.step("pass for the plans")
-        self._found = find_pairs(rows, settings, longest_list, progress)
+        seeds = (settings.seed, settings.seed + 1) if recurrence else (settings.seed,)
+        self._found = find_pairs(rows, settings, longest_list, progress, seeds)
         progress.step("pass for the reports")
         margin = settings.false_negatives.fn_margin
         asked = ReportSettings.of(
             batch_sizes=[settings.batch_size],
             temperatures=[settings.temperature],
-            threshold=self._found.threshold.similarity,
+            threshold=self._found[settings.seed].threshold.similarity,
             trials=trials,
             seed=settings.seed,
             fn_margin=DEFAULT_MARGIN if margin is None else margin,
@@ -108,7 +113,9 @@ class Comparison:
 
     def plan(self, settings: PlanSettings) -> NDArray[np.int64]:
         """(N,) the permutation that `gcbs plan` makes with these settings."""
-        return make_plan(self.rows, settings, groups=self._groups, method_inputs=self._inputs, found=self._found).perm
+        return make_plan(
+            self.rows, settings, groups=self._groups, method_inputs=self._inputs, found=self._found[settings.seed]
+        ).perm
 
     def compared(self, name: str, settings: PlanSettings, *, recurrence: bool = False) -> Compared:
         """What the plan with these settings is worth; `recurrence`: plan once more with the next seed."""
@@ -143,7 +150,14 @@ def compare_methods(
     settings.bsc.check_methods(plain_names(methods))
     longest = lists_wanted(settings)
     comparison = Comparison(
-        pair, settings, watcher, longest_list=longest, trials=trials, groups=groups, inputs=method_inputs
+        pair,
+        settings,
+        watcher,
+        longest_list=longest,
+        trials=trials,
+        recurrence=recurrence,
+        groups=groups,
+        inputs=method_inputs,
     )
     lines = []
     for method in methods:

@@ -1,12 +1,13 @@
 """The pass of `gcbs plan`: from unit rows to the graph of hard negatives and the pairs better kept apart."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.graph.weighted import drop_pairs
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.operations import Backend, Entries, Limits
@@ -40,6 +41,13 @@ class PassResult:
         """The entries above t."""
         return self.reaching.chosen(self.reaching.values > self.threshold.number)
 
+    def at(self, threshold: Threshold) -> "PassResult":
+        """The same for a threshold that is no lower."""
+        if threshold.number == self.threshold.number:
+            return replace(self, threshold=threshold)
+        listed = self.reaching.chosen(self.reaching.values >= threshold.number)
+        return replace(self, threshold=threshold, listed=listed)
+
 
 @dataclass(frozen=True)
 class HardPairs:
@@ -51,6 +59,20 @@ class HardPairs:
     """None where none were looked for."""
     achieved_quantile: float | None
     """The share of the N² entries at or below t; None where they were not counted."""
+
+    @property
+    def edges(self) -> int:
+        """Undirected edges."""
+        return self.graph.edges
+
+    @property
+    def degrees(self) -> NDArray[np.int64]:
+        """(N,) the number of edges of each row."""
+        return self.graph.degrees
+
+    def measure(self, perm: NDArray[np.int64], batch_size: int) -> OrderMeasures:
+        """What an order makes of the graph."""
+        return measure_order(self.graph, perm, batch_size)
 
 
 def find(

@@ -4,7 +4,16 @@ from dataclasses import dataclass
 from math import ceil
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.planning.forecast import BYTES_PER_EDGE, SAMPLE_QUANTILE, fitting_quantile, memory_limit, share_from
+from gcbs_cli.planning.room import (
+    BYTES_PER_EDGE,
+    LESS_ADVICE,
+    SAMPLE_QUANTILE,
+    SHARE_TO_SUGGEST,
+    fitting_quantile,
+    held,
+    memory_limit,
+    shares,
+)
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sample import Sample, draw_sample
@@ -22,8 +31,6 @@ LEAST_SCRATCH = 64 << 20
 SUMS_PER_ROW = 24
 """Numbers of 8 bytes that a row has for each temperature: sums of both sides, with and without suspected pairs."""
 COPIES_OF_HARDEST = 3
-SHARE_TO_SUGGEST = 0.95
-"""Of the entries that would fit: what is free changes, and the next sample errs a little otherwise."""
 ROWS_TO_SUGGEST = 100_000
 
 
@@ -48,12 +55,12 @@ def forecast_report(
 ) -> ReportForecast:
     """Entries and memory of a report, from a sample; `hardest`: the longest list a row."""
     sample = draw_sample(pair.grid, SAMPLE_QUANTILE, settings.seed)
-    share = share_from(pair, threshold, settings.graph, settings.seed, sample=sample)
-    entries = round(share.reaching * pair.rows**2)
+    reaching, share_tied = shares(pair, threshold, settings.graph, settings.seed, sample=sample)
+    entries = round(reaching * pair.rows**2)
     temperatures, passes = len(settings.temperatures), 3 if _needs_own_sides(settings) else 1
-    tied = round(share.tied * pair.rows**2)
+    tied = round(share_tied * pair.rows**2)
     suspects = round(_suspect_share(pair, threshold, settings, sample) * (entries - tied))
-    fixed = 2 * pair.rows * pair.dim * 4 + _scratch(pair.rows, backend)
+    fixed = held(pair.rows, pair.dim) + pair.rows * pair.dim + _scratch(pair.rows, backend)
     fixed += pair.rows * (8 * SUMS_PER_ROW * temperatures + 4 * COPIES_OF_HARDEST * passes * hardest)
     memory = fixed + BYTES_PER_EDGE * entries + BYTES_PER_TIED * tied + BYTES_PER_SUSPECT * suspects
     return ReportForecast(entries, tied, memory, fixed)
@@ -75,7 +82,7 @@ def report_entry_limit(pair: PairedRows, expected: ReportForecast, settings: Rep
     room = expected.entries_within(memory_limit(pair, settings.work.max_memory))
     return EntryLimit(
         max(room, 2 * expected.entries + pair.rows),
-        "use a higher --quantile, or leave out rows that are equal or nearly so",
+        LESS_ADVICE,
     )
 
 
@@ -93,7 +100,7 @@ def check_report_forecast(pair: PairedRows, expected: ReportForecast, settings: 
     if 2 * expected.tied > expected.entries:
         ways.append("leaving out equal rows, whose products equal the threshold at every --quantile,")
     elif room >= pair.rows:
-        ways.append(fitting_quantile(pair, int(SHARE_TO_SUGGEST * room)))
+        ways.append(fitting_quantile(pair.rows, int(SHARE_TO_SUGGEST * room)))
     if pair.rows >= LEAST_BATCHES * settings.batch_sizes[0]:
         rows = min(pair.rows, max(ROWS_TO_SUGGEST, LEAST_BATCHES * settings.batch_sizes[0]))
         ways.append(f"--rows {rows}, on some rows of a plan,")

