@@ -32,6 +32,9 @@ TAIL = 1e-3
 SAMPLE_ROWS = 1024
 MEAN_UNITS = 1 << 24
 """The means are sums of whole multiples of 1 / MEAN_UNITS."""
+EQUAL = 2.0 / MEAN_UNITS
+"""Rows that differ by less are equal, up to the rounding of their mean: at any scale they are zeros."""
+EQUAL_SCALE = 1024.0
 OFFSET_BITS = 12
 ROUND_TRIP = 2.0**-20
 """More than float64 loses of a number that becomes a similarity and a number again; far less than numbers differ by."""
@@ -130,8 +133,7 @@ def _side(rows: NDArray[np.float32]) -> _Side:
 
 def _rounded(left: _Side, right: _Side, largest: int) -> Grid:
     spread = max(left.largest, right.largest)
-    # Rows that differ by less than the means are rounded are equal: any scale will do.
-    scale = largest / spread if spread > 2.0 / MEAN_UNITS else 1.0
+    scale = largest / spread if spread > EQUAL else EQUAL_SCALE
     while True:
         grid = _at_scale(left, right, scale, np.int8 if largest <= BYTES else np.int16)
         reach = np.abs(grid.x_offsets).max() + np.abs(grid.y_offsets).max()
@@ -191,11 +193,13 @@ def _largest_norm(numbers: NDArray[np.int8] | NDArray[np.int16]) -> float:
 
 def _too_coarse(left: _Side, right: _Side) -> bool:
     """Whether rounding to bytes would blur the order of the largest entries, by the exact integers of a few rows."""
+    spread = max(left.largest, right.largest)
+    if spread <= EQUAL:
+        return False
     fine = _rounded(left.spread_rows(SAMPLE_ROWS), right.spread_rows(SAMPLE_ROWS), FINE)
     products = fine.x.astype(np.float32) @ fine.y.astype(np.float32).T
     numbers = (products + fine.x_offsets[:, None].astype(np.float32) + fine.y_offsets.astype(np.float32)).reshape(-1)
     place = numbers.size - max(1, int(numbers.size * TAIL)) - 1
     numbers.partition(place)
     rise = (numbers[place + 1 :].mean(dtype=np.float64) - numbers[place]) / fine.scale**2
-    scale = BYTES / max(left.largest, right.largest)
-    return bool(rise < LEAST_TAIL_DEVIATIONS * ROUNDING_DEVIATION / scale)
+    return bool(rise < LEAST_TAIL_DEVIATIONS * ROUNDING_DEVIATION * spread / BYTES)

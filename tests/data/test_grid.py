@@ -71,3 +71,11 @@ def test_sides_of_different_length_and_width_not_a_multiple_of_four():
     assert grid.y.shape == (9, 8)
     assert not grid.x[:, 7].any()
     assert np.abs((numbers_of(grid) + grid.constant) / grid.scale**2 - x.astype(float) @ y.T).max() < 3 / grid.scale
+
+
+def test_rows_without_any_spread_are_all_zero():
+    side = np.tile(np.float32([0.5, -0.5, 0.5, 0.5]), (100_000, 1))
+    grid = make_grid(side, side)
+    assert grid.x.dtype == np.int8
+    assert not grid.x.any()
+    assert grid.similarity(0) == pytest.approx(1.0, abs=1e-3)
