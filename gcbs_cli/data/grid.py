@@ -29,7 +29,7 @@ ROUNDING_DEVIATION = 0.41
 LEAST_TAIL_DEVIATIONS = 16
 """Bytes are too coarse where the tail above the 0.999 quantile, on average, rises by less than so many deviations."""
 TAIL = 1e-3
-SAMPLE_ROWS = 1024
+SAMPLE_ROWS = 512
 MEAN_UNITS = 1 << 24
 """The means are sums of whole multiples of 1 / MEAN_UNITS."""
 EQUAL = 2.0 / MEAN_UNITS

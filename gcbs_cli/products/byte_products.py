@@ -45,10 +45,7 @@ class ByteProducts:
     """Two sides of bytes, ready to be searched. Memory: the right side once more, in blocks of columns."""
 
     def __init__(self, left: NDArray[np.int8], right: NDArray[np.int8]) -> None:
-        code = _machine_code()
-        if code is None:
-            raise ValueError("this processor has no products of bytes")
-        self._scan, self._left, self._right_rows = code.scan, left, len(right)
+        self._left, self._right_rows = left, len(right)
         self._starts = -OFFSET * left.sum(axis=1, dtype=np.int32)
         self._blocks = _in_blocks(right)
 
@@ -61,7 +58,10 @@ class ByteProducts:
         rows, starts = _padded(self._left[tile.rows], height, 0), _padded(self._starts[tile.rows], height, 0)
         row_limits = np.stack([_padded(each.row[tile.rows], height, BEYOND) for each in limits])
         col_limits = np.stack([_padded(each.col[wide], width, BEYOND) for each in limits])
-        found = self._scan[len(limits)](
+        code = _machine_code(len(limits))
+        if code is None:
+            raise ValueError("this processor has no products of bytes")
+        found = code.scan(
             *map(address, (rows, starts, row_limits, self._blocks[first], col_limits, *room)),
             rows.shape[1] // GROUP,
             height // BLOCK_ROWS,
@@ -81,7 +81,7 @@ def room_for(tile: Tile) -> int:
 
 def can_multiply(left: NDArray[Any]) -> bool:
     """Whether there are products of bytes for these rows on this machine."""
-    return left.dtype == np.int8 and left.shape[1] <= MOST_DIM and _machine_code() is not None
+    return left.dtype == np.int8 and left.shape[1] <= MOST_DIM and _machine_code(1) is not None
 
 
 def address(array: NDArray[Any]) -> int:
@@ -119,39 +119,40 @@ def _in_blocks(numbers: NDArray[np.int8]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class _MachineCode:
-    """`scan[n]` compares with n limits; it releases the interpreter lock and returns how many entries it listed."""
+    """`scan` releases the interpreter lock and returns how many entries it listed."""
 
-    scan: dict[int, Callable[..., int]]
+    scan: Callable[..., int]
     engine: Any
     """Keeps the machine code alive."""
 
 
-MOST_LIMITS = 3
-
-
-@cache
-def _machine_code() -> _MachineCode | None:
-    """The functions for this processor, or None where it lacks the instructions or LLVM is not there."""
+def _processor() -> Any:
+    """LLVM's binding, where it is there and the processor has the instructions; else None."""
     try:
         from llvmlite import binding
     except (ImportError, OSError):
         return None
     features = binding.get_host_cpu_features()
-    if not all(features.get(name) for name in NEEDED):
-        return None
+    return binding if all(features.get(name) for name in NEEDED) else None
+
+
+@cache
+def _machine_code(limits: int) -> _MachineCode | None:
+    """The function that compares with so many limits, for this processor; None where it cannot be made."""
+    binding = _processor()
     try:
-        return _compiled(binding, features.flatten())
+        return None if binding is None else _compiled(binding, limits)
     except RuntimeError:
         return None
 
 
-def _compiled(binding: Any, features: str) -> _MachineCode:
+def _compiled(binding: Any, limits: int) -> _MachineCode:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=features, opt=3, jit=True
+        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3, jit=True
     )
-    module = binding.parse_assembly(_DECLARATIONS + "".join(map(_scan, range(1, MOST_LIMITS + 1))))
+    module = binding.parse_assembly(_DECLARATIONS + _scan(limits))
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()
@@ -163,8 +164,7 @@ def _compiled(binding: Any, features: str) -> _MachineCode:
     engine = binding.create_mcjit_compiler(module, machine)
     engine.finalize_object()
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 8, *[ctypes.c_int64] * 3)
-    names = {count: f"scan{count}" for count in range(1, MOST_LIMITS + 1)}
-    return _MachineCode({n: kind(engine.get_function_address(name)) for n, name in names.items()}, engine)
+    return _MachineCode(kind(engine.get_function_address("scan")), engine)
 
 
 _DECLARATIONS = f"""
@@ -182,9 +182,9 @@ def _scan(limits: int) -> str:
     variables = "\n".join(f"  %sum{r}.{v} = alloca {_SUMS}" for r, v in _BLOCK)
     body = _loop("cb", "%col_blocks", _column_block(limits))
     return f"""
-define i64 @scan{limits}(ptr %x, ptr %starts, ptr %row_limits, ptr %y, ptr %col_limits,
-                         ptr %rows, ptr %cols, ptr %values, i64 %groups, i64 %row_blocks, i64 %col_blocks)
-                        "prefer-vector-width"="512" nounwind {{
+define i64 @scan(ptr %x, ptr %starts, ptr %row_limits, ptr %y, ptr %col_limits,
+                 ptr %rows, ptr %cols, ptr %values, i64 %groups, i64 %row_blocks, i64 %col_blocks)
+                "prefer-vector-width"="512" nounwind {{
   %found.at = alloca i64
   store i64 0, ptr %found.at
   %cb.at = alloca i64
