@@ -95,7 +95,7 @@ def test_every_part_of_the_issue_is_there(page: str, folder: Path) -> None:
     for figure in ("global", "plan", "random_mean"):
         assert f"{report['loss'][figure]:.3f}" in text
     for bound in ("translation", "logsumexp"):
-        assert f"{report['bounds'][bound]:.3f}" in text
+        assert f"{report['bounds'][bound]:.4f}" in text
     manifest = json.loads((folder / "p<i>.npy.manifest.json").read_text())["entries"][0]
     for wanted in (manifest["permutation_hash"], manifest["inputs"]["x"]["fingerprint"], manifest["created"]):
         assert wanted in text

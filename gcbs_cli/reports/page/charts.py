@@ -1,6 +1,6 @@
 """What the charts of a report show."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,15 +31,6 @@ def loss_bars(report: GapReport, trial_losses: NDArray[np.float64]) -> Bars:
         bars.append(Bar("this plan (L_train)", report.loss.plan, "plan"))
     bars.append(Bar("random batches (L_train)", report.loss.random_mean, "random", trial_losses.tolist()))
     return Bars("Losses in nats", bars)
-
-
-def bound_bars(report: GapReport) -> Bars | None:
-    """The plan's gap beside its two upper bounds; None without a plan or bounds."""
-    bars = [("gap of this plan", report.gap.plan, "plan")]
-    bars += [("translation bound", report.bounds.translation, "oracle")]
-    bars += [("log-sum-exp bound", report.bounds.logsumexp, "oracle")]
-    known = [Bar(name, value, kind) for name, value, kind in bars if value is not None]
-    return Bars("In nats", known) if len(known) == len(bars) else None
 
 
 def hardest_lines(details: ReportDetails) -> Lines:
@@ -82,22 +73,33 @@ def batch_lines(losses: NDArray[np.float64], random_mean: float) -> Lines:
     return Lines(f"{said}; random batches {random_mean:.3f}", x, Axis("nats", 0.0, top), lines, height=230.0)
 
 
-def reduction_lines(reports: Sequence[GapReport]) -> Lines | None:
-    """Gap reduction against temperature, a line for each batch size; None for a single temperature."""
-    known = [(r.batch_size, r.temperature, r.gap.reduction) for r in reports if r.gap.reduction is not None]
-    temperatures = sorted({temperature for _, temperature, _ in known})
+def reduction_lines(grid: Mapping[tuple[int, float], GapReport]) -> Lines | None:
+    """Gap reduction by temperature, a line for each batch size; None for a single temperature."""
+    sizes, temperatures = (sorted(set(values)) for values in zip(*grid, strict=True))
     if len(temperatures) < 2:
         return None
-    values = [value for *_, value in known]
-    sizes = sorted({size for size, *_ in known})
-    lines = []
-    for number, size in enumerate(sizes):
-        points = sorted((float(temperatures.index(t)), value) for k, t, value in known if k == size)
-        lines.append(Line(f"line line-{number % COLOURS}", points, f"k = {size:,}", dots=True))
+    series = {f"k = {size:,}": [grid[size, t].gap.reduction for t in temperatures] for size in sizes}
     x = Axis("temperature", 0.0, len(temperatures) - 1.0, labels=[f"{t:g}" for t in temperatures])
-    y = Axis("gap reduction", min(0.0, *values), 1.05 * max(0.01, *values), "{:.0%}")
-    said = f"Gap reduction at temperatures {temperatures[0]:g} to {temperatures[-1]:g} for batches of "
-    return Lines(said + ", ".join(map(str, sizes)), x, y, lines, height=230.0)
+    return courses("Gap reduction", x, "gap reduction", series, "{:.0%}")
+
+
+def courses(
+    title: str, x: Axis, unit: str, series: Mapping[str, Sequence[float | None]], form: str = "{:g}"
+) -> Lines | None:
+    """A named line with dots for each series; None where no value is known."""
+    lines: list[Line] = []
+    ends = []
+    for name, values in series.items():
+        points = [(float(place), value) for place, value in enumerate(values) if value is not None]
+        if points:
+            ends.append(f"{name} from {points[0][1]:.4g} to {points[-1][1]:.4g}")
+            lines.append(Line(f"line line-{len(lines) % COLOURS}", points, name, dots=True))
+    if not lines:
+        return None
+    known = [value for line in lines for _, value in line.points]
+    low, high = min(0.0, *known), max(0.0, *known)
+    high += 0.05 * (high - low) or 1.0
+    return Lines(f"{title}: {', '.join(ends)}", x, Axis(unit, low, high, form), lines)
 
 
 def steps(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
