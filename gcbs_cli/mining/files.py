@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from gcbs_cli.mining.negatives import Negatives
+from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
-COLUMNS = ("query", "negative", "score", "rank")
 LINES_AT_ONCE = 1 << 16
 
 

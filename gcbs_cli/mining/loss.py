@@ -4,33 +4,19 @@ Hard Negative (1..l) of GCBS (section 4). A key that a row sees twice counts onc
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.mining.negatives import Negatives
+from gcbs_cli.mining.schema import MinedLoss
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.limits import available_cpus
 
 
-@dataclass(frozen=True)
-class MinedLosses:
-    """Means over rows and trials, in nats.
-
-    global_loss: all keys; random: random batches alone; own: and each row's own negatives; shared: and the negatives
-    of all rows of the batch, as sentence-transformers' MultipleNegativesRankingLoss sees them.
-    """
-
-    global_loss: float
-    random: float
-    own: float
-    shared: float
-
-
-def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings) -> MinedLosses:
+def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings) -> MinedLoss:
     """The losses of `settings.loss.trials` random orders in batches of `settings.loss.batch_size`."""
     from threadpoolctl import threadpool_limits
 
@@ -48,7 +34,8 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings)
 
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
         seen = np.mean(list(pool.map(trial, range(settings.loss.trials))), axis=0)
-    return MinedLosses(float((negatives.log_sums - positive).mean()), *((seen - positive).mean(axis=1).tolist()))
+    random, own, shared = (seen - positive).mean(axis=1).tolist()
+    return MinedLoss(global_=float((negatives.log_sums - positive).mean()), random=random, own=own, shared=shared)
 
 
 def _batch(

@@ -19,23 +19,25 @@ from gcbs_cli.system.progress import Progress
 
 SPARE_KEYS, SPARE_SHARE = 8, 4
 """So many keys, and a quarter of those wanted, are listed beside these: rounded rows rank keys a little otherwise."""
-REASONS = ("absolute_margin", "relative_margin", "max_score", "min_score")
+COLUMNS = ("query", "negative", "score", "rank")
 
 
 @dataclass(frozen=True)
 class Negatives:
-    """Lists of negatives, one line an entry, by query and then from hard to easy.
-
-    query, negative: (M,) int64 rows; score: (M,) canonical similarity; rank: (M,) int32, 1 for the hardest key that is
-    no positive of the query. skipped: candidates refused, by reason. log_sums: (N,) log Σ_j exp(s_ij / temperature).
-    """
+    """Lists of negatives, one line an entry, by query and then from hard to easy."""
 
     query: NDArray[np.int64]
+    """(M,) rows of x."""
     negative: NDArray[np.int64]
+    """(M,) rows of y."""
     score: NDArray[np.float64]
+    """(M,) their similarities."""
     rank: NDArray[np.int32]
+    """(M,) 1 for the hardest key that is no positive of the query."""
     skipped: dict[str, int]
+    """Candidates refused, by reason."""
     log_sums: NDArray[np.float64]
+    """(N,) log Σ_j exp(s_ij / temperature)."""
 
     def table(self, rows: int, width: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """(N, width) negatives, −1 where there are fewer, and their scores, −inf there."""
@@ -53,22 +55,24 @@ def mine_negatives(
 
     Memory: the embeddings, 28 bytes a negative, and the tiles under way.
     """
-    last_rank = settings.choice.last_rank(positives.most)
-    width = last_rank + positives.most
-    progress = watcher.progress if watcher else None
+    width = settings.choice.last_rank(positives.most) + positives.most
     lists = lists_by_rows(
         pair.grid,
-        width + width // SPARE_SHARE + SPARE_KEYS,
+        keys_listed(width),
         backend,
         seed=settings.seed,
         skip_own=False,
         tile_rows=settings.work.chunk_rows,
-        progress=progress,
+        progress=watcher.progress if watcher else None,
     )
     found = [_of_rows(pair, positives, settings, rows, keys.indices, width) for rows, keys in lists]
-    temperatures, height = [settings.loss.temperature], settings.work.chunk_rows
-    sums, _ = loss_sums(pair.x, pair.y, temperatures, backend, tile_rows=height)
+    sums, _ = loss_sums(pair.x, pair.y, [settings.loss.temperature], backend, tile_rows=settings.work.chunk_rows)
     return _joined(found, sums.log_sums[0])
+
+
+def keys_listed(width: int) -> int:
+    """Keys of a row that are listed by their whole numbers, for so many by their similarities."""
+    return width + width // SPARE_SHARE + SPARE_KEYS
 
 
 def _of_rows(
@@ -149,12 +153,6 @@ def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _joined(parts: list[Negatives], log_sums: NDArray[np.float64]) -> Negatives:
-    skipped = {reason: sum(part.skipped.get(reason, 0) for part in parts) for reason in REASONS}
-    return Negatives(
-        np.concatenate([part.query for part in parts]),
-        np.concatenate([part.negative for part in parts]),
-        np.concatenate([part.score for part in parts]),
-        np.concatenate([part.rank for part in parts]),
-        {reason: count for reason, count in skipped.items() if reason in parts[0].skipped},
-        log_sums,
-    )
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+    skipped = {reason: sum(part.skipped[reason] for part in parts) for reason in parts[0].skipped}
+    return Negatives(**columns, skipped=skipped, log_sums=log_sums)

@@ -6,13 +6,21 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.positives import Positives, each_its_own
-from gcbs_cli.mining.loss import MinedLosses, mined_losses
-from gcbs_cli.mining.negatives import Negatives, mine_negatives
+from gcbs_cli.mining.loss import mined_losses
+from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
 from gcbs_cli.mining.schema import MinedGap, MinedLoss, MineReport, Scores
-from gcbs_cli.products.operations import choose_backend
+from gcbs_cli.planning.room import BYTES_PER_LISTED, memory_limit, needed
+from gcbs_cli.products.operations import Backend, choose_backend
+from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.mine import MineSettings
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Progress, Stopwatch
 
+BYTES_PER_NEGATIVE = 64
+"""Peak memory for a negative: found, joined, and laid in a table for the losses (measured)."""
+BYTES_PER_KEY = 96
+"""The same for a key of the rows that are being looked at (measured)."""
 LEAST_GAP = 1e-6
 """Below this the gap is rounding, and a share of it says nothing."""
 
@@ -32,23 +40,39 @@ def mine(
     settings.check_rows(pair.rows)
     clock = Stopwatch(watcher or Progress())
     backend = choose_backend(settings.work.device)
+    positives = positives or each_its_own(pair.rows)
+    _check_room(pair, settings, positives, backend)
     with clock.step("negatives"):
-        found = mine_negatives(pair, positives or each_its_own(pair.rows), settings, backend, watcher)
+        found = mine_negatives(pair, positives, settings, backend, watcher)
     with clock.step("losses"):
-        losses = mined_losses(pair, found, settings)
-    return Mined(found, _report(pair, settings, found, losses, backend.name, clock.seconds))
+        loss = mined_losses(pair, found, settings)
+    return Mined(found, _report(pair, settings, found, loss, backend.name, clock.seconds))
+
+
+def _check_room(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> None:
+    """Raises BadInput, before any work, where the lists would need more memory than is free."""
+    keys = min(pair.rows, keys_listed(settings.choice.last_rank(positives.most) + positives.most))
+    height = settings.work.chunk_rows or backend.tile_shape[0]
+    memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.choice.negatives
+    memory += BYTES_PER_LISTED * height * likely_candidates(keys, pair.rows) + BYTES_PER_KEY * height * keys
+    limit = memory_limit(pair, None)
+    if memory > limit:
+        raise BadInput(
+            f"--negatives {settings.choice.negatives:,}: mining them would need about {show_size(memory)}, and "
+            f"{show_size(limit)} can be used; ask for fewer, or for a smaller --range-max"
+        )
 
 
 def _report(
     pair: PairedRows,
     settings: MineSettings,
     found: Negatives,
-    losses: MinedLosses,
+    loss: MinedLoss,
     device: str,
     seconds: dict[str, float],
 ) -> MineReport:
     counts = np.bincount(found.query, minlength=pair.rows)
-    gaps = {name: losses.global_loss - getattr(losses, name) for name in ("random", "own", "shared")}
+    gaps = {name: loss.global_ - getattr(loss, name) for name in ("random", "own", "shared")}
     return MineReport(
         n=pair.rows,
         dim=pair.dim,
@@ -59,7 +83,7 @@ def _report(
             positive=float(pair.diagonal().mean()),
             negative=float(found.score.mean()) if len(found.score) else None,
         ),
-        loss=MinedLoss(global_=losses.global_loss, random=losses.random, own=losses.own, shared=losses.shared),
+        loss=loss,
         gap=MinedGap(
             **gaps,
             own_reduction=_reduction(gaps["own"], gaps["random"]),

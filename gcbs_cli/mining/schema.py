@@ -17,12 +17,16 @@ class _Part(BaseModel):
 
 
 class MinedLoss(_Part):
-    """L_global, and L_train of random batches: alone, with each row's own negatives, with those of the whole batch."""
+    """Mean losses over rows and trials."""
 
     global_: float
+    """With all keys."""
     random: float
+    """Of random batches alone."""
     own: float
+    """And each row's own negatives."""
     shared: float
+    """And the negatives of all rows of the batch, as sentence-transformers' MultipleNegativesRankingLoss sees them."""
 
 
 class MinedGap(_Part):

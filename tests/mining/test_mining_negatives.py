@@ -1,5 +1,10 @@
 """Mined negatives against a float64 sort, against sentence-transformers, and on data where ties decide."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from unit_data import exact_matrix, make_pair
@@ -7,6 +12,7 @@ from unit_data import exact_matrix, make_pair
 from gcbs_cli.data.positives import Positives, each_its_own
 from gcbs_cli.mining.loss import mined_losses
 from gcbs_cli.mining.negatives import mine_negatives
+from gcbs_cli.mining.run import mine
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.errors import BadInput
@@ -153,7 +159,7 @@ def test_losses_are_those_of_loops(kind):
                     losses[name].append(np.log(sum(powers)))
     whole = np.log(np.exp(similarity / 0.1).sum(1)) - np.diag(similarity) / 0.1
     computed = mined_losses(pair, found, settings)
-    assert computed.global_loss == pytest.approx(whole.mean(), abs=1e-5)
+    assert computed.global_ == pytest.approx(whole.mean(), abs=1e-5)
     for name, values in losses.items():
         assert getattr(computed, name) == pytest.approx(np.mean(values), abs=1e-5)
 
@@ -180,3 +186,50 @@ def test_a_seed_of_any_size_is_taken():
     pair = make_pair("related", 40)
     settings = MineSettings.of(negatives=2, range_max=9, sampling="random", seed=2**64 + 3)
     assert len(mine_negatives(pair, each_its_own(40), settings, CpuBackend(1)).negative) == 80
+
+
+PEAK = """
+import re, sys
+from pathlib import Path
+from gcbs_cli.mining import run
+from gcbs_cli.mining.run import mine
+from gcbs_cli.planning.room import needed
+from gcbs_cli.settings.mine import MineSettings
+from unit_data import make_pair
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024
+
+def settings(wanted):
+    return MineSettings.of(negatives=wanted, device="cpu", trials=1)
+
+mine(make_pair("related", 300), settings(5))  # imports, compiled loops
+said = []
+run.show_size = lambda size: said.append(size) or ""
+run.memory_limit = lambda *_: 0
+pair = make_pair("related", 6000)
+try:
+    mine(pair, settings(800))
+except run.BadInput:
+    run.memory_limit = lambda *_: 1 << 60
+Path("/proc/self/clear_refs").write_text("5")
+before = peak()
+mine(pair, settings(800))
+print(peak() - before, said[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
+def test_mining_takes_no_more_memory_than_it_is_refused_for():
+    path = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[2])])
+    two = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", PEAK], env=two, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    taken, forecast = map(int, done.stdout.split())
+    assert 0.3 * forecast < taken < 1.1 * forecast
+
+
+def test_too_many_negatives_are_refused_before_any_work(monkeypatch):
+    monkeypatch.setattr("gcbs_cli.planning.room.available_memory", lambda: 1 << 20)
+    with pytest.raises(BadInput, match="--negatives 30: mining them would need about .*; ask for fewer"):
+        mine(make_pair("related", 700), MineSettings.of(negatives=30, batch_size=8))
