@@ -71,13 +71,9 @@ def deal_unconnected(
     An order of the graph leaves them as they come in the data. Rows that `labels` keep apart stay apart.
     """
     places = np.flatnonzero(degrees[perm] == 0)
-    generator = np.random.default_rng([seed, 0xA10E])
-    if labels.size == 0:
-        dealt = perm.copy()
-        dealt[places] = generator.permutation(perm[places])
-        return dealt
+    others = np.random.default_rng([seed, 0xA10E]).integers(np.arange(1, len(places) + 1))
     order = order_of(perm, labels, batch_size)
-    _exchange(order, places, generator.integers(np.arange(1, len(places) + 1)))
+    _exchange(order, places, others)
     return order.perm
 
 
@@ -86,7 +82,7 @@ def _exchange(order: Order, places: NDArray[np.int64], others: NDArray[np.int64]
     """Fisher and Yates' shuffle, but for exchanges that labels forbid."""
     for n in range(len(places) - 1, 0, -1):
         u, v = order.perm[places[n]], order.perm[places[others[n]]]
-        if order.batch[u] == order.batch[v] or may_swap(u, v, order):
+        if order.labels.size == 0 or order.batch[u] == order.batch[v] or may_swap(u, v, order):
             change_places(u, v, order)
 
 

@@ -207,9 +207,13 @@ class PlannedBatchSampler(BatchSampler):
         if (plan.world_size, bool(plan.gather)) != (self.world_size, gather):
             warnings.warn(f"{plan.name}: planned for {planned}, used with {found}", PlanWarning, stacklevel=4)
 
+    @property
+    def _slices(self) -> bool:
+        """Whether a list holds a rank's slice of a batch."""
+        return self.sharding.gather and self.yields is not Yields.BATCHES
+
     def _yielded_rows(self) -> int:
-        split = self.sharding.gather and self.yields is not Yields.BATCHES
-        return self.sharding.batch_size // self.world_size if split else self.sharding.batch_size
+        return self.sharding.batch_size // (self.world_size if self._slices else 1)
 
     def _lists_a_step(self) -> int:
         if self.yields is Yields.SHARE or (self.yields is Yields.BATCHES and self.sharding.gather):
@@ -223,15 +227,13 @@ class PlannedBatchSampler(BatchSampler):
         return self._plan.perm[places]
 
     def _lists(self, start: int) -> Iterator[list[int]]:
-        order, sharding, every_rank = self._order(), self.sharding, range(self.world_size)
-        if not sharding.gather:
+        order, sharding = self._order(), self.sharding
+        if self._slices:
+            ranks = range(self.world_size) if self.yields is Yields.SLICES else [self.rank]
+            places = [sharding.slice_of(int(number), rank) for number in order for rank in ranks]
+        else:
             mine = order[self.rank :: self.world_size] if self.yields is Yields.SHARE else order
             places = [sharding.places(int(number)) for number in mine]
-        elif self.yields is Yields.BATCHES:
-            places = [sharding.places(int(number)) for number in order]
-        else:
-            ranks = every_rank if self.yields is Yields.SLICES else [self.rank]
-            places = [sharding.slice_of(int(number), rank) for number in order for rank in ranks]
         perm = self._plan.perm
         for place in places[start:]:
             yield perm[place].tolist()
