@@ -143,40 +143,37 @@ def _copy(files: Any, path: str, said: str, folder: str) -> Copy:
                 f"{shown(said)}: found no file that matches, expected files of embeddings; check the pattern"
             )
         there = said[: min(said.find(sign) for sign in _MAGIC if sign in said)].rpartition("/")[0]
-        return Copy(_get_all(files, found, root, folder), folder, there)
-    name = os.path.basename(urlsplit(path).path.rstrip("/") if web else path.rstrip("/")) or "data"
+        return Copy([_get(files, file, root, folder) for file in found], folder, there)
+    root = path.rstrip("/")
+    name = os.path.basename(urlsplit(root).path if web else root) or "data"
     target = os.path.join(folder, name)
-    whole = Copy(target, target, said)
+    inside = []
     if web and not os.path.splitext(name)[1]:  # never asked for a file, which would be fetched whole
-        root = path.rstrip("/")
-        links = [link for link in files.ls(root + "/", detail=False) if "?" not in link and not link.endswith("/")]
-        if links:
-            _get_all(files, links, root, target)
-            return whole
+        links = files.ls(root + "/", detail=False)
+        inside = [link for link in links if "?" not in link and not link.endswith("/")]
     elif not web and files.isdir(path):
-        root = path.rstrip("/")
-        _get_all(files, files.find(root), root, target)
-        return whole
-    _get(files, path, target)
-    return whole
+        inside = files.find(root)
+    for file in inside:
+        _get(files, file, root, target)
+    if not inside:
+        files.get_file(path, target, callback=_stop_before_full(folder))
+    return Copy(target, target, said)
 
 
-def _get_all(files: Any, paths: list[str], root: str, folder: str) -> list[str]:
-    """Fetch files into a folder, each at its path below `root`, so that equal names cannot meet."""
-    targets = []
-    for path in paths:
-        place = os.path.normpath("/" + urlsplit(path.removeprefix(root)).path).lstrip("/")
-        targets.append(os.path.join(folder, place))
-        os.makedirs(os.path.dirname(targets[-1]), exist_ok=True)
-        _get(files, path, targets[-1])
-    return targets
+def _get(files: Any, path: str, root: str, folder: str) -> str:
+    """Fetch a file into a folder, at its path below `root`, so that equal names cannot meet; return where it lies."""
+    place = os.path.normpath("/" + urlsplit(path.removeprefix(root)).path).lstrip("/")
+    target = os.path.join(folder, place)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    files.get_file(path, target, callback=_stop_before_full(folder))
+    return target
 
 
-def _get(files: Any, path: str, target: str) -> None:
+def _stop_before_full(folder: str) -> Any:
     from fsspec.callbacks import Callback
 
     def check_disk(*_: object, **__: object) -> None:
-        if shutil.disk_usage(os.path.dirname(target)).free < _FREE_BYTES:
+        if shutil.disk_usage(os.path.dirname(folder)).free < _FREE_BYTES:
             raise OSError("the disk of the temporary folder is nearly full; name a larger one in TMPDIR")
 
-    files.get_file(path, target, callback=Callback(hooks={"disk": check_disk}))
+    return Callback(hooks={"disk": check_disk})

@@ -278,7 +278,7 @@ def test_errors_of_a_fetch_keep_the_secrets_of_the_address() -> None:
 def test_a_fetch_stops_before_the_disk_is_full(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 30, 1 << 30, 1 << 20))
     with pytest.raises(BadInput, match="nearly full"):
-        open_pair(f"{memory}/pairs.parquet", None)
+        open_pair(f"{memory}/x/part-10.npy", f"{memory}/x/part-10.npy")
 
 
 def test_what_the_web_has_not(web: str) -> None:
