@@ -133,7 +133,7 @@ FIGURES: list[Figure] = [
         "loss.global",
         "L_global",
         "loss if every row saw all other rows",
-        lambda measured: measured.all_keys.loss,
+        lambda measured: measured.of_rows("global_loss"),
         show="table many history",
     ),
     *_against_random(
@@ -160,7 +160,7 @@ FIGURES: list[Figure] = [
         "gap.oracle",
         "gap, oracle",
         "gap if every row had its own hardest negatives; out of reach",
-        lambda measured: measured.all_keys.oracle_gap,
+        lambda measured: measured.of_rows("oracle_gap"),
         show="table many",
         heading="oracle",
     ),
@@ -221,7 +221,7 @@ FIGURES: list[Figure] = [
         "positive_probability.global",
         "p(positive), all",
         "mean softmax probability of the positive among all rows",
-        lambda measured: measured.all_keys.positive_probability,
+        lambda measured: measured.of_rows("global_probability"),
         ROUGH,
     ),
     *_against_random(

@@ -26,10 +26,14 @@ TRIALS_STREAM = 0x7121A1
 class OrderValues:
     """One order at one loss, batch size and temperature: means over its counted rows and the loss's directions.
 
-    Losses, gaps and bounds in nats (triplet: similarity); log_keys: log of the number of keys
-    that a row sees; batch_losses: (B,), NaN for a batch in which no row counts.
+    Losses, gaps and bounds in nats (triplet: similarity). global_loss, global_probability, oracle_gap: of the counted
+    rows among all keys. log_keys: log of the number of keys that a row sees. batch_losses: (B,), NaN for a batch in
+    which no row counts.
     """
 
+    global_loss: float
+    global_probability: float
+    oracle_gap: float
     train_loss: float
     gap: float
     masked_gap: float
@@ -47,15 +51,6 @@ class OrderValues:
 
 
 @dataclass(frozen=True)
-class AllKeysValues:
-    """Means over the counted rows of what they meet among all keys."""
-
-    loss: float
-    positive_probability: float
-    oracle_gap: float
-
-
-@dataclass(frozen=True)
 class Measured:
     """All that the figures of one report are taken from. perm: (N,) the plan; plan: what it gives, None without one."""
 
@@ -64,7 +59,6 @@ class Measured:
     terms: LossTerms
     batch_size: int
     temperature: float
-    all_keys: AllKeysValues
     perm: NDArray[np.int64] | None
     plan: OrderValues | None
     random: list[OrderValues]
@@ -78,6 +72,10 @@ class Measured:
     def identity(self) -> OrderMeasures:
         """The graph in the order of the input."""
         return measure_order(self.graph, np.arange(self.inputs.pair.rows), self.batch_size)
+
+    def of_rows(self, name: str) -> float | None:
+        """A value that depends on an order only by the rows that it counts: the plan's, or that of random orders."""
+        return self.random_mean(name) if self.plan is None else getattr(self.plan, name)
 
     def random_mean(self, name: str) -> float | None:
         """The mean over random orders of a value of `OrderValues`; None where they have none."""
@@ -101,7 +99,7 @@ class Measured:
         random = self.random_mean("gap")
         if self.plan is None or random is None or not self.terms.comparable:
             return None
-        return self._ratio(random - self.plan.gap, random - self.all_keys.oracle_gap)
+        return self._ratio(random - self.plan.gap, random - self.plan.oracle_gap)
 
     @property
     def information(self) -> float | None:
@@ -156,10 +154,12 @@ class Orders:
             self.terms.keys(keys, temperature)
             for keys, temperature in zip(all_keys(inputs, loss), inputs.settings.temperatures, strict=True)
         ]
+        negatives = loss.oracle_negatives(inputs.pair.rows, batch_size)
         self._everything = [
             (
                 self.terms.everything(keys.log_sums, temperature, masked=False),
                 self.terms.everything(keys.masked_log_sums, temperature, masked=True),
+                self.terms.oracle(keys, negatives, temperature),
             )
             for temperature, keys in zip(inputs.settings.temperatures, self._keys, strict=True)
         ]
@@ -186,23 +186,9 @@ class Orders:
             terms=self.terms,
             batch_size=self._size,
             temperature=self._inputs.settings.temperatures[number],
-            all_keys=self._among_all_keys(number, perm),
             perm=perm,
             plan=plan[number] if plan else None,
             random=[trial[number] for trial in random],
-        )
-
-    def _among_all_keys(self, number: int, perm: NDArray[np.int64] | None) -> AllKeysValues:
-        """Means over the rows that the plan counts, or all, at the temperature with this number."""
-        temperature, keys = self._inputs.settings.temperatures[number], self._keys[number]
-        count = len(keys.diagonal)
-        rows = np.arange(count) if perm is None else counted_rows(self._inputs, perm, self._size)
-        counted = self.terms.rows(rows)
-        oracle = self.terms.oracle(keys, self._loss.oracle_negatives(count, self._size), temperature)
-        return AllKeysValues(
-            loss=float(self._everything[number][0][:, counted].mean()),
-            positive_probability=float(np.exp(keys.diagonal / temperature - keys.log_sums)[:, counted].mean()),
-            oracle_gap=float(oracle[:, counted].mean()),
         )
 
     def values(self, perm: NDArray[np.int64]) -> list[OrderValues]:
@@ -218,12 +204,13 @@ class Orders:
             queue_batches=self._loss.queue_batches,
         )
         losses = self.terms.in_order(perm, size)
-        rows = self.terms.rows(counted_rows(inputs, perm, size))
-        batch_of_row = batches_of(perm, size, drop_last=inputs.settings.drop_last)
-        measures = measure_order(inputs.graph, perm, size, drop_last=inputs.settings.drop_last)
+        drop_last = inputs.settings.drop_last
+        counted = perm[: len(perm) - len(perm) % size] if drop_last else perm
+        rows = self.terms.rows(counted)
+        batch_of_row = batches_of(perm, size, drop_last=drop_last)
+        measures = measure_order(inputs.graph, perm, size, drop_last=drop_last)
         suspects = self._suspects.in_batches(batch_of_row)
-        starts = np.arange(0, len(perm) - (len(perm) % size if inputs.settings.drop_last else 0), size)
-        isolated = int(np.count_nonzero(np.add.reduceat(inputs.graph.degrees[perm], starts) == 0))
+        degrees = np.add.reduceat(inputs.graph.degrees[counted], np.arange(0, len(counted), size))
         found = []
         for number, (temperature, keys) in enumerate(zip(inputs.settings.temperatures, self._keys, strict=True)):
             positive, seen = keys.diagonal[rows] / temperature, sums.seen[rows]
@@ -234,14 +221,17 @@ class Orders:
             )
             train = losses(batch, rows, temperature, masked=False)
             masked_train = losses(masked, rows, temperature, masked=True)
-            everything, masked_everything = self._everything[number]
-            gap = float((everything[:, rows] - train).mean())
+            everything, masked_everything, oracle = (part[:, rows] for part in self._everything[number])
+            gap = float((everything - train).mean())
             translation, logsumexp = self._bounds(sums, keys, rows, temperature, gap)
             found.append(
                 OrderValues(
+                    global_loss=float(everything.mean()),
+                    global_probability=float(np.exp(positive - keys.log_sums[:, rows]).mean()),
+                    oracle_gap=float(oracle.mean()),
                     train_loss=float(train.mean()),
                     gap=gap,
-                    masked_gap=float((masked_everything[:, rows] - masked_train).mean()),
+                    masked_gap=float((masked_everything - masked_train).mean()),
                     translation_bound=translation,
                     logsumexp_bound=logsumexp,
                     positive_probability=float(np.exp(positive - batch).mean()),
@@ -249,7 +239,7 @@ class Orders:
                     bandwidth=measures.bandwidth,
                     profile=measures.profile,
                     in_batch_edge_share=measures.in_batch_edge_share,
-                    isolated_batches=isolated,
+                    isolated_batches=int(np.count_nonzero(degrees == 0)),
                     suspected_pairs=len(suspects),
                     suspected_rows=suspects.rows(),
                     batch_losses=_mean_by_batch(train.mean(axis=0), batch_of_row[rows]),
@@ -276,12 +266,6 @@ def random_order(inputs: Basis, number: int) -> NDArray[np.int64]:
     """The random order of the trial with this number."""
     order = np.random.default_rng([inputs.settings.seed, TRIALS_STREAM, number]).permutation(inputs.pair.rows)
     return order.astype(np.int64)
-
-
-def counted_rows(inputs: Basis, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
-    """The rows that are counted: all, or those of full batches."""
-    rows = inputs.pair.rows
-    return perm[: rows - rows % batch_size] if inputs.settings.drop_last else perm
 
 
 def _mean_by_batch(losses: NDArray[np.float64], batch: NDArray[np.int64]) -> NDArray[np.float64]:
