@@ -10,14 +10,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
-
 import gcbs_cli
-from gcbs_cli.cli.app import app
+from gcbs_cli.cli.app import COMMANDS
+from gcbs_cli.cli.signature import model_of
+from gcbs_cli.settings.model import Leaf, leaves
 
 HERE = Path(__file__).resolve().parent
 FIGURES_PAGE, FIGURES_MARK = "reading-a-report.md", "<!-- All figures: written by docs/generate.py. -->\n"
 NOTE = "<!-- Written by docs/generate.py; change the help texts or docstrings and run it again. -->\n\n"
+ROOT = {
+    "--version": "Print the version and stop.",
+    "--config": "TOML file with defaults of options. [default: [tool.gcbs] of the nearest pyproject.toml]",
+}
 
 
 def main() -> None:
@@ -42,25 +46,30 @@ def figures_page() -> str:
 
 
 def command_line_page() -> str:
-    """Every command with its options, as the help shows them."""
-    group: Any = typer.main.get_command(app)
+    """Every command with its options, from its model."""
     parts = [NOTE, "# The command line\n\n"]
     parts.append("Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted.\n")
-    parts.append("\n## gcbs\n\n" + _options(group))
-    for name, command in group.commands.items():
-        arguments = " ".join(_usage(parameter) for parameter in command.params if _is_argument(parameter))
-        parts.append(f"\n## gcbs {name} {arguments}".rstrip() + "\n\n" + _help(command.help or ""))
-        parts.append(_arguments(command) + _options(command))
+    parts.append("\n## gcbs\n\n" + _table(("option", ""), [(f"`{flag}`", said) for flag, said in ROOT.items()]))
+    for name in COMMANDS:
+        model = model_of(name)
+        arguments = [leaf for leaf in leaves(model) if leaf.typed.argument]
+        usage = " ".join(map(_usage, arguments))
+        parts.append(f"\n## gcbs {name} {usage}".rstrip() + "\n\n" + _help(model.__doc__ or ""))
+        if arguments:
+            parts.append("\n" + _table(("argument", ""), [(_usage(leaf), leaf.help) for leaf in arguments]))
+        options = [leaf for leaf in leaves(model) if not leaf.typed.argument]
+        parts.append("\n" + _table(("option", ""), [(_flags(leaf), leaf.help + _default(leaf)) for leaf in options]))
     return "".join(parts)
 
 
-def _is_argument(parameter: Any) -> bool:
-    return bool(parameter.param_type_name == "argument")
+def _usage(leaf: Leaf) -> str:
+    name = leaf.option + ("..." if leaf.many else "")
+    return name if leaf.field.is_required() else f"[{name}]"
 
 
-def _usage(parameter: Any) -> str:
-    name = (parameter.metavar or parameter.name.upper()) + ("..." if parameter.nargs == -1 else "")
-    return str(name) if parameter.required else f"[{name}]"
+def _flags(leaf: Leaf) -> str:
+    flags = (leaf.option, leaf.typed.short, leaf.typed.off)
+    return ", ".join(f"`{flag}`" for flag in flags if flag)
 
 
 def _help(text: str) -> str:
@@ -76,24 +85,11 @@ def _help(text: str) -> str:
     return body + ("\n\n```sh\n" + "\n".join(examples) + "\n```\n" if examples else "\n")
 
 
-def _arguments(command: Any) -> str:
-    rows = [(_usage(p), p.help or "") for p in command.params if _is_argument(p)]
-    return "\n" + _table(("argument", ""), rows) if rows else ""
-
-
-def _options(command: Any) -> str:
-    rows = []
-    for parameter in command.params:
-        if not _is_argument(parameter):
-            flags = ", ".join(f"`{flag}`" for flag in (*parameter.opts, *parameter.secondary_opts))
-            rows.append((flags, (parameter.help or "") + _default(parameter)))
-    return "\n" + _table(("option", ""), rows) if rows else ""
-
-
-def _default(parameter: Any) -> str:
-    value = getattr(parameter.default, "value", parameter.default)
-    hidden = value is None or isinstance(value, bool) or value == "" or "[default" in (parameter.help or "")
-    return "" if hidden or callable(value) else f" [default: {value}]"
+def _default(leaf: Leaf) -> str:
+    value = getattr(leaf.default, "value", leaf.default)
+    if leaf.typed.default:
+        return f" [default: {leaf.typed.default}]"
+    return "" if value is None or isinstance(value, bool) or value == "" else f" [default: {value}]"
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -135,8 +131,10 @@ def _fields(thing: type) -> Iterator[tuple[str, str]]:
 
 
 def _signature(thing: Any) -> str:
-    """As it is written in the source, up to its colon."""
-    source = inspect.cleandoc("\n" + inspect.getsource(thing))
+    """A function's name and arguments, one a line; the settings of a model are listed as `**settings`."""
+    if isinstance(thing, type):
+        return f"class {thing.__name__}"
+    source = inspect.cleandoc("\n" + inspect.getsource(inspect.unwrap(thing)))
     node: Any = ast.parse(source).body[0]
     return "\n".join(source.splitlines()[node.lineno - 1 : node.body[0].lineno - 1]).rstrip().removesuffix(":")
 

@@ -1,30 +1,63 @@
 """The `gcbs` program: its commands, and how it ends."""
 
+import os
 import signal
 import sys
 from io import TextIOWrapper
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.apply import apply
-from gcbs_cli.cli.check import check
-from gcbs_cli.cli.compare import compare
-from gcbs_cli.cli.config import config
-from gcbs_cli.cli.configured import ConfiguredGroup, take_defaults
-from gcbs_cli.cli.doctor import doctor
-from gcbs_cli.cli.embed import embed
-from gcbs_cli.cli.history import history
-from gcbs_cli.cli.mine import mine
-from gcbs_cli.cli.plan import plan
-from gcbs_cli.cli.report import report
-from gcbs_cli.cli.tune import tune
+from gcbs_cli.cli.edge import forget_stdout, report_errors
+
+COMMANDS = {
+    "plan": "Order the pairs so that consecutive batches hold hard negatives.",
+    "report": "Say how much of the gap between L_global and L_train a plan closes.",
+    "compare": "Make a plan with each method and say what each is worth.",
+    "tune": "Try graphs, margins, weights and group sizes, and print the command line of the best plan.",
+    "check": "Check that a plan is a permutation, matches its manifest and was made from this data.",
+    "history": "Show losses, gap and plans over epochs, and whether planning still pays.",
+    "embed": "Embed pairs of texts with a local sentence-transformers model, for a first plan without code.",
+    "doctor": "Show versions, devices and their speed, memory, optional packages, and what a plan would take.",
+    "config": "Show which settings count and where each comes from.",
+    "apply": "Write data in plan order: batch b is then rows b·k to (b+1)·k.",
+    "mine": "Find each row's hardest negatives, and say what the loss would be with them.",
+}
+"""Each command with the first sentence of its help: the rest is imported when a command is called."""
+CONFIG = "--config"
+
+
+class Commands(TyperGroup):
+    """Builds a command when it is called, and takes --config before or after it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command with its options in place of the sentence about it."""
+        from gcbs_cli.cli.signature import make_command
+
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, make_command(str(name), COMMANDS), rest
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, with --config FILE moved to the front, where the group reads it."""
+        return super().parse_args(ctx, _config_first(args))
+
+
+def _config_first(args: list[str]) -> list[str]:
+    end = args.index("--") if "--" in args else len(args)
+    for place, word in enumerate(args[:end]):
+        if word == CONFIG and place + 1 < end:
+            return [word, args[place + 1], *args[:place], *args[place + 2 :]]
+        if word.startswith(f"{CONFIG}="):
+            return [word, *args[:place], *args[place + 1 :]]
+    return args
+
 
 app = typer.Typer(
     name="gcbs",
-    cls=ConfiguredGroup,
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -32,22 +65,14 @@ app = typer.Typer(
     help="Plan the batches of contrastive training, and say how much of the loss gap a plan closes.",
     epilog="Example:  gcbs plan x.npy y.npy -o perm.npy  &&  gcbs report x.npy y.npy -p perm.npy",
 )
-app.command()(plan)
-app.command()(report)
-app.command()(compare)
-app.command()(tune)
-app.command()(check)
-app.command()(history)
-app.command()(embed)
-app.command()(doctor)
-app.command()(config)
-app.command()(apply)
-app.command()(mine)
+for _name, _sentence in COMMANDS.items():
+    app.command(_name, help=_sentence)(lambda: None)
 
 
+@report_errors
 def _show_version(wanted: bool) -> None:
     if wanted:
-        print(f"gcbs {__version__}")
+        print(f"gcbs {__version__}", flush=True)
         raise typer.Exit
 
 
@@ -60,15 +85,15 @@ def _root(
     config: Annotated[
         str | None,
         typer.Option(
-            "--config",
+            CONFIG,
             envvar="GCBS_CONFIG",
             metavar="FILE",
-            help="TOML file with defaults of options. [default: [tool.gcbs] of the nearest pyproject.toml]",
+            help=r"TOML file with defaults of options. \[default: \[tool.gcbs] of the nearest pyproject.toml]",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    take_defaults(ctx, config)
+    ctx.obj = config
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
@@ -79,6 +104,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII alone shows ? where there was an arrow
@@ -86,3 +112,21 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        try:
+            sys.stdout.flush()
+        except OSError:
+            forget_stdout()
+
+
+def _open_closed_streams() -> None:
+    """Give 0 to 2 to something, or the first file that is opened would get what is printed.
+
+    What is printed to a closed stderr is lost; printing to a closed stdout fails, for it may be the permutation.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))

@@ -1,59 +1,39 @@
 """`gcbs config`: the settings that count, and where each comes from."""
 
-from typing import TYPE_CHECKING, Annotated
+import os
+from typing import TYPE_CHECKING
 
-import typer
-
-from gcbs_cli.cli import options
-from gcbs_cli.cli.edge import at_the_edge
+from gcbs_cli.cli.app import COMMANDS
+from gcbs_cli.cli.defaults import ConfigFile, Value, defaults_of, options_of, unknown_variables
+from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.signature import model_of
+from gcbs_cli.settings.others import Config
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from gcbs_cli.cli.config_values import Value
 
-
-@at_the_edge
-def config(
-    ctx: typer.Context,
-    every: Annotated[bool, typer.Option("--all", help="Show the options that have their own default, too.")] = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Show which settings count and where each comes from.
-
-    Settings come from the command line, then GCBS_* variables, then --config FILE or the [tool.gcbs] table of the
-    nearest pyproject.toml.
-
-    Examples:
-
-      gcbs config
-
-      gcbs config --all --config gcbs.toml
-    """
-    from gcbs_cli.cli.config_values import unknown_variables
-    from gcbs_cli.cli.configured import config_path, options_of, resolve_for
-    from gcbs_cli.cli.output import Output, choose_mode
-
-    assert ctx.parent is not None
-    out = Output(choose_mode(as_json=as_json, quiet=quiet))
-    group = ctx.parent.command
-    found, path = resolve_for(group, ctx.obj), config_path(ctx)
-    for unknown in unknown_variables(options_of(group)):
+def config(settings: Config, file: ConfigFile) -> None:
+    """Print the options of every command that a file or a variable sets, or all of them."""
+    out, path = Output(settings.shown), None if file.path is None else str(file.path)
+    models = {name: model_of(name) for name in COMMANDS if name != "config"}
+    for unknown in unknown_variables(models):
         out.warning(unknown)
-    shown = {
-        command: {key: value for key, value in values.items() if every or value.given}
-        for command, values in found.items()
-    }
-    out.table(_table(shown, None if path is None else str(path)))
-    settings = {
+    found = defaults_of(models, file, os.environ)
+    shown: dict[str, dict[str, Value]] = {}
+    for command, model in models.items():
+        values = ((leaf, found[command].get(leaf.name)) for leaf in options_of(model))
+        every = {leaf.key: value or Value(leaf.default, "default", given=False) for leaf, value in values}
+        shown[command] = {key: value for key, value in every.items() if settings.all_ or value.given}
+    out.table(_table(shown, path))
+    plain = {
         command: {key: {"value": value.value, "source": value.source} for key, value in values.items()}
         for command, values in shown.items()
     }
-    out.result({"file": None if path is None else str(path), "settings": settings})
+    out.result({"file": path, "settings": plain})
 
 
-def _table(shown: "dict[str, dict[str, Value]]", path: str | None) -> "RenderableType":
+def _table(shown: dict[str, dict[str, Value]], path: str | None) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
 
@@ -69,7 +49,7 @@ def _table(shown: "dict[str, dict[str, Value]]", path: str | None) -> "Renderabl
     return Group(where, "", table)
 
 
-def _merged(shown: "dict[str, dict[str, Value]]") -> dict[tuple[str, str, str], list[str]]:
+def _merged(shown: dict[str, dict[str, Value]]) -> dict[tuple[str, str, str], list[str]]:
     """Lines that commands share."""
     lines: dict[tuple[str, str, str], list[str]] = {}
     for command, values in shown.items():

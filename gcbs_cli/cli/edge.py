@@ -4,7 +4,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 import typer
 
@@ -14,16 +14,15 @@ from gcbs_cli.system.limits import check_address_space
 
 TORCH_SENTENCES = 3
 """Of what torch says of a full GPU: that it is full, what was asked for, and which GPU with how much it is."""
-Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def at_the_edge(command: Command) -> Command:
+def report_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap a command: gcbs's own errors, Ctrl-C, a closed pipe and a lack of memory, here or on a GPU, end it without a
     traceback.
     """
 
     @functools.wraps(command)
-    def run(*args: object, **kwargs: object) -> None:
+    def run(*args: Any, **kwargs: Any) -> None:
         try:
             check_address_space()
             command(*args, **kwargs)
@@ -34,7 +33,7 @@ def at_the_edge(command: Command) -> Command:
             _stop("interrupted; nothing was written", 130)
         except BrokenPipeError:
             # The reader of stdout has left (`| head`): nobody is there to be told.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            forget_stdout()
             raise typer.Exit(1) from None
         except MemoryError:
             _stop("out of memory; try --max-memory, a higher --quantile or fewer rows", 1)
@@ -46,7 +45,7 @@ def at_the_edge(command: Command) -> Command:
         except OSError as error:
             _stop(f"{error.filename or 'input/output'}: {error.strerror or error}", 1)
 
-    return run  # type: ignore[return-value]
+    return run
 
 
 def _is_full_gpu(error: RuntimeError) -> bool:
@@ -60,3 +59,8 @@ def _stop(message: str, code: int) -> None:
     line = "".join(char if char.isprintable() else " " for char in message)
     say(f"gcbs: {line}")
     raise typer.Exit(code) from None
+
+
+def forget_stdout() -> None:
+    """Let what is still to be printed go nowhere, so that the interpreter does not fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,47 +1,28 @@
-"""Open and read the paired embeddings that a command was given."""
+"""Open and read what a command was given: paired embeddings, and files with a value for each row."""
 
 import sys
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import EmbeddingSource, UnitRows, open_pair, read_unit_rows
 from gcbs_cli.data.files import FileStamp, check_still_the_same
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.remote import without_secrets
-from gcbs_cli.plan_file.manifest import InputsRecord
+from gcbs_cli.data.row_values import check_row_count, read_row_ids, read_row_texts
+from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
+from gcbs_cli.planning.record import printable
+from gcbs_cli.settings.others import GroupFile, Inputs, TextFile
+from gcbs_cli.system.errors import BadInput
 
 SHARDS_SHOWN = 12
 
 
 def command_line() -> list[str]:
     """The words of this command for a manifest or a page; addresses without what gives access to them."""
-    return ["gcbs", *map(without_secrets, sys.argv[1:])]
-
-
-@dataclass(frozen=True)
-class InputOptions:
-    """What says where the embeddings are and how to read them."""
-
-    x: str
-    y: str | None
-    x_column: str | None = None
-    y_column: str | None = None
-    dtype: str | None = None
-    normalize: bool = True
-
-    def words(self) -> list[str]:
-        """The words of a command line that name the same input."""
-        named = (("--x-column", self.x_column), ("--y-column", self.y_column), ("--dtype", self.dtype))
-        words = [self.x, *([self.y] if self.y else [])]
-        words += [word for name, value in named if value is not None for word in (name, value)]
-        return words if self.normalize else [*words, "--no-normalize"]
-
-    def open(self, planned: InputsRecord | None = None) -> tuple[EmbeddingSource, EmbeddingSource]:
-        """Open both sides and check their headers; the columns are those planned from unless named. Raises BadInput."""
-        columns = (planned.x.column, planned.y.column) if planned else (None, None)
-        return open_pair(
-            self.x, self.y, x_column=self.x_column, y_column=self.y_column, dtype=self.dtype, planned=columns
-        )
+    return ["gcbs", *(printable(without_secrets(word)) for word in sys.argv[1:])]
 
 
 @dataclass(frozen=True)
@@ -63,11 +44,18 @@ class ReadPair:
         return PairedRows(self.x.values, self.y.values)
 
 
-def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], options: InputOptions, output: Output) -> ReadPair:
+def open_inputs(inputs: Inputs, planned: InputsRecord | None = None) -> tuple[EmbeddingSource, EmbeddingSource]:
+    """Open both sides and check their headers; the columns are those planned from unless named. Raises BadInput."""
+    columns, before = inputs.columns, (planned.x.column, planned.y.column) if planned else (None, None)
+    named = {"x_column": columns.x_column, "y_column": columns.y_column, "dtype": columns.dtype}
+    return open_pair(inputs.x, inputs.y, **named, planned=before)
+
+
+def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], output: Output, *, normalize: bool) -> ReadPair:
     """Read both sides as unit rows, and say in which order shards were taken."""
     for source in sources:
         show_order(source, output)
-    x, y = (read_unit_rows(source, normalize=options.normalize) for source in sources)
+    x, y = (read_unit_rows(source, normalize=normalize) for source in sources)
     return ReadPair(x, y, tuple(stamp for source in sources for stamp in source.stamps))
 
 
@@ -77,3 +65,46 @@ def show_order(source: EmbeddingSource, output: Output) -> None:
         shown = ", ".join(source.paths[:SHARDS_SHOWN])
         more = f", … ({len(source.paths)} files)" if len(source.paths) > SHARDS_SHOWN else ""
         output.note(f"{source.name}: read in this order: {shown}{more}")
+
+
+def read_ids(path: str | None, column: str | None, rows: int, option: str) -> NDArray[np.int64] | None:
+    """(N,) a number for each row's value in a file; None without a file. Raises BadInput unless it has N rows."""
+    if path is None:
+        return None
+    ids = read_row_ids(path, option, column)
+    check_row_count(len(ids), rows, path, option)
+    return ids
+
+
+def read_groups(file: GroupFile, rows: int) -> NDArray[np.int64] | None:
+    """(N,) group numbers; None where no file was named. Raises BadInput unless it has N rows."""
+    return read_ids(file.groups, file.groups_column, rows, "--groups")
+
+
+def read_texts(file: TextFile, rows: int) -> dict[str, list[str]]:
+    """What the method words is given: a text for each row, or nothing. Raises BadInput unless there are N."""
+    if file.text is None:
+        return {}
+    texts = read_row_texts(file.text, "--text", file.text_column)
+    check_row_count(len(texts), rows, file.text, "--text")
+    return {"texts": texts}
+
+
+def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> NDArray[np.int64] | None:
+    """(N,) the groups that a plan kept apart, read again from the file that its manifest names.
+
+    None where it names none, and, with one warning, where the file no longer says the same.
+    """
+    record = entry.method_settings if entry else {}
+    path, column = record.get("groups"), record.get("groups_column")
+    if not isinstance(path, str) or "groups_hash" not in record:
+        return None
+    reason = f"--groups {path}: holds other groups than when the plan was made"
+    try:
+        ids = read_ids(path, column if isinstance(column, str) else None, rows, "--groups")
+        if ids is not None and permutation_hash(ids) == record["groups_hash"]:
+            return ids
+    except BadInput as error:
+        reason = str(error)
+    out.warning(f"{reason}; the report leaves the groups out: name the file with --groups to count them")
+    return None

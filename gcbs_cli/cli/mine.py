@@ -1,148 +1,76 @@
 """`gcbs mine`: hard negatives for each row."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from gcbs_cli.cli.inputs import open_inputs, read_ids, read_pair
+from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.watching import show_progress
+from gcbs_cli.data.positives import Positives
+from gcbs_cli.mining.files import check_suffix, write_negatives
+from gcbs_cli.mining.run import mine as mine_pair
+from gcbs_cli.mining.schema import MineReport
+from gcbs_cli.plan_file.writing import check_outputs
+from gcbs_cli.settings.others import Mine
 
-from gcbs_cli.cli import options
-from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
-
-CHOICE_PANEL = "Which negatives"
-LOSS_PANEL = "The loss with them"
-
-
-class SamplingChoice(StrEnum):
-    """How negatives are taken from the candidates."""
-
-    TOP = "top"
-    RANDOM = "random"
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
-@at_the_edge
-def mine(
-    x: options.XPath,
-    y: options.YPath = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on stdout.",
-            rich_help_panel=options.OUTPUT_PANEL,
-        ),
-    ] = "negatives.parquet",
-    negatives: Annotated[
-        int, typer.Option("--negatives", "-l", help="Negatives for each row.", rich_help_panel=CHOICE_PANEL)
-    ] = 3,
-    range_min: Annotated[
-        int, typer.Option("--range-min", help="Skip so many of the hardest.", rich_help_panel=CHOICE_PANEL)
-    ] = 0,
-    range_max: Annotated[
-        int | None,
-        typer.Option("--range-max", help="Take none beyond this rank.", rich_help_panel=CHOICE_PANEL),
-    ] = None,
-    max_score: Annotated[
-        float | None, typer.Option("--max-score", help="Refuse similarities above.", rich_help_panel=CHOICE_PANEL)
-    ] = None,
-    min_score: Annotated[
-        float | None, typer.Option("--min-score", help="Refuse similarities below.", rich_help_panel=CHOICE_PANEL)
-    ] = None,
-    absolute_margin: Annotated[
-        float | None,
-        typer.Option(
-            "--absolute-margin", help="Refuse similarities above positive − margin.", rich_help_panel=CHOICE_PANEL
-        ),
-    ] = None,
-    relative_margin: Annotated[
-        float | None,
-        typer.Option(
-            "--relative-margin",
-            help="Refuse similarities above positive − margin · |positive|, such as 0.05.",
-            rich_help_panel=CHOICE_PANEL,
-        ),
-    ] = None,
-    sampling: Annotated[
-        SamplingChoice,
-        typer.Option(
-            "--sampling",
-            help="top: the hardest candidates; random: a seeded draw from --range-max of them.",
-            rich_help_panel=CHOICE_PANEL,
-        ),
-    ] = SamplingChoice.TOP,
-    positives: Annotated[
-        str | None,
-        typer.Option(
-            "--positives",
-            help="A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are positives of "
-            "each other, never negatives.",
-            rich_help_panel=CHOICE_PANEL,
-        ),
-    ] = None,
-    positives_column: Annotated[
-        str | None,
-        typer.Option("--positives-column", help="Its column, where there are several.", rich_help_panel=CHOICE_PANEL),
-    ] = None,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", "-k", help="Pairs in one loss.", rich_help_panel=LOSS_PANEL)
-    ] = DEFAULT_BATCH_SIZE,
-    temperature: Annotated[
-        float, typer.Option("--temperature", "-t", help="Temperature of the loss.", rich_help_panel=LOSS_PANEL)
-    ] = DEFAULT_TEMPERATURE,
-    trials: Annotated[
-        int, typer.Option("--trials", help="Random orders to take the mean of.", rich_help_panel=LOSS_PANEL)
-    ] = 5,
-    x_column: options.XColumn = None,
-    y_column: options.YColumn = None,
-    dtype: options.Dtype = None,
-    normalize: options.Normalize = True,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    chunk_rows: options.ChunkRows = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    force: options.Force = False,
-) -> None:
-    """Find each row's hardest negatives, and say what the loss would be with them.
+def mine(settings: Mine) -> None:
+    """Mine, and write the negatives."""
+    output, file, inputs = settings.written.output, settings.positives, settings.inputs
+    out = Output(settings.written, results_to_stderr=output == "-")
+    check_suffix(output)
+    check_outputs([output], [inputs.x, inputs.y, file.positives], force=settings.written.force)
+    sources = open_inputs(inputs)
+    settings.mine.check_rows(sources[0].rows)
+    ids = read_ids(file.positives, file.positives_column, sources[0].rows, "--positives")
+    pair = read_pair(sources, out, normalize=inputs.columns.normalize)
+    with show_progress(out) as progress:
+        mined = mine_pair(pair.unit, settings.mine, None if ids is None else Positives(ids), progress)
+    write_negatives(output, mined.negatives)
+    out.table(mine_table(mined.report, output))
+    out.result({"output": output, **mined.report.model_dump(mode="json")})
+    if mined.report.short:
+        out.warning(
+            f"{mined.report.short:,} rows have fewer than {settings.mine.choice.negatives} negatives; a larger "
+            "--range-max or a smaller margin leaves more candidates"
+        )
 
-    The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
-    hardest of Y. Options are those of sentence-transformers' mine_hard_negatives.
 
-    Examples:
+def mine_table(report: MineReport, output: str) -> "RenderableType":
+    """What was found and what the loss is with it, one line a figure."""
+    from rich.table import Table
 
-      gcbs mine x.npy y.npy -o negatives.parquet --negatives 1
+    table = Table(box=None, pad_edge=False)
+    table.add_column("figure", style="bold", no_wrap=True)
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column("what it says", overflow="fold")
+    for line in _lines(report, output):
+        table.add_row(*line)
+    return table
 
-      gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
-    """
-    from gcbs_cli.cli.inputs import InputOptions
-    from gcbs_cli.cli.mining import MineCommand
-    from gcbs_cli.cli.output import choose_mode
-    from gcbs_cli.settings.mine import MineSettings
 
-    settings = MineSettings.of(
-        negatives=negatives,
-        range_min=range_min,
-        range_max=range_max,
-        max_score=max_score,
-        min_score=min_score,
-        absolute_margin=absolute_margin,
-        relative_margin=relative_margin,
-        sampling=sampling.value,
-        seed=seed,
-        batch_size=batch_size,
-        temperature=temperature,
-        trials=trials,
-        device=device,
-        chunk_rows=chunk_rows,
-    )
-    command = MineCommand(
-        inputs=InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize),
-        settings=settings,
-        output=output,
-        positives=positives,
-        positives_column=positives_column,
-        mode=choose_mode(as_json=as_json, quiet=quiet),
-        force=force,
-    )
-    command.run()
+def _lines(report: MineReport, output: str) -> list[tuple[str, str, str]]:
+    loss, gap, scores, asked = report.loss, report.gap, report.scores, report.settings["negatives"]
+    size = report.settings["batch_size"]
+    lines = [
+        ("negatives", f"{report.mined:,}", f"for {report.n:,} rows; {report.short:,} have fewer than {asked}"),
+        ("positive", f"{scores.positive:.4f}", "mean similarity of the positive pairs"),
+    ]
+    if scores.negative is not None:
+        lines.append(("negative", f"{scores.negative:.4f}", "mean similarity of the mined negatives"))
+    for reason, count in report.skipped.items():
+        lines.append((f"refused by {reason}", f"{count:,}", "candidates"))
+    return [
+        *lines,
+        ("L_global", f"{loss.global_:.4f}", "the loss x→y if every row saw all other rows, in nats"),
+        ("random", f"{loss.random:.4f}", f"in random batches of {size}"),
+        ("own negatives", f"{loss.own:.4f}", f"and its own {asked} for each row: {_closed(gap.own_reduction)}"),
+        ("shared negatives", f"{loss.shared:.4f}", f"and those of its batch: {_closed(gap.shared_reduction)}"),
+        ("written", "stdout" if output == "-" else output, ""),
+    ]
+
+
+def _closed(reduction: float | None) -> str:
+    return "no gap to close" if reduction is None else f"{reduction:.1%} of the gap closed"

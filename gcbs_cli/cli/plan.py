@@ -2,228 +2,159 @@
 
 import time
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import numpy as np
+from numpy.typing import NDArray
 
-from gcbs_cli.cli import bsc_options, options, plan_options
-from gcbs_cli.cli.edge import at_the_edge
-from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE
+from gcbs_cli.cli.inputs import ReadPair, command_line, open_inputs, read_groups, read_pair, read_texts, show_order
+from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.tables import forecast_table, partitioned_table, plan_table
+from gcbs_cli.cli.watching import show_progress
+from gcbs_cli.data import EmbeddingSource
+from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry
+from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.plan_file.writing import write
+from gcbs_cli.planning.plan import PlanResult, make_plan
+from gcbs_cli.planning.record import full_batches_per_rank, input_record, plan_entry
+from gcbs_cli.settings.others import Plan
+from gcbs_cli.settings.plan import DEFAULT_MARGIN
+from gcbs_cli.system.errors import GcbsError
+from gcbs_cli.system.progress import Progress
 
-RANKS_PANEL = "Ranks"
+Sources = tuple[EmbeddingSource, EmbeddingSource]
 
 
-@at_the_edge
-def plan(
-    x: options.XPath,
-    y: options.YPath = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The permutation: .npy, .parquet, .txt, a folder of shards (plan/); - for one index a line on stdout.",
-            rich_help_panel=options.OUTPUT_PANEL,
-        ),
-    ] = "perm.npy",
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", "-k", help="Pairs that see each other in one loss.")
-    ] = DEFAULT_BATCH_SIZE,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, "
-            "clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",
-        ),
-    ] = "rcm",
-    temperature: Annotated[
-        float, typer.Option("--temperature", "-t", help="Temperature of the loss.")
-    ] = DEFAULT_TEMPERATURE,
-    drop_last: options.DropLast = False,
-    world_size: Annotated[
-        int | None,
-        typer.Option("--world-size", help="Ranks W that train on the plan.", rich_help_panel=RANKS_PANEL),
-    ] = None,
-    gather: Annotated[
-        bool,
-        typer.Option(
-            "--gather/--no-gather",
-            help="Whether the loss gathers over ranks: each rank then takes k/W rows of every batch.",
-            rich_help_panel=RANKS_PANEL,
-        ),
-    ] = False,
-    refine: plan_options.Refine = False,
-    time_limit: plan_options.TimeLimit = None,
-    fn_margin: plan_options.FnMargin = None,
-    fn_weight: plan_options.FnWeight = 1.0,
-    groups: plan_options.Groups = None,
-    groups_column: plan_options.GroupsColumn = None,
-    no_duplicates: plan_options.NoDuplicates = False,
-    group_size: plan_options.GroupSize = None,
-    shuffle_batches: plan_options.ShuffleBatches = False,
-    bsc_group_size: bsc_options.BscGroupSize = None,
-    bsc_neighbours: bsc_options.BscNeighbours = None,
-    bsc_by: bsc_options.BscBy = None,
-    bsc_skip_identical: bsc_options.BscSkipIdentical = False,
-    bsc_clusters: bsc_options.BscClusters = None,
-    bsc_words: bsc_options.BscWords = None,
-    text: bsc_options.Text = None,
-    text_column: bsc_options.TextColumn = None,
-    x_column: options.XColumn = None,
-    y_column: options.YColumn = None,
-    dtype: options.Dtype = None,
-    normalize: options.Normalize = True,
-    graph: options.Graph = options.GraphChoice.QUANTILE,
-    top: options.Top = 16,
-    rank_window: plan_options.RankWindow = None,
-    quantile: options.Quantile = None,
-    per_row: options.PerRow = None,
-    threshold: options.Threshold = None,
-    quantile_method: options.QuantileMethodOption = options.QuantileMethodChoice.SAMPLE,
-    seed: options.Seed = 0,
-    device: options.Device = "auto",
-    chunk_rows: options.ChunkRows = None,
-    max_memory: options.MaxMemory = None,
-    max_edges: options.MaxEdges = None,
-    partitions: Annotated[
-        str | None,
-        typer.Option(
-            "--partitions",
-            help="Plan in so many parts of similar rows, one in memory at a time; auto: parts of at most 131,072 rows. "
-            "Quantile and lists count within a part.",
-            rich_help_panel=options.WORK_PANEL,
-        ),
-    ] = None,
-    engine: Annotated[
-        str,
-        typer.Option(
-            "--engine",
-            help="Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray]).",
-            rich_help_panel=options.WORK_PANEL,
-        ),
-    ] = "local",
-    address: Annotated[
-        str, typer.Option("--address", help="Of the Ray cluster.", rich_help_panel=options.WORK_PANEL)
-    ] = "auto",
-    transport: Annotated[
-        str,
-        typer.Option(
-            "--transport",
-            help="How rows get to the cluster: store, from here through Ray's object store; path, read by the tasks "
-            "from beside the output, in a folder that every node sees.",
-            rich_help_panel=options.WORK_PANEL,
-        ),
-    ] = "store",
-    work_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--work-dir",
-            help="Keep the plans of finished --partitions in this folder until all are there: after a kill, the same "
-            "command plans those that are left.",
-            rich_help_panel=options.WORK_PANEL,
-        ),
-    ] = None,
-    report: Annotated[
-        str | None,
-        typer.Option(
-            "--report", help="Write the gap report to this .json as well.", rich_help_panel=options.OUTPUT_PANEL
-        ),
-    ] = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Estimate threshold, edges and memory; write nothing.",
-            rich_help_panel=options.OUTPUT_PANEL,
-        ),
-    ] = False,
-    force: options.Force = False,
-) -> None:
-    """Order the pairs so that consecutive batches hold hard negatives.
-
-    Reads paired embeddings, finds the pairs above a quantile of all similarities, orders them, and writes the
-    permutation with a manifest beside it.
-
-    Examples:
-
-      gcbs plan x.npy y.npy -o perm.npy --batch-size 64
-
-      gcbs plan x.npy y.npy --graph top-m --refine --fn-margin 0.95
-
-      gcbs plan x.npy y.npy --partitions 4 -o plan/
-
-      gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
-    """
-    from gcbs_cli.cli.group_files import GroupsFile
-    from gcbs_cli.cli.inputs import InputOptions
-    from gcbs_cli.cli.output import choose_mode
-    from gcbs_cli.cli.planning import PlanCommand
-    from gcbs_cli.cli.texts import TextOptions
-    from gcbs_cli.settings.plan import PlanSettings
-    from gcbs_cli.system.errors import BadInput
-
-    bsc = {
-        "bsc_group_size": bsc_group_size,
-        "bsc_neighbours": bsc_neighbours,
-        "bsc_by": bsc_by,
-        "bsc_skip_identical": bsc_skip_identical,
-        "bsc_clusters": bsc_clusters,
-        "bsc_words": bsc_words,
-    }
-    settings = PlanSettings.of(
-        batch_size=batch_size,
-        method=method,
-        temperature=temperature,
-        seed=seed,
-        drop_last=drop_last,
-        device=device,
-        chunk_rows=chunk_rows,
-        max_memory=max_memory,
-        max_edges=max_edges,
-        world_size=world_size,
-        gather=gather,
-        refine=refine,
-        time_limit=time_limit,
-        fn_margin=fn_margin,
-        fn_weight=fn_weight,
-        no_duplicates=no_duplicates,
-        group_size=group_size,
-        shuffle_batches=shuffle_batches,
-        quantile=quantile,
-        per_row=per_row,
-        threshold=threshold,
-        quantile_method=quantile_method,
-        graph=graph,
-        top=top,
-        rank_window=rank_window,
-        partitions=partitions,
-        engine=engine,
-        address=address,
-        transport=transport,
-        **{name: value for name, value in bsc.items() if value},
-    )
-    inputs = InputOptions(x, y, x_column, y_column, dtype.value if dtype else None, normalize)
-    settings.check_effects()
-    command = PlanCommand(
-        inputs=inputs,
-        settings=settings,
-        output=output,
-        report_path=Path(report) if report else None,
-        mode=choose_mode(as_json=as_json, quiet=quiet),
-        force=force,
-        work_dir=Path(work_dir) if work_dir else None,
-        began=time.perf_counter(),
-        text=TextOptions(text, text_column),
-        groups=GroupsFile(groups, groups_column),
-    )
-    if partitions is not None:
-        from gcbs_cli.cli.partitioned import PartitionedCommand
-
-        PartitionedCommand(command).run(dry_run=dry_run)
+def plan(settings: Plan) -> None:
+    """Plan, and write the plan, the manifest and the report."""
+    began = time.perf_counter()
+    output, in_parts = settings.written.output, settings.plan.work.partitions is not None
+    out = Output(settings.written, results_to_stderr=output == "-")
+    inputs = settings.inputs
+    if not settings.written.dry_run:
+        read = [inputs.x, inputs.y, settings.groups.groups, settings.text.text]
+        check_plan_output(output, read, [settings.written.report], force=settings.written.force)
+    sources = open_inputs(inputs)
+    settings.plan.check_rows(sources[0].rows)
+    if settings.written.dry_run:
+        _forecast(settings, sources, out)
         return
+    with show_progress(out) as progress:
+        entry = (_in_parts if in_parts else _whole)(settings, sources, out, progress)
+    table = partitioned_table if in_parts else plan_table
+    out.table(table(entry, output, time.perf_counter() - began))
+    out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
+
+
+def _whole(settings: Plan, sources: Sources, out: Output, progress: Progress) -> ManifestEntry:
+    """Plan all rows as one graph, and write the plan and the report."""
+    began = time.perf_counter()
+    pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
+    reading = time.perf_counter() - began
+    texts, groups = read_texts(settings.text, pair.x.rows), read_groups(settings.groups, pair.x.rows)
+    result = make_plan(pair.unit, settings.plan, progress, groups=groups, method_inputs=texts)
+    pair.check_unchanged()
+    sides = InputsRecord(x=input_record(pair.x, pair.x.fingerprint), y=input_record(pair.y, pair.y.fingerprint))
+    entry = _entry(settings, result, sides, groups, {"read": reading})
+    save_plan(settings.written.output, result.perm, entry)
+    try:  # the plan is there whatever becomes of the report, which may need more memory
+        _report(settings, pair, result, groups, progress)
+    except GcbsError as error:
+        raise type(error)(f"{error}; the plan itself is written ({settings.written.output})") from error
+    return entry
+
+
+def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress) -> ManifestEntry:
+    """Plan the rows part by part, and write the plan."""
+    from gcbs_cli.data.reading import PairStream
+    from gcbs_cli.planning.engines import engine_of
+    from gcbs_cli.planning.parts.kept import clear
+    from gcbs_cli.planning.parts.plan import plan_in_parts
+
+    for source in sources:
+        show_order(source, out)
+    output, kept = settings.written.output, settings.keeping.work_dir
+    work_dir = None if kept is None else Path(kept)
+    engine = engine_of(settings.plan.work)
+    stream = PairStream(*sources, normalize=settings.inputs.columns.normalize)
+    groups = read_groups(settings.groups, stream.rows)
+    result = plan_in_parts(
+        stream,
+        settings.plan,
+        progress,
+        groups=groups,
+        inputs=read_texts(settings.text, stream.rows),
+        beside=None if output == "-" else Path(output),
+        engine=engine,
+        work_dir=work_dir,
+    )
+    stream.check_unchanged()
+    x, y = (input_record(*side) for side in zip((stream.x, stream.y), stream.fingerprints, strict=True))
+    entry = _entry(settings, result, InputsRecord(x=x, y=y), groups, {})
+    save_plan(output, result.perm, entry)
     if work_dir is not None:
-        raise BadInput("--work-dir: keeps the plans of finished parts and goes with --partitions")
-    command.estimate() if dry_run else command.run()
+        clear(work_dir)
+    return entry
+
+
+def _entry(
+    settings: Plan,
+    result: PlanResult,
+    inputs: InputsRecord,
+    groups: NDArray[np.int64] | None,
+    seconds: dict[str, float],
+) -> ManifestEntry:
+    files, normalize = (settings.groups, settings.text), settings.inputs.columns.normalize
+    command = command_line()
+    return plan_entry(result, inputs, command, normalize=normalize, groups=groups, files=files, seconds=seconds)
+
+
+def _report(
+    settings: Plan, pair: ReadPair, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
+) -> None:
+    """Write the report on the plan, where one is wanted."""
+    if settings.written.report is None:
+        return
+    from gcbs_cli.reports.basis import RowFacts
+    from gcbs_cli.reports.build import make_reports
+    from gcbs_cli.settings.report import ReportSettings
+
+    asked, margin = settings.plan, settings.plan.false_negatives.fn_margin
+    graph = asked.graph if result.threshold is None else type(asked.graph)(threshold=result.threshold.similarity)
+    wanted = ReportSettings.of(
+        batch_sizes=[asked.batch_size],
+        temperatures=[asked.temperature],
+        graph=graph,
+        seed=asked.seed,
+        drop_last=asked.drop_last,
+        device=asked.work.device,
+        chunk_rows=asked.work.chunk_rows,
+        max_memory=asked.work.max_memory,
+        fn_margin=DEFAULT_MARGIN if margin is None else margin,
+    )
+    report = make_reports(pair.unit, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
+    pair.check_unchanged()
+    write(settings.written.report, report.model_dump_json(indent=2) + "\n")
+
+
+def _forecast(settings: Plan, sources: Sources, out: Output) -> None:
+    """Say what the sample foretells, and write nothing."""
+    from gcbs_cli.planning.room import describe, forecast
+    from gcbs_cli.products.operations import choose_backend
+    from gcbs_cli.products.threshold import find_threshold
+
+    asked = settings.plan
+    pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize).unit
+    backend = choose_backend(asked.work.device)
+    threshold = find_threshold(pair.grid, asked.graph, asked.seed, backend)
+    expected = forecast(pair, threshold, asked, backend)
+    out.table(forecast_table(pair.rows, threshold, expected, backend.name))
+    out.result(
+        {
+            "rows": pair.rows,
+            "threshold": threshold.similarity,
+            "interval": threshold.interval,
+            "expected_entries": expected.entries,
+            "expected_memory": expected.memory,
+            "summary": describe(expected),
+        }
+    )

@@ -3,21 +3,20 @@
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.output import Output, console
 from gcbs_cli.system.progress import Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
-    from rich.progress import TaskID
 
 SECONDS_BETWEEN_LINES = 60.0
 QUIET_SECONDS = 0.5
 """A pass shorter than this shows no bar."""
 
 
-class LineWatcher(Progress):
+class LineProgress(Progress):
     """One line a minute on stderr, and the notes."""
 
     def __init__(self, output: Output) -> None:
@@ -25,22 +24,25 @@ class LineWatcher(Progress):
         self._name = ""
         self._began = self._said = time.monotonic()
 
-    def __enter__(self) -> "LineWatcher":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop showing progress."""
+        self._close()
 
     def step(self, name: str) -> None:
+        self._close()
         self._name = name
         self._began = time.monotonic()
 
     def note(self, text: str) -> None:
+        self._close()
         self._output.note(text)
 
     def warn(self, text: str) -> None:
+        self._close()
         self._output.warning(text)
 
     def progress(self, done: int, total: int) -> None:
@@ -53,64 +55,46 @@ class LineWatcher(Progress):
     def _rate(self, done: int) -> str:
         return f"{done / max(time.monotonic() - self._began, 1e-9) / 1e6:,.0f} million pairs/s"
 
+    def _close(self) -> None:
+        """Take a bar away."""
 
-class BarWatcher(LineWatcher):
+
+class BarProgress(LineProgress):
     """A bar on the terminal, gone when the work is done."""
 
-    def __init__(self, output: Output) -> None:
-        super().__init__(output)
-        self._bar: Bar | None = None
-        self._task: TaskID | None = None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-
-    def step(self, name: str) -> None:
-        self._close()
-        super().step(name)
-
-    def note(self, text: str) -> None:
-        self._close()
-        super().note(text)
-
-    def warn(self, text: str) -> None:
-        self._close()
-        super().warn(text)
+    _bar: "Bar | None" = None
 
     def progress(self, done: int, total: int) -> None:
         if self._bar is None:
             if time.monotonic() - self._began < QUIET_SECONDS:
                 return
-            self._open(total)
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=done, rate=self._rate(done))
-
-    def _open(self, total: int) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        from gcbs_cli.cli.output import console
-
-        self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=console(stderr=True),
-            transient=True,
-        )
-        self._bar.start()
-        self._task = self._bar.add_task(self._name, total=total, rate="")
+            self._bar = _open_bar(self._name, total)
+        self._bar.update(self._bar.task_ids[0], completed=done, rate=self._rate(done))
 
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.stop()
-        self._bar = self._task = None
+        self._bar = None
 
 
-def watcher_for(output: Output) -> LineWatcher:
+def _open_bar(name: str, total: int) -> "Bar":
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+    )
+    bar.start()
+    bar.add_task(name, total=total, rate="")
+    return bar
+
+
+def show_progress(output: Output) -> LineProgress:
     """A bar where stderr is a terminal, lines where it is not, for people only."""
-    return BarWatcher(output) if output.shows_progress and sys.stderr.isatty() else LineWatcher(output)
+    return BarProgress(output) if not output.is_quiet and sys.stderr.isatty() else LineProgress(output)

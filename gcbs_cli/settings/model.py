@@ -260,7 +260,7 @@ def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Func
         taken = [parameter for parameter in known if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
         taken += [_as_parameter(leaf) for leaf in options if leaf.name not in inspect.signature(function).parameters]
         call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-        helps = "\n".join(f"{leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
+        helps = "\n".join(f"- {leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
         call.__doc__ = f"{inspect.getdoc(function)}\n\n{helps}"
         return cast(Function, call)
 

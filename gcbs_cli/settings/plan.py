@@ -287,7 +287,7 @@ class PlanSettings(Settings):
     batch_size: Annotated[int, Typed("-k")] = Field(
         DEFAULT_BATCH_SIZE, ge=2, description="Number of pairs that one loss sees together, k."
     )
-    method: Method = Field(
+    method: Annotated[Method, Typed(metavar="METHOD")] = Field(
         "rcm",
         description="rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, "
         "words, clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",

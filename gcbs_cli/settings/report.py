@@ -113,7 +113,9 @@ class LossSettings(Settings):
 
     panel = LOSS_PANEL
 
-    loss: Annotated[tuple[LossKind, ...], Listed, Typed(default="symmetric; bsc with --positives or --labels")] = Field(
+    loss: Annotated[
+        tuple[LossKind, ...], Listed, Typed(metavar="LOSS", default="symmetric; bsc with --positives or --labels")
+    ] = Field(
         (LossKind.SYMMETRIC,),
         min_length=1,
         description="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, with several "

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gcbs_cli.cli import planning, reporting
+from gcbs_cli.cli import plan as planning
+from gcbs_cli.cli import report as reporting
 from tests.cli.conftest import Gcbs
 
 

@@ -14,8 +14,8 @@ def test_plans_beat_random_batches_and_say_how_they_were_made(gcbs: Gcbs, sample
     result = gcbs("plan", "x.npy", "y.npy", "-o", "p.npy", "--method", method, "--bsc-group-size", 6, "--json")
     assert result.exit_code == 0, result.stderr
     entry = json.loads(result.stdout)
-    assert (entry["method"], entry["method_settings"]["group_size"]) == (method, 6)
-    assert entry["method_settings"]["by"] == "both"
+    assert (entry["method"], entry["method_settings"]["bsc_group_size"]) == (method, 6)
+    assert entry["method_settings"]["bsc_by"] == "both"
     assert sorted(np.load("p.npy").tolist()) == list(range(1500))
     report = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "p.npy", "--json").stdout)
     assert report["gap"]["reduction"] > 0.01

@@ -1,0 +1,166 @@
+"""What a manifest says of a plan."""
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli import __version__
+from gcbs_cli.data import EmbeddingSource, UnitRows
+from gcbs_cli.plan_file.manifest import (
+    GraphRecord,
+    InputRecord,
+    InputsRecord,
+    ManifestEntry,
+    QuantileRecord,
+    permutation_hash,
+)
+from gcbs_cli.planning.plan import GraphFigures, PlanResult
+from gcbs_cli.settings.model import Settings
+from gcbs_cli.settings.plan import BSC_METHODS, BatchOrderSettings, GraphSettings
+
+RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
+
+
+def plan_entry(
+    result: PlanResult,
+    inputs: InputsRecord,
+    command: list[str],
+    *,
+    normalize: bool,
+    groups: NDArray[np.int64] | None,
+    files: tuple[Settings, ...],
+    seconds: dict[str, float],
+) -> ManifestEntry:
+    """The entry of a plan, of one graph or of parts; files: those of groups and texts; seconds: of reading."""
+    settings, figures = result.settings, result.figures
+    return ManifestEntry(
+        tool_version=__version__,
+        command=command,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        inputs=inputs,
+        rows=inputs.x.rows,
+        batch_size=settings.batch_size,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        quantile=_quantile(result, inputs.x.rows),
+        graph=_graph(figures, settings.graph),
+        bandwidth=_by_order(figures, "bandwidth"),
+        profile=_by_order(figures, "profile"),
+        in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
+        method=settings.method,
+        method_settings=_asked(result) | _named(files, groups),
+        partitions=result.partitions,
+        device=result.device,
+        timings={**seconds, **result.seconds},
+        permutation_hash=permutation_hash(result.perm),
+        libraries=library_versions(),
+        drop_last=settings.drop_last,
+        normalize=normalize,
+        world_size=settings.ranks.world_size,
+        gather=settings.ranks.gather,
+    )
+
+
+def full_batches_per_rank(entry: ManifestEntry) -> dict[str, int]:
+    """How many full batches each rank gets, where ranks were named and each takes whole batches."""
+    if entry.world_size is None or entry.gather:
+        return {}
+    return {"full_batches_per_rank": entry.rows // entry.batch_size // entry.world_size}
+
+
+def library_versions() -> dict[str, str]:
+    """Those on which a permutation could depend; a library that was built in place may have no metadata."""
+    found = {}
+    for name in RECORDED_LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def input_record(side: UnitRows | EmbeddingSource, fingerprint: str) -> InputRecord:
+    """What a side was."""
+    return InputRecord(
+        paths=[printable(str(path)) for path in side.paths],
+        name=printable(side.name),
+        rows=side.rows,
+        dim=side.dim,
+        dtype=side.dtype,
+        fingerprint=fingerprint,
+        column=side.column,
+    )
+
+
+def printable(name: str) -> str:
+    """A file name that JSON can hold: bytes that are not UTF-8 in hexadecimal digits."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _asked(result: PlanResult) -> dict[str, Any]:
+    """What was asked beyond the method, and what the refinement did; nothing where nothing was asked."""
+    settings, false, order = result.settings, result.settings.false_negatives, result.settings.batch_order
+    record: dict[str, Any] = {"max_edges": settings.work.max_edges, "chunk_rows": settings.work.chunk_rows}
+    record |= {name: value for name, value in settings.bsc.values.items() if settings.method in BSC_METHODS[name]}
+    if result.refinement is not None:
+        record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
+    if false.active:
+        record["false_negatives"] = false.values | {"suspected_inside": result.suspected_inside}
+    if settings.no_duplicates:
+        record["no_duplicates"] = True
+    if order != BatchOrderSettings():
+        record["batch_order"] = order.values
+    return record
+
+
+def _named(files: tuple[Settings, ...], groups: NDArray[np.int64] | None) -> dict[str, Any]:
+    """The files of groups and texts that were named, and the hash of the groups."""
+    named = [file.values for file in files if file.given]
+    found = {name: value for values in named for name, value in values.items()}
+    return found if groups is None else {**found, "groups_hash": permutation_hash(groups)}
+
+
+def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
+    found, graph = result.threshold, result.settings.graph
+    if result.partitions is not None and result.partitions.thresholds is not None:
+        return QuantileRecord(
+            method="each part's own",
+            requested=graph.requested_quantile(rows),
+            per_row=graph.per_row,
+            threshold=graph.threshold,
+        )
+    if found is None or result.figures is None:
+        return None
+    return QuantileRecord(
+        method="given" if found.requested is None else graph.quantile_method,
+        requested=found.requested,
+        per_row=graph.per_row,
+        threshold=found.similarity,
+        number=found.number,
+        scale=found.scale,
+        achieved=result.figures.achieved_quantile,
+        interval=found.interval,
+        sampled_rows=found.sampled or None,
+        sampled_columns=found.sampled or None,
+    )
+
+
+def _graph(figures: GraphFigures | None, settings: GraphSettings) -> GraphRecord | None:
+    if figures is None:
+        return None
+    return GraphRecord(
+        edges=figures.edges,
+        isolated=figures.isolated,
+        max_degree=figures.max_degree,
+        kind=settings.graph,
+        top=settings.top if settings.graph == "top-m" else None,
+        rank_window=settings.rank_window,
+    )
+
+
+def _by_order(figures: GraphFigures | None, name: str) -> dict[str, float | None]:
+    if figures is None:
+        return {}
+    return {order: getattr(getattr(figures, order), name) for order in ("identity", "random", "plan")}

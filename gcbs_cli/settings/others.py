@@ -1,0 +1,567 @@
+"""What is common to commands, inputs and outputs, and what the small commands can be asked for."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from gcbs_cli.settings.mine import MineSettings, NegativeSettings
+from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, Typed
+from gcbs_cli.settings.plan import BscSettings, FalseNegativeSettings, PlanSettings, Size, WorkSettings
+from gcbs_cli.settings.report import LossKind, LossSettings, ReportSettings
+from gcbs_cli.system.errors import BadInput
+
+
+class Columns(Settings):
+    """How embeddings are read."""
+
+    panel = "Input"
+
+    x_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of X.")
+    y_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of Y.")
+    dtype: Literal["bfloat16"] | None = Field(None, description="Read 2-byte void elements of .npy as bfloat16.")
+    normalize: Annotated[bool, Typed(off="--no-normalize")] = Field(
+        True, description="Scale rows to unit length; --no-normalize for rows that have it already."
+    )
+
+
+class Inputs(Settings):
+    """Paired embeddings: where they are and how they are read."""
+
+    x: Annotated[str, Typed(argument=True)] = Field(
+        description="Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of "
+        "shards."
+    )
+    y: Annotated[str | None, Typed(argument=True)] = Field(
+        None, description="Embeddings of the second side; leave out when X holds both."
+    )
+    columns: Columns = Columns()
+
+
+class Shown(Settings):
+    """What is printed."""
+
+    panel = OUTPUT_PANEL
+
+    json_: Annotated[bool, Typed(option="--json")] = Field(
+        False, description="Print the result as one JSON object on stdout."
+    )
+    quiet: Annotated[bool, Typed("-q")] = Field(False, description="Print errors only.")
+
+
+class Written(Shown):
+    """What is printed, and whether files may be replaced."""
+
+    force: Annotated[bool, Typed("-f")] = Field(False, description="Replace files that exist already.")
+
+
+class RowFile(Settings):
+    """Files with a value for each row; the column of a file that nobody named is refused."""
+
+    @model_validator(mode="after")
+    def _check_columns(self) -> Self:
+        for name in type(self).model_fields:
+            file = name.removesuffix("_column")
+            if file != name and getattr(self, name) is not None and getattr(self, file) is None:
+                raise BadInput(f"--{file}-column has no effect without --{file}")
+        return self
+
+
+class GroupFile(RowFile):
+    """Rows that are kept apart."""
+
+    panel = FalseNegativeSettings.panel
+
+    groups: str | None = Field(
+        None,
+        description="An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a "
+        "batch.",
+    )
+    groups_column: str | None = Field(None, description="Column with the groups, where the file has several.")
+
+
+class TextFile(RowFile):
+    """The texts of the rows."""
+
+    panel = BscSettings.panel
+
+    text: str | None = Field(None, description="words: a text for each row (.txt, .parquet, .jsonl, .csv).")
+    text_column: str | None = Field(None, description="Column with the texts, where the file has several.")
+
+    def check_methods(self, methods: list[str]) -> None:
+        """Raises BadInput when the methods and the option do not belong together."""
+        if "words" in methods and self.text is None:
+            raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
+        if "words" not in methods and self.text is not None:
+            raise BadInput(f"--text: goes with --method words, not {', '.join(methods)}")
+
+
+class Plan(Settings):
+    """Order the pairs so that consecutive batches hold hard negatives.
+
+    Reads paired embeddings, finds the pairs above a quantile of all similarities, orders them, and writes the
+    permutation with a manifest beside it.
+
+    Examples:
+
+      gcbs plan x.npy y.npy -o perm.npy --batch-size 64
+
+      gcbs plan x.npy y.npy --graph top-m --refine --fn-margin 0.95
+
+      gcbs plan x.npy y.npy --partitions 4 -o plan/
+
+      gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
+    """
+
+    class Keeping(Settings):
+        """What outlives a kill."""
+
+        panel = WorkSettings.panel
+
+        work_dir: str | None = Field(
+            None,
+            description="With --partitions, keep the plans of finished parts in this folder until the whole is saved: "
+            "after a kill, the same command goes on from there.",
+        )
+
+    class Output(Written):
+        """What is written."""
+
+        output: Annotated[str, Typed("-o")] = Field(
+            "perm.npy",
+            description="The permutation: .npy, .parquet, .txt, a folder of shards (plan/); - for one index a line on "
+            "stdout.",
+        )
+        report: str | None = Field(None, description="Write the gap report to this .json as well.")
+        dry_run: bool = Field(False, description="Estimate threshold, edges and memory; write nothing.")
+
+    plan: PlanSettings = PlanSettings()
+    groups: GroupFile = GroupFile()
+    text: TextFile = TextFile()
+    inputs: Inputs
+    keeping: Keeping = Keeping()
+    written: Output = Output()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        self.plan.check_effects()
+        self.text.check_methods([self.plan.method])
+        in_parts, written = self.plan.work.partitions is not None, self.written
+        if self.keeping.work_dir is not None and not in_parts:
+            raise BadInput("--work-dir has no effect without --partitions")
+        if written.dry_run and in_parts:
+            raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
+        if written.report is not None and in_parts:
+            raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
+        if written.output == "-" and written.json_ and not written.dry_run:
+            raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
+        return self
+
+
+class Report(Settings):
+    """Say how much of the gap between L_global and L_train a plan closes.
+
+    L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
+    threshold and columns come from the plan's manifest unless given.
+
+    Examples:
+
+      gcbs report x.npy y.npy -p perm.npy
+
+      gcbs report pairs.parquet -p perm.npy --html report.html
+
+      gcbs report x.npy y.npy -p plan/ --rows 100000
+
+      gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
+    """
+
+    class Labels(RowFile):
+        """The positives of the loss bsc."""
+
+        panel = LossSettings.panel
+
+        positives: Annotated[str | None, Typed(default="rows with equal x")] = Field(
+            None,
+            description="bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are "
+            "positives of each other.",
+        )
+        positives_column: str | None = Field(None, description="Column with the values, where the file has several.")
+        labels: str | None = Field(
+            None, description="bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."
+        )
+        labels_column: str | None = Field(None, description="Column with the labels, where the file has several.")
+
+    class Names(Settings):
+        """The names of the rows."""
+
+        panel = "Input"
+
+        id_column: Annotated[str | None, Typed(default="id, where there is one")] = Field(
+            None, description="Column with the rows' names for --html."
+        )
+
+    class Groups(RowFile):
+        """Rows that are suspected false negatives."""
+
+        groups: Annotated[str | None, Typed(default="as planned")] = Field(
+            None, description="An id for each row: rows with the same one are suspected false negatives, too."
+        )
+        groups_column: str | None = Field(None, description="Column with the groups, where the file has several.")
+
+    class Output(Written):
+        """What is written."""
+
+        output: Annotated[str | None, Typed("-o")] = Field(None, description="Write the JSON report to this file.")
+        html: str | None = Field(None, description="Write the report as one page that needs no network.")
+
+    perm: Annotated[str | None, Typed("-p", one_call=True)] = Field(
+        None,
+        description="The permutation to report on; - reads indices from stdin. Without it: is planning worth it?",
+    )
+    rows: int | None = Field(
+        None,
+        ge=2,
+        description="Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % "
+        "intervals: for N where N² is out of reach. Reads block by block.",
+    )
+    report: ReportSettings = ReportSettings()
+    labels: Labels = Labels()
+    groups: Groups = Groups()
+    inputs: Inputs
+    names: Names = Names()
+    written: Output = Output()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        losses, labelled = self.report.losses, (self.labels.positives, self.labels.labels) != (None, None)
+        if labelled and LossKind.BSC not in self.losses:
+            raise BadInput("--positives and --labels go with --loss bsc")
+        if self.written.html is not None and any(loss.has_own_terms for loss in losses):
+            raise BadInput("--html: goes with --loss infonce, symmetric and simclr")
+        if self.rows is not None:
+            self._check_sample()
+        return self
+
+    def _check_sample(self) -> None:
+        if self.perm is None:
+            raise BadInput("--rows: draws batches of a plan; name the plan with -p")
+        if max(len(self.report.batch_sizes), len(self.report.temperatures), len(self.losses)) > 1:
+            raise BadInput("--rows: one loss, batch size and temperature at a time")
+        loss = self.report.losses[0]
+        if loss.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC) or loss.queue_batches:
+            raise BadInput(f"--rows: goes with --loss infonce and symmetric, without a queue; found {loss.name}")
+        for option, given in (("--html", self.written.html), ("--groups", self.groups.groups)):
+            if given is not None:
+                raise BadInput(f"{option}: needs all pairs and does not go with --rows; leave one of them out")
+
+    @property
+    def losses(self) -> tuple[LossKind, ...]:
+        """Those asked for: bsc where nothing was said and files say what the positives are."""
+        labelled = (self.labels.positives, self.labels.labels) != (None, None)
+        choice = self.report.loss_choice
+        return (LossKind.BSC,) if labelled and "loss" not in choice.given else choice.loss
+
+
+class Mine(Settings):
+    """Find each row's hardest negatives, and say what the loss would be with them.
+
+    The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
+    hardest of Y. Options are those of sentence-transformers' mine_hard_negatives.
+
+    Examples:
+
+      gcbs mine x.npy y.npy -o negatives.parquet --negatives 1
+
+      gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
+    """
+
+    class Positives(RowFile):
+        """Rows that are no negatives of each other."""
+
+        panel = NegativeSettings.panel
+
+        positives: str | None = Field(
+            None,
+            description="A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are "
+            "positives of each other, never negatives.",
+        )
+        positives_column: str | None = Field(None, description="Column with the values, where the file has several.")
+
+    class Output(Written):
+        """What is written."""
+
+        output: Annotated[str, Typed("-o")] = Field(
+            "negatives.parquet",
+            description="The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on "
+            "stdout.",
+        )
+
+    mine: MineSettings = MineSettings()
+    positives: Positives = Positives()
+    inputs: Inputs
+    written: Output = Output()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.written.output == "-" and self.written.json_:
+            raise BadInput("--json with -o -: stdout carries the negatives; write them to a file, or leave out --json")
+        return self
+
+
+OF_PARTS = ("partitions", "engine", "address", "transport")
+OF_ONE_PLAN = ("method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
+TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
+
+
+class Compare(Settings):
+    """Make a plan with each method and say what each is worth.
+
+    Seconds are those after the pass over all pairs, which is made once for the plans and once for the reports.
+
+    Examples:
+
+      gcbs compare x.npy y.npy
+
+      gcbs compare x.npy y.npy --methods rcm,metis+refine --graph top-m --json
+
+      gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
+    """
+
+    methods: Annotated[str | None, Typed(default="all there are; words with --text")] = Field(
+        None, description="Names with commas between, such as rcm,metis+refine."
+    )
+    recurrence: bool = Field(
+        False, description="Plan with the next seed too, and say how many in-batch pairs come again."
+    )
+    trials: int = Field(5, ge=1, description="Number of random orders to compare with.")
+    plan: PlanSettings = PlanSettings()
+    groups: GroupFile = GroupFile()
+    text: TextFile = TextFile()
+    inputs: Inputs
+    shown: Shown = Shown()
+    omitted = frozenset(OF_ONE_PLAN)
+
+
+def _seconds(value: Any) -> Any:
+    """Seconds from 90, 90s, 5m or 1h."""
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    text = str(value)
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = 0.0
+    if not 0.0 < seconds < float("inf"):
+        raise BadInput(f"--budget {text}: expected a time such as 60s or 5m")
+    return seconds
+
+
+class Tune(Settings):
+    """Try graphs, margins, weights and group sizes, and print the command line of the best plan.
+
+    The best closes most of the (masked) gap among those with few enough suspected false negatives in their batches.
+    --text has the method words tried too.
+
+    Examples:
+
+      gcbs tune x.npy y.npy --budget 60s
+
+      gcbs tune x.npy y.npy -k 256 --max-suspected 1000 --json
+    """
+
+    budget: Annotated[float, BeforeValidator(_seconds), Typed(metavar="TIME", default="60s")] = Field(
+        60.0, description="Time for it all, such as 60s or 5m; a trial that has begun is finished."
+    )
+    max_suspected: Annotated[int | None, Typed(default="as many as plain RCM's")] = Field(
+        None, ge=0, description="Number of suspected false negatives that batches may hold."
+    )
+    target: Literal["masked", "gap"] = Field(
+        "masked", description="Reduction to maximise: of the masked gap, or of the plain one."
+    )
+    plan: PlanSettings = PlanSettings()
+    groups: GroupFile = GroupFile()
+    text: TextFile = TextFile()
+    inputs: Inputs
+    shown: Shown = Shown()
+    omitted = frozenset({*OF_ONE_PLAN, *TRIED})
+
+
+class Check(Settings):
+    """Check a plan: a permutation of 0..N−1, its manifest its own, made from this data.
+
+    Exit code 0 when nothing is wrong, 1 when something is.
+
+    Examples:
+
+      gcbs check perm.npy
+
+      gcbs check perm.npy x.npy y.npy
+    """
+
+    perm: Annotated[str, Typed(argument=True)] = Field(description="The permutation; - reads indices from stdin.")
+    x: Annotated[str | None, Typed(argument=True)] = Field(None, description="Embeddings it should belong to.")
+    y: Annotated[str | None, Typed(argument=True)] = Field(
+        None, description="Embeddings of the second side; leave out when X holds both."
+    )
+    columns: Columns = Columns()
+    shown: Shown = Shown()
+    omitted = frozenset({"normalize"})
+
+
+class Apply(Settings):
+    """Write data in plan order: batch b is then rows b·k to (b+1)·k.
+
+    Rows are copied byte for byte, by two passes in sequence, in bounded memory. Shards keep their names and their
+    numbers of rows. A last line without a line end gets one. The output appears whole or not at all.
+
+    Examples:
+
+      gcbs apply perm.npy pairs.jsonl -o reordered.jsonl
+
+      gcbs plan x.npy y.npy -o - | gcbs apply - shards/ -o reordered
+    """
+
+    class Work(Settings):
+        """How much memory it takes."""
+
+        panel = WorkSettings.panel
+
+        max_memory: Annotated[Size, Typed(default="512M", metavar="SIZE")] = Field(
+            512 * 2**20,
+            description="Memory for rows, such as 2G; larger data passes through temporary files beside the output.",
+        )
+
+    class Output(Written):
+        """What is written."""
+
+        output: Annotated[str, Typed("-o")] = Field(
+            description="A file (the input's suffix is added where it has none); for shards a new folder."
+        )
+
+    perm: Annotated[str, Typed(argument=True)] = Field(description="The permutation; - reads indices from stdin.")
+    data: Annotated[str, Typed(argument=True)] = Field(
+        description="A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards."
+    )
+    header: Annotated[bool, Typed(off="--no-header")] = Field(
+        True, description="The first record of a CSV file names its columns."
+    )
+    work: Work = Work()
+    written: Output
+
+
+class Embed(Settings):
+    """Embed pairs of texts with a local sentence-transformers model, for a first plan without code.
+
+    Examples:
+
+      gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
+    """
+
+    class Columns(Settings):
+        """Where the texts are."""
+
+        panel = "Input"
+
+        x_text: str = Field("x", description="Column with the texts of X.")
+        y_text: str = Field("y", description="Column with the texts of Y.")
+
+    class Model(Settings):
+        """How they are embedded."""
+
+        panel = "Model"
+
+        model: Annotated[str, Typed("-m")] = Field(description="Folder of a sentence-transformers model.")
+        x_prompt: str = Field("", description="Put this before each text of X, such as 'query: '.")
+        y_prompt: str = Field("", description="Put this before each text of Y.")
+        encode_batch: int = Field(64, ge=1, description="Number of texts that the model takes at once.")
+
+    class Output(Written):
+        """What is written."""
+
+        output: Annotated[str, Typed("-o")] = Field(
+            "embeddings.parquet",
+            description="A .parquet with the columns x and y (and id), or a folder for x.npy and y.npy.",
+        )
+
+    texts: Annotated[str, Typed(argument=True)] = Field(description="Pairs of texts: a .parquet, .csv or .jsonl file.")
+    encoder: Model
+    columns: Columns = Columns()
+    work: WorkSettings = WorkSettings()
+    written: Output = Output()
+    omitted = frozenset({"chunk_rows", "max_memory"})
+
+
+class History(Settings):
+    """Show losses, gap and plans over epochs, and whether planning still pays.
+
+    Reads one report an epoch. Where the plans are found, it also says how long they took and how much of each recurs.
+
+    Examples:
+
+      gcbs history reports/*.json
+
+      gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
+    """
+
+    class Reading(Settings):
+        """Which plans belong to the reports."""
+
+        panel = "Input"
+
+        plans: Annotated[str | None, Typed(default="epoch-2.npy, .parquet or .txt beside epoch-2.json")] = Field(
+            None, description="Quoted pattern of the plans, in the reports' order."
+        )
+        keep_order: bool = Field(False, description="Take the reports in the order given, not 2 before 10.")
+
+    class Output(Written):
+        """What is written."""
+
+        html: str | None = Field(None, description="Write the history as one page that needs no network.")
+
+    reports: Annotated[tuple[str, ...], Typed(argument=True, metavar="REPORT")] = Field(
+        min_length=1, description="Reports that gcbs report -o or gcbs plan --report wrote."
+    )
+    reading: Reading = Reading()
+    written: Output = Output()
+
+
+class Doctor(Settings):
+    """Show versions, devices and their speed, memory, optional packages, and what a plan would take.
+
+    Examples:
+
+      gcbs doctor
+
+      gcbs doctor --rows 1000000 --dim 768
+    """
+
+    class Forecast(Settings):
+        """What a plan would take."""
+
+        panel = "Forecast of a plan"
+
+        rows: int | None = Field(None, ge=2, description="Forecast a plan of this many pairs.")
+        dim: int = Field(384, ge=1, description="Dimensions of the embeddings.")
+        quantile: float = Field(0.999, gt=0, lt=1, description="Quantile of the plan.")
+
+    seconds: float = Field(1.0, gt=0, description="Time to measure rates for.")
+    forecast: Forecast = Forecast()
+    shown: Shown = Shown()
+
+
+class Config(Settings):
+    """Show which settings count and where each comes from.
+
+    Settings come from the command line, then GCBS_* variables, then --config FILE or the [tool.gcbs] table of the
+    nearest pyproject.toml.
+
+    Examples:
+
+      gcbs config
+
+      gcbs config --all --config gcbs.toml
+    """
+
+    all_: Annotated[bool, Typed(option="--all")] = Field(
+        False, description="Show the options that have their own default, too."
+    )
+    shown: Shown = Shown()
