@@ -170,7 +170,7 @@ class Orders:
 
         settings = self._inputs.settings
         with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
-            return list(pool.map(lambda n: self.values(random_order(self._inputs, n)), range(settings.trials)))
+            return list(pool.map(lambda n: self._values(random_order(self._inputs, n)), range(settings.trials)))
 
     def measured(
         self,
@@ -193,6 +193,12 @@ class Orders:
 
     def values(self, perm: NDArray[np.int64]) -> list[OrderValues]:
         """An order at each temperature."""
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=1, user_api="blas"):  # products of batches are too small for several threads
+            return self._values(perm)
+
+    def _values(self, perm: NDArray[np.int64]) -> list[OrderValues]:
         inputs, size = self._inputs, self._size
         sums = batch_sums(
             inputs.pair,
