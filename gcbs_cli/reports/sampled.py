@@ -6,18 +6,20 @@ Rows of a batch depend on each other: the interval comes from the means of the b
 residuals (Cochran, Sampling Techniques, 1977, chapters 6 and 9).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.products.operations import Backend, choose_backend
-from gcbs_cli.products.sample import NORMAL_975
 from gcbs_cli.products.sums import loss_sums
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.figures import nest
-from gcbs_cli.reports.in_batch import log_sum_exp
+from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
 from gcbs_cli.settings.plan import check_batch_size, check_temperature
 from gcbs_cli.settings.report import LEAST_BATCHES
@@ -142,32 +144,34 @@ def _log_sums(
 
 def _batch_means(drawn: _Drawn, total: NDArray[np.float64], settings: SampleSettings) -> dict[str, NDArray[np.float64]]:
     """(b,) means over the rows of each drawn batch: the global loss, that of the batch, and that of random ones."""
-    shape, temperature = drawn.planned.shape, settings.temperature
-    found = {name: np.empty(shape[0]) for name in ("global", "plan", "random")}
-    own = np.arange(shape[1])
-    for batch in range(shape[0]):
-        rows = drawn.sides_of(drawn.planned[batch])
-        others = drawn.sides_of(drawn.random[batch])
-        losses = np.zeros((3, shape[1]))
-        for line, side in enumerate(SIDES_OF_LOSS[settings.loss]):
-            inside = rows[side] @ rows[1 - side].T
-            positive = inside[own, own].astype(np.float64) / temperature
-            random = np.concatenate([rows[side] @ others[1 - side].T, inside[own, own][:, None]], axis=1)
-            random[:, :-1][drawn.planned[batch][:, None] == drawn.random[batch]] = -np.inf
-            all_keys = total[line].reshape(shape)[batch]
-            for place, sums in enumerate(
-                (all_keys, log_sum_exp(inside, temperature), log_sum_exp(random, temperature))
-            ):
-                losses[place] += np.clip(sums, positive, np.maximum(all_keys, positive)) - positive
-        for place, name in enumerate(found):
-            found[name][batch] = losses[place].mean() / len(SIDES_OF_LOSS[settings.loss])
-    return found
+    sides, temperature, size = SIDES_OF_LOSS[settings.loss], settings.temperature, settings.batch_size
+    planned = PairedRows(*drawn.sides_of(drawn.planned.reshape(-1)))
+    inside = batch_sums(planned, np.arange(planned.rows), size, [temperature], SuspectPairs.none())
+    positive = planned.diagonal() / temperature
+    total = np.maximum(total, positive)
+    sums = {"global": total, "plan": inside.log_sums[list(sides), 0], "random": _random_sums(drawn, sides, temperature)}
+    return {
+        name: (np.clip(found, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
+        for name, found in sums.items()
+    }
+
+
+def _random_sums(drawn: _Drawn, sides: Sequence[int], temperature: float) -> NDArray[np.float64]:
+    """(S, n) log sums of each drawn row over its positive and the random rows of its batch."""
+    found = np.empty((len(sides), *drawn.planned.shape))
+    for batch, (planned, random) in enumerate(zip(drawn.planned, drawn.random, strict=True)):
+        rows, others = drawn.sides_of(planned), drawn.sides_of(random)
+        for line, side in enumerate(sides):
+            own = (rows[side] * rows[1 - side]).sum(axis=1, keepdims=True)
+            values = np.concatenate([own, rows[side] @ others[1 - side].T], axis=1)
+            values[:, 1:][planned[:, None] == random] = -np.inf
+            found[line, batch] = log_sum_exp(values, temperature)
+    return found.reshape(len(sides), -1)
 
 
 def _mean(values: NDArray[np.float64], left: float) -> Estimate:
     """A mean over batches; `left`: the share of all batches that was not drawn."""
-    deviation = sqrt(left * values.var(ddof=1) / len(values))
-    return _estimate(float(values.mean()), deviation)
+    return _estimate(float(values.mean()), sqrt(left) * values)
 
 
 def _reduction(planned: NDArray[np.float64], random: NDArray[np.float64]) -> Estimate | None:
@@ -176,9 +180,12 @@ def _reduction(planned: NDArray[np.float64], random: NDArray[np.float64]) -> Est
     if whole <= 0.0:
         return None
     ratio = float(planned.mean()) / whole
-    residuals: NDArray[np.float64] = (planned - ratio * random) / whole
-    return _estimate(1.0 - ratio, sqrt(float(np.var(residuals, ddof=1)) / len(planned)))
+    return _estimate(1.0 - ratio, (planned - ratio * random) / whole)
 
 
-def _estimate(value: float, deviation: float) -> Estimate:
-    return Estimate(value=value, low=value - NORMAL_975 * deviation, high=value + NORMAL_975 * deviation)
+def _estimate(value: float, spread: NDArray[np.float64]) -> Estimate:
+    """The value with its 95 % interval; spread: of each batch, about any mean."""
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(len(spread) - 1, 0.975)) * sqrt(float(spread.var(ddof=1)) / len(spread))
+    return Estimate(value=value, low=value - half, high=value + half)
