@@ -11,7 +11,7 @@ from gcbs_cli.cli.inputs import ReadPair, command_line
 from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.data.row_values import read_ids
 from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry, permutation_hash
-from gcbs_cli.reports.details import ReportDetails
+from gcbs_cli.reports.measured import Measured
 from gcbs_cli.reports.page import report_page
 from gcbs_cli.reports.page.page import flat
 from gcbs_cli.reports.schema import GapReport
@@ -59,7 +59,7 @@ def asked_only(reports: Sequence[GapReport], settings: ReportSettings) -> list[G
 
 
 def make_page(
-    source: PageSource, asked: Sequence[GapReport], every: Sequence[GapReport], details: ReportDetails, notes: list[str]
+    source: PageSource, asked: Sequence[GapReport], every: Sequence[GapReport], details: Measured, notes: list[str]
 ) -> str:
     """The page as text."""
     sides = [side.name for side in (source.pair.x, source.pair.y)]

@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.basis import RowFacts, prepare
-from gcbs_cli.reports.details import ReportDetails, report_details
 from gcbs_cli.reports.figures import FIGURES, nest
 from gcbs_cli.reports.measured import Measured, Orders, measure
 from gcbs_cli.reports.schema import GapReport
@@ -36,10 +35,10 @@ def make_detailed_reports(
     watcher: Progress | None = None,
     *,
     facts: RowFacts | None = None,
-) -> tuple[list[GapReport], ReportDetails]:
-    """The same, and what a page shows beyond the figures of the first combination."""
+) -> tuple[list[GapReport], Measured]:
+    """The same, and what the first of them was taken from, for a page."""
     measured = _measure_all(pair, perm, settings, watcher, facts)
-    return [report_of(one) for one in measured], report_details(measured[0])
+    return [report_of(one) for one in measured], measured[0]
 
 
 class OrderReports:

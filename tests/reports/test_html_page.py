@@ -19,9 +19,8 @@ from gcbs_cli.data import from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
-from gcbs_cli.reports.details import density, zoom_window
-from gcbs_cli.reports.page.charts import density_picture
-from gcbs_cli.reports.page.png import encode_png
+from gcbs_cli.reports.page.page import hardest_in_order, suspect_examples
+from gcbs_cli.reports.page.pictures import density, density_picture, encode_png, zoom_window
 from gcbs_cli.settings.report import ReportSettings
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
@@ -151,24 +150,32 @@ def pair() -> PairedRows:
 def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     perm = plan(pair.x, pair.y, batch_size=48).perm
     settings = ReportSettings.of(batch_sizes=[48], trials=5)
-    (report,), details = make_detailed_reports(pair, perm, settings)
+    (report,), measured = make_detailed_reports(pair, perm, settings)
     (plain,) = make_reports(pair, perm, settings)
     assert report.model_dump(exclude={"timings"}) == plain.model_dump(exclude={"timings"})
     sizes = [48] * 8 + [16]
-    assert details.batch_losses is not None
-    assert np.average(details.batch_losses, weights=sizes) == pytest.approx(report.loss.plan, abs=1e-9)
-    assert details.trial_losses.mean() == pytest.approx(report.loss.random_mean)
+    assert measured.plan is not None
+    assert np.average(measured.plan.batch_losses, weights=sizes) == pytest.approx(report.loss.plan, abs=1e-9)
+    assert np.mean([trial.train_loss for trial in measured.random]) == pytest.approx(report.loss.random_mean)
     s = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
+    hardest = hardest_in_order(measured, perm)
     for place in (0, 47, 48, 200, ROWS - 1):
         batch = perm[place // 48 * 48 : place // 48 * 48 + 48]
         others = batch[batch != perm[place]]
-        assert details.plan is not None
-        assert details.plan.hardest[perm[place]] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
-    for suspect in details.suspects:
+        assert hardest[perm[place]] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
+    suspects = suspect_examples(measured)
+    assert suspects
+    for suspect in suspects:
         i, j = suspect.rows
         assert suspect.similarities == pytest.approx((s[i, j], s[j, i]), abs=1e-6)
         assert suspect.own == pytest.approx((s[i, i], s[j, j]), abs=1e-6)
         assert {i, j} <= set(perm[suspect.batch * 48 : suspect.batch * 48 + 48].tolist())
+
+
+def test_a_short_batch_that_is_dropped_is_not_drawn(folder: Path, tmp_path: Path) -> None:
+    words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48, "-q"]
+    run(*words, "--html", tmp_path / "page.html")
+    assert "nan" not in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("rows", [5, 192, 193, 1000])

@@ -5,23 +5,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.reports.details import Density, ReportDetails
-from gcbs_cli.reports.page.drawing import Axis, Bar, Bars, Drawing, Line, Lines, Points, shape
-from gcbs_cli.reports.page.png import density_uri, full_count
+from gcbs_cli.reports.page.drawing import Axis, Bar, Bars, Line, Lines, Points
 from gcbs_cli.reports.schema import GapReport
 
-PICTURE = 300.0
-SMALLEST_BLOCK = 3.0
-"""Pixels below which the outline of a batch would hide what is in it."""
-PLAIN_BLOCK = 10.0
-"""Pixels from which on a batch is plain to see in the picture of all rows."""
 HISTOGRAM_BINS = 48
 MOST_STEPS = 240
 COLOURS = 4
 """Classes of lines that the style sheet tells apart."""
 
 
-def loss_bars(report: GapReport, trial_losses: NDArray[np.float64]) -> Bars:
+def loss_bars(report: GapReport, trial_losses: Sequence[float]) -> Bars:
     """L_global, L_train of plan and random batches, and the oracle's, with every trial as a mark."""
     bars = [
         Bar("all pairs (L_global)", report.loss.global_, "global"),
@@ -29,15 +22,14 @@ def loss_bars(report: GapReport, trial_losses: NDArray[np.float64]) -> Bars:
     ]
     if report.loss.plan is not None:
         bars.append(Bar("this plan (L_train)", report.loss.plan, "plan"))
-    bars.append(Bar("random batches (L_train)", report.loss.random_mean, "random", trial_losses.tolist()))
+    bars.append(Bar("random batches (L_train)", report.loss.random_mean, "random", trial_losses))
     return Bars("Losses in nats", bars)
 
 
-def hardest_lines(details: ReportDetails) -> Lines:
+def hardest_lines(random: NDArray[np.float32], plan: NDArray[np.float32] | None) -> Lines:
     """How similar each row's hardest in-batch negative is, in random batches and in the plan's."""
-    orders = [("random", "random batches", details.random)]
-    orders += [("plan", "this plan", details.plan)] if details.plan else []
-    finite = [(kind, name, order.hardest[np.isfinite(order.hardest)]) for kind, name, order in orders]
+    orders = [("random", "random batches", random)] + ([] if plan is None else [("plan", "this plan", plan)])
+    finite = [(kind, name, values[np.isfinite(values)]) for kind, name, values in orders]
     low = min(float(values.min()) for *_, values in finite)
     high = max(low + 1e-3, *(float(values.max()) for *_, values in finite))
     edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
@@ -110,32 +102,3 @@ def steps(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
 def area(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
     """The same, with its two ends taken down to 0."""
     return [(float(edges[0]), 0.0), *steps(edges, values), (float(edges[-1]), 0.0)]
-
-
-def pictures(details: ReportDetails, batch_size: int) -> list[tuple[str, Drawing]]:
-    """Captioned pictures of the hard pairs: all rows before and after, then both near the middle."""
-    orders = [("before (the input's order)", details.identity)]
-    orders.append(("after (this plan)", details.plan) if details.plan else ("in a random order", details.random))
-    every = [(f"{name}, all {order.density.stop:,} rows", order.density) for name, order in orders]
-    zoomed = [
-        (f"{name}, rows {order.zoom.start:,} to {order.zoom.stop - 1:,}, each square a batch", order.zoom)
-        for name, order in orders
-        if batch_size * PICTURE / order.density.stop < PLAIN_BLOCK
-    ]
-    found = []
-    for group in (every, zoomed):
-        full = full_count(*(density.counts for _, density in group))
-        found += [(caption, density_picture(density, batch_size, full, caption)) for caption, density in group]
-    return found
-
-
-def density_picture(density: Density, batch_size: int, full: float, caption: str) -> Drawing:
-    """The reordered matrix in cells, with the batches outlined where they are large enough to be seen."""
-    length = density.stop - density.start
-    scale = PICTURE / length
-    shapes = [shape("image", "pixels", href=density_uri(density.counts, full), width=PICTURE, height=PICTURE)]
-    for start in range(0, length, batch_size) if batch_size * scale >= SMALLEST_BLOCK else ():
-        side = scale * min(batch_size, length - start)
-        shapes.append(shape("rect", "block", x=scale * start, y=scale * start, width=side, height=side))
-    shapes.append(shape("rect", "border", x=0, y=0, width=PICTURE, height=PICTURE))
-    return Drawing(f"Hard pairs {caption}", PICTURE, PICTURE, shapes)

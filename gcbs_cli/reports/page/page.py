@@ -6,15 +6,22 @@ from functools import cache
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.reports.details import ReportDetails
+from gcbs_cli.data.pairs import pair_values
+from gcbs_cli.graph.measures import batches_of
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.reports.headline import headline, lead
+from gcbs_cli.reports.in_batch import hardest_in_batches
+from gcbs_cli.reports.measured import Measured, random_order
 from gcbs_cli.reports.page import charts
+from gcbs_cli.reports.page.pictures import pictures
 from gcbs_cli.reports.schema import GapReport
 
 LISTED_BATCHES = 5
+EXAMPLES = 12
 MOST_ROWS = 256
 """Of a batch that are named."""
 
@@ -32,9 +39,19 @@ class ListedBatch:
     size: int
 
 
+@dataclass(frozen=True)
+class Suspect:
+    """One suspected false negative in a planned batch: two rows, s_ij, s_ji and the similarities to their own."""
+
+    rows: tuple[int, int]
+    batch: int
+    similarities: tuple[float, float]
+    own: tuple[float, float]
+
+
 def report_page(
     report: GapReport,
-    details: ReportDetails,
+    measured: Measured,
     *,
     grid: Sequence[GapReport],
     names: str,
@@ -44,11 +61,12 @@ def report_page(
 ) -> str:
     """The page as HTML, complete in itself.
 
-    report: the first that was asked for; grid: the same at other temperatures and batch sizes. names: of the plan and
-    the inputs; names_of: the names of these rows, where the input has any; facts: settings, inputs and hashes.
+    report: the first that was asked for, from `measured`; grid: the same at other temperatures and batch sizes.
+    names: of the plan and the inputs; names_of: the names of these rows, where the input has any; facts: settings,
+    inputs and hashes.
     """
-    batches = _listed(details, report.batch_size)
-    rows = [row for suspect in details.suspects for row in suspect.rows]
+    batches, suspects = _listed(measured), suspect_examples(measured)
+    rows = [row for suspect in suspects for row in suspect.rows]
     rows += [row for group in batches.values() for batch in group for row in batch.rows]
     named = names_of(rows)
     same = [other for other in grid if other.loss_kind == grid[0].loss_kind]
@@ -59,7 +77,12 @@ def report_page(
         headline=headline(report),
         lead=lead(report),
         report=report,
-        details=details,
+        trials=[trial.train_loss for trial in measured.random],
+        pictures=pictures(measured),
+        hardest=hardest_in_order(measured, random_order(measured.inputs, 0)),
+        planned_hardest=None if measured.perm is None else hardest_in_order(measured, measured.perm),
+        batch_losses=_finite_losses(measured),
+        suspects=suspects,
         warnings=warnings,
         facts=facts,
         figures={figure.path: figure for figure in FIGURES},
@@ -74,10 +97,21 @@ def report_page(
     )
 
 
-def _listed(details: ReportDetails, size: int) -> dict[str, list[ListedBatch]]:
+def hardest_in_order(measured: Measured, perm: NDArray[np.int64]) -> NDArray[np.float32]:
+    """(N,) each row's most similar negative (x→y) in its batch of an order; −inf in a batch of one."""
+    return hardest_in_batches(measured.inputs.pair, perm, measured.batch_size, SuspectPairs.none())[0][0]
+
+
+def _finite_losses(measured: Measured) -> NDArray[np.float64]:
+    """The plan's (B,) batch losses without a short batch that is dropped; empty without a plan."""
+    losses = np.empty(0) if measured.plan is None else measured.plan.batch_losses
+    return losses[np.isfinite(losses)]
+
+
+def _listed(measured: Measured) -> dict[str, list[ListedBatch]]:
     """The batches of the plan with the highest and the lowest loss."""
-    losses, perm = details.batch_losses, details.perm
-    if losses is None or perm is None:
+    losses, perm, size = _finite_losses(measured), measured.perm, measured.batch_size
+    if perm is None:
         return {}
     order = np.argsort(losses, kind="stable")
     chosen = {"Hardest batches": order[::-1][:LISTED_BATCHES], "Easiest batches": order[:LISTED_BATCHES]}
@@ -87,6 +121,24 @@ def _listed(details: ReportDetails, size: int) -> dict[str, list[ListedBatch]]:
         for members in [perm[number * size : (number + 1) * size]]
     }
     return {caption: [batches[int(number)] for number in group] for caption, group in chosen.items()}
+
+
+def suspect_examples(measured: Measured) -> list[Suspect]:
+    """The suspected pairs of the plan that come closest to, or exceed, the similarity of their own positives."""
+    inputs, perm = measured.inputs, measured.perm
+    if perm is None:
+        return []
+    batch_of_row = batches_of(perm, measured.batch_size, drop_last=inputs.settings.drop_last)
+    inside = inputs.suspects.in_batches(batch_of_row)
+    there = pair_values(inputs.pair, inside.lower, inside.higher)
+    back = pair_values(inputs.pair, inside.higher, inside.lower)
+    most = np.argsort(-np.maximum(there, back), kind="stable")[:EXAMPLES]
+    return [
+        Suspect((i, j), int(batch_of_row[i]), (s_ij, s_ji), (float(inputs.diagonal[i]), float(inputs.diagonal[j])))
+        for i, j, s_ij, s_ji in zip(
+            *(values[most].tolist() for values in (inside.lower, inside.higher, there, back)), strict=True
+        )
+    ]
 
 
 def flat(values: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
