@@ -386,7 +386,7 @@ class Tune(Settings):
 
 
 class Check(Settings):
-    """Check a plan: a permutation of 0..N−1, its manifest its own, made from this data.
+    """Check that a plan is a permutation, matches its manifest and was made from this data.
 
     Exit code 0 when nothing is wrong, 1 when something is.
 

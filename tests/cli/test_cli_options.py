@@ -1,0 +1,134 @@
+"""One field of a model is an option everywhere: on the command line, in files, in variables and in Python."""
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import Field
+
+import gcbs_cli
+from gcbs_cli.cli.app import COMMANDS
+from gcbs_cli.cli.signature import model_of
+from gcbs_cli.settings import others
+from gcbs_cli.settings.model import typed_by
+from gcbs_cli.system.errors import BadInput
+from tests.cli.conftest import Gcbs
+
+
+def words_of(text: str) -> str:
+    """Help without the frames of its tables."""
+    return " ".join(text.replace("│", " ").split())
+
+
+def test_a_new_field_is_an_option_everywhere(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Doctor(others.Doctor):
+        wishes: int = Field(3, ge=1, description="Number of wishes [three].")
+
+    seen = []
+    monkeypatch.setattr(others, "Doctor", Doctor)
+    monkeypatch.setattr("gcbs_cli.cli.doctor.doctor", lambda settings: seen.append(settings.wishes))
+    assert "Number of wishes [three]. [default: 3]" in words_of(gcbs("doctor", "--help").stdout)
+    Path("gcbs.toml").write_text("[doctor]\nwishes = 5\n")
+    for words in ([], ["--wishes", 4], ["--config", "gcbs.toml"]):
+        assert gcbs("doctor", *words).exit_code == 0
+    monkeypatch.setenv("GCBS_WISHES", "6")
+    gcbs("doctor", "--config", "gcbs.toml")
+    assert seen == [3, 4, 5, 6]
+    shown = json.loads(gcbs("config", "--all", "--json", "--config", "gcbs.toml").stdout)["settings"]["doctor"]
+    assert shown["wishes"] == {"value": "6", "source": "GCBS_WISHES"}
+    assert "--wishes 0: expected at least 1" in gcbs("doctor", "--wishes", 0).stderr
+
+    @typed_by(Doctor)
+    def count(**settings: int) -> int:
+        """Count."""
+        return Doctor.of(**settings).wishes
+
+    assert inspect.signature(count).parameters["wishes"].default == 3
+    assert "wishes: Number of wishes" in str(count.__doc__)
+    assert count(wishes=2) == 2
+    with pytest.raises(BadInput, match="^wishes 0: expected at least 1"):
+        count(wishes=0)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_says_what_their_help_says(command: str) -> None:
+    assert " ".join(str(model_of(command).__doc__).split("\n\n")[0].split()) == COMMANDS[command]
+
+
+def test_help_shows_defaults_and_brackets(gcbs: Gcbs) -> None:
+    shown = words_of(gcbs("plan", "--help").stdout)
+    for text in ("(gcbs[ray])", "[default: 64]", "[default: (0.999)]", "[default: perm.npy]"):
+        assert text in shown
+    assert "[tool.gcbs]" in words_of(gcbs("config", "--help").stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["pln"], "Did you mean 'plan'"),
+        (["plan", "x.npy", "--batchsize", "3"], "--batch-size"),
+        (["plan", "x.npy", "--method", "metsi"], "did you mean metis?"),
+        (["report", "x.npy", "--loss", "infonc"], "did you mean infonce?"),
+        (["plan", "x.npy", "--groups-column", "g"], "--groups-column has no effect without --groups"),
+        (["plan", "x.npy", "--work-dir", "w"], "--work-dir has no effect without --partitions"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_was_mistyped_or_has_no_effect_is_said(gcbs: Gcbs, folder: Path, words: list[str], said: str) -> None:
+    result = gcbs(*words)
+    assert result.exit_code == 2
+    assert said in words_of(result.stderr)
+
+
+def test_a_file_that_nobody_named_may_not_replace_files(gcbs: Gcbs, folder: Path) -> None:
+    Path("pyproject.toml").write_text("[tool.gcbs.plan]\noutput = 'z.npy'\n")
+    for key, value in (("output", "'z.npy'"), ("force", "true"), ("report", "'r.json'")):
+        Path("pyproject.toml").write_text(f"[tool.gcbs.plan]\n{key} = {value}\n")
+        result = gcbs("plan", "x.npy", "y.npy")
+        assert result.exit_code == 2
+        assert f"sets {key}, which a file that nobody named may not" in result.stderr
+    assert gcbs("plan", "x.npy", "y.npy", "--config", "pyproject.toml", "--output", "z.npy").exit_code == 0
+
+
+def test_stderr_names_the_file_whose_defaults_count(gcbs: Gcbs, folder: Path) -> None:
+    Path("pyproject.toml").write_text("[tool.gcbs]\nbatch-size = 20\n")
+    assert f"defaults from {folder / 'pyproject.toml'}" in gcbs("plan", "x.npy", "y.npy").stderr
+    assert "defaults from" not in gcbs("plan", "x.npy", "y.npy", "-o", "q.npy", "-k", "30").stderr
+    assert gcbs("plan", "x.npy", "y.npy", "-o", "r.npy", "-q").stderr == ""
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "2> >(exit 0)", ">&-", ">/dev/full", ">&- 2>&-"])
+def test_a_closed_or_full_stream_does_not_lose_the_plan(folder: Path, streams: str) -> None:
+    line = f"{sys.executable} -m gcbs_cli plan x.npy y.npy -o perm.npy -k 20 {streams}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in done.stderr
+    assert sorted(np.load("perm.npy")) == list(range(300))
+    assert done.returncode == (1 if streams.startswith(">") else 0)
+
+
+@pytest.mark.parametrize("words", ["--version", "plan x.npy y.npy -o - -k 20 -q"])
+def test_what_stdout_cannot_take_fails_in_one_line(folder: Path, words: str) -> None:
+    line = f"{sys.executable} -m gcbs_cli {words} > /dev/full"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "no space left" in done.stderr.lower()
+
+
+def test_names_that_are_not_utf_8(folder: Path) -> None:
+    name = os.fsdecode(b"\xff.npy")
+    os.rename("x.npy", name)
+    command = [sys.executable, "-m", "gcbs_cli", "plan", name, "y.npy", "-o", "perm.npy", "-q"]
+    done = subprocess.run(command, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]["rows"] == 300
+
+
+def test_trainers_find_the_ranks_of_a_plan(folder: Path) -> None:
+    result = gcbs_cli.plan(np.load("x.npy"), np.load("y.npy"), batch_size=20, world_size=2, gather=True)
+    assert (result.batch_size, result.world_size, result.gather) == (20, 2, True)
