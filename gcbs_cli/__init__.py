@@ -10,11 +10,13 @@ The command line is `gcbs`; see `gcbs --help`.
 
 from typing import TYPE_CHECKING, Any
 
+from gcbs_cli.system import version
+
 if TYPE_CHECKING:
     from gcbs_cli.api import mine, plan, report, report_all
     from gcbs_cli.system.errors import BadInput, GcbsError
 
-__version__ = "0.1.0"
+__version__ = version.VERSION
 __all__ = ["BadInput", "GcbsError", "__version__", "mine", "plan", "report", "report_all"]
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli import __version__
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import planner_named
 from gcbs_cli.orders.finish import shuffle_batches
@@ -29,6 +28,7 @@ from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings, RankSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
+from gcbs_cli.system.version import VERSION
 
 
 def plan_in_parts(
@@ -135,7 +135,7 @@ def _run_key(
     """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
     decisive = settings.changed(work=PlanWorkSettings()).values
     apart = None if groups is None else groups.tolist()
-    return json.dumps([__version__, parts, stream.fingerprints, stream.normalize, decisive, apart, dict(inputs)])
+    return json.dumps([VERSION, parts, stream.fingerprints, stream.normalize, decisive, apart, dict(inputs)])
 
 
 def _record(partition: Partition, plans: list[PartPlan], engine: str, groups: bool) -> PartitionsRecord:
