@@ -13,7 +13,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
+from unit_data import numbers_of
 
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import permutation_hash, read_manifest
 from tests.cli.conftest import Gcbs
 
@@ -32,7 +34,7 @@ def test_plan_writes_permutation_and_manifest(gcbs: Gcbs, sample: Path) -> None:
     assert entry.command[:3] == ["gcbs", *sys.argv[1:]][:3]
     assert entry.quantile is not None
     assert entry.graph is not None
-    hard = _canonical_products() > entry.quantile.threshold + 1e-12  # the threshold is itself one of the products
+    hard = _grid_numbers() > entry.quantile.number
     assert entry.quantile.achieved == pytest.approx(1 - hard.sum() / 1500**2, abs=1e-9)
     either = hard | hard.T
     np.fill_diagonal(either, False)
@@ -43,11 +45,11 @@ def test_plan_writes_permutation_and_manifest(gcbs: Gcbs, sample: Path) -> None:
     assert entry.in_batch_edge_share["plan"] == pytest.approx((place[rows] // 32 == place[cols] // 32).mean())
 
 
-def _canonical_products() -> np.ndarray:
-    """X Yᵀ in float64 from the float32 unit rows."""
+def _grid_numbers() -> np.ndarray:
+    """The whole numbers that the similarities of the sample are rounded to, in int64."""
     sides = (np.load(name).astype(np.float64) for name in ("x.npy", "y.npy"))
-    x, y = ((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides)
-    return x.astype(np.float64) @ y.astype(np.float64).T
+    units = ((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides)
+    return numbers_of(PairedRows(*units).grid)
 
 
 def test_table_names_what_a_person_needs(gcbs: Gcbs, sample: Path) -> None:
