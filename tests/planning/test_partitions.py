@@ -269,7 +269,7 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
         (("--partitions", "4", "--engine", "spark"), "--engine spark: expected local or ray"),
         (("--engine", "ray"), "--engine has no effect without --partitions"),
         (("--transport", "path"), "no effect without --engine ray"),
-        (("--work-dir", "work"), "goes with --partitions"),
+        (("--work-dir", "work"), "--work-dir has no effect without --partitions"),
         (("--partitions", "4", "--transport", "path"), "no effect without --engine ray"),
         (("--partitions", "4", "--address", "auto2"), "no effect without --engine ray"),
         (("--partitions", "4", "--engine", "ray", "--transport", "mail"), "--transport mail: expected store or path"),
