@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.cli.inputs import ReadPair, command_line, open_inputs, read_groups, read_pair, read_texts, show_order
 from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import forecast_table, partitioned_table, plan_table
+from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data import EmbeddingSource
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry
@@ -40,8 +40,7 @@ def plan(settings: Plan) -> None:
         return
     with show_progress(out) as progress:
         entry = (_in_parts if in_parts else _whole)(settings, sources, out, progress)
-    table = partitioned_table if in_parts else plan_table
-    out.table(table(entry, output, time.perf_counter() - began))
+    out.table(plan_table(entry, output, time.perf_counter() - began))
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
 

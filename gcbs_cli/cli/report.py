@@ -21,7 +21,7 @@ from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import make_detailed_reports, make_reports
-from gcbs_cli.reports.sampled import SampleSettings, sampled_report
+from gcbs_cli.reports.sampled import check_sample, sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
 from gcbs_cli.settings.plan import GraphSettings
@@ -50,7 +50,7 @@ def report(settings: Report) -> None:
     with show_progress(out) as progress:
         if settings.rows is not None and perm is not None:
             reports: Sequence[GapReport | SampledReport] = [
-                _sampled(settings, asked, sources, perm, entry, out, progress)
+                _sampled(settings, settings.rows, asked, sources, perm, entry, out, progress)
             ]
         else:
             reports = _whole(settings, asked, sources, perm, entry, out, progress)
@@ -68,6 +68,7 @@ def _gap_reports(reports: Sequence[GapReport | SampledReport]) -> list[GapReport
 
 def _sampled(
     settings: Report,
+    wanted: int,
     asked: ReportSettings,
     sources: Sources,
     perm: NDArray[np.int64],
@@ -76,14 +77,11 @@ def _sampled(
     progress: Progress,
 ) -> SampledReport:
     """The report on some rows of the plan."""
-    assert settings.rows is not None
-    size, temperature, loss = asked.batch_sizes[0], asked.temperatures[0], asked.losses[0].kind.value
-    sample = SampleSettings(settings.rows, size, temperature, loss, asked.seed, asked.work.device)
-    sample.check(sources[0].rows)
+    check_sample(wanted, asked, sources[0].rows)
     for source in sources:
         show_order(source, out)
     stream = PairStream(*sources, normalize=settings.inputs.columns.normalize)
-    found = sampled_report(stream, perm, sample, progress)
+    found = sampled_report(stream, perm, wanted, asked, progress)
     stream.check_unchanged()
     if entry is not None and not belongs(entry, stream.fingerprints):
         _warn_of_other_data(settings, entry, out)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from gcbs_cli.plan_file.manifest import GraphRecord, ManifestEntry, QuantileRecord
+    from gcbs_cli.plan_file.manifest import GraphRecord, ManifestEntry, PartitionsRecord, QuantileRecord
     from gcbs_cli.planning.room import Forecast
     from gcbs_cli.products.threshold import Threshold
     from gcbs_cli.reports.schema import GapReport
@@ -20,64 +20,29 @@ if TYPE_CHECKING:
 
 def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "RenderableType":
     """What `gcbs plan` did, one line a figure."""
-    rows = entry.rows
-    full, rest = divmod(rows, entry.batch_size)
-    batches = f"{full:,} of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
-    lines = [("pairs", f"{rows:,} × {entry.inputs.x.dim}"), ("batches", batches)]
-    lines += rank_lines(entry)
-    lines.append(("method", entry.method))
-    if entry.quantile is not None and entry.graph is not None:
-        lines += _graph_lines(entry, entry.quantile, entry.graph)
-    lines += quality_lines(entry)
-    steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
-    lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
-    return two_columns(lines)
-
-
-def partitioned_table(entry: "ManifestEntry", output: str, seconds: float) -> "RenderableType":
-    """What `gcbs plan --partitions` did, one line a figure."""
-    parts = entry.partitions
-    assert parts is not None
     full, rest = divmod(entry.rows, entry.batch_size)
-    batches = f"{full:,} of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
     lines = [
         ("pairs", f"{entry.rows:,} × {entry.inputs.x.dim}"),
-        ("batches", batches),
-        *rank_lines(entry),
-        ("method", entry.method),
-        ("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"),
-        ("rows moved", f"{parts.moved:,}, so that parts are whole batches"),
+        ("batches", f"{full:,} of {entry.batch_size}" + (f" and one of {rest}" if rest else "")),
     ]
-    if parts.thresholds:
-        lines.append(("thresholds", f"{min(parts.thresholds):.4f} to {max(parts.thresholds):.4f}"))
-    if parts.edges:
-        lines += [
-            ("edges inside parts", f"{parts.edges:,}"),
-            ("rows without an edge", f"{parts.isolated:,} ({parts.isolated / entry.rows:.1%})"),
-            ("largest degree", f"{parts.max_degree:,}"),
-            ("inside batches", f"{parts.in_batch_edge_share or 0.0:.2%} of these edges"),
-        ]
-    lines += quality_lines(entry)
-    steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
-    lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
-    return two_columns(lines)
-
-
-def quality_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
-    """What the refinement did and how many suspected pairs are left, where they were asked for."""
-    lines, record = [], entry.method_settings
+    if entry.world_size is not None:
+        lines.append(("ranks", _ranks(entry, entry.world_size)))
+    lines.append(("method", entry.method))
+    if entry.partitions is not None:
+        lines += _part_lines(entry, entry.partitions)
+    elif entry.quantile is not None and entry.graph is not None:
+        lines += _graph_lines(entry, entry.quantile, entry.graph)
+    record = entry.method_settings
     if "refinement" in record:
         done = record["refinement"]
         ended = "; stopped by --time-limit" if done["timed_out"] else ""
         lines.append(("refinement", f"{done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"))
-    if record.get("false_negatives", {}).get("suspected_inside") is not None:
-        lines.append(("suspected pairs", f"{record['false_negatives']['suspected_inside']:,} inside batches"))
-    return lines
-
-
-def rank_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
-    """What each rank takes of the batches, where ranks were named."""
-    return [] if entry.world_size is None else [("ranks", _ranks(entry, entry.world_size))]
+    suspected = record.get("false_negatives", {}).get("suspected_inside")
+    if suspected is not None:
+        lines.append(("suspected pairs", f"{suspected:,} inside batches"))
+    steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
+    lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
+    return two_columns(lines)
 
 
 def _ranks(entry: "ManifestEntry", world_size: int) -> str:
@@ -87,18 +52,39 @@ def _ranks(entry: "ManifestEntry", world_size: int) -> str:
     return f"{world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
 
 
-def _graph_lines(entry: "ManifestEntry", quantile: "QuantileRecord", graph: "GraphRecord") -> list[tuple[str, str]]:
-    lines = [("graph", _kind(graph)), ("threshold", f"{quantile.threshold:.4f}")]
-    if quantile.achieved is not None:
-        lines.append(("achieved quantile", _achieved(quantile)))
-    lines += [
+def _edge_lines(entry: "ManifestEntry", graph: "GraphRecord | PartitionsRecord") -> list[tuple[str, str]]:
+    return [
         ("edges", f"{graph.edges:,}"),
         ("rows without an edge", f"{graph.isolated:,} ({graph.isolated / entry.rows:.1%})"),
         ("largest degree", f"{graph.max_degree:,}"),
-        ("bandwidth", _before_after(entry.bandwidth)),
-        ("in-batch edge share", _before_after(entry.in_batch_edge_share, percent=True)),
     ]
+
+
+def _part_lines(entry: "ManifestEntry", parts: "PartitionsRecord") -> list[tuple[str, str]]:
+    lines = [
+        ("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"),
+        ("rows moved", f"{parts.moved:,}, so that parts are whole batches"),
+    ]
+    if parts.thresholds:
+        lines.append(("thresholds", f"{min(parts.thresholds):.4f} to {max(parts.thresholds):.4f}"))
+    if parts.edges:
+        lines += _edge_lines(entry, parts)
+        lines.append(("inside batches", f"{parts.in_batch_edge_share or 0.0:.2%} of these edges"))
     return lines
+
+
+def _graph_lines(entry: "ManifestEntry", quantile: "QuantileRecord", graph: "GraphRecord") -> list[tuple[str, str]]:
+    achieved = "–" if quantile.achieved is None else f"{quantile.achieved:.6g}"
+    if quantile.interval and quantile.sampled_rows:
+        achieved += f" (sample's 95 % interval {quantile.interval[0]:.6g} to {quantile.interval[1]:.6g})"
+    return [
+        ("graph", _kind(graph)),
+        ("threshold", f"{quantile.threshold:.4f}"),
+        *([("achieved quantile", achieved)] if quantile.achieved is not None else []),
+        *_edge_lines(entry, graph),
+        ("bandwidth", _before_after(entry.bandwidth, "{:,.0f}")),
+        ("in-batch edge share", _before_after(entry.in_batch_edge_share, "{:.2%}")),
+    ]
 
 
 def _kind(graph: "GraphRecord") -> str:
@@ -108,18 +94,11 @@ def _kind(graph: "GraphRecord") -> str:
     return "pairs above the threshold" if graph.top is None else f"the {graph.top} hardest of each row, both ways"
 
 
-def _achieved(quantile: "QuantileRecord") -> str:
-    text = f"{quantile.achieved:.6g}"
-    if quantile.interval and quantile.sampled_rows:
-        text += f" (sample's 95 % interval {quantile.interval[0]:.6g} to {quantile.interval[1]:.6g})"
-    return text
-
-
-def _before_after(values: dict[str, float | None], *, percent: bool = False) -> str:
-    def show(value: float | None) -> str:
-        return "–" if value is None else f"{value:.2%}" if percent else f"{value:,.0f}"
-
-    return f"{show(values['plan'])} (was {show(values['identity'])}; random order {show(values['random'])})"
+def _before_after(values: dict[str, float | None], form: str) -> str:
+    plan, before, random = (
+        "–" if value is None else form.format(value) for value in (values["plan"], values["identity"], values["random"])
+    )
+    return f"{plan} (was {before}; random order {random})"
 
 
 def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", device: str) -> "RenderableType":

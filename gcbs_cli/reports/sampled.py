@@ -21,38 +21,11 @@ from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
-from gcbs_cli.settings.plan import check_batch_size, check_temperature
-from gcbs_cli.settings.report import LEAST_BATCHES
+from gcbs_cli.settings.report import LEAST_BATCHES, ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
-SIDES_OF_LOSS = {"infonce": (0,), "symmetric": (0, 1)}
-
 Rows = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class SampleSettings:
-    """`rows`: about how many to draw; `loss`: infonce or symmetric."""
-
-    rows: int
-    batch_size: int
-    temperature: float
-    loss: str = "symmetric"
-    seed: int = 0
-    device: str = "auto"
-
-    def check(self, rows: int) -> None:
-        """Raises BadInput for what does not fit N rows."""
-        check_batch_size(self.batch_size, rows)
-        check_temperature(self.temperature)
-        least = LEAST_BATCHES * self.batch_size
-        if self.rows < least:
-            raise BadInput(
-                f"--rows {self.rows:,}: expected at least {least:,}, {LEAST_BATCHES} batches of {self.batch_size}"
-            )
-        if rows // self.batch_size < LEAST_BATCHES:
-            raise BadInput(f"--rows: {rows:,} rows are few; without it the report takes them all")
 
 
 @dataclass(frozen=True)
@@ -71,23 +44,36 @@ class _Drawn:
         return self.x[places], self.y[places]
 
 
+def check_sample(rows: int, settings: ReportSettings, of_rows: int) -> None:
+    """Raises BadInput where so many rows are too few, or not needed."""
+    size = settings.batch_sizes[0]
+    least = LEAST_BATCHES * size
+    if rows < least:
+        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, {LEAST_BATCHES} batches of {size}")
+    if of_rows < least:
+        raise BadInput(f"--rows: {of_rows:,} rows are few; without it the report takes them all")
+
+
 def sampled_report(
-    stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings, watcher: Progress | None = None
+    stream: PairStream, perm: NDArray[np.int64], rows: int, settings: ReportSettings, progress: Progress | None = None
 ) -> SampledReport:
     """Losses, gaps and the gap reduction of the full batches of `perm` (N,), each with a 95 % interval.
 
-    Reads the embeddings twice. Raises BadInput for settings that do not fit the data.
+    rows: about how many to draw; of the settings, the first loss (infonce or symmetric), batch size and temperature
+    count. Reads the embeddings twice. Raises BadInput for settings that do not fit the data.
     """
-    settings.check(stream.rows)
-    clock = Stopwatch(watcher or Progress())
+    check_sample(rows, settings, stream.rows)
+    size, temperature, sides = settings.batch_sizes[0], settings.temperatures[0], settings.losses[0].sides
+    clock = Stopwatch(progress or Progress())
     with clock.step("rows drawn"):
-        drawn = _draw(stream, perm, settings)
+        drawn = _draw(stream, perm, rows, size, settings.seed)
     with clock.step("all columns"):
-        total = _log_sums(stream, drawn, settings, choose_backend(settings.device), watcher or Progress())
+        backend = choose_backend(settings.work.device)
+        total = _log_sums(stream, drawn, sides, temperature, backend, progress or Progress())
     with clock.step("batches"):
-        means = _batch_means(drawn, total, settings)
-    count, full = len(drawn.planned), stream.rows // settings.batch_size
-    left = 1.0 - count / full
+        means = _batch_means(drawn, total, sides, temperature)
+    count = len(drawn.planned)
+    left = 1.0 - count / (stream.rows // size)
     planned, random = means["global"] - means["plan"], means["global"] - means["random"]
     figures = {
         "loss.global": _mean(means["global"], left),
@@ -100,9 +86,9 @@ def sampled_report(
     return SampledReport(
         n=stream.rows,
         dim=stream.dim,
-        batch_size=settings.batch_size,
-        temperature=settings.temperature,
-        loss_kind=settings.loss,
+        batch_size=size,
+        temperature=temperature,
+        loss_kind=settings.losses[0].name,
         rows=drawn.planned.size,
         batches=count,
         timings=clock.seconds,
@@ -110,11 +96,11 @@ def sampled_report(
     )
 
 
-def _draw(stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings) -> _Drawn:
+def _draw(stream: PairStream, perm: NDArray[np.int64], wanted: int, size: int, seed: int) -> _Drawn:
     """Batches of the plan without replacement, random rows for each, and one pass to read them."""
-    size, full = settings.batch_size, stream.rows // settings.batch_size
-    generator = np.random.default_rng([settings.seed, 0x5A3D])
-    chosen = np.sort(generator.choice(full, min(full, settings.rows // size), replace=False))
+    full = stream.rows // size
+    generator = np.random.default_rng([seed, 0x5A3D])
+    chosen = np.sort(generator.choice(full, min(full, wanted // size), replace=False))
     planned = perm[: full * size].reshape(full, size)[chosen]
     random = generator.integers(stream.rows, size=(len(chosen), size - 1))
     rows = np.unique(np.concatenate([planned.reshape(-1), random.reshape(-1)]))
@@ -127,24 +113,25 @@ def _draw(stream: PairStream, perm: NDArray[np.int64], settings: SampleSettings)
 
 
 def _log_sums(
-    stream: PairStream, drawn: _Drawn, settings: SampleSettings, backend: Backend, watcher: Progress
+    stream: PairStream, drawn: _Drawn, sides: Sequence[int], temperature: float, backend: Backend, progress: Progress
 ) -> NDArray[np.float64]:
     """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of the drawn batches, by side."""
-    sides = SIDES_OF_LOSS[settings.loss]
     anchors = drawn.sides_of(drawn.planned.reshape(-1))
     sums = np.full((len(sides), drawn.planned.size), -np.inf)
     for start, x, y in stream.blocks():
         for line, side in enumerate(sides):
             keys = np.ascontiguousarray((y, x)[side])
-            found, _ = loss_sums(anchors[side], keys, [settings.temperature], backend)
+            found, _ = loss_sums(anchors[side], keys, [temperature], backend)
             np.logaddexp(sums[line], found.log_sums[0], out=sums[line])
-        watcher.progress((start + len(x)) * drawn.planned.size, stream.rows * drawn.planned.size)
+        progress.progress((start + len(x)) * drawn.planned.size, stream.rows * drawn.planned.size)
     return sums
 
 
-def _batch_means(drawn: _Drawn, total: NDArray[np.float64], settings: SampleSettings) -> dict[str, NDArray[np.float64]]:
+def _batch_means(
+    drawn: _Drawn, total: NDArray[np.float64], sides: Sequence[int], temperature: float
+) -> dict[str, NDArray[np.float64]]:
     """(b,) means over the rows of each drawn batch: the global loss, that of the batch, and that of random ones."""
-    sides, temperature, size = SIDES_OF_LOSS[settings.loss], settings.temperature, settings.batch_size
+    size = drawn.planned.shape[1]
     planned = PairedRows(*drawn.sides_of(drawn.planned.reshape(-1)))
     inside = batch_sums(planned, np.arange(planned.rows), size, [temperature], SuspectPairs.none())
     positive = planned.diagonal() / temperature

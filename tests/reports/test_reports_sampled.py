@@ -14,7 +14,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.sampled import SampleSettings, sampled_report
+from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 
@@ -27,6 +27,10 @@ def stream_of(pair: PairedRows, block_bytes: int = 1 << 15) -> PairStream:
     return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 
+def settings_of(**changed) -> ReportSettings:
+    return ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], **changed)
+
+
 @pytest.mark.parametrize("loss", ["symmetric", "infonce"])
 def test_all_batches_give_the_whole_report(loss: str) -> None:
     whole = make_reports(
@@ -34,7 +38,7 @@ def test_all_batches_give_the_whole_report(loss: str) -> None:
         PERM,
         ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], loss=loss, trials=20, seed=1),
     )[0]
-    found = sampled_report(stream_of(PAIR), PERM, SampleSettings(ROWS, SIZE, TEMPERATURE, loss))
+    found = sampled_report(stream_of(PAIR), PERM, ROWS, settings_of(loss=[loss]))
     assert found.rows == ROWS
     assert found.loss.global_.value == pytest.approx(whole.loss.global_, abs=1e-5)
     assert found.gap.plan.value == pytest.approx(whole.gap.plan, abs=1e-5)
@@ -49,7 +53,7 @@ def test_the_intervals_cover() -> None:
     whole = make_reports(PAIR, PERM, ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], trials=20))[0]
     missed = {"gap": 0, "reduction": 0, "global": 0}
     for seed in range(20):
-        found = sampled_report(stream_of(PAIR, 1 << 18), PERM, SampleSettings(640, SIZE, TEMPERATURE, seed=seed))
+        found = sampled_report(stream_of(PAIR, 1 << 18), PERM, 640, settings_of(seed=seed))
         assert found.gap.reduction is not None
         missed["gap"] += not found.gap.plan.low <= whole.gap.plan <= found.gap.plan.high
         missed["reduction"] += not found.gap.reduction.low <= whole.gap.reduction <= found.gap.reduction.high
