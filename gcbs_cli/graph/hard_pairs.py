@@ -38,8 +38,9 @@ class PassResult:
         return self.listed
 
     def edges(self) -> Entries:
-        """The entries above t."""
-        return self.reaching.chosen(self.reaching.values > self.threshold.number)
+        """The entries above t: those listed themselves, where none of them equals it."""
+        above = self.reaching.values > self.threshold.number
+        return self.reaching if above.all() else self.reaching.chosen(above)
 
     def at(self, threshold: Threshold) -> "PassResult":
         """The same for a threshold that is no lower."""
@@ -159,7 +160,8 @@ def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPai
         suspects = pairs_of(pairs.rows, pairs.cols, len(grid.x))
         graph = drop_pairs(graph, suspects.lower, suspects.higher)
     if found.listed is not None:
-        achieved = 1.0 - len(found.edges()) / len(grid.x) ** 2
+        above = np.count_nonzero(found.listed.values > found.threshold.number)
+        achieved = 1.0 - int(above) / len(grid.x) ** 2
     return HardPairs(graph, suspects, achieved)
 
 
