@@ -20,7 +20,7 @@ from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_gains import SwapGains
-from gcbs_cli.products.operations import choose_backend
+from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.settings.plan import PlanSettings

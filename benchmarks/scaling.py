@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 from measuring import follow_thread_limit, machine, markdown_table, random_unit_rows, seconds_of
 
-from gcbs_cli.products.operations import choose_backend
+from gcbs_cli.products.devices import choose_backend
 
 PAPER_SECONDS = {10_000: 2.56, 50_000: 14.8, 100_000: 34.7, 500_000: 322.5, 1_000_000: 1013.0, 5_000_000: 3956.0}
 """GCBS's figures: one A40; 5,000,000 rows on seven GPUs."""

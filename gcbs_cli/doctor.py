@@ -93,7 +93,7 @@ def examine(seconds: float = 1.0) -> Machine:
 def forecast_plan(rows: int, dim: int, quantile: float) -> PlanForecast:
     """Say what a plan of so many pairs finds and needs. Raises BadInput for sizes that make no sense."""
     from gcbs_cli.planning.room import Forecast, needed
-    from gcbs_cli.products.operations import choose_backend
+    from gcbs_cli.products.devices import choose_backend
 
     if rows < 2:
         raise BadInput(f"--rows {rows}: expected at least 2")

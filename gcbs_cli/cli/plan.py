@@ -138,7 +138,7 @@ def _report(
 def _forecast(settings: Plan, sources: Sources, out: Output) -> None:
     """Say what the sample foretells, and write nothing."""
     from gcbs_cli.planning.room import describe, forecast
-    from gcbs_cli.products.operations import choose_backend
+    from gcbs_cli.products.devices import choose_backend
     from gcbs_cli.products.threshold import find_threshold
 
     asked = settings.plan

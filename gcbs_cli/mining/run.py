@@ -10,7 +10,8 @@ from gcbs_cli.mining.loss import mined_losses
 from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
 from gcbs_cli.mining.schema import MinedGap, MinedLoss, MineReport, Scores
 from gcbs_cli.planning.room import BYTES_PER_LISTED, memory_limit, needed
-from gcbs_cli.products.operations import Backend, choose_backend
+from gcbs_cli.products.devices import choose_backend
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.errors import BadInput

@@ -17,7 +17,8 @@ from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.refinement import Refinement
 from gcbs_cli.planning.room import check_room, describe, entry_limit, forecast, stays_on_device
-from gcbs_cli.products.operations import Backend, choose_backend
+from gcbs_cli.products.devices import choose_backend
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.tiles import tile_rows_for
 from gcbs_cli.settings.plan import PlanSettings

@@ -1,11 +1,27 @@
-"""Which devices a name means: auto, cpu, cuda, cuda:1, cuda:0,1 or cuda:all."""
+"""Which devices a name means: auto, cpu, cuda, cuda:1, cuda:0,1 or cuda:all; and the backend that serves them."""
 
 import os
 
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.system.errors import BadInput
 
 EXPECTED = "expected auto, cpu, cuda, cuda:INDEX, cuda:0,1,... or cuda:all"
 ALL_GPUS = "cuda:all"
+
+
+def choose_backend(device: str) -> Backend:
+    """The backend for `auto`, `cpu`, `cuda`, `cuda:i`, `cuda:i,j,...` or `cuda:all`.
+
+    Raises BadInput for an unknown name and for a GPU that is not there.
+    """
+    devices = devices_named(device)
+    if devices == ["cpu"]:
+        from gcbs_cli.products.cpu import CpuBackend
+
+        return CpuBackend()
+    from gcbs_cli.products.torch_device import TorchBackend
+
+    return TorchBackend(devices)
 
 
 def devices_named(name: str) -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.products.devices import devices_named
 from gcbs_cli.products.tiles import Runner, Tile
 
 EVERYTHING = -(1 << 28)
@@ -110,18 +109,3 @@ def float32_error(dim: int) -> float:
     """
     growth = (dim + 2) * FLOAT32_UNIT_ROUNDOFF
     return growth / (1.0 - growth) * (1.0 + 2.0**-20)
-
-
-def choose_backend(device: str) -> Backend:
-    """The backend for `auto`, `cpu`, `cuda`, `cuda:i`, `cuda:i,j,...` or `cuda:all`.
-
-    Raises BadInput for an unknown name and for a GPU that is not there.
-    """
-    devices = devices_named(device)
-    if devices == ["cpu"]:
-        from gcbs_cli.products.cpu import CpuBackend
-
-        return CpuBackend()
-    from gcbs_cli.products.torch_device import TorchBackend
-
-    return TorchBackend(devices)

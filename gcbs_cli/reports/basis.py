@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.products.operations import Backend, choose_backend, float32_error
+from gcbs_cli.products.devices import choose_backend
+from gcbs_cli.products.operations import Backend, float32_error
 from gcbs_cli.products.sums import SideSums, loss_sums
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold, find_threshold

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.products.operations import Backend, choose_backend
+from gcbs_cli.products.devices import choose_backend
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.figures import nest

@@ -15,7 +15,7 @@ from gcbs_cli.data import from_array, read_unit_rows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.limits import available_cpus
-from gcbs_cli.products.operations import choose_backend
+from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.data.pairs import PairedRows
 
 rng = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 from unit_data import make_pair
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.operations import choose_backend
+from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.forecast import ReportForecast, forecast_report
