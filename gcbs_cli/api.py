@@ -55,7 +55,7 @@ def plan(
         stream = PairStream(*_sources(x, y), normalize=normalize)
         asked.check_rows(stream.rows)
         return plan_in_parts(stream, asked, groups=numbers, inputs=given)
-    return make_plan(_pair(x, y, normalize=normalize), asked, groups=numbers, method_inputs=given)
+    return make_plan(_pair(x, y, normalize=normalize), asked, groups=numbers, inputs=given)
 
 
 @typed_by(ReportSettings, "batch_sizes", "temperatures", "loss")

@@ -31,7 +31,7 @@ def compare(settings: Compare) -> None:
             trials=settings.trials,
             recurrence=settings.recurrence,
             groups=groups,
-            method_inputs=texts,
+            inputs=texts,
         )
     pair.check_unchanged()
     out.table(compare_table(lines))

@@ -50,7 +50,7 @@ def _whole(settings: Plan, sources: Sources, out: Output, progress: Progress) ->
     pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
     reading = time.perf_counter() - began
     texts, groups = read_texts(settings.text, pair.x.rows), read_groups(settings.groups, pair.x.rows)
-    result = make_plan(pair.unit, settings.plan, progress, groups=groups, method_inputs=texts)
+    result = make_plan(pair.unit, settings.plan, progress, groups=groups, inputs=texts)
     pair.check_unchanged()
     sides = InputsRecord(x=input_record(pair.x, pair.x.fingerprint), y=input_record(pair.y, pair.y.fingerprint))
     entry = _entry(settings, result, sides, groups, {"read": reading})

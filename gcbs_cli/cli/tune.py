@@ -32,7 +32,7 @@ def tune(settings: Tune) -> None:
             target=settings.target,
             most_suspected=settings.max_suspected,
             groups=groups,
-            method_inputs=texts,
+            inputs=texts,
         )
     out.table(tune_table(tuned))
     if tuned.timed_out:

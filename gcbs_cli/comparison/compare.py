@@ -114,7 +114,7 @@ class Comparison:
     def plan(self, settings: PlanSettings) -> NDArray[np.int64]:
         """(N,) the permutation that `gcbs plan` makes with these settings."""
         return make_plan(
-            self.rows, settings, groups=self._groups, method_inputs=self._inputs, found=self._found[settings.seed]
+            self.rows, settings, groups=self._groups, inputs=self._inputs, found=self._found[settings.seed]
         ).perm
 
     def compared(self, name: str, settings: PlanSettings, *, recurrence: bool = False) -> Compared:
@@ -141,11 +141,11 @@ def compare_methods(
     trials: int,
     recurrence: bool = False,
     groups: NDArray[np.int64] | None = None,
-    method_inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> list[Compared]:
     """One line a method; `rcm+refine` is rcm refined. `settings`: all else that the plans are asked for.
 
-    `recurrence`: plan once more with the next seed; `groups`, `method_inputs`: as in `make_plan`. Raises BadInput.
+    `recurrence`: plan once more with the next seed; `groups`, `inputs`: as in `make_plan`. Raises BadInput.
     """
     settings.bsc.check_methods(plain_names(methods))
     longest = lists_wanted(settings)
@@ -157,7 +157,7 @@ def compare_methods(
         trials=trials,
         recurrence=recurrence,
         groups=groups,
-        inputs=method_inputs,
+        inputs=inputs,
     )
     lines = []
     for method in methods:

@@ -70,17 +70,17 @@ def tune(
     most_suspected: int | None = None,
     trials: int = 3,
     groups: NDArray[np.int64] | None = None,
-    method_inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> Tuned:
     """Try plans until the ideas or the `budget` (seconds, passes included) run out; the first is always made.
 
     `target`: masked or gap, the reduction to maximise; `most_suspected`: the cap, by default what plain RCM's plan
-    holds; `groups`, `method_inputs`: as in `make_plan`; with texts among the latter, `words` is tried too. One setting
+    holds; `groups`, `inputs`: as in `make_plan`; with texts among the latter, `words` is tried too. One setting
     is changed at a time and the best that fits is kept; until one does, the one that holds the fewest. Raises BadInput.
     """
     began = time.monotonic()
     comparison = Comparison(
-        pair, settings, watcher, longest_list=LONGEST_LIST, trials=trials, groups=groups, inputs=method_inputs
+        pair, settings, watcher, longest_list=LONGEST_LIST, trials=trials, groups=groups, inputs=inputs
     )
 
     def attempt(asked: PlanSettings) -> Trial:
@@ -88,7 +88,7 @@ def tune(
         tried = Trial(asked, replace(worth, method=asked.method), fits=True)
         return replace(tried, fits=most_suspected is None or tried.suspected <= most_suspected)
 
-    ideas = [_strong_start, *([_by_words] if method_inputs else []), _weights, _graphs, _margins, _group_sizes]
+    ideas = [_strong_start, *([_by_words] if inputs else []), _weights, _graphs, _margins, _group_sizes]
     done = [attempt(settings)]
     if most_suspected is None:
         most_suspected = done[0].suspected

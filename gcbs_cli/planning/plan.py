@@ -146,12 +146,12 @@ def make_plan(
     progress: Progress | None = None,
     *,
     groups: NDArray[np.int64] | None = None,
-    method_inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
     found: PassResult | None = None,
 ) -> PlanResult:
     """Threshold, one pass to the edges, graph, order, measures. The same permutation on every device and tile size.
 
-    `groups`: (N,) rows with the same id >= 0 never share a batch; `method_inputs`: data that the method alone
+    `groups`: (N,) rows with the same id >= 0 never share a batch; `inputs`: data that the method alone
     understands, such as texts; `found`: a pass made already, for several plans of the same data.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
@@ -168,7 +168,7 @@ def make_plan(
     elif method.needs_graph or settings.refine:
         threshold, graph = _find_graph(rows, run)
     hard = graph if isinstance(graph, HardPairs) else None
-    given = _order_input(rows, run, method, hard, labels, method_inputs or {})
+    given = _order_input(rows, run, method, hard, labels, inputs or {})
     with run.clock.step("order"):
         if given.batch_size == 1:  # groups of one row are mixed at random in any case
             perm = plan_random(rows.rows, settings.seed)

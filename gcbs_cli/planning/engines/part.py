@@ -60,7 +60,7 @@ def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None
     Raises BadInput that names the part where its rows do not allow what was asked.
     """
     try:
-        result = make_plan(rows, task.settings, progress, groups=task.groups, method_inputs=task.inputs)
+        result = make_plan(rows, task.settings, progress, groups=task.groups, inputs=task.inputs)
     except BadInput as error:
         raise BadInput(f"part {task.number + 1} of {task.parts} ({rows.rows:,} rows): {error}") from error
     plan = PartPlan(
