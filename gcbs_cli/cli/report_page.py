@@ -1,6 +1,6 @@
 """What `gcbs report --html` adds: neighbouring settings, names of rows, and the facts at the foot of the page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import ReadPair, command_line
-from gcbs_cli.data import EmbeddingSource
+from gcbs_cli.data import EmbeddingSource, UnitRows
 from gcbs_cli.data.row_values import read_ids
 from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry, permutation_hash
 from gcbs_cli.reports.measured import Measured
@@ -69,49 +69,35 @@ def make_page(
         details,
         grid=every,
         names=" · ".join([*plan, *sides]),
-        facts=_facts(source, asked[0]),
+        facts=_facts(source),
         names_of=lambda rows: read_ids(source.sources[0], rows, source.id_column),
         warnings=notes,
     )
 
 
-def _facts(source: PageSource, report: GapReport) -> list[tuple[str, list[tuple[str, str]]]]:
-    settings = source.settings
-    ours = [
-        ("loss", report.loss_kind),
-        ("batch size k", f"{report.batch_size:,}"),
-        ("temperature", f"{report.temperature:g}"),
-        ("threshold", f"{report.graph.threshold:.6g}"),
-        ("random orders compared with", f"{settings.trials}"),
-        ("false-negative margin", f"{settings.fn_margin:g}"),
-        ("seed", f"{settings.seed}"),
-        ("drops the short last batch", "yes" if settings.drop_last else "no"),
-        ("device", settings.work.device),
-        ("gcbs", __version__),
-        ("command", " ".join(command_line())),
-    ]
+def _facts(source: PageSource) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Groups of what it takes to make the same page again: command, settings, inputs and plan."""
+    ours = [("gcbs", __version__), ("command", " ".join(command_line()))]
+    ours += [*_sides("", source.pair.x, source.pair.y), *_known(source.settings.values)]
     facts = [("This report", ours)]
-    for side, read in zip("XY", (source.pair.x, source.pair.y), strict=True):
-        shape = f"{read.rows:,} × {read.dim:,}"
-        lines = [
-            ("name", read.name),
-            ("shape", shape),
-            ("element type", read.dtype),
-            ("content hash", read.fingerprint),
-        ]
-        facts.append((f"Input {side}", lines))
     if source.perm is not None:
-        lines = [("file", str(source.perm_name)), ("hash of the order", permutation_hash(source.perm))]
-        facts.append(("Plan", lines + (_plan_facts(source.entry) if source.entry else [("manifest", "none")])))
+        plan = [("file", str(source.perm_name)), ("hash of the order", permutation_hash(source.perm))]
+        facts.append(("Plan", plan + (_plan_facts(source.entry) if source.entry else [("manifest", "none")])))
     return facts
 
 
 def _plan_facts(entry: ManifestEntry) -> list[tuple[str, str]]:
-    """The manifest, a line a setting."""
     record = entry.model_dump(mode="json", exclude={"inputs", "command", "permutation_hash"})
-    facts = [("command", " ".join(entry.command)), *((name, value) for name, value in flat(record) if value != "–")]
-    return facts + _inputs("planned from X", entry.inputs.x) + _inputs("planned from Y", entry.inputs.y)
+    sides = _sides("planned from ", entry.inputs.x, entry.inputs.y)
+    return [("command", " ".join(entry.command)), *sides, *_known(record)]
 
 
-def _inputs(what: str, side: InputRecord) -> list[tuple[str, str]]:
-    return [(what, f"{side.name}, {side.rows:,} × {side.dim:,} {side.dtype}, {side.fingerprint}")]
+def _known(values: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in flat(values) if value != "–"]
+
+
+def _sides(words: str, *sides: UnitRows | InputRecord) -> list[tuple[str, str]]:
+    return [
+        (f"{words}{letter}", f"{side.name}, {side.rows:,} × {side.dim:,} {side.dtype}, {side.fingerprint}")
+        for letter, side in zip("XY", sides, strict=True)
+    ]

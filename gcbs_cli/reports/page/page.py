@@ -148,7 +148,8 @@ def flat(values: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]
         if isinstance(value, dict):
             found += flat(value, f"{prefix}{name}.")
         else:
-            found.append((prefix + name, show(value, ".6g" if isinstance(value, float) else "")))
+            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+            found.append((prefix + name, show(text, ".6g" if isinstance(value, float) else "")))
     return found
 
 
