@@ -217,8 +217,8 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
     """The first thing that is wrong, in one line that names the option, what was found and what is expected."""
     first = error.errors()[0]
     said = first.get("ctx", {}).get("error")
-    if isinstance(said, BadInput):  # by a validator of the model, which names its options itself
-        return said
+    if isinstance(said, BadInput):  # by a validator, which names its options itself
+        return BadSetting(str(said), str(first["loc"][0])) if first["loc"] and "leaf" not in vars(said) else said
     name = str(first["loc"][0])
     fields = {leaf.name: leaf for leaf in leaves(model)}
     if name not in fields:

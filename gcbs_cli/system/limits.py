@@ -23,6 +23,8 @@ NO_LIMIT = 1 << 60
 _MEMORY_FILES = (("", "memory.max", "memory.current"), ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
 ASSUMED_MEMORY = 8 * 2**30
 """Bytes, where the system does not tell what is free."""
+MOST_DIGITS = 30
+"""Of a size as people write it."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
@@ -30,7 +32,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 def parse_size(text: str, option: str) -> int:
     """Bytes from 1500000, 512M, 4GiB or 4g (powers of two). Raises BadInput that names the option."""
     match = _SIZE.fullmatch(text)
-    if match is None:
+    if match is None or len(match.group(1)) > MOST_DIGITS:
         raise BadInput(f"{option} {text}: expected a size such as 800M or 4G")
     return int(float(match.group(1)) * _UNITS[match.group(2).lower()])
 

@@ -111,16 +111,15 @@ def _values(path: Path) -> None:
 
 
 def _config(path: Path) -> None:
-    from typer.main import get_command
+    from gcbs_cli.cli.app import COMMANDS
+    from gcbs_cli.cli.defaults import build, defaults_of, find_config
+    from gcbs_cli.cli.signature import model_of
 
-    from gcbs_cli.cli.app import app
-    from gcbs_cli.cli.config_values import resolve
-    from gcbs_cli.cli.configured import options_of
-
-    commands = options_of(get_command(app))
-    found = resolve(commands, path, {})
-    if set(found) != set(commands):
+    models = {name: model_of(name) for name in COMMANDS if name != "config"}
+    found = defaults_of(models, find_config(str(path)), {})
+    if set(found) != set(models):
         raise Wrong(f"settings of {sorted(found)}")
+    build(models["plan"], found["plan"], {"x": "x.npy"})
 
 
 TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {

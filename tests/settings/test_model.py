@@ -31,6 +31,7 @@ ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "r
         ({"rank_window": "3"}, "--rank-window 3: expected P:M such as 30:100"),
         ({"rank_window": (3, 0)}, "--rank-window 3:0: expected P:M, to skip P >= 0 ranks and keep M >= 1"),
         ({"partitions": 5000}, "--partitions 5000: expected auto or a number from 1 to 4,096"),
+        ({"max_memory": "9" * 400}, "--max-memory 999"),
         ({"max_memory": "much"}, "--max-memory much: expected a size such as 800M or 4G"),
         ({"quantile": 0.9, "per_row": 3}, "--quantile and --per-row: give only one"),
         ({"group_size": 5}, "--group-size 5: expected a divisor of --batch-size 64"),
@@ -38,7 +39,7 @@ ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "r
         ({"world_size": 3, "gather": True}, "--batch-size 64: not divisible by --world-size 3"),
         ({"bach_size": 3}, "bach_size: no such setting; did you mean batch_size?"),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else None,
+    ids=lambda value: str(value)[:60] if isinstance(value, dict) else None,
 )
 def test_what_does_not_fit_is_one_line(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as error:
