@@ -87,18 +87,19 @@ def _deal(rows: NDArray[np.int64], home: NDArray[np.int64], dealing: Dealing) ->
     room = dealing.room
     taken = np.zeros(len(room), np.int64)  # by batch: bit 0 by the first label, bit 1 by the second
     for row in rows:
-        taken[:] = 0
-        for side in range(2):
-            end = dealing.ends[side, row]
-            for e in range(dealing.indptr[end], dealing.indptr[end + 1]):
-                if dealing.batch[dealing.members[e]] >= 0:
-                    taken[dealing.batch[dealing.members[e]]] |= 1 << side
-        chosen = home[row]
-        if chosen >= len(room) or room[chosen] <= 0 or taken[chosen] != 0:
+        chosen, first, second = home[row], dealing.ends[0, row], dealing.ends[1, row]
+        free = chosen < len(room) and room[chosen] > 0
+        if not free or _row_in(first, chosen, -1, dealing) >= 0 or _row_in(second, chosen, -1, dealing) >= 0:
+            taken[:] = 0
+            for side in range(2):
+                end = dealing.ends[side, row]
+                for e in range(dealing.indptr[end], dealing.indptr[end + 1]):
+                    if dealing.batch[dealing.members[e]] >= 0:
+                        taken[dealing.batch[dealing.members[e]]] |= 1 << side
             chosen = _roomiest(taken, 3, room)
         if chosen < 0:
             chosen = _roomiest(taken, 1, room)  # free of the first label, and made free of the second
-            _follow(dealing.ends[1, row], chosen, _roomiest(taken, 2, room), True, dealing)
+            _follow(second, chosen, _roomiest(taken, 2, room), True, dealing)
         dealing.batch[row] = chosen
         room[chosen] -= 1
 

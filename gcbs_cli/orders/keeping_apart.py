@@ -10,6 +10,8 @@ from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 
 NO_LABELS = np.empty((0, 0), np.int64)
+LOOKS = 1 << 25
+"""Batches that swaps look at before rows with one or two kinds of labels are dealt anew instead."""
 
 
 def duplicate_labels(side: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -56,7 +58,10 @@ def keep_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: i
         return perm
     starts = np.random.default_rng([seed, 0xA9A27]).integers(len(perm), size=len(perm))
     repaired = perm.copy()
-    left = int(_repair(repaired, labels, batch_size, starts))
+    reach = len(perm)
+    if len(labels) <= 2:
+        reach = min(reach, batch_size * max(1, LOOKS // (1 + conflicts(perm, labels, batch_size))))
+    left = int(_repair(repaired, labels, batch_size, starts, reach))
     if left and len(labels) <= 2:
         dealt = deal_apart(perm, labels, batch_size)
         repaired, left = (repaired, left) if dealt is None else (dealt, 0)
@@ -94,13 +99,18 @@ def rival(row: int, first: int, stop: int, ignored: int, perm: NDArray[np.int64]
 
 
 @compiled
-def _repair(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int, starts: NDArray[np.int64]) -> int:
-    """Swap rows until none shares a label in its batch, in place; returns how many were left because none fits."""
+def _repair(
+    perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int, starts: NDArray[np.int64], reach: int
+) -> int:
+    """Swap rows until none shares a label in its batch, in place; returns for how many none fits.
+
+    `reach`: the places that are tried for each.
+    """
     left = 0
     for place in range(len(perm)):
         first = place - place % batch_size
         if rival(perm[place], first, place, -1, perm, labels) != -1:
-            other = _place_that_fits(place, starts[place], batch_size, perm, labels)
+            other = _place_that_fits(place, starts[place], reach, batch_size, perm, labels)
             if other >= 0:
                 perm[place], perm[other] = perm[other], perm[place]
             else:
@@ -110,16 +120,16 @@ def _repair(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int,
 
 @compiled
 def _place_that_fits(
-    place: int, start: int, batch_size: int, perm: NDArray[np.int64], labels: NDArray[np.int64]
+    place: int, start: int, reach: int, batch_size: int, perm: NDArray[np.int64], labels: NDArray[np.int64]
 ) -> int:
     """The first place, from `start` on and around, whose row can change with the row at `place`; −1 for none."""
     row, rows, looked, at = perm[place], len(perm), 0, start
     first = place - place % batch_size
     stop = min(first + batch_size, rows)
-    while looked < rows:
+    while looked < reach:
         there = at - at % batch_size
         end = min(there + batch_size, rows)
-        last = min(end, at + rows - looked)
+        last = min(end, at + reach - looked)
         # A batch with one rival can take the row in its rival's place alone.
         only = -2 if there == first else rival(row, there, end, -1, perm, labels)
         for other in range(at, last):
