@@ -66,7 +66,8 @@ def mine_negatives(
         progress=watcher.progress if watcher else None,
     )
     found = [_of_rows(pair, positives, settings, rows, keys.indices, width) for rows, keys in lists]
-    sums, _ = loss_sums(pair.x, pair.y, [settings.loss.temperature], backend, tile_rows=settings.work.chunk_rows)
+    rows = settings.work.chunk_rows
+    sums, _ = loss_sums(pair.x, pair.y, [settings.loss.temperature], backend, columns=False, tile_rows=rows)
     return _joined(found, sums.log_sums[0])
 
 

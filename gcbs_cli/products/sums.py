@@ -37,18 +37,20 @@ def loss_sums(
     *,
     removed: SuspectPairs | None = None,
     hardest: int = 0,
+    columns: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[SideSums, SideSums]:
     """The sums of the rows of x (N, d) over the keys y (M, d), and of the rows of y over the keys x.
 
     Products are float32, sums over tiles float64. Where x is y, no row is a key of its own, and both sums are the same.
-    `removed`: the suspected pairs; `hardest`: K, for which row i of x and of y must be a pair. Memory: the sums, K
-    numbers a row, and the scratch of the tiles.
+    `removed`: the suspected pairs; `hardest`: K, for which row i of x and of y must be a pair; `columns`: whether the
+    sums of y are wanted, without which those of x stand in their place. Memory: the sums, K numbers a row, and the
+    scratch of the tiles.
     """
-    sides = (x,) if x is y else (x, y)
+    sides = (x, y) if columns and x is not y else (x,)
     sums = [_Sums(len(temperatures), len(side), hardest) for side in sides]
-    work = _TileWork(sides, temperatures, backend, removed or SuspectPairs.none(), sums)
+    work = _TileWork(x, y, temperatures, backend, removed or SuspectPairs.none(), sums)
     tiles = _no_two_in_line(tiles_for(backend, len(x), len(y), tile_rows))
     for tile, ends in run_tiles(backend, tiles, work, progress):
         for side, places, end in zip(sums, (tile.rows, tile.cols), ends, strict=False):
@@ -114,26 +116,27 @@ class _TileWork:
 
     def __init__(
         self,
-        sides: tuple[NDArray[np.float32], ...],
+        x: NDArray[np.float32],
+        y: NDArray[np.float32],
         temperatures: Sequence[float],
         backend: Backend,
         removed: SuspectPairs,
         sums: list[_Sums],
     ) -> None:
         self._scales = [1.0 / temperature for temperature in temperatures]
-        self._backend, self._sums, self._both = backend, sums, len(sides) == 2
-        self._loaded = backend.load(sides[0], sides[-1])
-        self._suspects = _EntriesOfTiles(removed, len(sides[0]))
+        self._backend, self._sums, self._one_side = backend, sums, x is y
+        self._loaded = backend.load(x, y)
+        self._suspects = _EntriesOfTiles(removed, len(x))
         self._groups = None if removed.groups is None else group_numbers(removed.groups)
-        nothing = [np.zeros(len(side), np.float32) for side in (sides[0], sides[-1])]
-        self._limits = [Limits(sums[0].limits, nothing[1]), Limits(nothing[0], sums[-1].limits)][: len(sides)]
+        zeros = [np.zeros(len(side), np.float32) for side in (x, y)]
+        self._limits = [Limits(sums[0].limits, zeros[1]), Limits(zeros[0], sums[-1].limits)]
 
     def __call__(self, tile: Tile) -> list[_EndSums]:
         """The sums by row, and by column."""
         product = self._backend.product(self._loaded, tile.rows, tile.cols)
         shared = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
         own = shared - tile.rows.start, shared - tile.cols.start
-        positives = product[own] if self._both else -np.inf
+        positives = -np.inf if self._one_side else product[own]
         product[own] = positives
         plain = masked = self._log_sums(product)
         product[own] = -np.inf
@@ -147,7 +150,7 @@ class _TileWork:
 
     def _log_sums(self, product: Product) -> list[NDArray[np.float64]]:
         """(T, n) by row, and by column."""
-        found = [self._backend.log_sums(product, scale, columns=self._both) for scale in self._scales]
+        found = [self._backend.log_sums(product, scale, columns=len(self._sums) == 2) for scale in self._scales]
         return [np.stack(parts) for parts in list(zip(*found, strict=True))[: len(self._sums)]]
 
     def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

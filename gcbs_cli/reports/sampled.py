@@ -122,7 +122,7 @@ def _log_sums(
     for start, x, y in stream.blocks():
         for line, side in enumerate(sides):
             keys = np.ascontiguousarray((y, x)[side])
-            found, _ = loss_sums(anchors[side], keys, [temperature], backend)
+            found, _ = loss_sums(anchors[side], keys, [temperature], backend, columns=False)
             np.logaddexp(sums[line], found.log_sums[0], out=sums[line])
         progress.progress((start + len(x)) * drawn.planned.size, stream.rows * drawn.planned.size)
     return sums

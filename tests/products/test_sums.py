@@ -133,6 +133,9 @@ def test_some_rows_against_many_keys(device):
         bound = 2e-6 + SIMILARITY_ERROR / temperature
         np.testing.assert_allclose(x.log_sums[number], log_sums(matrix[:30], temperature), rtol=0, atol=bound)
         np.testing.assert_allclose(y.log_sums[number], log_sums(matrix[:30].T, temperature), rtol=0, atol=bound)
+    alone, same = loss_sums(pair.x[:30], pair.y, TEMPERATURES, DEVICES[device](), columns=False, tile_rows=16)
+    assert alone is same
+    assert np.array_equal(alone.log_sums, x.log_sums)
 
 
 @pytest.mark.parametrize("device", [name for name in DEVICES if name != "cpu"])
