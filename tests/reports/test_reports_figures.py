@@ -70,13 +70,6 @@ def test_a_graph_without_edges_has_no_edge_share(perm):
     assert (report.in_batch_edge_share.plan, report.in_batch_edge_share.random) == (None, None)
 
 
-def test_ratios_are_those_of_the_definitions(perm):
-    gap = build_reports(make_pair("related", ROWS), perm)[0].gap
-    assert gap.reduction == pytest.approx(1 - gap.plan / gap.random_mean)
-    assert gap.closed_share == pytest.approx((gap.random_mean - gap.plan) / (gap.random_mean - gap.oracle))
-    assert gap.masked.reduction == pytest.approx(1 - gap.masked.plan / gap.masked.random_mean)
-
-
 def test_a_good_plan_is_told_from_a_bad_one():
     """Ten groups of alike pairs: batches of a group close most of the gap, and the oracle closes no less."""
     generator = np.random.default_rng(12)
