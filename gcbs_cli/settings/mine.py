@@ -82,10 +82,10 @@ class ShownLossSettings(Settings):
 class MineSettings(Settings):
     """Which keys become a query's negatives, and the loss that is shown with them."""
 
-    choice: NegativeSettings = NegativeSettings()
-    loss: ShownLossSettings = ShownLossSettings()
+    choice: NegativeSettings = Field(default_factory=NegativeSettings)
+    loss: ShownLossSettings = Field(default_factory=ShownLossSettings)
     seed: Seed = Field(0, description="Decides every random draw.")
-    work: WorkSettings = WorkSettings()
+    work: WorkSettings = Field(default_factory=WorkSettings)
     omitted = frozenset({"max_memory"})
 
     def check_rows(self, rows: int) -> None:

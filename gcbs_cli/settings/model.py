@@ -120,7 +120,7 @@ class BadSetting(BadInput):
 class Settings(BaseModel):
     """Settings that cannot change and take no unknown names; values that do not fit raise BadInput in one line."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
     panel: ClassVar[str | None] = None
     """Title of the panel in --help."""
     omitted: ClassVar[frozenset[str]] = frozenset()

@@ -34,7 +34,7 @@ class Inputs(Settings):
     y: Annotated[str | None, Typed(argument=True)] = Field(
         None, description="Embeddings of the second side; leave out when X holds both."
     )
-    columns: Columns = Columns()
+    columns: Columns = Field(default_factory=Columns)
 
 
 class Shown(Settings):
@@ -134,12 +134,12 @@ class Plan(Settings):
         report: str | None = Field(None, description="Write the gap report to this .json as well.")
         dry_run: bool = Field(False, description="Estimate threshold, edges and memory; write nothing.")
 
-    plan: PlanSettings = PlanSettings()
-    groups: GroupFile = GroupFile()
-    text: TextFile = TextFile()
+    plan: PlanSettings = Field(default_factory=PlanSettings)
+    groups: GroupFile = Field(default_factory=GroupFile)
+    text: TextFile = Field(default_factory=TextFile)
     inputs: Inputs
-    keeping: Keeping = Keeping()
-    written: Output = Output()
+    keeping: Keeping = Field(default_factory=Keeping)
+    written: Output = Field(default_factory=Output)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -223,12 +223,12 @@ class Report(Settings):
         description="Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % "
         "intervals: for N where N² is out of reach. Reads block by block.",
     )
-    report: ReportSettings = ReportSettings()
-    labels: Labels = Labels()
-    groups: Groups = Groups()
+    report: ReportSettings = Field(default_factory=ReportSettings)
+    labels: Labels = Field(default_factory=Labels)
+    groups: Groups = Field(default_factory=Groups)
     inputs: Inputs
-    names: Names = Names()
-    written: Output = Output()
+    names: Names = Field(default_factory=Names)
+    written: Output = Field(default_factory=Output)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -295,10 +295,10 @@ class Mine(Settings):
             "stdout.",
         )
 
-    mine: MineSettings = MineSettings()
-    positives: Positives = Positives()
+    mine: MineSettings = Field(default_factory=MineSettings)
+    positives: Positives = Field(default_factory=Positives)
     inputs: Inputs
-    written: Output = Output()
+    written: Output = Field(default_factory=Output)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -333,11 +333,11 @@ class Compare(Settings):
         False, description="Plan with the next seed too, and say how many in-batch pairs come again."
     )
     trials: int = Field(5, ge=1, description="Number of random orders to compare with.")
-    plan: PlanSettings = PlanSettings()
-    groups: GroupFile = GroupFile()
-    text: TextFile = TextFile()
+    plan: PlanSettings = Field(default_factory=PlanSettings)
+    groups: GroupFile = Field(default_factory=GroupFile)
+    text: TextFile = Field(default_factory=TextFile)
     inputs: Inputs
-    shown: Shown = Shown()
+    shown: Shown = Field(default_factory=Shown)
     omitted = frozenset(OF_ONE_PLAN)
 
 
@@ -377,11 +377,11 @@ class Tune(Settings):
     target: Literal["masked", "gap"] = Field(
         "masked", description="Reduction to maximise: of the masked gap, or of the plain one."
     )
-    plan: PlanSettings = PlanSettings()
-    groups: GroupFile = GroupFile()
-    text: TextFile = TextFile()
+    plan: PlanSettings = Field(default_factory=PlanSettings)
+    groups: GroupFile = Field(default_factory=GroupFile)
+    text: TextFile = Field(default_factory=TextFile)
     inputs: Inputs
-    shown: Shown = Shown()
+    shown: Shown = Field(default_factory=Shown)
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
 
 
@@ -402,8 +402,8 @@ class Check(Settings):
     y: Annotated[str | None, Typed(argument=True)] = Field(
         None, description="Embeddings of the second side; leave out when X holds both."
     )
-    columns: Columns = Columns()
-    shown: Shown = Shown()
+    columns: Columns = Field(default_factory=Columns)
+    shown: Shown = Field(default_factory=Shown)
     omitted = frozenset({"normalize"})
 
 
@@ -444,7 +444,7 @@ class Apply(Settings):
     header: Annotated[bool, Typed(off="--no-header")] = Field(
         True, description="The first record of a CSV file names its columns."
     )
-    work: Work = Work()
+    work: Work = Field(default_factory=Work)
     written: Output
 
 
@@ -484,9 +484,9 @@ class Embed(Settings):
 
     texts: Annotated[str, Typed(argument=True)] = Field(description="Pairs of texts: a .parquet, .csv or .jsonl file.")
     encoder: Model
-    columns: Columns = Columns()
-    work: WorkSettings = WorkSettings()
-    written: Output = Output()
+    columns: Columns = Field(default_factory=Columns)
+    work: WorkSettings = Field(default_factory=WorkSettings)
+    written: Output = Field(default_factory=Output)
     omitted = frozenset({"chunk_rows", "max_memory"})
 
 
@@ -520,8 +520,8 @@ class History(Settings):
     reports: Annotated[tuple[str, ...], Typed(argument=True, metavar="REPORT")] = Field(
         min_length=1, description="Reports that gcbs report -o or gcbs plan --report wrote."
     )
-    reading: Reading = Reading()
-    written: Output = Output()
+    reading: Reading = Field(default_factory=Reading)
+    written: Output = Field(default_factory=Output)
 
 
 class Doctor(Settings):
@@ -544,8 +544,8 @@ class Doctor(Settings):
         quantile: float = Field(0.999, gt=0, lt=1, description="Quantile of the plan.")
 
     seconds: float = Field(1.0, gt=0, description="Time to measure rates for.")
-    forecast: Forecast = Forecast()
-    shown: Shown = Shown()
+    forecast: Forecast = Field(default_factory=Forecast)
+    shown: Shown = Field(default_factory=Shown)
 
 
 class Config(Settings):
@@ -564,4 +564,4 @@ class Config(Settings):
     all_: Annotated[bool, Typed(option="--all")] = Field(
         False, description="Show the options that have their own default, too."
     )
-    shown: Shown = Shown()
+    shown: Shown = Field(default_factory=Shown)

@@ -303,12 +303,12 @@ class PlanSettings(Settings):
     )
     time_limit: float | None = Field(None, gt=0, description="Seconds that the refinement may take.")
     no_duplicates: bool = Field(False, description="Rows with equal x or equal y never share a batch.")
-    graph: GraphSettings = GraphSettings()
-    false_negatives: FalseNegativeSettings = FalseNegativeSettings()
-    batch_order: BatchOrderSettings = BatchOrderSettings()
-    bsc: BscSettings = BscSettings()
-    ranks: RankSettings = RankSettings()
-    work: PlanWorkSettings = PlanWorkSettings()
+    graph: GraphSettings = Field(default_factory=GraphSettings)
+    false_negatives: FalseNegativeSettings = Field(default_factory=FalseNegativeSettings)
+    batch_order: BatchOrderSettings = Field(default_factory=BatchOrderSettings)
+    bsc: BscSettings = Field(default_factory=BscSettings)
+    ranks: RankSettings = Field(default_factory=RankSettings)
+    work: PlanWorkSettings = Field(default_factory=PlanWorkSettings)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -150,7 +150,7 @@ class ReportSettings(Settings):
     temperatures: Annotated[
         tuple[Temperature, ...], Listed, Typed("-t", option="--temperature", default="the plan's, else 0.05")
     ] = Field((DEFAULT_TEMPERATURE,), min_length=1, description="Temperature of the loss; may be given several times.")
-    loss_choice: LossSettings = LossSettings()
+    loss_choice: LossSettings = Field(default_factory=LossSettings)
     drop_last: Annotated[bool, Typed(off="--keep-last", default="as planned, else kept")] = Field(
         False, description="Whether the trainer drops the short last batch."
     )
@@ -160,9 +160,9 @@ class ReportSettings(Settings):
         description="Treat a pair as a suspected false negative when its similarity is at least this fraction of its "
         "positive's.",
     )
-    graph: GraphSettings = GraphSettings()
+    graph: GraphSettings = Field(default_factory=GraphSettings)
     seed: Seed = Field(0, description="Decides every random draw.")
-    work: WorkSettings = WorkSettings()
+    work: WorkSettings = Field(default_factory=WorkSettings)
     omitted = frozenset({"graph", "top", "rank_window"})
 
     @property
