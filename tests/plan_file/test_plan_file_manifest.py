@@ -34,7 +34,7 @@ def test_the_file_is_plain_json(tmp_path: Path, make_entry) -> None:
     write_manifest(tmp_path / "perm.npy", [make_entry(PERM)])
     content = json.loads((tmp_path / "perm.npy.manifest.json").read_text())
     assert content["schema"] == "gcbs.manifest"
-    assert content["schema_version"] == "1.1"
+    assert content["schema_version"] == "2.0"
     (entry,) = content["entries"]
     assert entry["inputs"]["y"]["fingerprint"] == "xxh3:y"
     assert entry["quantile"]["interval"] == [0.9985, 0.9993]
@@ -42,7 +42,7 @@ def test_the_file_is_plain_json(tmp_path: Path, make_entry) -> None:
 
 def test_a_newer_minor_version_is_read_and_its_fields_are_kept(tmp_path: Path, make_entry) -> None:
     content = Manifest(entries=[make_entry(PERM)]).model_dump()
-    content["schema_version"] = "1.7"
+    content["schema_version"] = "2.7"
     content["entries"][0]["colour"] = "blue"
     content["entries"][0]["graph"]["triangles"] = 7
     manifest = parse_manifest(json.dumps(content).encode(), "file")
@@ -52,12 +52,23 @@ def test_a_newer_minor_version_is_read_and_its_fields_are_kept(tmp_path: Path, m
     assert '"triangles": 7' in text
 
 
+def test_a_manifest_from_before_the_grid_is_read(make_entry) -> None:
+    content = Manifest(entries=[make_entry(PERM)]).model_dump()
+    content["schema_version"] = "1.1"
+    for name in ("number", "scale"):
+        del content["entries"][0]["quantile"][name]
+    (entry,) = parse_manifest(json.dumps(content).encode(), "file").entries
+    assert entry.quantile is not None
+    assert (entry.quantile.number, entry.quantile.scale) == (None, None)
+    assert entry.quantile.threshold == make_entry(PERM).quantile.threshold
+
+
 def test_a_newer_major_version_says_so(tmp_path: Path) -> None:
     path = tmp_path / "perm.npy"
-    manifest_path(path).write_text('{"schema": "gcbs.manifest", "schema_version": "2.0", "plans": []}')
+    manifest_path(path).write_text('{"schema": "gcbs.manifest", "schema_version": "3.0", "plans": []}')
     with pytest.raises(BadInput) as caught:
         read_manifest(path)
-    expected = "written by a newer gcbs (manifest schema 2.0; this one reads 1.x); upgrade gcbs"
+    expected = "written by a newer gcbs (manifest schema 3.0; this one reads 2.x); upgrade gcbs"
     assert str(caught.value) == f"{manifest_path(path)}: {expected}"
 
 
