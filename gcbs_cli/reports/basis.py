@@ -37,7 +37,7 @@ class RowFacts:
 
 
 @dataclass
-class Basis:
+class ReportInputs:
     """What all combinations share: the data, the graph and the suspected pairs, the sums over all keys across the sides
     and, for a loss that needs them, within each, and the order to report on.
     """
@@ -58,7 +58,7 @@ class Basis:
     uniformity: tuple[float, float]
 
 
-def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts: RowFacts) -> Basis:
+def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts: RowFacts) -> ReportInputs:
     """The quantile, the pass to the entries from t on, and the passes to the sums without the suspected pairs.
 
     Raises BadInput before the passes where there is too little memory for them.
@@ -99,7 +99,7 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts
     with clock.step("representation"):
         uniform = uniformity(pair.x, settings.seed), uniformity(pair.y, settings.seed)
         aligned = alignment(pair)
-    return Basis(
+    return ReportInputs(
         pair=pair,
         settings=settings,
         facts=facts,
@@ -162,7 +162,7 @@ def hardest_wanted(settings: ReportSettings, rows: int) -> int:
     return max(1, min(max(wanted), rows - 1))
 
 
-def all_keys(basis: Basis, loss: Loss) -> list[AllKeys]:
+def all_keys(basis: ReportInputs, loss: Loss) -> list[AllKeys]:
     """For each temperature, what all keys of this loss sum to."""
     own = basis.same_side if loss.kind is LossKind.SIMCLR else None
     sides = [merge_sides(basis.across[side], own[side] if own else None) for side in loss.sides]

@@ -31,11 +31,11 @@ MOST_PAIRS = 1 << 28
 @dataclass(frozen=True)
 class RowLabels:
     """ids: (N,) int64, rows with the same one are positives of each other, None where equal rows of x are;
-    asks: (N,) which rows are positive pairs, None for all.
+    is_query: (N,) which rows are positive pairs, None for all.
     """
 
     ids: NDArray[np.int64] | None = None
-    asks: NDArray[np.bool_] | None = None
+    is_query: NDArray[np.bool_] | None = None
 
 
 class BscTerms(LossTerms):
@@ -48,7 +48,7 @@ class BscTerms(LossTerms):
 
     def __init__(self, pair: PairedRows, labels: RowLabels, suspects: SuspectPairs) -> None:
         ids = equal_rows(pair.x)[1] if labels.ids is None else labels.ids
-        asks = np.ones(pair.rows, np.bool_) if labels.asks is None else labels.asks
+        asks = np.ones(pair.rows, np.bool_) if labels.is_query is None else labels.is_query
         self.asking = np.flatnonzero(asks)
         if len(self.asking) == 0:
             raise BadInput("--labels: every row has label 0; expected some positive pairs")

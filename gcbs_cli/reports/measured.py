@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.measures import OrderMeasures, batches_of, measure_order
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
-from gcbs_cli.reports.basis import Basis, all_keys
+from gcbs_cli.reports.basis import ReportInputs, all_keys
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import AllKeys, LossTerms, between, outwards
 from gcbs_cli.settings.report import Loss
@@ -54,7 +54,7 @@ class OrderValues:
 class Measured:
     """All that the figures of one report are taken from. perm: (N,) the plan; plan: what it gives, None without one."""
 
-    inputs: Basis
+    inputs: ReportInputs
     loss: Loss
     terms: LossTerms
     batch_size: int
@@ -133,7 +133,7 @@ class Measured:
         return None if abs(whole) <= rounding else part / whole
 
 
-def measure(inputs: Basis, loss: Loss, batch_size: int, perm: NDArray[np.int64] | None) -> list[Measured]:
+def measure(inputs: ReportInputs, loss: Loss, batch_size: int, perm: NDArray[np.int64] | None) -> list[Measured]:
     """For each temperature, random orders and the plan `perm`, where there is one."""
     orders = Orders(inputs, loss, batch_size)
     with inputs.clock.step("random batches"):
@@ -146,7 +146,7 @@ def measure(inputs: Basis, loss: Loss, batch_size: int, perm: NDArray[np.int64] 
 class Orders:
     """Values of any order at one loss and batch size."""
 
-    def __init__(self, inputs: Basis, loss: Loss, batch_size: int) -> None:
+    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         self._inputs, self._loss, self._size = inputs, loss, batch_size
         self.terms = inputs.terms.get(loss) or LossTerms(inputs.diagonal)
         self._suspects = self.terms.suspects_among(inputs.suspects)
@@ -268,7 +268,7 @@ class Orders:
         return outwards(translation, gap, keys.rounding), outwards(logsumexp, gap, keys.rounding)
 
 
-def random_order(inputs: Basis, number: int) -> NDArray[np.int64]:
+def random_order(inputs: ReportInputs, number: int) -> NDArray[np.int64]:
     """The random order of the trial with this number."""
     order = np.random.default_rng([inputs.settings.seed, TRIALS_STREAM, number]).permutation(inputs.pair.rows)
     return order.astype(np.int64)
