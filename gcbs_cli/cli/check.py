@@ -23,7 +23,7 @@ def check(settings: Check) -> None:
     if settings.x is not None:
         sources = open_inputs(Inputs(x=settings.x, y=settings.y, columns=settings.columns), planned_inputs(manifest))
         pair = read_pair(sources, out, normalize=entry is None or entry.normalize)
-        fingerprints, rows = (pair.x.fingerprint, pair.y.fingerprint), pair.x.rows
+        fingerprints, rows = pair.fingerprints, pair.unit.rows
     findings = check_plan(order, entry, *fingerprints, rows)
     wrong = any(finding.level == "error" for finding in findings)
     for finding in findings:

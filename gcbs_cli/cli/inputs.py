@@ -1,19 +1,16 @@
 """Open and read what a command was given: paired embeddings, and files with a value for each row."""
 
 import sys
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.data import EmbeddingSource, UnitRows, open_pair, read_unit_rows
-from gcbs_cli.data.files import FileStamp, check_still_the_same
-from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data import EmbeddingSource, open_pair, reading
+from gcbs_cli.data.reading import ReadPair
 from gcbs_cli.data.remote import without_secrets
 from gcbs_cli.data.row_values import check_row_count, read_row_ids, read_row_texts
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
-from gcbs_cli.planning.record import printable
 from gcbs_cli.settings.others import GroupFile, Inputs, TextFile
 from gcbs_cli.system.errors import BadInput
 
@@ -22,26 +19,7 @@ SHARDS_SHOWN = 12
 
 def command_line() -> list[str]:
     """The words of this command for a manifest or a page; addresses without what gives access to them."""
-    return ["gcbs", *(printable(without_secrets(word)) for word in sys.argv[1:])]
-
-
-@dataclass(frozen=True)
-class ReadPair:
-    """Both sides, read and checked."""
-
-    x: UnitRows
-    y: UnitRows
-    stamps: tuple[FileStamp, ...] = ()
-
-    def check_unchanged(self) -> None:
-        """Raise BadInput when a file is no longer what was read: by its size, time and identity."""
-        for stamp in self.stamps:
-            check_still_the_same(stamp)
-
-    @property
-    def unit(self) -> PairedRows:
-        """The unit rows for the numerics."""
-        return PairedRows(self.x.values, self.y.values)
+    return ["gcbs", *map(without_secrets, sys.argv[1:])]
 
 
 def open_inputs(inputs: Inputs, planned: InputsRecord | None = None) -> tuple[EmbeddingSource, EmbeddingSource]:
@@ -55,8 +33,7 @@ def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], output: Output, 
     """Read both sides as unit rows, and say in which order shards were taken."""
     for source in sources:
         show_order(source, output)
-    x, y = (read_unit_rows(source, normalize=normalize) for source in sources)
-    return ReadPair(x, y, tuple(stamp for source in sources for stamp in source.stamps))
+    return reading.read_pair(sources, normalize=normalize)
 
 
 def show_order(source: EmbeddingSource, output: Output) -> None:

@@ -6,16 +6,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.cli.inputs import ReadPair, command_line, open_inputs, read_groups, read_pair, read_texts, show_order
+from gcbs_cli.cli.inputs import command_line, open_inputs, read_groups, read_pair, read_texts, show_order
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data import EmbeddingSource
+from gcbs_cli.data.reading import ReadPair
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.plan import PlanResult, make_plan
-from gcbs_cli.planning.record import full_batches_per_rank, input_record, plan_entry
+from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
 from gcbs_cli.settings.others import Plan
 from gcbs_cli.settings.plan import DEFAULT_MARGIN
 from gcbs_cli.system.errors import GcbsError
@@ -49,11 +50,10 @@ def _whole(settings: Plan, sources: Sources, out: Output, progress: Progress) ->
     began = time.perf_counter()
     pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
     reading = time.perf_counter() - began
-    texts, groups = read_texts(settings.text, pair.x.rows), read_groups(settings.groups, pair.x.rows)
+    texts, groups = read_texts(settings.text, pair.unit.rows), read_groups(settings.groups, pair.unit.rows)
     result = make_plan(pair.unit, settings.plan, progress, groups=groups, inputs=texts)
     pair.check_unchanged()
-    sides = InputsRecord(x=input_record(pair.x, pair.x.fingerprint), y=input_record(pair.y, pair.y.fingerprint))
-    entry = _entry(settings, result, sides, groups, {"read": reading})
+    entry = _entry(settings, result, InputsRecord.of(sources, pair.fingerprints), groups, {"read": reading})
     save_plan(settings.written.output, result.perm, entry)
     try:  # the plan is there whatever becomes of the report, which may need more memory
         _report(settings, pair, result, groups, progress)
@@ -87,8 +87,7 @@ def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress)
         work_dir=work_dir,
     )
     stream.check_unchanged()
-    x, y = (input_record(*side) for side in zip((stream.x, stream.y), stream.fingerprints, strict=True))
-    entry = _entry(settings, result, InputsRecord(x=x, y=y), groups, {})
+    entry = _entry(settings, result, InputsRecord.of(sources, stream.fingerprints), groups, {})
     save_plan(output, result.perm, entry)
     if work_dir is not None:
         clear(work_dir)

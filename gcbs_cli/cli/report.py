@@ -103,7 +103,7 @@ def _whole(
     groups = read_ids(settings.groups.groups, settings.groups.groups_column, rows, "--groups")
     pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
     sizes = None
-    if entry is not None and not belongs(entry, (pair.x.fingerprint, pair.y.fingerprint)):
+    if entry is not None and not belongs(entry, pair.fingerprints):
         _warn_of_other_data(settings, entry, out)
         asked = as_planned(settings, entry, same_data=False)
     else:
@@ -121,7 +121,7 @@ def _whole(
 
 def _write_page(html: str, source: PageSource, facts: RowFacts, progress: Progress) -> list[GapReport]:
     """Write the page; returns the reports that were asked for."""
-    every_setting = with_neighbours(source.settings, source.pair.x.rows)
+    every_setting = with_neighbours(source.settings, source.pair.unit.rows)
     every, details = make_detailed_reports(source.pair.unit, source.perm, every_setting, progress, facts=facts)
     reports = asked_only(every, source.settings)
     notes = [note for note in [suspects_warning(reports)] if note is not None]

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.inputs import ReadPair, command_line
-from gcbs_cli.data import EmbeddingSource, UnitRows
+from gcbs_cli.cli.inputs import command_line
+from gcbs_cli.data import EmbeddingSource
+from gcbs_cli.data.reading import ReadPair
 from gcbs_cli.data.row_values import read_ids
-from gcbs_cli.plan_file.manifest import InputRecord, ManifestEntry, permutation_hash
+from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.reports.measured import Measured
 from gcbs_cli.reports.page import report_page
 from gcbs_cli.reports.page.page import flat
@@ -62,7 +63,7 @@ def make_page(
     source: PageSource, asked: Sequence[GapReport], every: Sequence[GapReport], details: Measured, notes: list[str]
 ) -> str:
     """The page as text."""
-    sides = [side.name for side in (source.pair.x, source.pair.y)]
+    sides = [side.name for side in source.sources]
     plan = [] if source.perm_name is None else ["stdin" if source.perm_name == "-" else source.perm_name]
     return report_page(
         asked[0],
@@ -78,7 +79,7 @@ def make_page(
 def _facts(source: PageSource) -> list[tuple[str, list[tuple[str, str]]]]:
     """Groups of what it takes to make the same page again: command, settings, inputs and plan."""
     ours = [("gcbs", __version__), ("command", " ".join(command_line()))]
-    ours += [*_sides("", source.pair.x, source.pair.y), *_known(source.settings.values)]
+    ours += [*_sides("", InputsRecord.of(source.sources, source.pair.fingerprints)), *_known(source.settings.values)]
     facts = [("This report", ours)]
     if source.perm is not None:
         plan = [("file", str(source.perm_name)), ("hash of the order", permutation_hash(source.perm))]
@@ -88,7 +89,7 @@ def _facts(source: PageSource) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _plan_facts(entry: ManifestEntry) -> list[tuple[str, str]]:
     record = entry.model_dump(mode="json", exclude={"inputs", "command", "permutation_hash"})
-    sides = _sides("planned from ", entry.inputs.x, entry.inputs.y)
+    sides = _sides("planned from ", entry.inputs)
     return [("command", " ".join(entry.command)), *sides, *_known(record)]
 
 
@@ -96,8 +97,8 @@ def _known(values: Mapping[str, object]) -> list[tuple[str, str]]:
     return [(name, value) for name, value in flat(values) if value != "–"]
 
 
-def _sides(words: str, *sides: UnitRows | InputRecord) -> list[tuple[str, str]]:
+def _sides(words: str, inputs: InputsRecord) -> list[tuple[str, str]]:
     return [
         (f"{words}{letter}", f"{side.name}, {side.rows:,} × {side.dim:,} {side.dtype}, {side.fingerprint}")
-        for letter, side in zip("XY", sides, strict=True)
+        for letter, side in zip("XY", (inputs.x, inputs.y), strict=True)
     ]

@@ -9,8 +9,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import FileStamp, check_still_the_same
+from gcbs_cli.data.files import check_still_the_same
 from gcbs_cli.data.normalise import UNIT_TOLERANCE, RowFaults, rows_per_slice, unit_rows_into
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, RowList
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.limits import available_cpus
@@ -22,6 +23,7 @@ _BLOCKS_AT_ONCE: Final = 2
 """One is read while the other is normalised."""
 
 Rows = NDArray[np.float32]
+Sources = tuple[EmbeddingSource, EmbeddingSource]
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,24 @@ class UnitRows:
     """One side of the pairs, ready for products.
 
     values: (rows, dim) float32, C-contiguous, unit rows. fingerprint: "xxh3:" and 32 hex digits over the element type,
-    the shape and the raw rows, the same in every file format. column: None where a file is one matrix.
+    the shape and the raw rows, the same in every file format.
     """
 
     values: Rows
     fingerprint: str
-    name: str
-    paths: tuple[str, ...]
-    dtype: str
-    rows: int
-    dim: int
-    column: str | None = None
+
+
+@dataclass(frozen=True)
+class ReadPair:
+    """Both sides as they were read, with the sources and fingerprints that a manifest names."""
+
+    unit: PairedRows
+    sources: Sources
+    fingerprints: tuple[str, str]
+
+    def check_unchanged(self) -> None:
+        """Raise BadInput when a file is no longer what was read."""
+        _check_unchanged(self.sources)
 
 
 class UnitRowBlocks:
@@ -162,9 +171,13 @@ def read_unit_rows(
     for block in blocks:
         if on_progress is not None:
             on_progress(len(block))
-    return UnitRows(
-        values, blocks.fingerprint, source.name, source.paths, source.dtype, source.rows, source.dim, source.column
-    )
+    return UnitRows(values, blocks.fingerprint)
+
+
+def read_pair(sources: Sources, *, normalize: bool = True) -> ReadPair:
+    """Read every row of both sides. Raises BadInput and GcbsError as `read_unit_rows` does."""
+    x, y = (read_unit_rows(source, normalize=normalize) for source in sources)
+    return ReadPair(PairedRows(x.values, y.values), sources, (x.fingerprint, y.fingerprint))
 
 
 @dataclass
@@ -191,23 +204,20 @@ class PairStream:
         return self.x.dim
 
     @property
-    def stamps(self) -> tuple[FileStamp, ...]:
-        """Those of the files of both sides."""
-        return (*self.x.stamps, *self.y.stamps)
+    def sources(self) -> Sources:
+        """Both sides."""
+        return self.x, self.y
 
     def check_unchanged(self) -> None:
         """Raise BadInput when a file is no longer what was opened."""
-        for stamp in self.stamps:
-            check_still_the_same(stamp)
+        _check_unchanged(self.sources)
 
     def blocks(self) -> Iterator[tuple[int, Rows, Rows]]:
         """Yield the first row of a block and its unit rows of both sides, (n, d) float32 each.
 
         Raises BadInput for rows that cannot be unit rows and for files that differ from an earlier pass.
         """
-        x, y = (
-            UnitRowBlocks(side, normalize=self.normalize, block_bytes=self.block_bytes) for side in (self.x, self.y)
-        )
+        x, y = (UnitRowBlocks(side, normalize=self.normalize, block_bytes=self.block_bytes) for side in self.sources)
         yield from _in_step(iter(x), iter(y))
         found = x.fingerprint, y.fingerprint
         if self.fingerprints not in (("", ""), found):
@@ -223,6 +233,12 @@ def mean_rows(x: Rows, y: Rows) -> Rows:
     opposite = unit_rows_into(x + y, "float32", means, normalize=True).zero
     means[opposite] = x[opposite]
     return means
+
+
+def _check_unchanged(sources: Sources) -> None:
+    for source in sources:
+        for stamp in source.stamps:
+            check_still_the_same(stamp)
 
 
 def _in_step(x_blocks: Iterator[Rows], y_blocks: Iterator[Rows]) -> Iterator[tuple[int, Rows, Rows]]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
 
 from gcbs_cli.data.files import one_line, shown, unreadable
+from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
@@ -39,7 +40,7 @@ class _Record(BaseModel):
 
 def _in_utf8(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if isinstance(value, dict):
         return {key: _in_utf8(one) for key, one in value.items()}
     return [_in_utf8(one) for one in value] if isinstance(value, list) else value
@@ -62,6 +63,23 @@ class InputsRecord(_Record):
 
     x: InputRecord
     y: InputRecord
+
+    @classmethod
+    def of(cls, sources: tuple[EmbeddingSource, EmbeddingSource], fingerprints: tuple[str, str]) -> "InputsRecord":
+        """Record what was read."""
+        x, y = (
+            InputRecord(
+                paths=list(source.paths),
+                name=source.name,
+                rows=source.rows,
+                dim=source.dim,
+                dtype=source.dtype,
+                fingerprint=fingerprint,
+                column=source.column,
+            )
+            for source, fingerprint in zip(sources, fingerprints, strict=True)
+        )
+        return cls(x=x, y=y)
 
 
 class QuantileRecord(_Record):

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.data import EmbeddingSource, UnitRows
 from gcbs_cli.plan_file.manifest import (
     GraphRecord,
-    InputRecord,
     InputsRecord,
     ManifestEntry,
     QuantileRecord,
@@ -79,24 +77,6 @@ def library_versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def input_record(side: UnitRows | EmbeddingSource, fingerprint: str) -> InputRecord:
-    """What a side was."""
-    return InputRecord(
-        paths=[printable(str(path)) for path in side.paths],
-        name=printable(side.name),
-        rows=side.rows,
-        dim=side.dim,
-        dtype=side.dtype,
-        fingerprint=fingerprint,
-        column=side.column,
-    )
-
-
-def printable(name: str) -> str:
-    """A file name that JSON can hold: bytes that are not UTF-8 in hexadecimal digits."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _asked(result: PlanResult) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def test_every_layout_gives_the_arrays_own_rows(
     np.testing.assert_array_equal(np.concatenate(blocks), array)
     read = read_unit_rows(source, block_bytes=block_bytes)
     assert read.fingerprint == fingerprint_of(array)
-    assert (read.rows, read.dim, read.paths) == (rows, dim, (str(tmp_path / "x.npy"),))
+    assert (source.rows, source.dim, source.paths) == (rows, dim, (str(tmp_path / "x.npy"),))
 
 
 @pytest.mark.parametrize("dtype", ["V2", "<u2", ">u2"])

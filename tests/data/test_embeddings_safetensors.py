@@ -43,7 +43,7 @@ def test_every_type_gives_the_tensors_own_rows(tmp_path: Path, dtype: torch.dtyp
     for source, tensor in zip(open_pair(path, None), (x, y), strict=True):
         read = read_unit_rows(source, block_bytes=100)
         assert read.fingerprint == fingerprint_of(tensor)
-        assert read.dtype == str(dtype).removeprefix("torch.")
+        assert source.dtype == str(dtype).removeprefix("torch.")
 
 
 def test_bfloat16_agrees_with_ml_dtypes(tmp_path: Path) -> None:

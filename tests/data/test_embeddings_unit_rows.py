@@ -43,7 +43,6 @@ def test_rows_agree_with_exact_arithmetic(rows: int, dim: int, dtype: str, seed:
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     array = (rng.standard_normal((rows, dim)) + 0.01).astype(kind)
     unit = read(array)
-    assert unit.dtype == dtype
     assert unit.values.dtype == np.float32
     assert unit.values.flags.c_contiguous
     expected = np.array([exact_unit_row(row) for row in array])
@@ -97,7 +96,6 @@ def test_tensors_are_read_like_arrays() -> None:
     assert read(tensor).fingerprint == read(array).fingerprint
     assert read(tensor.detach().T.contiguous().T).values.tobytes() == read(array).values.tobytes()
     half = read(tensor.to(torch.bfloat16))
-    assert half.dtype == "bfloat16"
     assert half.fingerprint == read(array.astype(ml_dtypes.bfloat16)).fingerprint
 
 
