@@ -225,7 +225,7 @@ def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, mon
             )
 
     monkeypatch.setattr("gcbs_cli.planning.plan.choose_backend", lambda device: Full(["cpu"]))
-    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()
     assert line.startswith("gcbs: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15")
