@@ -15,7 +15,7 @@ import numpy as np
 from measuring import follow_thread_limit, machine, markdown_table, read_data, run_in_turn
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.hard_pairs import find_hard_pairs, with_every_row
+from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted, with_every_row
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.refinement import Refinement, refine
@@ -34,7 +34,8 @@ def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np
     """The order that a method gives, and what swaps on its graph of the hardest gain."""
     backend = choose_backend(settings.work.device)
     threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend)
-    hard = find_hard_pairs(pair.grid, settings, threshold, backend)
+    found = find(pair.grid, threshold, backend, lists=lists_wanted(settings), seed=settings.seed)
+    hard = hard_pairs(pair.grid, settings, found)
     weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.graph.top), pair)
     given = PlannerInput(
         graph=hard.graph,

@@ -7,6 +7,7 @@ import numpy as np
 import reference
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.hard_pairs import HardPairs, find, hard_pairs, lists_wanted
 from gcbs_cli.settings.report import Loss
 
 
@@ -121,3 +122,9 @@ def of_loss(loss: Loss) -> dict[str, Any]:
         "queue_mode": loss.queue_mode,
         "loss_margin": loss.margin,
     }
+
+
+def find_hard_pairs(grid, settings, threshold, backend) -> HardPairs:
+    """The hard pairs of these settings, by the pass that they need."""
+    found = find(grid, threshold, backend, ties=True, lists=lists_wanted(settings))
+    return hard_pairs(grid, settings, found)

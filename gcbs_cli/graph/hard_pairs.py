@@ -124,33 +124,6 @@ def _numbers(grid: Grid, parts: list[Entries]) -> Entries:
     return Entries(rows, cols, values)
 
 
-def find_hard_pairs(
-    grid: Grid,
-    settings: PlanSettings,
-    threshold: Threshold,
-    backend: Backend,
-    *,
-    tile_rows: int | None = None,
-    progress: Progress | None = None,
-    limit: EntryLimit | None = None,
-) -> HardPairs:
-    """The pass that these settings need, and what comes of it."""
-    false = settings.false_negatives
-    found = find(
-        grid,
-        threshold,
-        backend,
-        above=settings.graph.uses_threshold or false.active,
-        ties=false.active,
-        lists=lists_wanted(settings),
-        seed=settings.seed,
-        tile_rows=tile_rows,
-        progress=progress,
-        limit=limit,
-    )
-    return hard_pairs(grid, settings, found)
-
-
 def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPairs:
     """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask."""
     suspects, achieved = None, None

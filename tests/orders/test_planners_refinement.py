@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from unit_data import make_pair
+from unit_data import find_hard_pairs, make_pair
 
-from gcbs_cli.graph.hard_pairs import find_hard_pairs
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders.exact_swaps import exact_objective, gain_of_swap
 from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from unit_data import grid_matrix, make_pair, numbers_of, product_matrix
+from unit_data import find_hard_pairs, grid_matrix, make_pair, numbers_of, product_matrix
 
-from gcbs_cli.graph.hard_pairs import find, find_hard_pairs, with_every_row
+from gcbs_cli.graph.hard_pairs import find, with_every_row
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
