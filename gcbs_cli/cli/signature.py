@@ -49,7 +49,7 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
     run.__signature__ = inspect.Signature([context, *map(parameter, leaves(model))])  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
     settings = {"help_option_names": ["-h", "--help"]}
-    app.command(name, help=_plain(inspect.getdoc(model) or ""), context_settings=settings)(run)
+    app.command(name, help=_plain(_joined(inspect.getdoc(model) or "")), context_settings=settings)(run)
     return typer.main.get_command(app)
 
 
@@ -103,6 +103,11 @@ def choices(leaf: Leaf) -> list[str]:
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     return [item.value for item in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+
+
+def _joined(text: str) -> str:
+    """The text with one line for each paragraph; an example is one of its own."""
+    return "\n\n".join(part if part.startswith(" ") else " ".join(part.split()) for part in text.split("\n\n"))
 
 
 def _plain(text: str) -> str:
