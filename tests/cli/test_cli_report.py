@@ -53,6 +53,18 @@ KEYS = {
 }
 
 
+@pytest.mark.parametrize("copies", [1, 2], ids=["distinct rows", "each row twice"])
+def test_rows_paired_with_themselves_have_the_threshold_of_their_plan(gcbs: Gcbs, folder: Path, copies: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(60 // copies, 8)).astype(np.float32)
+    np.save("self.npy", np.tile(rows, (copies, 1)))
+    assert gcbs("plan", "self.npy", "self.npy", "-o", "perm.npy", "-k", 8, "-q").exit_code == 0
+    entry = json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]
+    assert entry["quantile"]["threshold"] > 1.0  # whole numbers name a row's product with itself with their error
+    found = json.loads(gcbs("report", "self.npy", "self.npy", "-p", "perm.npy", "--json").stdout)
+    assert found["graph"]["threshold"] == pytest.approx(entry["quantile"]["threshold"], abs=1e-6)
+    assert found["graph"]["edges"] == entry["graph"]["edges"]
+
+
 def test_json_without_a_plan_has_every_key_and_null_for_the_plan(gcbs: Gcbs, sample: Path) -> None:
     found = json.loads(gcbs("report", "pairs.parquet", "--json").stdout)
     for part, keys in KEYS.items():
