@@ -15,11 +15,11 @@ def apply(settings: Apply) -> None:
     began, data = time.perf_counter(), settings.data
     out = Output(settings.written)
     files = find_files(data)
-    target = output_path(files, settings.written.output, plan_files(settings.perm), force=settings.written.force)
+    target = output_path(files, settings.output, plan_files(settings.perm), force=settings.written.force)
     if not files.single:
         out.note(f"{data}: rows counted in this order: {files.named}")
     order = load_plan(settings.perm).perm
-    done = reorder(order, files, target, memory=settings.work.max_memory, header=settings.header)
+    done = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
     seconds = time.perf_counter() - began
     rows = sum(done.rows)
     out.table(f"{rows:,} rows in plan order written to {target} ({len(done.paths)} files, {seconds:.1f} s)")

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def doctor(settings: Doctor) -> None:
     """Examine the machine, and print what was found."""
-    out, asked = Output(settings.shown), settings.forecast
+    out = Output(settings.shown)
     machine = examine(settings.seconds)
-    expected = None if asked.rows is None else forecast_plan(asked.rows, asked.dim, asked.quantile)
+    expected = None if settings.rows is None else forecast_plan(settings.rows, settings.dim, settings.quantile)
     out.table(_tables(machine, expected))
     forecast = None if expected is None else expected.model_dump(mode="json")
     out.result({**machine.model_dump(mode="json"), "forecast": forecast})

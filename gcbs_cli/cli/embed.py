@@ -14,21 +14,21 @@ from gcbs_cli.system.errors import BadInput
 
 def embed(settings: Embed) -> None:
     """Embed both sides, and write them."""
-    out, output, asked, columns = Output(settings.written), settings.written.output, settings.encoder, settings.columns
+    out, output = Output(settings.written), settings.output
     target = Path(output)
     both = target.suffix.lower() == ".parquet"
     if not both and target.suffix:
         raise BadInput(f"--output {output}: expected a .parquet file, or a folder for x.npy and y.npy")
     files = [target] if both else [target / "x.npy", target / "y.npy"]
     if both or target.exists():
-        check_outputs(files, [settings.texts, asked.model], force=settings.written.force)
-    pairs = read_texts(settings.texts, columns.x_text, columns.y_text)
-    encoder = load_model(asked.model, settings.work.device)
+        check_outputs(files, [settings.texts, settings.model], force=settings.written.force)
+    pairs = read_texts(settings.texts, settings.x_text, settings.y_text)
+    encoder = load_model(settings.model, settings.work.device)
     progress = out.for_people and sys.stderr.isatty()
-    named = f"{len(pairs.x):,} texts of {columns.x_text}, then as many of {columns.y_text}"
+    named = f"{len(pairs.x):,} texts of {settings.x_text}, then as many of {settings.y_text}"
     out.note(f"embedding {named}, on {encoder.device}")
-    x = embed_texts(encoder, pairs.x, asked.x_prompt, asked.encode_batch, progress)
-    y = embed_texts(encoder, pairs.y, asked.y_prompt, asked.encode_batch, progress)
+    x = embed_texts(encoder, pairs.x, settings.x_prompt, settings.encode_batch, progress)
+    y = embed_texts(encoder, pairs.y, settings.y_prompt, settings.encode_batch, progress)
     if both:
         import pyarrow.parquet as pq
 
@@ -41,4 +41,4 @@ def embed(settings: Embed) -> None:
     written = [str(file) for file in files]
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
     out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")
-    out.result({"rows": len(x), "dim": int(x.shape[1]), "written": written, "model": asked.model})
+    out.result({"rows": len(x), "dim": int(x.shape[1]), "written": written, "model": settings.model})

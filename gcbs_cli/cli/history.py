@@ -9,10 +9,10 @@ from gcbs_cli.settings.others import History
 
 def history(settings: History) -> None:
     """Read the reports, and print what they say over epochs."""
-    out, html, plans = Output(settings.written), settings.written.html, settings.reading.plans
+    out, html, plans = Output(settings.written), settings.html, settings.plans
     reports = list(settings.reports)
     check_outputs([html], [*reports, plans], force=settings.written.force)
-    found = make_history(read_history(reports, plans, keep_order=settings.reading.keep_order))
+    found = make_history(read_history(reports, plans, keep_order=settings.keep_order))
     if html is not None:
         from gcbs_cli.comparison.history_page import history_page
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def mine(settings: Mine) -> None:
     """Mine, and write the negatives."""
-    output, file, inputs = settings.written.output, settings.positives, settings.inputs
+    output, inputs = settings.output, settings.inputs
     out = Output(settings.written, results_to_stderr=output == "-")
     check_suffix(output)
-    check_outputs([output], [inputs.x, inputs.y, file.positives], force=settings.written.force)
+    check_outputs([output], [inputs.x, inputs.y, settings.positives], force=settings.written.force)
     sources = open_inputs(inputs)
     settings.mine.check_rows(sources[0].rows)
-    ids = read_ids(file.positives, file.positives_column, sources[0].rows, "--positives")
+    ids = read_ids(settings.positives, settings.positives_column, sources[0].rows, "--positives")
     pair = read_pair(sources, out, normalize=inputs.columns.normalize)
     with show_progress(out) as progress:
         mined = mine_pair(pair.unit, settings.mine, None if ids is None else Positives(ids), progress)

@@ -28,15 +28,15 @@ Sources = tuple[EmbeddingSource, EmbeddingSource]
 def plan(settings: Plan) -> None:
     """Plan, and write the plan, the manifest and the report."""
     began = time.perf_counter()
-    output, in_parts = settings.written.output, settings.plan.work.partitions is not None
+    output, in_parts = settings.output, settings.plan.work.partitions is not None
     out = Output(settings.written, results_to_stderr=output == "-")
     inputs = settings.inputs
-    if not settings.written.dry_run:
+    if not settings.dry_run:
         read = [inputs.x, inputs.y, settings.groups.groups, settings.text.text]
-        check_plan_output(output, read, [settings.written.report], force=settings.written.force)
+        check_plan_output(output, read, [settings.report], force=settings.written.force)
     sources = open_inputs(inputs)
     settings.plan.check_rows(sources[0].rows)
-    if settings.written.dry_run:
+    if settings.dry_run:
         _forecast(settings, sources, out)
         return
     with show_progress(out) as progress:
@@ -54,11 +54,11 @@ def _whole(settings: Plan, sources: Sources, out: Output, progress: Progress) ->
     result = make_plan(pair.unit, settings.plan, progress, groups=groups, inputs=texts)
     pair.check_unchanged()
     entry = _entry(settings, result, InputsRecord.of(sources, pair.fingerprints), groups, {"read": reading})
-    save_plan(settings.written.output, result.perm, entry)
+    save_plan(settings.output, result.perm, entry)
     try:  # the plan is there whatever becomes of the report, which may need more memory
         _report(settings, pair, result, groups, progress)
     except GcbsError as error:
-        raise type(error)(f"{error}; the plan itself is written ({settings.written.output})") from error
+        raise type(error)(f"{error}; the plan itself is written ({settings.output})") from error
     return entry
 
 
@@ -71,7 +71,7 @@ def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress)
 
     for source in sources:
         show_order(source, out)
-    output, kept = settings.written.output, settings.keeping.work_dir
+    output, kept = settings.output, settings.work_dir
     work_dir = None if kept is None else Path(kept)
     engine = engine_of(settings.plan.work)
     stream = PairStream(*sources, normalize=settings.inputs.columns.normalize)
@@ -110,7 +110,7 @@ def _report(
     settings: Plan, pair: ReadPair, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
 ) -> None:
     """Write the report on the plan, where one is wanted."""
-    if settings.written.report is None:
+    if settings.report is None:
         return
     from gcbs_cli.reports.basis import RowFacts
     from gcbs_cli.reports.build import make_reports
@@ -131,7 +131,7 @@ def _report(
     )
     report = make_reports(pair.unit, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
     pair.check_unchanged()
-    write(settings.written.report, report.model_dump_json(indent=2) + "\n")
+    write(settings.report, report.model_dump_json(indent=2) + "\n")
 
 
 def _forecast(settings: Plan, sources: Sources, out: Output) -> None:

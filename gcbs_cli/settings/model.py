@@ -38,7 +38,7 @@ class Typed:
     `short`: such as -k; `option`: the name where the field's is a plural; `off`: the flag that says no, such as
     --no-refine; `default`: the default in words, where the field holds None; `metavar`: what stands for the value;
     `argument`: no option but an argument; `one_call`: says what one call does, so that a default for all commands
-    would surprise.
+    would surprise; `panel`: title of its panel in --help, where it is not the model's.
     """
 
     short: str | None = None
@@ -48,6 +48,7 @@ class Typed:
     metavar: str | None = None
     argument: bool = False
     one_call: bool = False
+    panel: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,13 @@ class Leaf:
 
     path: tuple[str, ...]
     field: FieldInfo
+    typed: Typed
     panel: str | None
 
     @property
     def name(self) -> str:
         """The name of the argument in Python."""
         return self.path[-1]
-
-    @property
-    def typed(self) -> Typed:
-        """How it is typed."""
-        return next((found for found in self.field.metadata if isinstance(found, Typed)), Typed())
 
     @property
     def option(self) -> str:
@@ -191,7 +188,8 @@ def leaves(model: type[Settings], path: tuple[str, ...] = (), panel: str | None 
                 if leaf.name not in model.omitted:
                     yield leaf
         else:
-            yield Leaf((*path, name), field, panel)
+            typed = next((found for found in field.metadata if isinstance(found, Typed)), Typed())
+            yield Leaf((*path, name), field, typed, typed.panel or panel)
 
 
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:

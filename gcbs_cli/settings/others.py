@@ -10,11 +10,15 @@ from gcbs_cli.settings.plan import BscSettings, FalseNegativeSettings, PlanSetti
 from gcbs_cli.settings.report import LossKind, LossSettings, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
+INPUT_PANEL = "Input"
+MODEL_PANEL = "Model"
+FORECAST_PANEL = "Forecast of a plan"
+
 
 class Columns(Settings):
     """How embeddings are read."""
 
-    panel = "Input"
+    panel = INPUT_PANEL
 
     x_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of X.")
     y_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of Y.")
@@ -55,13 +59,13 @@ class Written(Shown):
 
 
 class RowFile(Settings):
-    """Files with a value for each row; the column of a file that nobody named is refused."""
+    """Options such as --groups with a --groups-column, which is refused where nobody named the file."""
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
-        for name in type(self).model_fields:
+        for name in (fields := type(self).model_fields):
             file = name.removesuffix("_column")
-            if file != name and getattr(self, name) is not None and getattr(self, file) is None:
+            if file in fields and file != name and getattr(self, name) is not None and getattr(self, file) is None:
                 raise BadInput(f"--{file}-column has no effect without --{file}")
         return self
 
@@ -112,47 +116,40 @@ class Plan(Settings):
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
 
-    class Keeping(Settings):
-        """What outlives a kill."""
-
-        panel = WorkSettings.panel
-
-        work_dir: str | None = Field(
-            None,
-            description="With --partitions, keep the plans of finished parts in this folder until the whole is saved: "
-            "after a kill, the same command goes on from there.",
-        )
-
-    class Output(Written):
-        """What is written."""
-
-        output: Annotated[str, Typed("-o")] = Field(
-            "perm.npy",
-            description="The permutation: .npy, .parquet, .txt, a folder of shards (plan/); - for one index a line on "
-            "stdout.",
-        )
-        report: str | None = Field(None, description="Write the gap report to this .json as well.")
-        dry_run: bool = Field(False, description="Estimate threshold, edges and memory; write nothing.")
-
     plan: PlanSettings = Field(default_factory=PlanSettings)
     groups: GroupFile = Field(default_factory=GroupFile)
     text: TextFile = Field(default_factory=TextFile)
     inputs: Inputs
-    keeping: Keeping = Field(default_factory=Keeping)
-    written: Output = Field(default_factory=Output)
+    work_dir: Annotated[str | None, Typed(panel=WorkSettings.panel)] = Field(
+        None,
+        description="With --partitions, keep the plans of finished parts in this folder until the whole is saved: "
+        "after a kill, the same command goes on from there.",
+    )
+    written: Written = Field(default_factory=Written)
+    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+        "perm.npy",
+        description="The permutation: .npy, .parquet, .txt, a folder of shards (plan/); - for one index a line on "
+        "stdout.",
+    )
+    report: Annotated[str | None, Typed(panel=OUTPUT_PANEL)] = Field(
+        None, description="Write the gap report to this .json as well."
+    )
+    dry_run: Annotated[bool, Typed(panel=OUTPUT_PANEL)] = Field(
+        False, description="Estimate threshold, edges and memory; write nothing."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         self.plan.check_effects()
         self.text.check_methods([self.plan.method])
-        in_parts, written = self.plan.work.partitions is not None, self.written
-        if self.keeping.work_dir is not None and not in_parts:
+        in_parts = self.plan.work.partitions is not None
+        if self.work_dir is not None and not in_parts:
             raise BadInput("--work-dir has no effect without --partitions")
-        if written.dry_run and in_parts:
+        if self.dry_run and in_parts:
             raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
-        if written.report is not None and in_parts:
+        if self.report is not None and in_parts:
             raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
-        if written.output == "-" and written.json_ and not written.dry_run:
+        if self.output == "-" and self.written.json_ and not self.dry_run:
             raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
         return self
 
@@ -193,7 +190,7 @@ class Report(Settings):
     class Names(Settings):
         """The names of the rows."""
 
-        panel = "Input"
+        panel = INPUT_PANEL
 
         id_column: Annotated[str | None, Typed(default="id, where there is one")] = Field(
             None, description="Column with the rows' names for --html."
@@ -261,7 +258,7 @@ class Report(Settings):
         return (LossKind.BSC,) if labelled and "loss" not in choice.given else choice.loss
 
 
-class Mine(Settings):
+class Mine(RowFile):
     """Find each row's hardest negatives, and say what the loss would be with them.
 
     The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
@@ -274,35 +271,26 @@ class Mine(Settings):
       gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
 
-    class Positives(RowFile):
-        """Rows that are no negatives of each other."""
-
-        panel = NegativeSettings.panel
-
-        positives: str | None = Field(
-            None,
-            description="A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are "
-            "positives of each other, never negatives.",
-        )
-        positives_column: str | None = Field(None, description="Column with the values, where the file has several.")
-
-    class Output(Written):
-        """What is written."""
-
-        output: Annotated[str, Typed("-o")] = Field(
-            "negatives.parquet",
-            description="The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on "
-            "stdout.",
-        )
-
     mine: MineSettings = Field(default_factory=MineSettings)
-    positives: Positives = Field(default_factory=Positives)
+    positives: Annotated[str | None, Typed(panel=NegativeSettings.panel)] = Field(
+        None,
+        description="A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are "
+        "positives of each other, never negatives.",
+    )
+    positives_column: Annotated[str | None, Typed(panel=NegativeSettings.panel)] = Field(
+        None, description="Column with the values, where the file has several."
+    )
     inputs: Inputs
-    written: Output = Field(default_factory=Output)
+    written: Written = Field(default_factory=Written)
+    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+        "negatives.parquet",
+        description="The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on "
+        "stdout.",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.written.output == "-" and self.written.json_:
+        if self.output == "-" and self.written.json_:
             raise BadInput("--json with -o -: stdout carries the negatives; write them to a file, or leave out --json")
         return self
 
@@ -420,23 +408,6 @@ class Apply(Settings):
       gcbs plan x.npy y.npy -o - | gcbs apply - shards/ -o reordered
     """
 
-    class Work(Settings):
-        """How much memory it takes."""
-
-        panel = WorkSettings.panel
-
-        max_memory: Annotated[Size, Typed(default="512M", metavar="SIZE")] = Field(
-            512 * 2**20,
-            description="Memory for rows, such as 2G; larger data passes through temporary files beside the output.",
-        )
-
-    class Output(Written):
-        """What is written."""
-
-        output: Annotated[str, Typed("-o")] = Field(
-            description="A file (the input's suffix is added where it has none); for shards a new folder."
-        )
-
     perm: Annotated[str, Typed(argument=True)] = Field(description="The permutation; - reads indices from stdin.")
     data: Annotated[str, Typed(argument=True)] = Field(
         description="A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards."
@@ -444,8 +415,14 @@ class Apply(Settings):
     header: Annotated[bool, Typed(off="--no-header")] = Field(
         True, description="The first record of a CSV file names its columns."
     )
-    work: Work = Field(default_factory=Work)
-    written: Output
+    max_memory: Annotated[Size, Typed(default="512M", metavar="SIZE", panel=WorkSettings.panel)] = Field(
+        512 * 2**20,
+        description="Memory for rows, such as 2G; larger data passes through temporary files beside the output.",
+    )
+    written: Written = Field(default_factory=Written)
+    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+        description="A file (the input's suffix is added where it has none); for shards a new folder."
+    )
 
 
 class Embed(Settings):
@@ -456,37 +433,25 @@ class Embed(Settings):
       gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
     """
 
-    class Columns(Settings):
-        """Where the texts are."""
-
-        panel = "Input"
-
-        x_text: str = Field("x", description="Column with the texts of X.")
-        y_text: str = Field("y", description="Column with the texts of Y.")
-
-    class Model(Settings):
-        """How they are embedded."""
-
-        panel = "Model"
-
-        model: Annotated[str, Typed("-m")] = Field(description="Folder of a sentence-transformers model.")
-        x_prompt: str = Field("", description="Put this before each text of X, such as 'query: '.")
-        y_prompt: str = Field("", description="Put this before each text of Y.")
-        encode_batch: int = Field(64, ge=1, description="Number of texts that the model takes at once.")
-
-    class Output(Written):
-        """What is written."""
-
-        output: Annotated[str, Typed("-o")] = Field(
-            "embeddings.parquet",
-            description="A .parquet with the columns x and y (and id), or a folder for x.npy and y.npy.",
-        )
-
     texts: Annotated[str, Typed(argument=True)] = Field(description="Pairs of texts: a .parquet, .csv or .jsonl file.")
-    encoder: Model
-    columns: Columns = Field(default_factory=Columns)
+    model: Annotated[str, Typed("-m", panel=MODEL_PANEL)] = Field(
+        description="Folder of a sentence-transformers model."
+    )
+    x_prompt: Annotated[str, Typed(panel=MODEL_PANEL)] = Field(
+        "", description="Put this before each text of X, such as 'query: '."
+    )
+    y_prompt: Annotated[str, Typed(panel=MODEL_PANEL)] = Field("", description="Put this before each text of Y.")
+    encode_batch: Annotated[int, Typed(panel=MODEL_PANEL)] = Field(
+        64, ge=1, description="Number of texts that the model takes at once."
+    )
+    x_text: Annotated[str, Typed(panel=INPUT_PANEL)] = Field("x", description="Column with the texts of X.")
+    y_text: Annotated[str, Typed(panel=INPUT_PANEL)] = Field("y", description="Column with the texts of Y.")
     work: WorkSettings = Field(default_factory=WorkSettings)
-    written: Output = Field(default_factory=Output)
+    written: Written = Field(default_factory=Written)
+    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+        "embeddings.parquet",
+        description="A .parquet with the columns x and y (and id), or a folder for x.npy and y.npy.",
+    )
     omitted = frozenset({"chunk_rows", "max_memory"})
 
 
@@ -502,26 +467,19 @@ class History(Settings):
       gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
     """
 
-    class Reading(Settings):
-        """Which plans belong to the reports."""
-
-        panel = "Input"
-
-        plans: Annotated[str | None, Typed(default="epoch-2.npy, .parquet or .txt beside epoch-2.json")] = Field(
-            None, description="Quoted pattern of the plans, in the reports' order."
-        )
-        keep_order: bool = Field(False, description="Take the reports in the order given, not 2 before 10.")
-
-    class Output(Written):
-        """What is written."""
-
-        html: str | None = Field(None, description="Write the history as one page that needs no network.")
-
     reports: Annotated[tuple[str, ...], Typed(argument=True, metavar="REPORT")] = Field(
         min_length=1, description="Reports that gcbs report -o or gcbs plan --report wrote."
     )
-    reading: Reading = Field(default_factory=Reading)
-    written: Output = Field(default_factory=Output)
+    plans: Annotated[
+        str | None, Typed(default="epoch-2.npy, .parquet or .txt beside epoch-2.json", panel=INPUT_PANEL)
+    ] = Field(None, description="Quoted pattern of the plans, in the reports' order.")
+    keep_order: Annotated[bool, Typed(panel=INPUT_PANEL)] = Field(
+        False, description="Take the reports in the order given, not 2 before 10."
+    )
+    written: Written = Field(default_factory=Written)
+    html: Annotated[str | None, Typed(panel=OUTPUT_PANEL)] = Field(
+        None, description="Write the history as one page that needs no network."
+    )
 
 
 class Doctor(Settings):
@@ -534,17 +492,14 @@ class Doctor(Settings):
       gcbs doctor --rows 1000000 --dim 768
     """
 
-    class Forecast(Settings):
-        """What a plan would take."""
-
-        panel = "Forecast of a plan"
-
-        rows: int | None = Field(None, ge=2, description="Forecast a plan of this many pairs.")
-        dim: int = Field(384, ge=1, description="Dimensions of the embeddings.")
-        quantile: float = Field(0.999, gt=0, lt=1, description="Quantile of the plan.")
-
     seconds: float = Field(1.0, gt=0, description="Time to measure rates for.")
-    forecast: Forecast = Field(default_factory=Forecast)
+    rows: Annotated[int | None, Typed(panel=FORECAST_PANEL)] = Field(
+        None, ge=2, description="Forecast a plan of this many pairs."
+    )
+    dim: Annotated[int, Typed(panel=FORECAST_PANEL)] = Field(384, ge=1, description="Dimensions of the embeddings.")
+    quantile: Annotated[float, Typed(panel=FORECAST_PANEL)] = Field(
+        0.999, gt=0, lt=1, description="Quantile of the plan."
+    )
     shown: Shown = Field(default_factory=Shown)
 
 
