@@ -25,9 +25,12 @@ def uniformity(side: NDArray[np.float32], seed: int) -> float:
         side = side[np.sort(np.random.default_rng([seed, 0x0F1]).choice(len(side), SAMPLED_ROWS, replace=False))]
     count, total = len(side), 0.0
     for start in range(0, count, ROWS_AT_ONCE):
-        products = side[start : start + ROWS_AT_ONCE] @ side.T
+        powers = side[start : start + ROWS_AT_ONCE] @ side.T
         # ‖u_i − u_j‖² = 2 − 2 u_i·u_j for unit rows, 0 on the diagonal.
-        powers = np.exp(4.0 * np.minimum(products, np.float32(1.0)) - np.float32(4.0))
+        np.minimum(powers, np.float32(1.0), out=powers)
+        powers *= np.float32(4.0)
+        powers -= np.float32(4.0)
+        np.exp(powers, out=powers)
         powers[np.arange(len(powers)), start + np.arange(len(powers))] = 0.0
         total += float(powers.sum(dtype=np.float64))
     return float(np.log(total / (count * (count - 1))))
