@@ -10,10 +10,12 @@ from gcbs_cli.orders import planner_named
 from gcbs_cli.products.entry_limit import EntryLimit
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sample import Sample, draw_sample
+from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.tiles import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
 from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.report import LEAST_BATCHES, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
 
@@ -25,6 +27,17 @@ BYTES_PER_PARTED_EDGE = 200
 """The same where METIS works on the weighted graph (measured)."""
 BYTES_PER_LISTED = 40
 """Peak memory for one candidate for the lists of the hardest: found, joined, sorted by row (measured)."""
+BYTES_PER_SUSPECT, BYTES_PER_TIED = 40, 24
+"""What a suspected entry takes in a report beyond an edge (measured: 28), and one that equals t."""
+SUMS_PER_ROW = 24
+"""Numbers of 8 bytes that a row of a report has for each temperature, by side, with and without suspected pairs."""
+COPIES_OF_HARDEST = 3
+REPORT_TILE_BYTES = 13
+"""Scratch of a report for each entry of a tile."""
+REPORT_SCRATCH = 48 << 20
+"""For what a report samples, from 4,096 rows on: uniformity, random batches."""
+ROWS_TO_SUGGEST = 100_000
+"""For a report on some rows."""
 BYTES_PER_SWAPPED_ROW = 48
 """What a row takes in the refinement, for each thread."""
 SAMPLE_QUANTILE = 0.999
@@ -92,6 +105,26 @@ def forecast(
         entry_bytes,
         listed(lists_wanted(settings) if lists is None else lists, rows.rows),
         round(tied * rows.rows**2),
+    )
+
+
+def forecast_report(
+    rows: PairedRows, threshold: Threshold, settings: ReportSettings, device: Backend, hardest: int
+) -> Forecast:
+    """Entries and memory of a report's passes, from a sample; `hardest`: the longest list a row."""
+    sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed)
+    reaching, tied = shares(rows, threshold, settings.graph, settings.seed, sample=sample)
+    found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
+    suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
+    passes = 3 if any(loss.kind is LossKind.SIMCLR for loss in settings.losses) else 1
+    height, width = (min(rows.rows, side) for side in device.tile_shape)
+    scratch = device.workers * height * width * REPORT_TILE_BYTES + REPORT_SCRATCH * min(rows.rows, 4096) // 4096
+    sums = 8 * SUMS_PER_ROW * len(settings.temperatures) + 4 * COPIES_OF_HARDEST * passes * hardest
+    return Forecast(
+        held(rows.rows, rows.dim) + rows.rows * (rows.dim + sums) + scratch,
+        round(reaching * rows.rows**2),
+        ceil(BYTES_PER_EDGE + ties * BYTES_PER_TIED + (1.0 - ties) * suspects * BYTES_PER_SUSPECT),
+        tied=round(tied * rows.rows**2),
     )
 
 
@@ -163,6 +196,27 @@ def check_room(rows: PairedRows, expected: Forecast, settings: PlanSettings) -> 
         raise BadInput(f"{said}; {_advice(rows, expected, settings, room, each, BYTES_PER_LISTED)}")
 
 
+def check_report_room(rows: PairedRows, expected: Forecast, limit: int, settings: ReportSettings) -> None:
+    """Raises BadInput before a report's passes when the memory is more than `limit`, of `memory_limit`."""
+    if expected.memory <= limit:
+        return
+    ways, entries = [], _entries_within(limit - expected.fixed, expected.entry_bytes, 1)
+    if 2 * expected.tied > expected.entries:
+        ways.append("leaving out equal rows, whose products equal the threshold at every --quantile,")
+    elif entries >= rows.rows:
+        ways.append(fitting_quantile(rows.rows, entries))
+    least = LEAST_BATCHES * settings.batch_sizes[0]
+    if rows.rows >= least:
+        ways.append(f"--rows {min(rows.rows, max(ROWS_TO_SUGGEST, least))}, on some rows of a plan,")
+    if settings.work.max_memory is not None:
+        ways.append(f"--max-memory {ceil(expected.memory / 2**20)}M")
+    advice = f"{' or '.join(ways)} would fit".replace(", would", " would") if ways else "use fewer rows"
+    raise BadInput(
+        f"--max-memory {show_size(limit)}: the report would need about {show_size(expected.memory)} "
+        f"({expected.entries:,} entries from the threshold on); {advice}"
+    )
+
+
 def entry_limit(rows: PairedRows, expected: Forecast, max_memory: int | None) -> EntryLimit | None:
     """What the pass may find on this machine before it is stopped: what fits, or more than a sample errs."""
     if expected.entry_bytes == 0:
@@ -184,17 +238,22 @@ def _advice(rows: PairedRows, expected: Forecast, settings: PlanSettings, room: 
             "out equal rows, or leave out --fn-margin"
         )
     itself = int(settings.false_negatives.active)  # t is an entry too
-    entries = ceil(SHARE_TO_SUGGEST * ((room - each * expected.listed) // above - itself))
+    entries = _entries_within(room - each * expected.listed, above, itself)
     if not expected.listed or (expected.above and entries >= rows.rows):
         if entries < 1 or (above > 1 and entries < rows.rows):
             return "use fewer rows, or allow more"
         return f"{fitting_quantile(rows.rows, entries)} would fit"
-    kept = min(expected.above, ceil(SHARE_TO_SUGGEST * (room // 2 // above - itself)))
+    kept = min(expected.above, _entries_within(room // 2, above, itself))
     length = _longest_list(rows.rows, (room - (kept + itself) * above) // each)
     advice = _shorter_lists(settings, length) if length else []
     if length and kept < expected.above:
         advice.append(fitting_quantile(rows.rows, kept))
     return f"{' and '.join(advice)} would fit" if advice else "the lists of the hardest alone hold more; use fewer rows"
+
+
+def _entries_within(room: int, each: int, itself: int) -> int:
+    """How many entries to suggest for this room; `itself`: 1 where t is one of them."""
+    return ceil(SHARE_TO_SUGGEST * (room // each - itself))
 
 
 def _longest_list(rows: int, entries: int) -> int:

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
+from gcbs_cli.planning.room import check_report_room, entry_limit, forecast_report, memory_limit
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend, float32_error
 from gcbs_cli.products.sums import SideSums, loss_sums
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.reports.bsc import BscTerms, RowLabels
-from gcbs_cli.reports.forecast import check_report_forecast, forecast_report, report_entry_limit
 from gcbs_cli.reports.losses import AllKeys, LossTerms, merge_sides, tolerance
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.reports.triplet import TripletTerms
@@ -68,11 +68,12 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts
         raise BadInput(f"groups: expected one id for each of the {pair.rows:,} rows, got shape {facts.groups.shape}")
     clock = Stopwatch(watcher)
     backend = choose_backend(settings.work.device)
+    diagonal = pair.diagonal()  # loads the compiled code before free memory is read
+    limit = memory_limit(pair, settings.work.max_memory)  # before the sample, whose size depends on the quantile
     with clock.step("quantile"):
         threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend, watcher.progress)
         expected = forecast_report(pair, threshold, settings, backend, hardest_wanted(settings, pair.rows))
-    check_report_forecast(pair, expected, settings)
-    diagonal = pair.diagonal()
+    check_report_room(pair, expected, limit, settings)
     with clock.step("hard pairs"):
         found = find(
             pair.grid,
@@ -81,7 +82,7 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts
             ties=True,
             tile_rows=settings.work.chunk_rows,
             progress=watcher.progress,
-            limit=report_entry_limit(pair, expected, settings),
+            limit=entry_limit(pair, expected, limit),
         )
         pairs = found.reaching.chosen(suspected(pair.grid, found.reaching, settings.fn_margin))
         listed = pairs_of(pairs.rows, pairs.cols, pair.rows)

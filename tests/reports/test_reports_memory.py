@@ -8,10 +8,10 @@ import pytest
 from unit_data import make_pair
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.planning.room import Forecast, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.forecast import ReportForecast, forecast_report
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system import limits as memory
 from gcbs_cli.system.errors import BadInput
@@ -26,7 +26,7 @@ class NoPass(Progress):
         raise AssertionError(f"{done} of {total} entries")
 
 
-def forecast_of(pair: PairedRows, settings: ReportSettings) -> ReportForecast:
+def forecast_of(pair: PairedRows, settings: ReportSettings) -> Forecast:
     backend = choose_backend("cpu")
     threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend)
     return forecast_report(pair, threshold, settings, backend, 7)
