@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gcbs_cli.settings.model import BadSetting, Leaf, Settings, leaves, nearest
+from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.system.errors import BadInput
 
 PREFIX = "GCBS_"
@@ -89,7 +90,7 @@ def build(
     model: type[Settings], defaults: Mapping[str, Value], typed: Mapping[str, Any]
 ) -> tuple[Settings, dict[str, Value]]:
     """The settings of one call, and which of the defaults it took. Raises BadInput that names where a bad value is."""
-    taken = _over(model, dict(defaults), typed)
+    taken = _over(defaults, typed)
     taken = {name: value for name, value in taken.items() if name not in typed}
     try:
         return model.of(**{name: value.value for name, value in taken.items()} | dict(typed)), taken
@@ -103,24 +104,15 @@ def defaults_of(models: Models, file: ConfigFile, environment: Mapping[str, str]
     """For every command the options that the file or a variable sets. Raises BadInput for a key that none knows."""
     found = _from_file(models, file)
     return {
-        command: _over(model, found[command], dict(_from_environment(command, model, environment)))
+        command: _over(found[command], dict(_from_environment(command, model, environment)))
         for command, model in models.items()
     }
 
 
-def _over(model: type[Settings], lower: dict[str, Value], higher: Mapping[str, Any]) -> dict[str, Any]:
+def _over(lower: Mapping[str, Value], higher: Mapping[str, Any]) -> dict[str, Any]:
     """Both, the higher where both say something; of options that exclude each other those of the higher alone."""
-    for names in _exclusive(model):
-        if any(name in higher for name in names):
-            lower = {name: value for name, value in lower.items() if name not in names}
-    return {**lower, **higher}
-
-
-def _exclusive(model: type[Settings]) -> Iterator[tuple[str, ...]]:
-    yield model.exclusive
-    for field in model.model_fields.values():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Settings):
-            yield from _exclusive(field.annotation)
+    hidden = set(GraphSettings.exclusive) if higher.keys() & set(GraphSettings.exclusive) else set()
+    return {name: value for name, value in lower.items() if name not in hidden} | dict(higher)
 
 
 def _from_file(models: Models, file: ConfigFile) -> dict[str, dict[str, Value]]:

@@ -19,7 +19,8 @@ from gcbs_cli.cli.output import say
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import Leaf, Settings, leaves
 
-METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+METAVARS = {int: "INTEGER", float: "NUMBER"}
+"""What stands for a value in --help; TEXT where nothing is said."""
 
 
 def model_of(name: str) -> type[Settings]:
@@ -34,7 +35,8 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
 
     @report_errors
     def run(ctx: typer.Context, **typed: Any) -> None:
-        typed = {key: value for key, value in typed.items() if _is_typed(ctx, key)}
+        sources = {key: getattr(ctx.get_parameter_source(key), "name", None) for key in typed}
+        typed = {key: value for key, value in typed.items() if sources[key] == "COMMANDLINE"}
         file = find_config(ctx.obj)
         models = {key: model_of(key) for key in commands if key != "config"} if file.table else {}
         defaults = defaults_of({**models, name: model}, file, os.environ)[name]
@@ -53,23 +55,18 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
     return typer.main.get_command(app)
 
 
-def _is_typed(ctx: typer.Context, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
     typed, kind = leaf.typed, leaf.kinds[0]
     names = [leaf.option, *([typed.short] if typed.short else [])]
     shown: Any = typed.default or leaf.default not in (None, "")
-    shared: dict[str, Any] = {"help": _plain(leaf.field.description or ""), "show_default": shown}
+    shared: dict[str, Any] = {"help": _plain(leaf.help), "show_default": shown}
     default: Any = None if leaf.default is None or typed.default else leaf.default
     if typed.argument:
         shared["show_default"] = False
         annotation: Any = list[str] if leaf.many else str
         default = inspect.Parameter.empty if leaf.field.is_required() else None
-        info: Any = typer.Argument(metavar=typed.metavar or leaf.name.upper(), **shared)
+        info: Any = typer.Argument(metavar=leaf.option, **shared)
     elif kind is bool:
         annotation = bool | None
         names[0] += f"/{typed.off}" if typed.off else ""

@@ -73,9 +73,7 @@ class ShownLossSettings(Settings):
     panel = "The loss with them"
 
     batch_size: Annotated[int, Typed("-k")] = Field(DEFAULT_BATCH_SIZE, ge=2, description="Pairs in one loss.")
-    temperature: Annotated[Temperature, Typed("-t")] = Field(
-        DEFAULT_TEMPERATURE, description="Temperature of the loss."
-    )
+    temperature: Temperature = DEFAULT_TEMPERATURE
     trials: int = Field(5, ge=1, description="Number of random orders to take the mean of.")
 
 
@@ -84,7 +82,7 @@ class MineSettings(Settings):
 
     choice: NegativeSettings = Field(default_factory=NegativeSettings)
     loss: ShownLossSettings = Field(default_factory=ShownLossSettings)
-    seed: Seed = Field(0, description="Decides every random draw.")
+    seed: Seed = 0
     work: WorkSettings = Field(default_factory=WorkSettings)
     omitted = frozenset({"max_memory"})
 

@@ -122,8 +122,6 @@ class Settings(BaseModel):
     """Title of the panel in --help."""
     omitted: ClassVar[frozenset[str]] = frozenset()
     """Fields of nested models that this command does not offer."""
-    exclusive: ClassVar[tuple[str, ...]] = ()
-    """Fields of which one at most may be given."""
 
     def __init__(self, **values: Any) -> None:
         fields = type(self).model_fields

@@ -1,7 +1,7 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -36,8 +36,8 @@ BSC_METHODS = {
 """The methods that each option goes with."""
 
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
-Seed = Annotated[int, Field(ge=0)]
-Temperature = Annotated[float, Field(ge=1e-6, le=1e6)]
+Seed = Annotated[int, Field(ge=0, description="Decides every random draw.")]
+Temperature = Annotated[float, Typed("-t"), Field(ge=1e-6, le=1e6, description="Temperature of the loss.")]
 """What float32 can divide by."""
 Margin = Annotated[float, Field(ge=0.0, le=2.0)]
 Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARITY)]
@@ -78,7 +78,8 @@ class GraphSettings(Settings):
     """
 
     panel = "Which pairs are hard"
-    exclusive = ("quantile", "per_row", "threshold")
+    exclusive: ClassVar = ("quantile", "per_row", "threshold")
+    """Of these one at most may be given."""
 
     graph: Literal["quantile", "top-m"] = Field(
         "quantile",
@@ -213,16 +214,6 @@ class RankSettings(Settings):
         False, description="The loss gathers over ranks: each rank takes k/W rows of every batch."
     )
 
-    def check(self, batch_size: int) -> None:
-        """Raises BadInput unless each of the ranks of a loss that gathers can take an equal part of a batch."""
-        if self.gather and self.world_size is None:
-            raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
-        if self.gather and batch_size % (self.world_size or 1):
-            raise BadInput(
-                f"--batch-size {batch_size}: not divisible by --world-size {self.world_size}; "
-                "with --gather each rank takes k/W rows of every batch"
-            )
-
 
 class WorkSettings(Settings):
     """How the work is done; none of it changes the result."""
@@ -292,11 +283,9 @@ class PlanSettings(Settings):
         description="rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, "
         "words, clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",
     )
-    temperature: Annotated[Temperature, Typed("-t")] = Field(
-        DEFAULT_TEMPERATURE, description="Temperature of the loss."
-    )
+    temperature: Temperature = DEFAULT_TEMPERATURE
     drop_last: bool = Field(False, description="The trainer drops the short last batch; changes only what is reported.")
-    seed: Seed = Field(0, description="Decides every random draw.")
+    seed: Seed = 0
     refine: Annotated[bool, Typed(off="--no-refine")] = Field(
         False,
         description="After the method, swap rows between batches to raise the training loss, until it no longer pays.",
@@ -315,7 +304,13 @@ class PlanSettings(Settings):
         size = self.batch_order.group_size
         if size is not None and self.batch_size % size:
             raise BadInput(f"--group-size {size}: expected a divisor of --batch-size {self.batch_size}")
-        self.ranks.check(self.batch_size)
+        if self.ranks.gather and self.ranks.world_size is None:
+            raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
+        if self.ranks.gather and self.batch_size % (self.ranks.world_size or 1):
+            raise BadInput(
+                f"--batch-size {self.batch_size}: not divisible by --world-size {self.ranks.world_size}; "
+                "with --gather each rank takes k/W rows of every batch"
+            )
         return self
 
     def check_effects(self) -> None:
@@ -346,12 +341,6 @@ class PlanSettings(Settings):
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:
-    """Raises BadInput unless 2 <= k <= N."""
-    if not 2 <= batch_size <= rows:
+    """Raises BadInput for a batch of more than all rows."""
+    if batch_size > rows:
         raise BadInput(f"--batch-size {batch_size}: expected between 2 and the {rows:,} rows of the data")
-
-
-def check_temperature(temperature: float) -> None:
-    """Raises BadInput unless the temperature is a positive number that float32 can divide by."""
-    if not 1e-6 <= temperature <= 1e6:
-        raise BadInput(f"--temperature {temperature}: expected a number above 0, such as 0.05")

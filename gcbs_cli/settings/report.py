@@ -161,7 +161,7 @@ class ReportSettings(Settings):
         "positive's.",
     )
     graph: GraphSettings = Field(default_factory=GraphSettings)
-    seed: Seed = Field(0, description="Decides every random draw.")
+    seed: Seed = 0
     work: WorkSettings = Field(default_factory=WorkSettings)
     omitted = frozenset({"graph", "top", "rank_window"})
 
