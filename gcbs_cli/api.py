@@ -98,7 +98,7 @@ def report_all(
     """
     labelled = positives is not None or labels is not None
     asked = ReportSettings.of(loss=losses or ["bsc" if labelled else "symmetric"], **settings)
-    if labelled and LossKind.BSC not in asked.loss_choice.loss:
+    if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
     pair = _pair(x, y, normalize=normalize)
     facts = RowFacts(_row_labels(positives, labels, pair.rows), None if groups is None else group_numbers(groups))

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, Typed
 from gcbs_cli.settings.plan import BscSettings, FalseNegativeSettings, PlanSettings, Size, WorkSettings
-from gcbs_cli.settings.report import LossKind, LossSettings, ReportSettings
+from gcbs_cli.settings.report import LOSS_PANEL, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 INPUT_PANEL = "Input"
@@ -174,7 +174,7 @@ class Report(Settings):
     class Labels(RowFile):
         """The positives of the loss bsc."""
 
-        panel = LossSettings.panel
+        panel = LOSS_PANEL
 
         positives: Annotated[str | None, Typed(default="rows with equal x")] = Field(
             None,
@@ -254,8 +254,7 @@ class Report(Settings):
     def losses(self) -> tuple[LossKind, ...]:
         """Those asked for: bsc where nothing was said and files say what the positives are."""
         labelled = (self.labels.positives, self.labels.labels) != (None, None)
-        choice = self.report.loss_choice
-        return (LossKind.BSC,) if labelled and "loss" not in choice.given else choice.loss
+        return (LossKind.BSC,) if labelled and "loss" not in self.report.given else self.report.loss
 
 
 class Mine(RowFile):

@@ -108,37 +108,6 @@ class Loss:
         return min(negatives, self.keys_in_all(rows) - 1)
 
 
-class LossSettings(Settings):
-    """The losses of a report."""
-
-    panel = LOSS_PANEL
-
-    loss: Annotated[
-        tuple[LossKind, ...], Listed, Typed(metavar="LOSS", default="symmetric; bsc with --positives or --labels")
-    ] = Field(
-        (LossKind.SYMMETRIC,),
-        min_length=1,
-        description="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, with several "
-        "positives for a row; triplet: hardest negative. May be given several times.",
-    )
-    queue: int = Field(0, ge=0, description="Number of batches held in a memory queue; 0 for none.")
-    queue_mode: QueueMode = Field(
-        QueueMode.XBM,
-        description="moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
-    )
-    loss_margin: Margin = Field(0.2, description="triplet: margin between positive and hardest negative.")
-
-    @property
-    def losses(self) -> list[Loss]:
-        """Each loss, with the queue and the margin. Raises BadInput for a queue with a loss that takes none."""
-        return [Loss(kind, self.queue, self.queue_mode, self.loss_margin) for kind in self.loss]
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        _ = self.losses
-        return self
-
-
 class ReportSettings(Settings):
     """What a report covers."""
 
@@ -150,7 +119,26 @@ class ReportSettings(Settings):
     temperatures: Annotated[
         tuple[Temperature, ...], Listed, Typed("-t", option="--temperature", default="the plan's, else 0.05")
     ] = Field((DEFAULT_TEMPERATURE,), min_length=1, description="Temperature of the loss; may be given several times.")
-    loss_choice: LossSettings = Field(default_factory=LossSettings)
+    loss: Annotated[
+        tuple[LossKind, ...],
+        Listed,
+        Typed(metavar="LOSS", default="symmetric; bsc with --positives or --labels", panel=LOSS_PANEL),
+    ] = Field(
+        (LossKind.SYMMETRIC,),
+        min_length=1,
+        description="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, with several "
+        "positives for a row; triplet: hardest negative. May be given several times.",
+    )
+    queue: Annotated[int, Typed(panel=LOSS_PANEL)] = Field(
+        0, ge=0, description="Number of batches held in a memory queue; 0 for none."
+    )
+    queue_mode: Annotated[QueueMode, Typed(panel=LOSS_PANEL)] = Field(
+        QueueMode.XBM,
+        description="moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
+    )
+    loss_margin: Annotated[Margin, Typed(panel=LOSS_PANEL)] = Field(
+        0.2, description="triplet: margin between positive and hardest negative."
+    )
     drop_last: Annotated[bool, Typed(off="--keep-last", default="as planned, else kept")] = Field(
         False, description="Whether the trainer drops the short last batch."
     )
@@ -167,8 +155,13 @@ class ReportSettings(Settings):
 
     @property
     def losses(self) -> list[Loss]:
-        """Each loss, with the queue and the margin."""
-        return self.loss_choice.losses
+        """Each loss, with the queue and the margin. Raises BadInput for a queue with a loss that takes none."""
+        return [Loss(kind, self.queue, self.queue_mode, self.loss_margin) for kind in self.loss]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _ = self.losses
+        return self
 
     def check_rows(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""

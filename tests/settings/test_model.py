@@ -104,7 +104,7 @@ def test_words_make_the_same_settings_again() -> None:
 def test_a_list_takes_one_value_a_text_of_several_or_a_list() -> None:
     assert ReportSettings.of(batch_sizes=8).batch_sizes == (8,)
     assert ReportSettings.of(temperatures="0.02 0.05").temperatures == (0.02, 0.05)
-    assert ReportSettings.of(loss=["bsc", LossKind.TRIPLET]).loss_choice.loss == (LossKind.BSC, LossKind.TRIPLET)
+    assert ReportSettings.of(loss=["bsc", LossKind.TRIPLET]).loss == (LossKind.BSC, LossKind.TRIPLET)
 
 
 def test_names_of_options_and_of_arguments() -> None:
