@@ -1,19 +1,13 @@
-"""What `gcbs report --html` adds: neighbouring settings, names of rows, and the facts at the foot of the page."""
+"""What `gcbs report --html` adds: neighbouring settings, and the facts at the foot of the page."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line
-from gcbs_cli.data import EmbeddingSource
-from gcbs_cli.data.reading import ReadPair
-from gcbs_cli.data.row_values import read_ids
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
-from gcbs_cli.reports.measured import Measured
-from gcbs_cli.reports.page import report_page
 from gcbs_cli.reports.page.page import flat
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import ReportSettings
@@ -22,19 +16,6 @@ NEIGHBOUR_ROWS = 50_000
 """Beyond so many rows only the combinations that were asked for are computed."""
 TEMPERATURE_FACTORS = (0.5, 1.0, 2.0)
 BATCH_SIZE_FACTORS = (0.5, 1.0, 2.0)
-
-
-@dataclass(frozen=True)
-class PageSource:
-    """What a page is made from beside the reports: the data, the plan and how it was asked for."""
-
-    sources: tuple[EmbeddingSource, EmbeddingSource]
-    pair: ReadPair
-    perm_name: str | None
-    perm: NDArray[np.int64] | None
-    entry: ManifestEntry | None
-    settings: ReportSettings
-    id_column: str | None
 
 
 def with_neighbours(settings: ReportSettings, rows: int) -> ReportSettings:
@@ -59,31 +40,20 @@ def asked_only(reports: Sequence[GapReport], settings: ReportSettings) -> list[G
     ]
 
 
-def make_page(
-    source: PageSource, asked: Sequence[GapReport], every: Sequence[GapReport], details: Measured, notes: list[str]
-) -> str:
-    """The page as text."""
-    sides = [side.name for side in source.sources]
-    plan = [] if source.perm_name is None else ["stdin" if source.perm_name == "-" else source.perm_name]
-    return report_page(
-        asked[0],
-        details,
-        grid=every,
-        names=" · ".join([*plan, *sides]),
-        facts=_facts(source),
-        names_of=lambda rows: read_ids(source.sources[0], rows, source.id_column),
-        warnings=notes,
-    )
-
-
-def _facts(source: PageSource) -> list[tuple[str, list[tuple[str, str]]]]:
+def page_facts(
+    inputs: InputsRecord,
+    settings: ReportSettings,
+    perm_name: str | None,
+    perm: NDArray[np.int64] | None,
+    entry: ManifestEntry | None,
+) -> list[tuple[str, list[tuple[str, str]]]]:
     """Groups of what it takes to make the same page again: command, settings, inputs and plan."""
     ours = [("gcbs", __version__), ("command", " ".join(command_line()))]
-    ours += [*_sides("", InputsRecord.of(source.sources, source.pair.fingerprints)), *_known(source.settings.values)]
+    ours += [*_sides("", inputs), *_known(settings.values)]
     facts = [("This report", ours)]
-    if source.perm is not None:
-        plan = [("file", str(source.perm_name)), ("hash of the order", permutation_hash(source.perm))]
-        facts.append(("Plan", plan + (_plan_facts(source.entry) if source.entry else [("manifest", "none")])))
+    if perm is not None:
+        plan = [("file", str(perm_name)), ("hash of the order", permutation_hash(perm))]
+        facts.append(("Plan", plan + (_plan_facts(entry) if entry else [("manifest", "none")])))
     return facts
 
 

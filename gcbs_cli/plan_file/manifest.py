@@ -173,6 +173,17 @@ class ManifestEntry(_Record):
     partitions: PartitionsRecord | None = None
     shards: list[ShardRecord] | None = None
 
+    @property
+    def part_sizes(self) -> list[int] | None:
+        """Rows of each part of a plan that was made in parts, unless its batches were shuffled over them."""
+        order = self.method_settings.get("batch_order", {})
+        shuffled = order.get("shuffle") or order.get("shuffle_batches")
+        return None if self.partitions is None or shuffled else list(self.partitions.sizes)
+
+    def is_from(self, fingerprints: tuple[str, str]) -> bool:
+        """Whether the plan was made from this very data, by content hash."""
+        return (self.inputs.x.fingerprint, self.inputs.y.fingerprint) == fingerprints
+
 
 class Manifest(_Record):
     """The file: one entry, or two while a permutation is being replaced by another."""

@@ -1,9 +1,15 @@
 """What a report says in a sentence."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gcbs_cli.reports.schema import GapReport, SampledReport
+
+
+MANY_SUSPECTS_SHARE = 0.1
+MANY_SUSPECTS_TIMES_RANDOM = 5
+"""Suspected false negatives are many when they touch a tenth of the rows, five times as often as by chance."""
 
 
 def headline(report: "GapReport | SampledReport") -> str:
@@ -38,3 +44,19 @@ def lead(report: "GapReport") -> str:
     )
     seen = f"of {loss.global_:.3f} {unit}, random batches show {loss.random_mean:.3f}"
     return f"{meaning}: {seen}." if loss.plan is None else f"{meaning}: {seen} and this plan {loss.plan:.3f}."
+
+
+def suspects_warning(reports: Sequence["GapReport"]) -> str | None:
+    """The warning, for the first report that deserves it."""
+    for report in reports:
+        false = report.false_negatives
+        if false.suspected_pairs is None or false.rows is None:
+            continue
+        touched = false.rows / report.n
+        if touched > MANY_SUSPECTS_SHARE and false.suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * false.random:
+            return (
+                f"{false.suspected_pairs:,} suspected false negatives share a batch, on {touched:.0%} of the rows "
+                f"({false.random:,.0f} pairs in random batches): negatives that the model is taught to push apart "
+                "may be right answers"
+            )
+    return None
