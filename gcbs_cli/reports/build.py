@@ -61,9 +61,8 @@ class OrderReports:
 
     def of(self, perm: NDArray[np.int64]) -> tuple[GapReport, NDArray[np.float64]]:
         """The report on an order, and the (B,) mean training losses of its batches."""
-        measured = self._orders.measured(0, self._random, perm, self._orders.values(perm))
-        assert measured.plan is not None
-        return report_of(measured), measured.plan.batch_losses
+        values = self._orders.values(perm)
+        return report_of(self._orders.measured(0, self._random, perm, values)), values[0].batch_losses
 
 
 def report_of(measured: Measured) -> GapReport:
