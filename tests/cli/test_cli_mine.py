@@ -82,7 +82,6 @@ def test_warns_when_rows_come_short(gcbs: Gcbs, folder: Path) -> None:
         ["-o", "-", "--json"],
         ["--positives", "none.txt"],
         ["--positives", "x.npy"],
-        ["-o", "x.npy"],
     ],
     ids=" ".join,
 )

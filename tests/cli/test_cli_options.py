@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -118,15 +117,6 @@ def test_what_stdout_cannot_take_fails_in_one_line(folder: Path, words: str) -> 
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "no space left" in done.stderr.lower()
-
-
-def test_names_that_are_not_utf_8(folder: Path) -> None:
-    name = os.fsdecode(b"\xff.npy")
-    os.rename("x.npy", name)
-    command = [sys.executable, "-m", "gcbs_cli", "plan", name, "y.npy", "-o", "perm.npy", "-q"]
-    done = subprocess.run(command, capture_output=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]["rows"] == 300
 
 
 def test_trainers_find_the_ranks_of_a_plan(folder: Path) -> None:

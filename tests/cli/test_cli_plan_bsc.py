@@ -48,7 +48,6 @@ def test_words_come_from_a_text_file(gcbs: Gcbs, folder: Path) -> None:
         ["--method", "words", "--text", "short.txt"],
         ["--method", "words", "--text", "x.npy"],
         ["--method", "knn-groups", "--bsc-clusters", "3"],
-        ["--bsc-by", "x"],
     ],
     ids=" ".join,
 )

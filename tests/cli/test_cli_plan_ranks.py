@@ -35,8 +35,6 @@ def test_ranks_not_named_are_not_recorded(gcbs: Gcbs, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--world-size", "3", "--gather"], "--batch-size 16: not divisible by --world-size 3"),
-        (["--gather"], "--gather: say over how many ranks"),
         (["--world-size", "0"], "--world-size 0: expected at least 1"),
         (["--world-size", "19"], "18 full batches of 16, fewer than one for each rank"),
     ],
