@@ -26,11 +26,13 @@ class SuspectPairs:
     """Unordered pairs of rows, each once: (P,) lower and (P,) higher index, int32, sorted.
 
     `groups`: (N,) ids; rows with the same id >= 0 are pairs too, and not listed: there may be far too many.
+    `positives`: (N,) ids; but rows of a group with the same one >= 0 are known to be right answers, and no pairs.
     """
 
     lower: NDArray[np.int32]
     higher: NDArray[np.int32]
     groups: NDArray[np.int64] | None = None
+    positives: NDArray[np.int64] | None = None
 
     @classmethod
     def none(cls) -> "SuspectPairs":
@@ -52,6 +54,10 @@ class SuspectPairs:
             return SuspectPairs(lower, higher)
         in_batch = batch_of_row * 2 * len(batch_of_row) + group_numbers(self.groups)
         mates = group_mates(in_batch)
+        if self.positives is not None:
+            numbers = group_numbers(self.positives)
+            unknown = numbers[mates.lower] != numbers[mates.higher]
+            mates = SuspectPairs(mates.lower[unknown], mates.higher[unknown])
         both = np.concatenate([lower, mates.lower]), np.concatenate([higher, mates.higher])
         return pairs_of(*both, len(batch_of_row))
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.data.positives import Positives
-from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.reports.losses import AllKeys, LossTerms, OrderTerms
 from gcbs_cli.system.arrays import equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
@@ -68,10 +68,17 @@ class BscTerms(LossTerms):
         super().__init__(mean_of_positives(pair.rows, self.places, self.values))
         ends = suspects.lower, suspects.higher
         known = (ids[ends[0]] == ids[ends[1]]) & asks[ends[0]] & asks[ends[1]]
-        if suspects.groups is not None:  # mates are left out by their ids, whatever else they are
-            known &= (suspects.groups[ends[0]] != suspects.groups[ends[1]]) | (suspects.groups[ends[0]] < 0)
-        self._unknown = SuspectPairs(ends[0][~known], ends[1][~known], suspects.groups)
-        self._known = SuspectPairs(ends[0][known], ends[1][known]).both_ways()
+        positives = None if suspects.groups is None else np.where(asks, np.unique(ids, return_inverse=True)[1], -1)
+        self._unknown = SuspectPairs(ends[0][~known], ends[1][~known], suspects.groups, positives)
+        # To be put back into the sums over all keys, each once: those that are listed, and those that share a group.
+        group = group_numbers(np.full(pair.rows, -1) if suspects.groups is None else suspects.groups)
+        known &= group[ends[0]] != group[ends[1]]
+        mates = (group[self.places] == group[self.others]) & (self.places != self.others)
+        rows, cols = SuspectPairs(ends[0][known], ends[1][known]).both_ways()
+        self._known = (
+            np.concatenate([rows, self.places[mates].astype(np.int32)]),
+            np.concatenate([cols, self.others[mates].astype(np.int32)]),
+        )
         self._known_values = np.stack([pair_values(pair, *self._known), pair_values(pair, *self._known[::-1])])
 
     def suspects_among(self, found: SuspectPairs) -> SuspectPairs:

@@ -160,10 +160,9 @@ class _Hidden:
         row_places, col_places = place[rows], place[cols]
         order = np.argsort(row_places)
         self._rows, self._cols = row_places[order], col_places[order]
-        self._groups: NDArray[np.int32] | None = None
-        if suspects.groups is not None:
-            self._groups = np.empty(len(place), np.int32)
-            self._groups[place] = group_numbers(suspects.groups)
+        self._groups, self._positives = (
+            None if ids is None else group_numbers(ids[inverse(place)]) for ids in (suspects.groups, suspects.positives)
+        )
 
     def places(self, rows: slice, seen: slice, height: int, width: int) -> tuple[NDArray[np.int64], ...]:
         """(batch, row, column) of suspected pairs in a table of these rows and the keys that they see."""
@@ -175,5 +174,7 @@ class _Hidden:
         if self._groups is None:
             return listed
         mates = self._groups[rows].reshape(-1, height, 1) == self._groups[seen].reshape(-1, 1, width)
+        if self._positives is not None:
+            mates &= self._positives[rows].reshape(-1, height, 1) != self._positives[seen].reshape(-1, 1, width)
         mates &= ~np.eye(height, width, width - height, dtype=np.bool_)
         return tuple(np.concatenate(parts) for parts in zip(listed, np.nonzero(mates), strict=True))

@@ -38,7 +38,7 @@ def brute(similarity, perm, ids, asks, hidden=()):
     return np.mean(whole), np.mean(train)
 
 
-def report_of(pair, perm, labels, kind=LossKind.BSC, margin=0.95):
+def report_of(pair, perm, labels, kind=LossKind.BSC, margin=0.95, groups=None):
     settings = ReportSettings.of(
         batch_sizes=[SIZE],
         temperatures=[TAU],
@@ -47,7 +47,7 @@ def report_of(pair, perm, labels, kind=LossKind.BSC, margin=0.95):
         trials=2,
         fn_margin=margin,
     )
-    return make_reports(pair, perm, settings, facts=RowFacts(labels))[0]
+    return make_reports(pair, perm, settings, facts=RowFacts(labels, groups))[0]
 
 
 LABELS = {
@@ -76,8 +76,9 @@ def test_losses_are_those_of_loops(kind, with_ids, with_labels, chosen_backend):
     assert report_of(pair, None, RowLabels(ids, asks)).loss.global_ == pytest.approx(whole, abs=1e-5)
 
 
+@pytest.mark.parametrize("with_groups", [False, True], ids=["alone", "groups"])
 @pytest.mark.parametrize("with_labels", [False, True], ids=["ids", "both"])
-def test_known_positives_are_not_suspected(with_labels, chosen_backend):
+def test_known_positives_are_not_suspected(with_labels, with_groups, chosen_backend):
     """Clusters of five whose members are known to be positives of each other, but for those labelled 0."""
     clusters = np.arange(ROWS) // 10
     ids = np.arange(ROWS) // 5
@@ -87,9 +88,12 @@ def test_known_positives_are_not_suspected(with_labels, chosen_backend):
     pair = PairedRows(*(unit(centres[clusters] + 0.6 * generator.normal(size=(ROWS, 16))) for _ in "xy"))
     similarity = reference.similarity_matrix(pair.x, pair.y)
     perm = np.arange(ROWS)
-    found = report_of(pair, perm, RowLabels(ids, asks if with_labels else None), margin=0.8)
+    groups = np.where(np.arange(ROWS) < 60, np.arange(ROWS) // 6, -1) if with_groups else None
+    found = report_of(pair, perm, RowLabels(ids, asks if with_labels else None), margin=0.8, groups=groups)
     compared = (numbers_of(pair.grid) + pair.grid.constant) / pair.grid.scale**2
     suspects = reference.suspected_pairs(compared, found.graph.threshold, 0.8)
+    if groups is not None:
+        suspects |= {(i, j) for i in range(60) for j in range(i + 1, 60) if groups[i] == groups[j]}
     known = {(i, j) for i, j in suspects if ids[i] == ids[j] and asks[i] and asks[j]}
     inside = [(i, j) for i, j in suspects - known if i // SIZE == j // SIZE]
     assert known
