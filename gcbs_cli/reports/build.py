@@ -25,7 +25,7 @@ def make_reports(
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
     Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return [report_of(measured) for measured in _measure_all(pair, perm, settings, watcher, facts)]
+    return make_detailed_reports(pair, perm, settings, watcher, facts=facts)[0]
 
 
 def make_detailed_reports(
@@ -37,7 +37,13 @@ def make_detailed_reports(
     facts: RowFacts | None = None,
 ) -> tuple[list[GapReport], Measured]:
     """The same, and what the first of them was taken from, for a page."""
-    measured = _measure_all(pair, perm, settings, watcher, facts)
+    inputs = prepare(pair, settings, watcher or Progress(), facts or RowFacts())
+    measured = [
+        measured
+        for loss in settings.losses
+        for batch_size in settings.batch_sizes
+        for measured in measure(inputs, loss, batch_size, perm)
+    ]
     return [report_of(one) for one in measured], measured[0]
 
 
@@ -77,19 +83,3 @@ def report_of(measured: Measured) -> GapReport:
         timings=dict(inputs.clock.seconds),
         **nest({figure.path: figure.value(measured) for figure in FIGURES}),
     )
-
-
-def _measure_all(
-    pair: PairedRows,
-    perm: NDArray[np.int64] | None,
-    settings: ReportSettings,
-    watcher: Progress | None,
-    facts: RowFacts | None,
-) -> list[Measured]:
-    inputs = prepare(pair, settings, watcher or Progress(), facts or RowFacts())
-    return [
-        measured
-        for loss in settings.losses
-        for batch_size in settings.batch_sizes
-        for measured in measure(inputs, loss, batch_size, perm)
-    ]
