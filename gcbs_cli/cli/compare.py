@@ -1,8 +1,8 @@
 """`gcbs compare`: all methods on the same data in one table."""
 
-from gcbs_cli.cli.compare_tables import compare_table
 from gcbs_cli.cli.inputs import open_inputs, read_groups, read_pair, read_texts
 from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.tables import compare_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.comparison.compare import compare_methods, default_methods, not_installed, plain_names
 from gcbs_cli.settings.others import Compare

@@ -1,9 +1,10 @@
 """Tables and sentences for people; each fits 80 columns."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Literal
 
-from gcbs_cli.reports.figures import shown_in
+from gcbs_cli.reports.figures import Figure, shown_in
 from gcbs_cli.reports.headline import headline
 from gcbs_cli.reports.schema import SampledReport
 from gcbs_cli.system.limits import show_size
@@ -12,27 +13,67 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from gcbs_cli.plan_file.manifest import GraphRecord, ManifestEntry, PartitionsRecord, QuantileRecord
+    from gcbs_cli.comparison.compare import Compared
+    from gcbs_cli.comparison.history import Epoch, History
+    from gcbs_cli.comparison.tune import Tuned
+    from gcbs_cli.plan_file.manifest import ManifestEntry
     from gcbs_cli.planning.room import Forecast
     from gcbs_cli.products.threshold import Threshold
     from gcbs_cli.reports.schema import GapReport
 
+TUNED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
+"""The figures that a search shows."""
+BARS = "▁▂▃▄▅▆▇█"
+BARS_SHOWN = 24
 
-def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "RenderableType":
+
+def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "") -> "Table":
+    """A table of words: names and values, or what stands under `headings`.
+
+    columns: a letter for each, l for left, r for right, f for folded into the room that is left; by default the first
+    is left and the others are right.
+    """
+    from rich.table import Table
+
+    padding = (0, 1 if headings else 2, 0, 0)
+    table = Table(box=None, pad_edge=False, padding=padding, show_header=bool(headings), caption_justify="left")
+    names = headings or ("", "")
+    for name, kind in zip(names, columns or "l" + "r" * (len(names) - 1), strict=True):
+        side: Literal["left", "right"] = "right" if kind == "r" else "left"
+        table.add_column(name, justify=side, no_wrap=kind != "f", overflow="fold" if kind == "f" else "ellipsis")
+    table.columns[0].style = "bold"
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def two_columns(lines: Iterable[tuple[str, str]]) -> "Table":
+    """Names and values."""
+    return text_table(lines, columns="lf")
+
+
+def _headings(figures: Sequence[Figure]) -> list[str]:
+    return [figure.heading or figure.words for figure in figures]
+
+
+def _texts(figures: Sequence[Figure], values: "GapReport | SampledReport | Epoch") -> list[str]:
+    return [figure.text(values.at(figure.path)) for figure in figures]
+
+
+def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
     """What `gcbs plan` did, one line a figure."""
     full, rest = divmod(entry.rows, entry.batch_size)
+    record = entry.method_settings
     lines = [
         ("pairs", f"{entry.rows:,} × {entry.inputs.x.dim}"),
         ("batches", f"{full:,} of {entry.batch_size}" + (f" and one of {rest}" if rest else "")),
     ]
-    if entry.world_size is not None:
-        lines.append(("ranks", _ranks(entry, entry.world_size)))
-    lines.append(("method", entry.method))
-    if entry.partitions is not None:
-        lines += _part_lines(entry, entry.partitions)
-    elif entry.quantile is not None and entry.graph is not None:
-        lines += _graph_lines(entry, entry.quantile, entry.graph)
-    record = entry.method_settings
+    if entry.gather:
+        lines.append(("ranks", f"{entry.world_size}: each takes a share of the rows of every batch"))
+    elif entry.world_size is not None:
+        each, over = divmod(full, entry.world_size)
+        lines.append(("ranks", f"{entry.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")))
+    lines += [("method", entry.method), *_graph_lines(entry)]
     if "refinement" in record:
         done = record["refinement"]
         ended = "; stopped by --time-limit" if done["timed_out"] else ""
@@ -45,53 +86,34 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Renderab
     return two_columns(lines)
 
 
-def _ranks(entry: "ManifestEntry", world_size: int) -> str:
-    if entry.gather:
-        return f"{world_size}: each takes {entry.batch_size // world_size} rows of every batch"
-    each, over = divmod(entry.rows // entry.batch_size, world_size)
-    return f"{world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
-
-
-def _edge_lines(entry: "ManifestEntry", graph: "GraphRecord | PartitionsRecord") -> list[tuple[str, str]]:
-    return [
+def _graph_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
+    """The hard pairs, of one graph or of all parts, and where the plan has them."""
+    parts, quantile, lines = entry.partitions, entry.quantile, []
+    if parts is not None:
+        lines.append(("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"))
+        if parts.thresholds:
+            lines.append(("thresholds", f"{min(parts.thresholds):.4f} to {max(parts.thresholds):.4f}"))
+    elif quantile is not None and quantile.threshold is not None:
+        lines.append(("threshold", f"{quantile.threshold:.4f}"))
+        if quantile.achieved is not None:
+            interval = f" (sample's 95 % interval {_range(quantile.interval)})" if quantile.interval else ""
+            lines.append(("achieved quantile", f"{quantile.achieved:.6g}{interval}"))
+    graph = entry.graph or parts
+    if graph is None or (parts is not None and not parts.edges):
+        return lines
+    lines += [
         ("edges", f"{graph.edges:,}"),
         ("rows without an edge", f"{graph.isolated:,} ({graph.isolated / entry.rows:.1%})"),
         ("largest degree", f"{graph.max_degree:,}"),
     ]
+    if parts is not None:
+        return [*lines, ("in-batch edge share", f"{parts.in_batch_edge_share or 0.0:.2%}")]
+    bandwidth, share = _before_after(entry.bandwidth, "{:,.0f}"), _before_after(entry.in_batch_edge_share, "{:.2%}")
+    return [*lines, ("bandwidth", bandwidth), ("in-batch edge share", share)]
 
 
-def _part_lines(entry: "ManifestEntry", parts: "PartitionsRecord") -> list[tuple[str, str]]:
-    lines = [
-        ("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"),
-        ("rows moved", f"{parts.moved:,}, so that parts are whole batches"),
-    ]
-    if parts.thresholds:
-        lines.append(("thresholds", f"{min(parts.thresholds):.4f} to {max(parts.thresholds):.4f}"))
-    if parts.edges:
-        lines += _edge_lines(entry, parts)
-        lines.append(("inside batches", f"{parts.in_batch_edge_share or 0.0:.2%} of these edges"))
-    return lines
-
-
-def _graph_lines(entry: "ManifestEntry", quantile: "QuantileRecord", graph: "GraphRecord") -> list[tuple[str, str]]:
-    achieved = "–" if quantile.achieved is None else f"{quantile.achieved:.6g}"
-    if quantile.interval and quantile.sampled_rows:
-        achieved += f" (sample's 95 % interval {quantile.interval[0]:.6g} to {quantile.interval[1]:.6g})"
-    return [
-        ("graph", _kind(graph)),
-        ("threshold", f"{quantile.threshold:.4f}"),
-        *([("achieved quantile", achieved)] if quantile.achieved is not None else []),
-        *_edge_lines(entry, graph),
-        ("bandwidth", _before_after(entry.bandwidth, "{:,.0f}")),
-        ("in-batch edge share", _before_after(entry.in_batch_edge_share, "{:.2%}")),
-    ]
-
-
-def _kind(graph: "GraphRecord") -> str:
-    if graph.rank_window is not None:
-        skipped, width = graph.rank_window
-        return f"mutual ranks {skipped} to {skipped + width - 1} of each row"
-    return "pairs above the threshold" if graph.top is None else f"the {graph.top} hardest of each row, both ways"
+def _range(interval: tuple[float, float]) -> str:
+    return f"{interval[0]:.6g} to {interval[1]:.6g}"
 
 
 def _before_after(values: dict[str, float | None], form: str) -> str:
@@ -101,12 +123,11 @@ def _before_after(values: dict[str, float | None], form: str) -> str:
     return f"{plan} (was {before}; random order {random})"
 
 
-def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", device: str) -> "RenderableType":
+def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", device: str) -> "Table":
     """What a plan would find and need, without making it."""
     lines = [("pairs", f"{rows:,}"), ("threshold", f"{threshold.similarity:.4f}")]
     if threshold.interval is not None:
-        low, high = threshold.interval
-        lines.append(("quantile", f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"))
+        lines.append(("quantile", f"{threshold.requested:g} (achieved: {_range(threshold.interval)})"))
     lines += [
         ("entries above it", f"about {expected.entries:,} ({expected.entries / rows:,.1f} a row)"),
         ("memory", f"about {show_size(expected.memory)}"),
@@ -116,39 +137,25 @@ def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", devi
     return two_columns(lines)
 
 
-def two_columns(lines: Sequence[tuple[str, str]]) -> "Table":
-    """Names and values."""
-    from rich.table import Table
-
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in lines:
-        table.add_row(name, value)
-    return table
-
-
 def report_tables(reports: "Sequence[GapReport | SampledReport]") -> "RenderableType":
     """One report as a table with a sentence a figure; several as a line each."""
-    return _one_report(reports[0]) if len(reports) == 1 else _many_reports(reports)
+    if len(reports) == 1:
+        return _one_report(reports[0])
+    figures = shown_in("many")
+    lines = ([r.loss_kind, str(r.batch_size), f"{r.temperature:g}", *_texts(figures, r)] for r in reports)
+    return text_table(lines, ["loss", "k", "tau", *_headings(figures)])
 
 
 def _one_report(report: "GapReport | SampledReport") -> "RenderableType":
     from rich.console import Group
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("figure", style="bold", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("random", justify="right", no_wrap=True)
-    table.add_column("what it is", overflow="fold")
+    lines = []
     for figure in shown_in("table"):
-        value = report.at(figure.path)
-        random = None if figure.random is None else report.at(figure.random)
+        value, random = report.at(figure.path), report.at(figure.random) if figure.random else None
         if value is not None or random is not None:
-            table.add_row(
-                figure.words, figure.text(value), "" if random is None else figure.text(random), figure.meaning
-            )
+            beside = "" if random is None else figure.text(random)
+            lines.append((figure.words, figure.text(value), beside, figure.meaning))
+    table = text_table(lines, ["figure", "value", "random", "what it is"], "lrrf")
     return Group(headline(report), "", table, "", _settings_of(report))
 
 
@@ -163,14 +170,73 @@ def _settings_of(report: "GapReport | SampledReport") -> str:
     return f"{rows}; {loss}; {unit}"
 
 
-def _many_reports(reports: "Sequence[GapReport | SampledReport]") -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    figures = shown_in("many")
-    for name in ("loss", "k", "tau", *(figure.heading or figure.words for figure in figures)):
-        table.add_column(name, justify="left" if name == "loss" else "right", no_wrap=True)
-    for report in reports:
-        cells = [figure.text(report.at(figure.path)) for figure in figures]
-        table.add_row(report.loss_kind, str(report.batch_size), f"{report.temperature:g}", *cells)
+def compare_table(lines: "Sequence[Compared]") -> "Table":
+    """One line a method."""
+    figures = shown_in("compare")
+    recurring = any(line.recurring is not None for line in lines)
+    cells = [
+        [
+            line.method,
+            f"{line.seconds:.1f}",
+            *_texts(figures, line.report),
+            f"{line.losses_std:.2f}",
+            *["–" if line.recurring is None else f"{line.recurring:.1%}"] * recurring,
+        ]
+        for line in lines
+    ]
+    table = text_table(cells, ["method", "seconds", *_headings(figures), "spread", *["recur"] * recurring])
+    said = [f"{figure.heading}: {figure.meaning}" for figure in figures]
+    table.caption = "; ".join([*said, "spread: standard deviation of the batches' losses, nats"])
     return table
+
+
+def tune_table(tuned: "Tuned") -> "Table":
+    """The trials, those within the cap marked, by falling masked reduction."""
+    figures = [figure for figure in shown_in("compare") if figure.path in TUNED]
+    lines = [
+        [
+            "best" if trial is tuned.best else "" if trial.fits else "over",
+            f"{trial.worth.seconds:.1f}",
+            *_texts(figures, trial.worth.report),
+            _short(trial.options()),
+        ]
+        for trial in sorted(tuned.trials, key=lambda trial: -trial.reduction("masked"))
+    ]
+    return text_table(lines, ["", "seconds", *_headings(figures), "options"], "lr" + "r" * len(figures) + "f")
+
+
+def _short(options: str) -> str:
+    """Options without those that all trials share, which the command line below the table shows."""
+    words = options.split(" ")
+    for name in ("--batch-size", "--temperature"):
+        if name in words:
+            del words[words.index(name) : words.index(name) + 2]
+    return " ".join(words)
+
+
+def history_table(history: "History") -> "RenderableType":
+    """A line for each epoch, the course of each figure below, and the verdict."""
+    from rich.console import Group
+
+    from gcbs_cli.comparison.history import SHOWN
+
+    table = text_table(([epoch.name, *_texts(SHOWN, epoch)] for epoch in history.epochs), ["epoch", *_headings(SHOWN)])
+    courses = []
+    for figure, name in zip(SHOWN, _headings(SHOWN), strict=True):
+        values = [epoch.at(figure.path) for epoch in history.epochs]
+        known = [value for value in values if value is not None]
+        if known:
+            courses.append([name, sparkline(values), f"{figure.text(known[0])} → {figure.text(known[-1])}"])
+    first = history.epochs[0].report
+    settings = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"
+    bars = text_table(courses, ["", "", ""], "lll")
+    return Group(history.verdict, "", table, "", bars, "", f"{settings}; losses in {first.unit}")
+
+
+def sparkline(values: Sequence[float | None]) -> str:
+    """A bar for each value, a blank for None; evenly spaced ones, the last among them, where there are too many."""
+    shown = values[:: -ceil(len(values) / BARS_SHOWN) or -1][::-1]
+    known = [value for value in shown if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(" " if value is None else BARS[round((value - low) * scale)] for value in shown)

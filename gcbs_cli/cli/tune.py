@@ -2,9 +2,9 @@
 
 import shlex
 
-from gcbs_cli.cli.compare_tables import tune_table
 from gcbs_cli.cli.inputs import open_inputs, read_groups, read_pair, read_texts
 from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.tables import tune_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.comparison.compare import default_methods, not_installed
 from gcbs_cli.comparison.tune import plan_options

@@ -9,7 +9,7 @@ import numpy as np
 from typer.testing import Result
 
 from gcbs_cli.comparison.compare import compare_methods
-from gcbs_cli.comparison.history.build import recurring_pairs
+from gcbs_cli.comparison.history import recurring_pairs
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import PlanSettings

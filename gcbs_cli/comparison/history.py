@@ -1,0 +1,209 @@
+"""Reports of several epochs side by side, and what they say about planning again."""
+
+import re
+from collections.abc import Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydantic_core
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from gcbs_cli.data.files import shown, unreadable
+from gcbs_cli.data.folders import list_pattern, natural_key
+from gcbs_cli.plan_file.manifest import entry_for, read_manifest
+from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
+from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
+from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.errors import BadInput
+
+LEAST_SHARE_OF_BEST = 0.25
+"""A plan pays if it closes at least this share of what the best one closes."""
+LEAST_NATS = 0.01
+SAME_PLAN = 0.9
+"""Share of recurring pairs from which the previous plan would have done."""
+NOISE = 3.0
+"""A difference of fewer standard deviations of the random orders counts as none."""
+OWN_FIGURES = [
+    Figure("recurring", "pairs that recur", "", attrgetter("recurring"), "{:.0%}", heading="recur"),
+    Figure("plan_seconds", "seconds", "", attrgetter("plan_seconds"), "{:.1f}", heading="plan s"),
+]
+SHOWN = [*shown_in("history"), *OWN_FIGURES]
+"""The figures of the table."""
+_MANIFEST_END = ".manifest.json"
+
+
+class Epoch(BaseModel):
+    """One epoch. What is not known is None.
+
+    closed: how much of the gap the plan closes without suspected false negatives, in nats. threshold_drift: change of
+    the threshold since the previous epoch. recurring: share of the previous plan's in-batch pairs that share a batch
+    again. plan_seconds: from the manifest.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    report: GapReport
+    closed: float | None
+    threshold_drift: float | None
+    recurring: float | None
+    plan_seconds: float | None
+
+    def at(self, path: str) -> Any:
+        """The value of a figure of the report, or of one that only a history has."""
+        return getattr(self, path) if path in type(self).model_fields else self.report.at(path)
+
+    def pays(self, best: float) -> bool:
+        """Whether its plan closes enough, where the best one closes `best` nats."""
+        spread = self.report.gap.masked.random_std or self.report.gap.random_std or 0.0
+        return self.closed is not None and self.closed > max(LEAST_SHARE_OF_BEST * best, LEAST_NATS, NOISE * spread)
+
+
+class History(BaseModel):
+    """All epochs. pays_until: the last epoch whose plan paid, None if none did; verdict: the same in a sentence."""
+
+    model_config = ConfigDict(frozen=True)
+
+    epochs: list[Epoch]
+    pays_until: str | None
+    verdict: str
+
+
+def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: bool = False) -> History:
+    """Read the reports in natural order (epoch-2 before epoch-10), or in the order given, and compare them.
+
+    Manifests among `paths` are passed over. `plans`: a pattern of the plans, in the same order; without it the plan of
+    `epoch-2.json` is `epoch-2.npy`, `.parquet` or `.txt` beside it, where that exists. Raises BadInput for what is no
+    report, where reports and plans do not belong together, and where batch sizes, temperatures or losses differ.
+    """
+    paths = [path for path in paths if not path.endswith(_MANIFEST_END)]
+    if not keep_order:
+        paths = sorted(paths, key=natural_key)
+    if not paths:
+        raise BadInput("found no report, expected files that gcbs report -o or gcbs plan --report wrote")
+    reports = [_read_report(path) for path in paths]
+    for path, report in zip(paths, reports, strict=True):
+        for figure in ("batch_size", "temperature", "loss_kind"):
+            if report.at(figure) != reports[0].at(figure):
+                raise BadInput(
+                    f"{shown(path)}: found {figure.replace('_', ' ')} {report.at(figure)}, expected "
+                    f"{reports[0].at(figure)} as in {shown(paths[0])}; epochs are compared under one loss"
+                )
+    epochs: list[Epoch] = []
+    previous = None
+    for path, report, plan in zip(paths, reports, _plans(paths, plans), strict=True):
+        perm = None if plan is None else read_permutation(plan, report.n)
+        manifest = None if plan is None else read_manifest(Path(plan))
+        entry = None if perm is None or manifest is None else entry_for(manifest, perm)
+        gap = report.gap.masked
+        epochs.append(
+            Epoch(
+                name=Path(path).stem,
+                report=report,
+                closed=None if gap.plan is None else gap.random_mean - gap.plan,
+                threshold_drift=report.graph.threshold - epochs[-1].report.graph.threshold if epochs else None,
+                recurring=recurring_pairs(previous, perm, report.batch_size),
+                plan_seconds=None if entry is None else sum(entry.timings.values()),
+            )
+        )
+        previous = perm
+    pays_until, verdict = _verdict(epochs)
+    return History(epochs=epochs, pays_until=pays_until, verdict=verdict)
+
+
+def _plans(reports: Sequence[str], pattern: str | None) -> Sequence[str | None]:
+    """The plan of each report, None where there is none."""
+    if pattern is None:
+        candidates = [[Path(report).with_suffix(suffix) for suffix in SUFFIXES] for report in reports]
+        return [next((str(plan) for plan in plans if plan.is_file()), None) for plans in candidates]
+    plans = [path for path in list_pattern(pattern) if not path.endswith(_MANIFEST_END)]
+    if len(plans) != len(reports):
+        raise BadInput(f"--plans {shown(pattern)}: found {len(plans)} plans, expected {len(reports)}, one a report")
+    return plans
+
+
+def _read_report(path: str) -> GapReport:
+    try:
+        content: Any = pydantic_core.from_json(Path(path).read_bytes())
+        several = content.get("results") if isinstance(content, dict) else None
+        return GapReport.model_validate(several[0] if isinstance(several, list) and several else content)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except ValueError:
+        raise BadInput(f"{shown(path)}: found no report, expected a file that gcbs report -o wrote") from None
+
+
+def recurring_pairs(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None, batch_size: int) -> float | None:
+    """Share of the pairs in batches of `old` that share a batch of `new` too; None unless both have as many rows."""
+    if old is None or new is None or len(old) != len(new):
+        return None
+    batches = np.arange(len(old)) // batch_size
+    together = batches * len(old) + inverse(new)[old] // batch_size
+    sizes, common = (np.unique(labels, return_counts=True)[1] for labels in (batches, together))
+    return float((common * (common - 1)).sum() / (sizes * (sizes - 1)).sum())
+
+
+def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
+    """The last epoch whose plan paid, and a sentence."""
+    best = max((epoch.closed for epoch in epochs if epoch.closed is not None), default=None)
+    if best is None:
+        return None, "These reports are not about plans; name the plan with gcbs report -p."
+    paying = [number for number, epoch in enumerate(epochs) if epoch.pays(best)]
+    if not paying:
+        return None, (
+            "Planning does not pay here: without suspected false negatives, no plan beats random batches by more than "
+            "their spread."
+        )
+    last, name, closed = epochs[-1], epochs[paying[-1]].name, epochs[-1].closed or 0.0
+    if epochs[paying[-1]] is not last:
+        return name, (
+            f"Planning has stopped paying: since {epochs[paying[-1] + 1].name}, plans hardly beat random batches. The "
+            f"last one closes {closed:.3f} nats of the gap without suspected false negatives, the best {best:.3f}."
+        )
+    still = f"Planning still pays: the last plan closes {closed:.3f} nats of the gap without suspected false negatives."
+    if last.recurring is not None and last.recurring >= SAME_PLAN:
+        still += (
+            f" But the plans hardly change: {last.recurring:.0%} of the pairs that shared a batch share one again. "
+            "Planning every second epoch would do."
+        )
+    return name, still
+
+
+def history_page(history: History) -> str:
+    """The epochs as a page of HTML, complete in itself: losses, reduction, drift, and the table."""
+    from gcbs_cli.reports.page import charts
+    from gcbs_cli.reports.page.drawing import Axis, Lines
+    from gcbs_cli.reports.page.page import render
+
+    epochs, words = history.epochs, {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
+    names = [epoch.name for epoch in epochs]
+    x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
+
+    def chart(title: str, unit: str, *paths: str, form: str = "{:g}") -> Lines | None:
+        series = {words[path]: [epoch.at(path) for epoch in epochs] for path in paths}
+        return charts.courses(title, x, unit, series, form)
+
+    shares = ("gap.reduction", "gap.masked.reduction", "recurring")
+    return render(
+        "history.html",
+        title=f"gcbs history: {names[0]} to {names[-1]}",
+        headline=history.verdict,
+        unit=epochs[0].report.unit,
+        epochs=epochs,
+        figures=SHOWN,
+        headings=[figure.heading or figure.words for figure in SHOWN],
+        losses=chart("Losses", "nats", "loss.plan", "loss.random_mean", "loss.global"),
+        shares=chart("What the plans are worth", "share", *shares, form="{:.0%}"),
+        threshold=chart("Threshold", "similarity", "graph.threshold"),
+        seconds=chart("Seconds a plan takes", "seconds", "plan_seconds"),
+    )
+
+
+def epoch_labels(names: Sequence[str]) -> list[str]:
+    """The number at the end of each name where all have one of their own, else 1, 2, 3."""
+    ends = [re.sub(r".*?(\d{0,6})$", r"\1", name, flags=re.DOTALL) for name in names]
+    return ends if all(ends) and len(set(ends)) == len(ends) else [str(place + 1) for place in range(len(names))]
