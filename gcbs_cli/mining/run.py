@@ -9,13 +9,11 @@ from gcbs_cli.data.positives import Positives, each_its_own
 from gcbs_cli.mining.loss import mined_losses
 from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
 from gcbs_cli.mining.schema import MinedGap, MinedLoss, MineReport, Scores
-from gcbs_cli.planning.room import BYTES_PER_LISTED, memory_limit, needed
+from gcbs_cli.planning.room import BYTES_PER_LISTED, Forecast, check_room, needed
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.mine import MineSettings
-from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 BYTES_PER_NEGATIVE = 64
@@ -42,7 +40,8 @@ def mine(
     clock = Stopwatch(watcher or Progress())
     backend = choose_backend(settings.work.device)
     positives = positives or each_its_own(pair.rows)
-    _check_room(pair, settings, positives, backend)
+    expected = _forecast(pair, settings, positives, backend)
+    check_room(pair, expected, settings.work, "mining", "use fewer --negatives or a smaller --range-max")
     with clock.step("negatives"):
         found = mine_negatives(pair, positives, settings, backend, watcher)
     with clock.step("losses"):
@@ -50,18 +49,13 @@ def mine(
     return Mined(found, _report(pair, settings, found, loss, backend.name, clock.seconds))
 
 
-def _check_room(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> None:
-    """Raises BadInput, before any work, where the lists would need more memory than is free."""
+def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> Forecast:
+    """Candidates of the rows that are looked at together, and the memory of the lists."""
     keys = min(pair.rows, keys_listed(settings.choice.last_rank(positives.most) + positives.most))
     height = settings.work.chunk_rows or backend.tile_shape[0]
+    listed = height * likely_candidates(keys, pair.rows)
     memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.choice.negatives
-    memory += BYTES_PER_LISTED * height * likely_candidates(keys, pair.rows) + BYTES_PER_KEY * height * keys
-    limit = memory_limit(pair, None)
-    if memory > limit:
-        raise BadInput(
-            f"--negatives {settings.choice.negatives:,}: mining them would need about {show_size(memory)}, and "
-            f"{show_size(limit)} can be used; ask for fewer, or for a smaller --range-max"
-        )
+    return Forecast(memory + BYTES_PER_LISTED * listed + BYTES_PER_KEY * height * keys, 0, listed=listed)
 
 
 def _report(

@@ -16,7 +16,7 @@ from gcbs_cli.orders.finish import finish
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.refinement import Refinement
-from gcbs_cli.planning.room import check_room, describe, entry_limit, forecast, stays_on_device
+from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast, stays_on_device
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
@@ -94,14 +94,23 @@ class Run:
         """t by the settings, with a seed for its sample."""
         return find_threshold(rows.grid, self.settings.graph, seed, self.device, self.progress.progress)
 
+    def expect(
+        self, rows: PairedRows, threshold: Threshold, *, lists: int | None = None, on_host: bool = False
+    ) -> Forecast:
+        """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
+        work = self.settings.work
+        expected = forecast(rows, threshold, self.settings, self.device, lists=lists, on_host=on_host)
+        check_room(rows, expected, work, "the plan", "use fewer rows or more --partitions", work.max_edges)
+        self.progress.note(f"expecting {expected}")
+        return expected
+
     def find(self, rows: PairedRows, threshold: Threshold, lists: int | None = None) -> PassResult:
         """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds.
 
         `lists`: for plans of any method, the length of the longest lists of the hardest; None: for these settings.
         """
         settings, work, any_method = self.settings, self.settings.work, lists is not None
-        expected = forecast(rows, threshold, settings, self.device, on_host=True, lists=lists, any_method=any_method)
-        check_room(rows, expected, settings)
+        expected = self.expect(rows, threshold, lists=lists, on_host=True)
         height = work.chunk_rows
         if height is None and work.max_memory is not None:
             height = tile_rows_for(work.max_memory // 8, self.device.workers)
@@ -189,11 +198,9 @@ def _find_graph(rows: PairedRows, run: Run) -> "tuple[Threshold, HardPairs | Dev
     """t and the graph of hard pairs: on a GPU where it can stay there, else on the host."""
     with run.clock.step("quantile"):
         threshold = run.threshold(rows, run.settings.seed)
-        expected = forecast(rows, threshold, run.settings, run.device)
-    check_room(rows, expected, run.settings)
-    run.progress.note(describe(expected))
     with run.clock.step("edges"):
         if stays_on_device(run.settings, run.device):
+            run.expect(rows, threshold)
             from gcbs_cli.planning.on_device import find_device_plan
             from gcbs_cli.products.torch_device import TorchBackend
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.planning.room import check_report_room, entry_limit, forecast_report, memory_limit
+from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend, float32_error
 from gcbs_cli.products.sums import SideSums, loss_sums
@@ -69,11 +69,10 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts
     clock = Stopwatch(watcher)
     backend = choose_backend(settings.work.device)
     diagonal = pair.diagonal()  # loads the compiled code before free memory is read
-    limit = memory_limit(pair, settings.work.max_memory)  # before the sample, whose size depends on the quantile
     with clock.step("quantile"):
         threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend, watcher.progress)
         expected = forecast_report(pair, threshold, settings, backend, hardest_wanted(settings, pair.rows))
-    check_report_room(pair, expected, limit, settings)
+    check_room(pair, expected, settings.work, "the report", "use --rows, on some of the rows")
     with clock.step("hard pairs"):
         found = find(
             pair.grid,
@@ -82,7 +81,7 @@ def prepare(pair: PairedRows, settings: ReportSettings, watcher: Progress, facts
             ties=True,
             tile_rows=settings.work.chunk_rows,
             progress=watcher.progress,
-            limit=entry_limit(pair, expected, limit),
+            limit=entry_limit(pair, expected, settings.work.max_memory),
         )
         pairs = found.reaching.chosen(suspected(pair.grid, found.reaching, settings.fn_margin))
         listed = pairs_of(pairs.rows, pairs.cols, pair.rows)

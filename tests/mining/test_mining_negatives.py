@@ -205,13 +205,8 @@ def settings(wanted):
 
 mine(make_pair("related", 300), settings(5))  # imports, compiled loops
 said = []
-run.show_size = lambda size: said.append(size) or ""
-run.memory_limit = lambda *_: 0
+run.check_room = lambda rows, expected, *_: said.append(expected.memory)
 pair = make_pair("related", 6000)
-try:
-    mine(pair, settings(800))
-except run.BadInput:
-    run.memory_limit = lambda *_: 1 << 60
 Path("/proc/self/clear_refs").write_text("5")
 before = peak()
 mine(pair, settings(800))
@@ -231,5 +226,5 @@ def test_mining_takes_no_more_memory_than_it_is_refused_for():
 
 def test_too_many_negatives_are_refused_before_any_work(monkeypatch):
     monkeypatch.setattr("gcbs_cli.planning.room.available_memory", lambda: 1 << 20)
-    with pytest.raises(BadInput, match="--negatives 30: mining them would need about .*; ask for fewer"):
+    with pytest.raises(BadInput, match="memory can be used: mining would need about .*; use fewer --negatives"):
         mine(make_pair("related", 700), MineSettings.of(negatives=30, batch_size=8))
