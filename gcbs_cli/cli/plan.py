@@ -65,7 +65,6 @@ def _whole(settings: Plan, sources: Sources, out: Output, progress: Progress) ->
 def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress) -> ManifestEntry:
     """Plan the rows part by part, and write the plan."""
     from gcbs_cli.data.reading import PairStream
-    from gcbs_cli.planning.engines import engine_of
     from gcbs_cli.planning.parts.kept import clear
     from gcbs_cli.planning.parts.plan import plan_in_parts
 
@@ -73,7 +72,6 @@ def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress)
         show_order(source, out)
     output, kept = settings.output, settings.work_dir
     work_dir = None if kept is None else Path(kept)
-    engine = engine_of(settings.plan.work)
     stream = PairStream(*sources, normalize=settings.inputs.columns.normalize)
     groups = read_groups(settings.groups, stream.rows)
     result = plan_in_parts(
@@ -83,7 +81,6 @@ def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress)
         groups=groups,
         inputs=read_texts(settings.text, stream.rows),
         beside=None if output == "-" else Path(output),
-        engine=engine,
         work_dir=work_dir,
     )
     stream.check_unchanged()

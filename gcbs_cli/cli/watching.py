@@ -65,11 +65,12 @@ class BarProgress(LineProgress):
     _bar: "Bar | None" = None
 
     def progress(self, done: int, total: int) -> None:
-        if self._bar is None:
+        bar = self._bar  # a note from another thread may take it away meanwhile
+        if bar is None:
             if time.monotonic() - self._began < QUIET_SECONDS:
                 return
-            self._bar = _open_bar(self._name, total)
-        self._bar.update(self._bar.task_ids[0], completed=done, rate=self._rate(done))
+            bar = self._bar = _open_bar(self._name, total)
+        bar.update(bar.task_ids[0], completed=done, rate=self._rate(done))
 
     def _close(self) -> None:
         if self._bar is not None:

@@ -294,7 +294,7 @@ class Mine(RowFile):
         return self
 
 
-OF_PARTS = ("partitions", "engine", "address", "transport")
+OF_PARTS = ("partitions", "engine", "address")
 OF_ONE_PLAN = ("method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
 TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
 

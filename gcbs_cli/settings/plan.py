@@ -246,11 +246,6 @@ class PlanWorkSettings(WorkSettings):
         "local", description="Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray])."
     )
     address: str = Field("auto", description="Address of the Ray cluster to join.")
-    transport: Literal["store", "path"] = Field(
-        "store",
-        description="How rows reach the cluster: store, through Ray's object store; path, from files beside the "
-        "output, in a folder that every node sees.",
-    )
 
     def parts_for(self, rows: int, dim: int, batch_size: int) -> int:
         """The number of parts: for `auto`, of at most 131,072 rows, fewer where --max-memory leaves less.
@@ -325,8 +320,8 @@ class PlanSettings(Settings):
             raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")
         if work.engine != "local" and work.partitions is None:
             raise BadInput("--engine has no effect without --partitions")
-        if (work.address, work.transport) != ("auto", "store") and work.engine != "ray":
-            raise BadInput("--address and --transport have no effect without --engine ray")
+        if work.address != "auto" and work.engine != "ray":
+            raise BadInput("--address has no effect without --engine ray")
 
     def check_rows(self, rows: int) -> None:
         """Raises BadInput when the settings do not fit the number of rows."""

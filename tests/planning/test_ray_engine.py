@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,10 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.engines import ray_engine
 from gcbs_cli.planning.engines.part import PartPlan, PartTask, plan_part
 from gcbs_cli.planning.parts.plan import plan_in_parts
-from gcbs_cli.planning.parts.scatter import ScatteredRows
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.progress import Progress
 
-pytestmark = pytest.mark.slow
 ray: Any = pytest.importorskip("ray", reason="needs gcbs[ray]")
 
 PARTS, ROWS = 5, 1003
@@ -43,7 +41,7 @@ ENVIRONMENT = {
 DEATHS = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
 """A killed node refuses five calls in five seconds; one that is only busy has ten seconds for each."""
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20, "include_dashboard": False, "dashboard_agent_listen_port": 0}
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the warnings are Ray's own
 
 
 @pytest.fixture
@@ -83,15 +81,6 @@ def stuck_on_the_second_node(task: PartTask, rows: PairedRows) -> PartPlan:
     return plan_part(task, rows)
 
 
-def read_and_say(rows: ScatteredRows, part: int) -> PairedRows:
-    with Path(os.environ[MARK]).open("a") as file:
-        file.write(f"{os.getpid()}\n")
-    return read_rows(rows, part)
-
-
-read_rows = ScatteredRows.read
-
-
 def wait_for(mark: Path) -> None:
     deadline = time.monotonic() + LONGEST_WAIT
     while not mark.exists():
@@ -107,7 +96,7 @@ def pairs() -> PairStream:
 
 def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = plan_in_parts(pairs(), SETTINGS, beside=tmp_path / "perm.npy")
-    monkeypatch.setattr(ray_engine, "plan_task", stuck_on_the_second_node)
+    monkeypatch.setattr(ray_engine, "plan_part", stuck_on_the_second_node)
     planned: Future[Any] = Future()
 
     def plan() -> None:
@@ -123,25 +112,6 @@ def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkey
     found = planned.result(LONGEST_WAIT)
     assert (found.perm == wanted.perm).all()
     assert found.partitions.parts == PARTS
-    monkeypatch.setattr(ray_engine, "plan_task", None)
-    monkeypatch.setattr(ScatteredRows, "read", read_and_say)
-    engine = partial(ray_engine.plan_on_ray, transport="path")
-    from_path = plan_in_parts(pairs(), SETTINGS, beside=tmp_path / "perm.npy", engine=engine)
-    assert (from_path.perm == wanted.perm).all()
-    readers = (tmp_path / "reached").read_text().split()
-    assert len(readers) == PARTS
-    assert str(os.getpid()) not in readers
-
-
-@pytest.mark.parametrize("whole", [False, True], ids=["not-there", "too-short"])
-def test_a_path_that_a_node_does_not_see_is_named(tmp_path: Path, whole: bool) -> None:
-    files = [tmp_path / f"{side}.f32" for side in "xy"]
-    if whole:
-        for file in files:
-            file.write_bytes(b"\0" * 12)
-    rows = ScatteredRows(*files, dim=4, starts=np.array([0, 64, 128]))
-    with pytest.raises(GcbsError, match="--transport path: .* write to a folder that every node of the cluster sees"):
-        ray_engine.plan_task_from_path(PartTask(0, 2, PlanSettings()), rows.read)
 
 
 def test_no_cluster_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,4 +120,4 @@ def test_no_cluster_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(ray, "init", none_there)
     with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*ray start --head"):
-        list(ray_engine.plan_on_ray([], lambda part: None, None))  # type: ignore[arg-type]
+        list(ray_engine.plan_on_ray([], lambda part: None, Progress()))  # type: ignore[arg-type,return-value]

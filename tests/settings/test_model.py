@@ -55,7 +55,7 @@ def test_what_does_not_fit_is_one_line(settings: dict[str, Any], said: str) -> N
         ({"fn_weight": 0.2}, "--fn-weight has no effect without --fn-margin"),
         ({"bsc_words": 2}, "--bsc-words: goes with --method words or neighbours, not rcm"),
         ({"engine": "ray"}, "--engine has no effect without --partitions"),
-        ({"partitions": 2, "address": "here"}, "--address and --transport have no effect without --engine ray"),
+        ({"partitions": 2, "address": "here"}, "--address has no effect without --engine ray"),
     ],
     ids=str,
 )

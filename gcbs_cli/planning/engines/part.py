@@ -1,7 +1,7 @@
 """The plan of one part: what a process or a worker of a cluster does by itself."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,8 @@ class PartPlan:
 
 ReadPart = Callable[[int], PairedRows]
 """Gives the unit rows of a part."""
-Engine = Callable[[Iterable[PartTask], ReadPart, Progress], Iterator[PartPlan]]
-"""Runs part plans, given how to read the rows of a part, and yields them in any order."""
+Engine = Callable[[Sequence[PartTask], ReadPart, Progress], Iterator[PartPlan]]
+"""Plans parts, given how to read the rows of one, and yields the plans in any order."""
 
 
 def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None) -> PartPlan:
@@ -63,21 +63,20 @@ def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None
         result = make_plan(rows, task.settings, progress, groups=task.groups, inputs=task.inputs)
     except BadInput as error:
         raise BadInput(f"part {task.number + 1} of {task.parts} ({rows.rows:,} rows): {error}") from error
-    plan = PartPlan(
+    figures, graph = result.figures, dict[str, Any]()
+    if figures is not None and result.threshold is not None:
+        graph = {
+            "threshold": result.threshold.similarity,
+            "edges": figures.edges,
+            "isolated": figures.isolated,
+            "max_degree": figures.max_degree,
+            "in_batch": round((figures.plan.in_batch_edge_share or 0.0) * figures.edges),
+        }
+    return PartPlan(
         task.number,
         result.perm,
         result.device,
         suspected_inside=result.suspected_inside,
         seconds=result.seconds,
-    )
-    figures = result.figures
-    if figures is None or result.threshold is None:
-        return plan
-    return replace(
-        plan,
-        threshold=result.threshold.similarity,
-        edges=figures.edges,
-        isolated=figures.isolated,
-        max_degree=figures.max_degree,
-        in_batch=round((figures.plan.in_batch_edge_share or 0.0) * figures.edges),
+        **graph,
     )

@@ -1,16 +1,14 @@
 """Parts as tasks of a Ray cluster. Ray schedules, restarts and moves them; a lost worker costs only its own tasks.
 
-The rows of a part go through Ray's object store, put there from this process: they outlive every worker. Or each task
-reads them itself, from files that all nodes see. A task has no side effects, and its plan depends on its rows and
-settings alone, so one that runs twice gives the same order.
+The rows of a part go through Ray's object store, put there from this process: they outlive every worker. A task has no
+side effects, and its plan depends on its rows and settings alone, so one that runs twice gives the same order.
 """
 
-import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.engines.part import PartPlan, PartTask, ReadPart, plan_part
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
@@ -22,23 +20,18 @@ IN_FLIGHT_PER_CPU = 2
 
 
 def plan_on_ray(
-    tasks: Iterable[PartTask],
-    read: ReadPart,
-    progress: Progress,
-    address: str = "auto",
-    transport: str = "store",
-    cpus: float = 1.0,
+    tasks: Sequence[PartTask], read: ReadPart, progress: Progress, address: str = "auto"
 ) -> Iterator[PartPlan]:
-    """The plans of the parts, as they are done; `cpus`: cores that a part takes of the cluster.
+    """The plans of the parts, as they are done: each takes one core of the cluster, or one GPU with --device cuda.
 
-    `transport`: how rows get to the tasks: `store` reads them here and puts them into the object store; with `path` the
-    tasks call `read`, which then reads files that every node sees under the same name.
     Raises BadInput where Ray is not installed or there is no cluster, and GcbsError where a task lost all its workers.
     """
     ray = import_ray()
     began_here = connect(ray, address)
     try:
-        yield from _dealt(ray, tasks, read, progress, transport, cpus)
+        for done, part in enumerate(_planned(ray, tasks, read), 1):
+            progress.progress(done, len(tasks))
+            yield part
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         raise cause if isinstance(cause, GcbsError) else GcbsError(f"--engine ray: a task failed: {cause!r}") from error
@@ -73,51 +66,19 @@ def connect(ray: Any, address: str) -> bool:
     return True
 
 
-def _dealt(
-    ray: Any, tasks: Iterable[PartTask], read: ReadPart, progress: Progress, transport: str, cpus: float
-) -> Iterator[PartPlan]:
+def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[PartPlan]:
     # No retry_exceptions: what a part's rows do not allow, they will not allow the next time.
-    options: dict[str, Any] = {"num_cpus": cpus, "max_retries": RETRIES}
-    remote = ray.remote(plan_task if transport == "store" else plan_task_from_path)
-    most = max(2, int(IN_FLIGHT_PER_CPU * ray.cluster_resources().get("CPU", 1.0) / cpus))
-    under_way: list[Any] = []
-    done = total = 0
-    for task in tasks:
-        total = task.parts
-        if task.settings.work.device.startswith("cuda"):
-            options["num_gpus"] = 1
+    remote = ray.remote(max_retries=RETRIES, num_cpus=1)(plan_part)
+
+    def begin(task: PartTask) -> Any:
+        on_gpu = task.settings.work.device.startswith("cuda")
+        if on_gpu:
             task = replace(task, settings=task.settings.changed(device="cuda"))
-        begin = remote.options(**options, name=f"gcbs part {task.number}").remote
-        under_way.append(begin(task, read(task.number) if transport == "store" else read))
-        while len(under_way) >= most:
-            yield _next(ray, under_way)
-            done += 1
-            progress.progress(done, total)
+        return remote.options(num_gpus=int(on_gpu), name=f"gcbs part {task.number}").remote(task, read(task.number))
+
+    begun = map(begin, tasks)
+    under_way = list(islice(begun, max(2, int(IN_FLIGHT_PER_CPU * ray.cluster_resources().get("CPU", 1.0)))))
     while under_way:
-        yield _next(ray, under_way)
-        done += 1
-        progress.progress(done, total)
-
-
-def _next(ray: Any, under_way: list[Any]) -> PartPlan:
-    ready, _ = ray.wait(under_way, num_returns=1)
-    under_way.remove(ready[0])
-    found: PartPlan = ray.get(ready[0])
-    return found
-
-
-def plan_task(task: PartTask, rows: PairedRows) -> PartPlan:
-    """What a worker runs; arrays from the object store are read-only and stay there."""
-    return plan_part(task, rows)
-
-
-def plan_task_from_path(task: PartTask, read: ReadPart) -> PartPlan:
-    """What a worker runs that reads the rows itself. Raises GcbsError where its node does not see the files."""
-    try:
-        rows = read(task.number)
-    except (OSError, ValueError) as error:
-        raise GcbsError(
-            f"--transport path: {error} on {platform.node()}; write to a folder that every node of the cluster sees "
-            "under the same name, or leave out --transport"
-        ) from error
-    return plan_part(task, rows)
+        ready, under_way = ray.wait(under_way)
+        yield ray.get(ready[0])
+        under_way += islice(begun, 1)

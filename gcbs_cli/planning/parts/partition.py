@@ -72,10 +72,6 @@ class Partition:
         """The rows of a part, rising."""
         return self.members[self.starts[part] : self.starts[part + 1]]
 
-    def part_of_row(self) -> NDArray[np.int16]:
-        """(N,) the part of each row."""
-        return np.repeat(np.arange(len(self.sizes), dtype=np.int16), self.sizes)[inverse(self.members)]
-
 
 def sample_means(stream: PairStream, seed: int) -> NDArray[np.float32]:
     """(S, d) the unit means of random pairs, from one pass that also checks and fingerprints all rows."""

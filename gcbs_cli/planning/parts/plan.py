@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,13 @@ def plan_in_parts(
         f"{count:,} parts of {partition.sizes.min():,} to {partition.sizes.max():,} rows; {partition.moved:,} rows "
         "moved to another part than their nearest, so that parts are whole batches"
     )
-    with clock.step("rows to parts"), scattered(stream, partition, beside) as rows:
+    with clock.step("rows to parts"), scattered(stream, partition, beside) as read:
         kept = None
         if work_dir is not None:
             kept = KeptParts(work_dir, _run_key(stream, each, count, groups, inputs), progress)
         with clock.step("plans"):
             tasks = _tasks(partition, each, groups, inputs)
-            plans = _plans(tasks, rows.read, progress, engine, kept)
+            plans = _plans(tasks, read, progress, engine, kept)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
     if settings.batch_order.shuffle_batches:
@@ -100,29 +100,27 @@ def _check_one_a_row(groups: NDArray[np.int64] | None, inputs: Mapping[str, Any]
 
 def _tasks(
     partition: Partition, settings: PlanSettings, groups: NDArray[np.int64] | None, inputs: Mapping[str, Any]
-) -> Iterator[PartTask]:
-    count = len(partition.sizes)
+) -> list[PartTask]:
+    tasks, count = [], len(partition.sizes)
     for number in range(count):
         rows = partition.rows_of(number)
         own = {name: [values[row] for row in rows] for name, values in inputs.items()}
-        yield PartTask(number, count, settings, None if groups is None else groups[rows], own)
+        tasks.append(PartTask(number, count, settings, None if groups is None else groups[rows], own))
+    return tasks
 
 
 def _plans(
-    tasks: Iterable[PartTask], read: ReadPart, progress: Progress, engine: Engine, kept: KeptParts | None
+    tasks: list[PartTask], read: ReadPart, progress: Progress, engine: Engine, kept: KeptParts | None
 ) -> list[PartPlan]:
     """The plans of all parts in their order: those that an earlier run left are taken, new ones are kept."""
-    there: list[PartPlan] = []
+    plans = {}
     if kept is not None:
-        tasks = list(tasks)
-        there = [part for task in tasks if (part := kept.load(task.number)) is not None]
-        numbers = {part.number for part in there}
-        tasks = [task for task in tasks if task.number not in numbers]
-    for part in engine(tasks, read, progress):
-        there.append(part)
+        plans = {task.number: part for task in tasks if (part := kept.load(task.number)) is not None}
+    for part in engine([task for task in tasks if task.number not in plans], read, progress):
+        plans[part.number] = part
         if kept is not None:
             kept.save(part)
-    return sorted(there, key=lambda part: part.number)
+    return [plans[task.number] for task in tasks]
 
 
 def _run_key(
