@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,38 +16,28 @@ TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
 _IDS: Final = "id"
 
 
-@dataclass(frozen=True)
-class TextPairs:
-    """Both texts of every pair, and the values of the column `id` where the file has one."""
-
-    x: list[str]
-    y: list[str]
-    ids: list[Any] | None
-
-
-def read_texts(path: str, x_text: str, y_text: str) -> TextPairs:
-    """Read two text columns of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty or missing texts."""
+def read_texts(path: str, column: str, option: str) -> list[str]:
+    """A text column of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty, missing or too few texts."""
     if Path(path).suffix.lower() not in TEXT_SUFFIXES:
         raise BadInput(f"{shown(path)}: expected {', '.join(TEXT_SUFFIXES)}; convert it")
-    x, y = (_texts(path, name, option) for name, option in ((x_text, "--x-text"), (y_text, "--y-text")))
-    if len(x) < 2:
-        raise BadInput(f"{shown(path)}: found {len(x)} rows, expected at least 2")
-    try:
-        ids = read_row_values(path, "", _IDS)
-    except BadInput:  # no such column
-        ids = None
-    return TextPairs(x, y, ids)
-
-
-def _texts(path: str, name: str, option: str) -> list[str]:
-    values = read_row_values(path, option, name)
+    values = read_row_values(path, option, column)
     wrong = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
     if wrong:
         raise BadInput(
-            f"{shown(path)}:{shown(name)}: found {len(wrong)} rows without a text (the first is row {wrong[0]}), "
+            f"{shown(path)}:{shown(column)}: found {len(wrong)} rows without a text (the first is row {wrong[0]}), "
             "expected a text in each; drop these pairs"
         )
+    if len(values) < 2:
+        raise BadInput(f"{shown(path)}: found {len(values)} rows, expected at least 2")
     return values
+
+
+def read_ids(path: str) -> list[Any] | None:
+    """The values of the column `id`; None where the file has none."""
+    try:
+        return read_row_values(path, "", _IDS)
+    except BadInput:
+        return None
 
 
 def load_model(path: str, device: str) -> Any:
@@ -87,9 +76,7 @@ def as_table(x: NDArray[np.float32], y: NDArray[np.float32], ids: list[Any] | No
     """Return a pyarrow table with the columns id (where there are some), x and y."""
     import pyarrow as pa
 
-    columns = {_IDS: pa.array(ids)} if ids is not None else {}
-    columns |= {
-        name: pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
-        for name, side in (("x", x), ("y", y))
-    }
+    columns: dict[str, Any] = {} if ids is None else {_IDS: ids}
+    for name, side in (("x", x), ("y", y)):
+        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
     return pa.table(columns)

@@ -1,12 +1,13 @@
 """`gcbs embed`: texts in, embeddings out."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.embed import as_table, embed_texts, load_model, read_texts
+from gcbs_cli.embed import as_table, embed_texts, load_model, read_ids, read_texts
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.settings.others import Embed
 from gcbs_cli.system.errors import BadInput
@@ -22,22 +23,23 @@ def embed(settings: Embed) -> None:
     files = [target] if both else [target / "x.npy", target / "y.npy"]
     if both or target.exists():
         check_outputs(files, [settings.texts, settings.model], force=settings.written.force)
-    pairs = read_texts(settings.texts, settings.x_text, settings.y_text)
+    x_texts = read_texts(settings.texts, settings.x_text, "--x-text")
+    y_texts = read_texts(settings.texts, settings.y_text, "--y-text")
     encoder = load_model(settings.model, settings.work.device)
     progress = out.for_people and sys.stderr.isatty()
-    named = f"{len(pairs.x):,} texts of {settings.x_text}, then as many of {settings.y_text}"
+    named = f"{len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}"
     out.note(f"embedding {named}, on {encoder.device}")
-    x = embed_texts(encoder, pairs.x, settings.x_prompt, settings.encode_batch, progress)
-    y = embed_texts(encoder, pairs.y, settings.y_prompt, settings.encode_batch, progress)
+    x = embed_texts(encoder, x_texts, settings.x_prompt, settings.encode_batch, progress)
+    y = embed_texts(encoder, y_texts, settings.y_prompt, settings.encode_batch, progress)
     if both:
         import pyarrow.parquet as pq
 
-        table = as_table(x, y, pairs.ids)
+        table = as_table(x, y, read_ids(settings.texts))
         write(target, lambda file: pq.write_table(table, file))
     else:
         target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
-            write(path, lambda file, side=side: np.save(file, side))  # type: ignore[misc]
+            write(path, partial(np.save, arr=side))
     written = [str(file) for file in files]
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
     out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")

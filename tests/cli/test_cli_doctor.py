@@ -26,7 +26,7 @@ def test_it_finds_what_is_there(gcbs: Gcbs) -> None:
 
 
 def test_the_forecast_is_near_what_a_plan_finds(gcbs: Gcbs, folder: Path) -> None:
-    rows, dim = 6000, 64
+    rows, dim = 3000, 64
     generator = np.random.default_rng(0)
     for side in "xy":
         np.save(f"big-{side}.npy", generator.standard_normal((rows, dim), dtype=np.float32))
@@ -44,8 +44,6 @@ def test_a_plan_too_large_is_said_to_be(gcbs: Gcbs) -> None:
     assert "more than is free" in " ".join(result.stdout.split())
 
 
-@pytest.mark.parametrize("words", [["--rows", "1"], ["--rows", "9", "--dim", "0"], ["--rows", "9", "--quantile", "1"]])
-def test_sizes_that_make_no_sense(gcbs: Gcbs, words: list[str]) -> None:
-    result = gcbs("doctor", *words, "--seconds", "0.01")
-    assert result.exit_code == 2
-    assert words[-2] in result.stderr
+def test_sizes_that_make_no_sense(gcbs: Gcbs) -> None:
+    result = gcbs("doctor", "--rows", 9, "--quantile", 1)
+    assert (result.exit_code, "--quantile 1: expected" in result.stderr) == (2, True)
