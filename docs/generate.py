@@ -115,8 +115,7 @@ def python_page() -> str:
 
 def _results() -> list[type]:
     from gcbs_cli.mining.negatives import Negatives
-    from gcbs_cli.mining.run import Mined
-    from gcbs_cli.mining.schema import MineReport
+    from gcbs_cli.mining.run import Mined, MineReport
     from gcbs_cli.planning.plan import PlanResult
     from gcbs_cli.reports.schema import GapReport
 

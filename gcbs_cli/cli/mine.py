@@ -4,16 +4,17 @@ from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, read_pair
 from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.tables import text_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.positives import Positives
 from gcbs_cli.mining.files import check_suffix, write_negatives
+from gcbs_cli.mining.run import MineReport
 from gcbs_cli.mining.run import mine as mine_pair
-from gcbs_cli.mining.schema import MineReport
 from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.others import Mine
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.table import Table
 
 
 def mine(settings: Mine) -> None:
@@ -38,38 +39,24 @@ def mine(settings: Mine) -> None:
         )
 
 
-def mine_table(report: MineReport, output: str) -> "RenderableType":
+def mine_table(report: MineReport, output: str) -> "Table":
     """What was found and what the loss is with it, one line a figure."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("figure", style="bold", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("what it says", overflow="fold")
-    for line in _lines(report, output):
-        table.add_row(*line)
-    return table
-
-
-def _lines(report: MineReport, output: str) -> list[tuple[str, str, str]]:
     loss, gap, scores, asked = report.loss, report.gap, report.scores, report.settings["negatives"]
-    size = report.settings["batch_size"]
     lines = [
         ("negatives", f"{report.mined:,}", f"for {report.n:,} rows; {report.short:,} have fewer than {asked}"),
         ("positive", f"{scores.positive:.4f}", "mean similarity of the positive pairs"),
     ]
     if scores.negative is not None:
         lines.append(("negative", f"{scores.negative:.4f}", "mean similarity of the mined negatives"))
-    for reason, count in report.skipped.items():
-        lines.append((f"refused by {reason}", f"{count:,}", "candidates"))
-    return [
-        *lines,
+    lines += [(f"refused by {reason}", f"{count:,}", "candidates") for reason, count in report.skipped.items()]
+    lines += [
         ("L_global", f"{loss.global_:.4f}", "the loss x→y if every row saw all other rows, in nats"),
-        ("random", f"{loss.random:.4f}", f"in random batches of {size}"),
+        ("random", f"{loss.random:.4f}", f"in random batches of {report.settings['batch_size']}"),
         ("own negatives", f"{loss.own:.4f}", f"and its own {asked} for each row: {_closed(gap.own_reduction)}"),
         ("shared negatives", f"{loss.shared:.4f}", f"and those of its batch: {_closed(gap.shared_reduction)}"),
         ("written", "stdout" if output == "-" else output, ""),
     ]
+    return text_table(lines, ["figure", "value", "what it says"], "lrf")
 
 
 def _closed(reduction: float | None) -> str:

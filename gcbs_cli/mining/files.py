@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,34 +26,29 @@ def write_negatives(output: str, negatives: Negatives) -> None:
     Raises GcbsError when the disk does not take them.
     """
     if output == "-":
-        for text in _json_lines(negatives):
-            sys.stdout.write(text)
-        return
-    fill = WRITERS[Path(output).suffix.lower()]
-    write(output, lambda file: fill(file, negatives))
+        sys.stdout.writelines(map(_as_json, _lines(negatives)))
+    else:
+        write(output, partial(WRITERS[Path(output).suffix.lower()], negatives))
 
 
-def _write_parquet(file: BinaryIO, negatives: Negatives) -> None:
+def _write_parquet(negatives: Negatives, file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({name: getattr(negatives, name) for name in COLUMNS}), file, use_dictionary=False)
 
 
-def _write_jsonl(file: BinaryIO, negatives: Negatives) -> None:
-    for text in _json_lines(negatives):
-        file.write(text.encode())
+def _write_jsonl(negatives: Negatives, file: BinaryIO) -> None:
+    file.writelines(_as_json(line).encode() for line in _lines(negatives))
 
 
-def _write_csv(file: BinaryIO, negatives: Negatives) -> None:
+def _write_csv(negatives: Negatives, file: BinaryIO) -> None:
     file.write((",".join(COLUMNS) + "\n").encode())
-    for line in _lines(negatives):
-        file.write((",".join(map(repr, line)) + "\n").encode())
+    file.writelines((",".join(map(repr, line)) + "\n").encode() for line in _lines(negatives))
 
 
-def _json_lines(negatives: Negatives) -> Iterator[str]:
-    for line in _lines(negatives):
-        yield json.dumps(dict(zip(COLUMNS, line, strict=True))) + "\n"
+def _as_json(line: tuple[int | float, ...]) -> str:
+    return json.dumps(dict(zip(COLUMNS, line, strict=True))) + "\n"
 
 
 def _lines(negatives: Negatives) -> Iterator[tuple[int | float, ...]]:
@@ -62,8 +58,4 @@ def _lines(negatives: Negatives) -> Iterator[tuple[int | float, ...]]:
         yield from zip(*(getattr(negatives, name)[part].tolist() for name in COLUMNS), strict=True)
 
 
-WRITERS: dict[str, Callable[[BinaryIO, Negatives], None]] = {
-    ".parquet": _write_parquet,
-    ".jsonl": _write_jsonl,
-    ".csv": _write_csv,
-}
+WRITERS = {".parquet": _write_parquet, ".jsonl": _write_jsonl, ".csv": _write_csv}

@@ -1,18 +1,19 @@
 """From unit rows to mined negatives and the loss with them: the steps of `gcbs mine`, without files."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.positives import Positives, each_its_own
-from gcbs_cli.mining.loss import mined_losses
+from gcbs_cli.mining.loss import MinedLoss, mined_losses
 from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
-from gcbs_cli.mining.schema import MinedGap, MinedLoss, MineReport, Scores
 from gcbs_cli.planning.room import BYTES_PER_LISTED, Forecast, check_room, needed
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.top_lists import likely_candidates
+from gcbs_cli.reports.schema import ReportPart
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -22,6 +23,39 @@ BYTES_PER_KEY = 96
 """The same for a key of the rows that are being looked at (measured)."""
 LEAST_GAP = 1e-6
 """Below this the gap is rounding, and a share of it says nothing."""
+
+
+class MinedGap(ReportPart):
+    """L_global − L_train in nats; reductions: 1 − gap / random's, None where there is none to close."""
+
+    random: float
+    own: float
+    shared: float
+    own_reduction: float | None
+    shared_reduction: float | None
+
+
+class Scores(ReportPart):
+    """Mean similarities: of the positive pairs, of the mined negatives (None without any)."""
+
+    positive: float
+    negative: float | None
+
+
+class MineReport(ReportPart):
+    """One run. `mined`: lines written; `short`: queries with fewer negatives than asked; `skipped`: by reason."""
+
+    n: int
+    dim: int
+    mined: int
+    short: int
+    skipped: dict[str, int]
+    scores: Scores
+    loss: MinedLoss
+    gap: MinedGap
+    settings: dict[str, Any]
+    device: str
+    timings: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -45,8 +79,32 @@ def mine(
     with clock.step("negatives"):
         found = mine_negatives(pair, positives, settings, backend, watcher)
     with clock.step("losses"):
-        loss = mined_losses(pair, found, settings)
-    return Mined(found, _report(pair, settings, found, loss, backend.name, clock.seconds))
+        loss = mined_losses(pair, found, settings, backend)
+    counts = np.bincount(found.query, minlength=pair.rows)
+    report = MineReport(
+        n=pair.rows,
+        dim=pair.dim,
+        mined=len(found.query),
+        short=int(np.count_nonzero(counts < settings.choice.negatives)),
+        skipped=found.skipped,
+        scores=Scores(
+            positive=float(pair.diagonal().mean()), negative=float(found.score.mean()) if len(found.score) else None
+        ),
+        loss=loss,
+        gap=_gap(loss),
+        settings=settings.values,
+        device=backend.name,
+        timings=clock.seconds,
+    )
+    return Mined(found, report)
+
+
+def _gap(loss: MinedLoss) -> MinedGap:
+    random, own, shared = (loss.global_ - value for value in (loss.random, loss.own, loss.shared))
+    own_reduction, shared_reduction = (None if random < LEAST_GAP else 1.0 - gap / random for gap in (own, shared))
+    return MinedGap(
+        random=random, own=own, shared=shared, own_reduction=own_reduction, shared_reduction=shared_reduction
+    )
 
 
 def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> Forecast:
@@ -56,39 +114,3 @@ def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, ba
     listed = height * likely_candidates(keys, pair.rows)
     memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.choice.negatives
     return Forecast(memory + BYTES_PER_LISTED * listed + BYTES_PER_KEY * height * keys, 0, listed=listed)
-
-
-def _report(
-    pair: PairedRows,
-    settings: MineSettings,
-    found: Negatives,
-    loss: MinedLoss,
-    device: str,
-    seconds: dict[str, float],
-) -> MineReport:
-    counts = np.bincount(found.query, minlength=pair.rows)
-    gaps = {name: loss.global_ - getattr(loss, name) for name in ("random", "own", "shared")}
-    return MineReport(
-        n=pair.rows,
-        dim=pair.dim,
-        mined=len(found.query),
-        short=int(np.count_nonzero(counts < settings.choice.negatives)),
-        skipped=found.skipped,
-        scores=Scores(
-            positive=float(pair.diagonal().mean()),
-            negative=float(found.score.mean()) if len(found.score) else None,
-        ),
-        loss=loss,
-        gap=MinedGap(
-            **gaps,
-            own_reduction=_reduction(gaps["own"], gaps["random"]),
-            shared_reduction=_reduction(gaps["shared"], gaps["random"]),
-        ),
-        settings=settings.values,
-        device=device,
-        timings=seconds,
-    )
-
-
-def _reduction(gap: float, random: float) -> float | None:
-    return None if random < LEAST_GAP else 1.0 - gap / random

@@ -158,7 +158,7 @@ def test_losses_are_those_of_loops(kind):
                     powers = [np.exp((similarity[i, j] - similarity[i, i]) / 0.1) for j in keys]
                     losses[name].append(np.log(sum(powers)))
     whole = np.log(np.exp(similarity / 0.1).sum(1)) - np.diag(similarity) / 0.1
-    computed = mined_losses(pair, found, settings)
+    computed = mined_losses(pair, found, settings, CpuBackend())
     assert computed.global_ == pytest.approx(whole.mean(), abs=1e-5)
     for name, values in losses.items():
         assert getattr(computed, name) == pytest.approx(np.mean(values), abs=1e-5)
