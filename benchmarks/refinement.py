@@ -22,6 +22,7 @@ from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -89,14 +90,13 @@ def main(arguments: list[str] | None = None) -> None:
         seed=options.seed,
         device="cpu",
     )
-    reports = OrderReports(
-        pair, ReportSettings.of(batch_sizes=[options.batch_size], temperatures=[options.temperature], device="cpu")
-    )
+    asked = ReportSettings.of(batch_sizes=[options.batch_size], temperatures=[options.temperature], device="cpu")
+    reports = OrderReports(ReportInputs(pair, asked), asked.losses[0], options.batch_size)
     lines = []
     for method in options.methods:
         perm, gains = beginning(pair, method, settings)
         seconds, refined = timed(perm, gains, settings, threads, options.rounds)
-        before, after = (f"{reports.of(order)[0].gap.reduction:.4f}" for order in (perm, refined.perm))
+        before, after = (f"{reports.of(order)[0].report.gap.reduction:.4f}" for order in (perm, refined.perm))
         for count, times in seconds.items():
             spread = f"{min(times):.2f}–{max(times):.2f}"
             lines.append([method, count, f"{median(times):.2f}", spread, f"{refined.swaps:,}", before, after])

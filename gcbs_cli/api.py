@@ -16,7 +16,6 @@ from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.reports.basis import RowFacts
-from gcbs_cli.reports.bsc import RowLabels
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.mine import MineSettings
@@ -101,7 +100,11 @@ def report_all(
     if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
     pair = _pair(x, y, normalize=normalize)
-    facts = RowFacts(_row_labels(positives, labels, pair.rows), None if groups is None else group_numbers(groups))
+    facts = RowFacts(
+        _ids(positives, "positives", pair.rows),
+        _flags(labels, pair.rows),
+        None if groups is None else group_numbers(groups),
+    )
     order = None if perm is None else _permutation(perm, pair.rows)
     return make_reports(pair, order, asked, facts=facts)
 
@@ -126,13 +129,14 @@ def group_numbers(groups: ArrayLike) -> NDArray[np.int64]:
     return np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
 
 
-def _row_labels(positives: ArrayLike | None, labels: ArrayLike | None, rows: int) -> RowLabels:
-    asks = None if labels is None else np.asarray(labels)
-    if asks is not None:
-        _check_shape(asks, "labels", rows)
-        if not np.isin(asks, (0, 1)).all():
-            raise BadInput("labels: expected 1 or 0, true or false, for each row")
-    return RowLabels(_ids(positives, "positives", rows), None if asks is None else asks.astype(np.bool_))
+def _flags(labels: ArrayLike | None, rows: int) -> NDArray[np.bool_] | None:
+    if labels is None:
+        return None
+    asks = np.asarray(labels)
+    _check_shape(asks, "labels", rows)
+    if not np.isin(asks, (0, 1)).all():
+        raise BadInput("labels: expected 1 or 0, true or false, for each row")
+    return asks.astype(np.bool_)
 
 
 def _ids(ids: ArrayLike | None, name: str, rows: int) -> NDArray[np.int64] | None:

@@ -26,8 +26,7 @@ from gcbs_cli.plan_file.manifest import (
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import RowFacts
-from gcbs_cli.reports.bsc import RowLabels
-from gcbs_cli.reports.build import make_detailed_reports
+from gcbs_cli.reports.build import measure
 from gcbs_cli.reports.headline import suspects_warning
 from gcbs_cli.reports.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
@@ -84,7 +83,8 @@ def _whole(
 ) -> list[GapReport]:
     """The reports on all rows, and the page where one is wanted."""
     rows, html = sources[0].rows, settings.written.html
-    labels = _read_labels(settings.labels, rows)
+    positives = read_ids(settings.labels.positives, settings.labels.positives_column, rows, "--positives")
+    asks = _read_flags(settings.labels, rows)
     groups = read_ids(settings.groups.groups, settings.groups.groups_column, rows, "--groups")
     pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
     same = _same_data(settings, entry, pair.fingerprints, out)
@@ -94,17 +94,17 @@ def _whole(
     if entry is not None and set(asked.batch_sizes) != {entry.batch_size}:
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
-    facts = RowFacts(labels, groups, entry.part_sizes if entry is not None and same else None)
+    facts = RowFacts(positives, asks, groups, entry.part_sizes if entry is not None and same else None)
     around = asked if html is None else with_neighbours(asked, rows)
-    every, details = make_detailed_reports(pair.unit, perm, around, progress, facts=facts)
+    measured = measure(pair.unit, perm, around, progress, facts=facts)
+    every = [one.report for one in measured]
     reports = asked_only(every, asked)
     pair.check_unchanged()
     if html is not None:
         plan = [] if settings.perm is None else ["stdin" if settings.perm == "-" else settings.perm]
         warning = suspects_warning(reports)
         page = report_page(
-            reports[0],
-            details,
+            measured[0],
             grid=every,
             names=" · ".join([*plan, *(side.name for side in sources)]),
             facts=page_facts(InputsRecord.of(sources, pair.fingerprints), asked, settings.perm, perm, entry),
@@ -147,10 +147,10 @@ def _planned_graph(entry: ManifestEntry, *, same_data: bool) -> dict[str, float 
     return {"quantile": quantile.requested}
 
 
-def _read_labels(files: Report.Labels, rows: int) -> RowLabels:
-    """The positives of the loss bsc. Raises BadInput for a file that has not one value for each of the N rows."""
-    asks = None
-    if files.labels is not None:
-        asks = read_row_flags(files.labels, "--labels", files.labels_column)
-        check_row_count(len(asks), rows, files.labels, "--labels")
-    return RowLabels(read_ids(files.positives, files.positives_column, rows, "--positives"), asks)
+def _read_flags(files: Report.Labels, rows: int) -> NDArray[np.bool_] | None:
+    """Which rows are positive pairs. Raises BadInput for a file that has not one value for each of the N rows."""
+    if files.labels is None:
+        return None
+    asks = read_row_flags(files.labels, "--labels", files.labels_column)
+    check_row_count(len(asks), rows, files.labels, "--labels")
+    return asks

@@ -13,7 +13,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import PLANNERS, planner_named
 from gcbs_cli.planning.plan import find_pairs, make_plan
-from gcbs_cli.reports.basis import RowFacts
+from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.schema import GapReport
@@ -109,7 +109,8 @@ class Comparison:
             device=settings.work.device,
             chunk_rows=settings.work.chunk_rows,
         )
-        self._reports = OrderReports(rows, asked, progress, facts=RowFacts(groups=groups))
+        data = ReportInputs(rows, asked, progress, RowFacts(groups=groups))
+        self._reports = OrderReports(data, asked.losses[0], settings.batch_size)
 
     def plan(self, settings: PlanSettings) -> NDArray[np.int64]:
         """(N,) the permutation that `gcbs plan` makes with these settings."""
@@ -123,13 +124,13 @@ class Comparison:
         began = time.perf_counter()
         perm = self.plan(settings)
         seconds = time.perf_counter() - began
-        report, losses = self._reports.of(perm)
+        measured = self._reports.of(perm)[0]
         recurring = None
         if recurrence:
             again = self.plan(settings.changed(seed=settings.seed + 1))
             recurring = recurring_pairs(perm, again, settings.batch_size)
-        full = losses[: len(perm) // settings.batch_size]
-        return Compared(name, seconds, report, float(np.std(full)), recurring)
+        full = measured.batch_losses[: len(perm) // settings.batch_size]
+        return Compared(name, seconds, measured.report, float(np.std(full)), recurring)
 
 
 def compare_methods(

@@ -11,16 +11,16 @@ oracle sees all positives and the row's own k − 1 hardest keys; with several p
 share is null.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows, pair_values
+from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.data.positives import Positives
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
-from gcbs_cli.reports.losses import AllKeys, LossTerms, OrderTerms
+from gcbs_cli.reports.basis import ReportInputs
+from gcbs_cli.reports.in_batch import BatchSums
+from gcbs_cli.reports.losses import LossTerms
+from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
 
@@ -28,90 +28,62 @@ MOST_PAIRS = 1 << 28
 """Pairs of positives that are held at once, 24 bytes each."""
 
 
-@dataclass(frozen=True)
-class RowLabels:
-    """ids: (N,) int64, rows with the same one are positives of each other, None where equal rows of x are;
-    is_query: (N,) which rows are positive pairs, None for all.
-    """
-
-    ids: NDArray[np.int64] | None = None
-    is_query: NDArray[np.bool_] | None = None
-
-
 class BscTerms(LossTerms):
-    """asking: rows that ask; places, others: (P,) each with each of its positives; values: (2, P) both similarities.
+    """beside: (2, N) the mean similarity of a row to its positives, by side; 0 for rows without any.
 
     Raises BadInput when no row asks, or there are too many pairs of positives.
     """
 
     bounded = False
 
-    def __init__(self, pair: PairedRows, labels: RowLabels, suspects: SuspectPairs) -> None:
-        ids = equal_rows(pair.x)[1] if labels.ids is None else labels.ids
-        asks = np.ones(pair.rows, np.bool_) if labels.is_query is None else labels.is_query
-        self.asking = np.flatnonzero(asks)
-        if len(self.asking) == 0:
+    def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
+        super().__init__(inputs, loss)
+        pair, facts, suspects = inputs.pair, inputs.facts, inputs.suspects
+        ids = equal_rows(pair.x)[1] if facts.positives is None else np.unique(facts.positives, return_inverse=True)[1]
+        if facts.asks is not None:
+            ids = np.where(facts.asks, ids, -1)
+        self._asking = np.flatnonzero(ids >= 0)
+        if len(self._asking) == 0:
             raise BadInput("--labels: every row has label 0; expected some positive pairs")
-        # Rows that ask nothing are nobody's positives: only the others are grouped.
-        groups = Positives(ids[self.asking])
-        pairs = int(np.square(np.unique(ids[self.asking], return_counts=True)[1]).sum())
+        sizes = np.bincount(ids[self._asking])
+        pairs = int(np.square(sizes).sum())
         if pairs > MOST_PAIRS:
             raise BadInput(
                 f"--positives: {pairs:,} pairs of positives, more than the {MOST_PAIRS:,} that fit; use finer ids"
             )
-        places, others = groups.of(np.arange(len(self.asking)))
-        self.places, self.others = self.asking[places], self.asking[others]
-        ends = self.places.astype(np.int32), self.others.astype(np.int32)
-        self.values = np.stack([pair_values(pair, ends[0], ends[1]), pair_values(pair, ends[1], ends[0])])
-        self.count = pair.rows
-        self.in_nats = self.comparable = groups.most == 1
-        super().__init__(mean_of_positives(pair.rows, self.places, self.values))
-        ends = suspects.lower, suspects.higher
-        known = (ids[ends[0]] == ids[ends[1]]) & asks[ends[0]] & asks[ends[1]]
-        positives = None if suspects.groups is None else np.where(asks, np.unique(ids, return_inverse=True)[1], -1)
-        self._unknown = SuspectPairs(ends[0][~known], ends[1][~known], suspects.groups, positives)
-        # To be put back into the sums over all keys, each once: those that are listed, and those that share a group.
-        group = group_numbers(np.full(pair.rows, -1) if suspects.groups is None else suspects.groups)
-        known &= group[ends[0]] != group[ends[1]]
-        mates = (group[self.places] == group[self.others]) & (self.places != self.others)
-        rows, cols = SuspectPairs(ends[0][known], ends[1][known]).both_ways()
-        self._known = (
-            np.concatenate([rows, self.places[mates].astype(np.int32)]),
-            np.concatenate([cols, self.others[mates].astype(np.int32)]),
-        )
-        self._known_values = np.stack([pair_values(pair, *self._known), pair_values(pair, *self._known[::-1])])
+        self.in_nats = self.comparable = bool(sizes.max() == 1)
+        numbers = group_numbers(ids)
+        places, self._others = Positives(numbers.astype(np.int64)).of(self._asking)
+        self._places = self._asking[places]
+        ends = self._places.astype(np.int32), self._others.astype(np.int32)
+        self._values = np.stack([pair_values(pair, *ends), pair_values(pair, *ends[::-1])])
+        self.beside = self._means(slice(None))
+        known = numbers[suspects.lower] == numbers[suspects.higher]
+        self.suspects = SuspectPairs(suspects.lower[~known], suspects.higher[~known], suspects.groups, ids)
+        # The sums were made without all suspected pairs: those that are known positives are put back.
+        rows, cols = SuspectPairs(suspects.lower[known], suspects.higher[known]).both_ways()
+        back = np.isin(self._places * pair.rows + self._others, rows.astype(np.int64) * pair.rows + cols)
+        if suspects.groups is not None:
+            groups = group_numbers(suspects.groups)
+            back |= (groups[self._places] == groups[self._others]) & (self._places != self._others)
+        for (plain, masked), temperature in zip(self.log_sums, inputs.settings.temperatures, strict=True):
+            for sums, values in zip(masked, self._values[:, back], strict=True):
+                np.logaddexp.at(sums, self._places[back], values / temperature)
+            np.minimum(masked, plain, out=masked)
 
-    def suspects_among(self, found: SuspectPairs) -> SuspectPairs:
-        """Known positives are not suspected."""
-        return self._unknown
+    def _means(self, chosen: "slice | NDArray[np.bool_]") -> NDArray[np.float64]:
+        """(2, N) the mean of each row's values, of the chosen pairs."""
+        rows, places = self.inputs.pair.rows, self._places[chosen]
+        counts = np.maximum(np.bincount(places, minlength=rows), 1)
+        return np.stack([np.bincount(places, side, minlength=rows) / counts for side in self._values[:, chosen]])
 
-    def keys(self, keys: AllKeys, temperature: float) -> AllKeys:
-        """Known positives are put back."""
-        masked = keys.masked_log_sums.copy()
-        for sums, values in zip(masked, self._known_values, strict=True):
-            np.logaddexp.at(sums, self._known[0], values / temperature)
-        return replace(keys, masked_log_sums=np.minimum(masked, keys.log_sums))
+    def beside_in(self, sums: BatchSums, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
+        batch = inverse(perm) // batch_size
+        return self._means(batch[self._places] == batch[self._others])
 
     def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Raises BadInput where none of them asks."""
-        rows = counted[np.isin(counted, self.asking)]
+        rows = counted[np.isin(counted, self._asking)]
         if len(rows) == 0:
             raise BadInput("--labels: no row with label 1 is in a batch that counts")
         return rows
-
-    def in_order(self, perm: NDArray[np.int64], batch_size: int) -> OrderTerms:
-        """With the mean similarity to the positives in the row's batch."""
-        batch = inverse(perm) // batch_size
-        together = batch[self.places] == batch[self.others]
-        here = mean_of_positives(self.count, self.places[together], self.values[:, together])
-
-        def losses(log_sums: NDArray[np.float64], rows: NDArray[np.int64], temperature: float, *, masked: bool) -> Any:
-            return log_sums - here[:, rows] / temperature
-
-        return losses
-
-
-def mean_of_positives(rows: int, places: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(2, N) the mean of each row's values; 0 for rows without any."""
-    counts = np.maximum(np.bincount(places, minlength=rows), 1)
-    return np.stack([np.bincount(places, side, minlength=rows) / counts for side in values])

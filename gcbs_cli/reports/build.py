@@ -1,15 +1,60 @@
 """Build gap reports: one pass over all pairs, then the plan's and the random trials' batches."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.reports.basis import RowFacts, prepare
+from gcbs_cli.graph.measures import batches_of, measure_order
+from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF, float32_error
+from gcbs_cli.reports.basis import Figures, ReportInputs, RowFacts
+from gcbs_cli.reports.bsc import BscTerms
 from gcbs_cli.reports.figures import FIGURES, nest
-from gcbs_cli.reports.measured import Measured, Orders, measure
+from gcbs_cli.reports.in_batch import BatchSums, batch_sums
+from gcbs_cli.reports.losses import LossTerms
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.reports.triplet import TripletTerms
+from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
+from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.progress import Progress
+from gcbs_cli.system.threads import in_order
+
+TRIALS_STREAM = 0x7121A1
+"""Sets the draws of the random trials apart from others of the same seed."""
+EXPONENT_ROUNDOFF = 2.0**-22
+"""What float32 exponentials and their sums can add to one log-sum-exp, relative to its magnitude in nats."""
+OWN_TERMS: dict[LossKind, type[LossTerms]] = {LossKind.BSC: BscTerms, LossKind.TRIPLET: TripletTerms}
+OF_ROWS = ("loss.global", "gap.oracle", "positive_probability.global")
+"""Figures that depend on an order only by the rows that it counts."""
+
+
+@dataclass(frozen=True)
+class OrderValues:
+    """What one order gives at one loss, batch size and temperature.
+
+    figures: means over its counted rows and the loss's directions, by the path of the plan's; batch_losses: (B,) mean
+    training losses of its batches, NaN for one in which no row counts.
+    """
+
+    figures: Figures
+    batch_losses: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A report and what it was taken from.
+
+    perm: (N,) the plan; batch_losses: (B,) of its batches, none without one; trial_losses: those of random orders.
+    """
+
+    report: GapReport
+    inputs: ReportInputs
+    perm: NDArray[np.int64] | None
+    batch_losses: NDArray[np.float64]
+    trial_losses: list[float]
 
 
 def make_reports(
@@ -25,61 +70,180 @@ def make_reports(
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
     Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return make_detailed_reports(pair, perm, settings, watcher, facts=facts)[0]
+    return [measured.report for measured in measure(pair, perm, settings, watcher, facts=facts)]
 
 
-def make_detailed_reports(
+def measure(
     pair: PairedRows,
     perm: NDArray[np.int64] | None,
     settings: ReportSettings,
     watcher: Progress | None = None,
     *,
     facts: RowFacts | None = None,
-) -> tuple[list[GapReport], Measured]:
-    """The same, and what the first of them was taken from, for a page."""
-    inputs = prepare(pair, settings, watcher or Progress(), facts or RowFacts())
-    measured = [
+) -> list[Measured]:
+    """The same, and what the reports were taken from, for a page."""
+    inputs = ReportInputs(pair, settings, watcher, facts)
+    return [
         measured
         for loss in settings.losses
         for batch_size in settings.batch_sizes
-        for measured in measure(inputs, loss, batch_size, perm)
+        for measured in OrderReports(inputs, loss, batch_size).of(perm)
     ]
-    return [report_of(one) for one in measured], measured[0]
 
 
 class OrderReports:
-    """Reports on one order after the other, at the first loss, batch size and temperature: one pass over all pairs and
-    one set of random trials serve them all.
-    """
+    """Reports on one order after the other, at one loss and batch size: the same random orders serve them all."""
 
-    def __init__(
-        self,
-        pair: PairedRows,
-        settings: ReportSettings,
-        watcher: Progress | None = None,
-        *,
-        facts: RowFacts | None = None,
-    ) -> None:
-        """Make the pass. Raises BadInput for settings that do not fit the data."""
-        self._inputs = prepare(pair, settings, watcher or Progress(), facts or RowFacts())
-        self._orders = Orders(self._inputs, settings.losses[0], settings.batch_sizes[0])
-        self._random = self._orders.random()
+    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
+        self._inputs, self._size = inputs, batch_size
+        self._terms = terms = OWN_TERMS.get(loss.kind, LossTerms)(inputs, loss)
+        negatives = loss.oracle_negatives(inputs.pair.rows, batch_size)
+        self._oracle = [terms.oracle(number, negatives) for number in range(len(inputs.settings.temperatures))]
+        with inputs.clock.step("random batches"):
+            self._random = self._values(random_order(inputs, number) for number in range(inputs.settings.trials))
 
-    def of(self, perm: NDArray[np.int64]) -> tuple[GapReport, NDArray[np.float64]]:
-        """The report on an order, and the (B,) mean training losses of its batches."""
-        values = self._orders.values(perm)
-        return report_of(self._orders.measured(0, self._random, perm, values)), values[0].batch_losses
+    def of(self, perm: NDArray[np.int64] | None) -> list[Measured]:
+        """For each temperature."""
+        inputs, part_sizes = self._inputs, self._inputs.facts.part_sizes
+        with inputs.clock.step("planned batches"):
+            plans = [] if perm is None else self._values([perm])
+        found = []
+        for number, temperature in enumerate(inputs.settings.temperatures):
+            random = [values[number] for values in self._random]
+            plan = plans[0][number] if plans else None
+            figures = inputs.figures | self._compared(plan, random, temperature)
+            if perm is not None and part_sizes is not None:
+                figures["partitions.parts"] = len(part_sizes)
+                figures["partitions.edges_across"] = _edges_across(inputs, perm, part_sizes)
+            report = GapReport(
+                n=inputs.pair.rows,
+                dim=inputs.pair.dim,
+                batch_size=self._size,
+                temperature=temperature,
+                loss_kind=self._terms.loss.name,
+                timings=dict(inputs.clock.seconds),
+                **nest({figure.path: figures.get(figure.path) for figure in FIGURES}),
+            )
+            batch_losses = np.empty(0) if plan is None else plan.batch_losses
+            found.append(Measured(report, inputs, perm, batch_losses, [order.figures["loss.plan"] for order in random]))
+        return found
+
+    def _compared(self, plan: OrderValues | None, random: list[OrderValues], temperature: float) -> Figures:
+        """The figures of the plan and of random orders, and what the first are beside the second."""
+        means: Figures = {}
+        spreads: Figures = {}
+        for path in random[0].figures:
+            values = [order.figures[path] for order in random]
+            means[path] = None if None in values else float(np.mean(values))
+            spreads[path] = None if None in values or len(values) == 1 else float(np.std(values, ddof=1))
+        found = {path: means[path] for path in OF_ROWS}
+        found |= {figure.random: means[figure.path] for figure in FIGURES if figure.random}
+        found |= {figure.spread: spreads[figure.path] for figure in FIGURES if figure.spread}
+        if plan is None:
+            return found
+        found |= plan.figures
+        gap, masked = (means[path] - found[path] for path in ("gap.plan", "gap.masked.plan"))
+        found["gap.reduction"] = _share(gap, means["gap.plan"], temperature)
+        found["gap.masked.reduction"] = _share(masked, means["gap.masked.plan"], temperature)
+        if self._terms.comparable:
+            found["gap.closed_share"] = _share(gap, means["gap.plan"] - found["gap.oracle"], temperature)
+        return found
+
+    def _values(self, orders: Iterable[NDArray[np.int64]]) -> list[list[OrderValues]]:
+        """What each order gives, at each temperature."""
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=1, user_api="blas"):  # products of batches are too small for several threads
+            return list(in_order(available_cpus(), orders, self._values_of))
+
+    def _values_of(self, perm: NDArray[np.int64]) -> list[OrderValues]:
+        inputs, terms, size = self._inputs, self._terms, self._size
+        settings, drop_last = inputs.settings, inputs.settings.drop_last
+        counted = perm[: len(perm) - len(perm) % size] if drop_last else perm
+        rows, batch_of_row = terms.rows(counted), batches_of(perm, size, drop_last=drop_last)
+        sums = batch_sums(inputs.pair, perm, size, settings.temperatures, terms.suspects, terms.loss)
+        beside, beside_here = (part[..., rows] for part in (terms.beside, terms.beside_in(sums, perm, size)))
+        measures = measure_order(inputs.graph, perm, size, drop_last=drop_last)
+        suspects = terms.suspects.in_batches(batch_of_row)
+        degrees = np.add.reduceat(inputs.graph.degrees[counted], np.arange(0, len(counted), size))
+        of_graph = {
+            "bandwidth.plan": measures.bandwidth,
+            "profile.plan": measures.profile,
+            "in_batch_edge_share.plan": measures.in_batch_edge_share,
+            "graph.isolated_batches": int(np.count_nonzero(degrees == 0)),
+            "false_negatives.suspected_pairs": len(suspects),
+            "false_negatives.rows": suspects.rows(),
+        }
+        found = []
+        for number, temperature in enumerate(settings.temperatures):
+            positive, total = inputs.diagonal[rows] / temperature, terms.log_sums[number][..., rows]
+            # A batch's sums lie between the positive alone and all keys, and are these where the row saw them all: two
+            # roundings of one similarity, divided by a small temperature, could say otherwise.
+            seen = np.clip(sums.log_sums[number][..., rows], positive, total)
+            seen = np.where(sums.seen[rows] == terms.keys, total, seen)
+            whole, train = terms.losses(total, beside, temperature), terms.losses(seen, beside_here, temperature)
+            gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
+            translation, logsumexp = self._bounds(sums, rows, temperature, gap)
+            figures = of_graph | {
+                "loss.global": float(whole[0].mean()),
+                "loss.plan": float(train[0].mean()),
+                "gap.plan": gap,
+                "gap.masked.plan": masked_gap,
+                "gap.oracle": float(self._oracle[number][:, rows].mean()),
+                "bounds.translation": translation,
+                "bounds.logsumexp": logsumexp,
+                "positive_probability.global": float(np.exp(positive - total[0]).mean()),
+                "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+            }
+            if terms.in_nats:  # van den Oord et al. (2018)
+                figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
+            by_row = train[0].mean(axis=0)
+            with np.errstate(invalid="ignore"):
+                batch_losses = np.bincount(batch_of_row[rows], by_row) / np.bincount(batch_of_row[rows])
+            found.append(OrderValues(figures, batch_losses))
+        return found
+
+    def _bounds(
+        self, sums: BatchSums, rows: NDArray[np.int64], temperature: float, gap: float
+    ) -> tuple[float | None, float | None]:
+        """The translation and the log-sum-exp bound on the gap (docs/method.md)."""
+        terms, positive = self._terms, self._inputs.diagonal[rows]
+        if not terms.bounded:
+            return None, None
+        # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
+        largest, here = (np.maximum(part[:, rows], positive) for part in (terms.hardest[:, :, 0], sums.hardest[0]))
+        reach = np.maximum(largest - sums.least[:, rows], 0.0) / temperature
+        excess = np.maximum(largest - here, 0.0) / temperature
+        translation = float((reach + np.log(terms.keys / sums.seen[rows])).mean())
+        logsumexp = float(excess.mean()) + log(terms.keys)
+        # How far two right computations of a gap may differ: two log-sum-exps of float32 products each.
+        error = float32_error(self._inputs.pair.dim) / temperature
+        rounding = 2.0 * (error + EXPONENT_ROUNDOFF * (1.0 / temperature + 30.0))
+        return outwards(translation, gap, rounding), outwards(logsumexp, gap, rounding)
 
 
-def report_of(measured: Measured) -> GapReport:
-    """The figures of what was measured."""
-    inputs = measured.inputs
-    return GapReport(
-        n=inputs.pair.rows,
-        dim=inputs.pair.dim,
-        batch_size=measured.batch_size,
-        temperature=measured.temperature,
-        loss_kind=measured.loss.name,
-        timings=dict(inputs.clock.seconds),
-        **nest({figure.path: figure.value(measured) for figure in FIGURES}),
-    )
+def outwards(bound: float, gap: float, rounding: float) -> float:
+    """The bound, or the gap where it is no more than its rounding above: the true gap is never above the true bound."""
+    return gap if bound < gap <= bound + rounding else bound
+
+
+def random_order(inputs: ReportInputs, number: int) -> NDArray[np.int64]:
+    """The random order of the trial with this number."""
+    order = np.random.default_rng([inputs.settings.seed, TRIALS_STREAM, number]).permutation(inputs.pair.rows)
+    return order.astype(np.int64)
+
+
+def _share(part: float, whole: float, temperature: float) -> float | None:
+    """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
+    rounding = max(1e-9, FLOAT32_UNIT_ROUNDOFF / temperature)
+    return None if abs(whole) <= rounding else part / whole
+
+
+def _edges_across(inputs: ReportInputs, perm: NDArray[np.int64], part_sizes: Sequence[int]) -> float | None:
+    """Share of the hard pairs whose rows lie in different parts."""
+    if inputs.graph.edges == 0:
+        return None
+    part = np.empty(len(perm), np.int64)
+    part[perm] = np.repeat(np.arange(len(part_sizes)), part_sizes)
+    lower, higher = inputs.graph.pairs()
+    return float(np.mean(part[lower] != part[higher]))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
-from gcbs_cli.settings.report import KeySet
+from gcbs_cli.settings.report import KeySet, Loss
 from gcbs_cli.system.arrays import inverse
 
 ENTRIES_AT_ONCE = 1 << 21
@@ -17,30 +17,17 @@ ENTRIES_AT_ONCE = 1 << 21
 
 @dataclass(frozen=True)
 class BatchSums:
-    """For each side (x, y), temperature and input row.
+    """What each input row sees in its batch, in the S directions of a loss.
 
-    log_sums, masked_log_sums: (2, T, N), log Σ exp(s / temperature) over the keys seen, without suspected pairs in the
-    second; least, largest: (2, N) similarities among the keys seen, the own positive included; seen: (N,) their number.
+    log_sums: (T, 2, S, N) log Σ exp(s / temperature) over the keys seen, and over those that are not suspected;
+    hardest: (2, S, N) the largest similarity to a negative, likewise, −inf where there is none;
+    least: (S, N) the least similarity to a key, the own positive included; seen: (N,) the number of keys.
     """
 
     log_sums: NDArray[np.float64]
-    masked_log_sums: NDArray[np.float64]
+    hardest: NDArray[np.float32]
     least: NDArray[np.float32]
-    largest: NDArray[np.float32]
     seen: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Table:
-    """Keys seen by consecutive planned rows: (b, n, w) similarities, −inf where a key is not one.
-
-    masked: the same without suspected pairs.
-    """
-
-    rows: slice
-    side: int
-    values: NDArray[np.float32]
-    masked: NDArray[np.float32]
 
 
 def batch_sums(
@@ -49,52 +36,37 @@ def batch_sums(
     batch_size: int,
     temperatures: Sequence[float],
     suspects: SuspectPairs,
-    *,
-    keys: KeySet = KeySet.PAIRS,
-    queue_batches: int = 0,
+    loss: Loss,
 ) -> BatchSums:
     """Cut `perm` into batches and sum what each row meets there; results are by input row, not by position."""
-    count = pair.rows
+    count, directions = len(perm), len(loss.sides)
     sums = BatchSums(
-        np.empty((2, len(temperatures), count)),
-        np.empty((2, len(temperatures), count)),
-        np.empty((2, count), np.float32),
-        np.empty((2, count), np.float32),
+        np.empty((len(temperatures), 2, directions, count)),
+        np.empty((2, directions, count), np.float32),
+        np.empty((directions, count), np.float32),
         np.empty(count, np.int64),
     )
-    for table in _tables(pair, perm, batch_size, suspects, keys, queue_batches):
-        _fill(sums, table, perm, temperatures)
+    sides = pair.x[perm], pair.y[perm]
+    hidden = _Hidden(suspects, perm, batch_size, loss.queue_batches)
+    for rows, seen in _blocks(count, batch_size, loss.queue_batches):
+        height, first, places = min(batch_size, rows.stop - rows.start), rows.start - seen.start, perm[rows]
+        for side, values in enumerate(_tables(sides, rows, seen, height, loss)):
+            finite = np.isfinite(values)
+            sums.seen[places] = np.count_nonzero(finite, axis=-1).reshape(-1)
+            sums.least[side, places] = np.where(finite, values, np.inf).min(axis=-1).reshape(-1)
+            own = np.s_[:, range(height), range(first, first + height)]
+            positives = values[own]
+            for masked in (0, 1):
+                if masked and not hidden.hide(values, rows, seen):
+                    sums.log_sums[:, 1, side, places] = sums.log_sums[:, 0, side, places]
+                    sums.hardest[1, side, places] = sums.hardest[0, side, places]
+                    continue
+                values[own] = positives
+                for number, temperature in enumerate(temperatures):
+                    sums.log_sums[number, masked, side, places] = log_sum_exp(values, temperature).reshape(-1)
+                values[own] = -np.inf
+                sums.hardest[masked, side, places] = values.max(axis=-1).reshape(-1)
     return sums
-
-
-def hardest_in_batches(
-    pair: PairedRows, perm: NDArray[np.int64], batch_size: int, suspects: SuspectPairs
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(2, N) each row's largest similarity to a negative of its batch, and the same without suspected pairs.
-
-    By side and input row; −inf for a row without any.
-    """
-    found = np.empty((2, 2, pair.rows), np.float32)
-    for table in _tables(pair, perm, batch_size, suspects, KeySet.PAIRS, 0):
-        own = np.arange(table.values.shape[-1])
-        for number, values in enumerate((table.values, table.masked)):
-            negatives = values.copy()
-            negatives[:, own, own] = -np.inf
-            found[number, table.side, perm[table.rows]] = negatives.max(axis=-1).reshape(-1)
-    return found[0], found[1]
-
-
-def _fill(sums: BatchSums, table: _Table, perm: NDArray[np.int64], temperatures: Sequence[float]) -> None:
-    rows, side = perm[table.rows], table.side
-    finite = np.isfinite(table.values)
-    sums.least[side, rows] = np.where(finite, table.values, np.inf).min(axis=-1).reshape(-1)
-    sums.largest[side, rows] = table.values.max(axis=-1).reshape(-1)
-    sums.seen[rows] = np.count_nonzero(finite, axis=-1).reshape(-1)
-    same = table.masked is table.values
-    for number, temperature in enumerate(temperatures):
-        plain = log_sum_exp(table.values, temperature).reshape(-1)
-        sums.log_sums[side, number, rows] = plain
-        sums.masked_log_sums[side, number, rows] = plain if same else log_sum_exp(table.masked, temperature).reshape(-1)
 
 
 def log_sum_exp(values: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
@@ -104,77 +76,69 @@ def log_sum_exp(values: NDArray[np.float32], temperature: float) -> NDArray[np.f
     return np.log(powers.sum(axis=-1, dtype=np.float64)) + largest[..., 0].astype(np.float64) / temperature
 
 
-def _tables(
-    pair: PairedRows, perm: NDArray[np.int64], size: int, suspects: SuspectPairs, keys: KeySet, queue_batches: int
-) -> Iterator[_Table]:
-    """Every batch of the plan, from both sides: many full batches at once, or one with its queue."""
-    x, y = pair.x[perm], pair.y[perm]
-    hidden = _Hidden(suspects, inverse(perm), size, queue_batches)
-    for rows, seen in _blocks(len(perm), size, queue_batches):
-        height = min(size, rows.stop - rows.start)
-        batches = (rows.stop - rows.start) // height
-        width = (seen.stop - seen.start) // batches
-        first = width - height
-        across = None
-        for side, (left, right) in enumerate(((x, y), (y, x))):
-            queries = left[rows].reshape(batches, height, -1)
-            if across is None or rows != seen:
-                values = queries @ right[seen].reshape(batches, width, -1).transpose(0, 2, 1)
-                across = values
-            else:
-                values = np.ascontiguousarray(across.transpose(0, 2, 1))
-            places = hidden.places(rows, seen, height, width)
-            if keys is KeySet.QUEUE:
-                values[:, :, first:][:, ~np.eye(height, dtype=np.bool_)] = -np.inf
-            elif keys is KeySet.VIEWS:
-                views = queries @ queries.transpose(0, 2, 1)
-                views[:, np.arange(height), np.arange(height)] = -np.inf
-                values = np.concatenate([values, views], axis=-1)
-                batch, row, column = (np.concatenate([part, part]) for part in places)
-                column[len(places[2]) :] += width
-                places = batch, row, column
-            masked = values
-            if len(places[0]):
-                masked = values.copy()
-                masked[places] = -np.inf
-            yield _Table(rows, side, values, masked)
-
-
 def _blocks(count: int, size: int, queue_batches: int) -> Iterator[tuple[slice, slice]]:
-    """Places of the rows, and of the keys that they see: the rows' own batches, and the last batches before them."""
+    """Places of the rows, and of the keys that they see: the rows' own batches, and the last batches before them.
+
+    Many full batches at once, or one with its queue.
+    """
     full = count - count % size
     step = size if queue_batches else size * max(1, ENTRIES_AT_ONCE // (size * size))
     for start, stop in pairwise(sorted({*range(0, full, step), full, count})):
         yield slice(start, stop), slice(max(0, start - queue_batches * size), stop)
 
 
+def _tables(
+    sides: tuple[NDArray[np.float32], NDArray[np.float32]], rows: slice, seen: slice, height: int, loss: Loss
+) -> list[NDArray[np.float32]]:
+    """(b, n, w) similarities of the rows of b batches to the keys that they see, by direction; −inf where one is none.
+
+    sides: in the order of the plan. The last n columns are the own batch, but for the views of SimCLR, which follow.
+    """
+    queries = [side[rows].reshape(-1, height, side.shape[1]) for side in sides]
+    keys = [side[seen].reshape(len(queries[0]), -1, side.shape[1]).transpose(0, 2, 1) for side in sides]
+    tables = [queries[0] @ keys[1]]
+    if len(loss.sides) == 2:
+        tables.append(tables[0].transpose(0, 2, 1).copy() if rows == seen else queries[1] @ keys[0])
+    same = np.eye(height, dtype=np.bool_)
+    for side, table in enumerate(tables):
+        if loss.keys is KeySet.QUEUE:
+            table[:, :, -height:][:, ~same] = -np.inf
+        elif loss.keys is KeySet.VIEWS:
+            views = queries[side] @ queries[side].transpose(0, 2, 1)
+            views[:, same] = -np.inf
+            tables[side] = np.concatenate([table, views], axis=-1)
+    return tables
+
+
 class _Hidden:
     """Suspected pairs by their places in the plan, those that can meet: at most `queue_batches` batches apart."""
 
-    def __init__(self, suspects: SuspectPairs, place: NDArray[np.int64], batch_size: int, queue_batches: int) -> None:
+    def __init__(self, suspects: SuspectPairs, perm: NDArray[np.int64], batch_size: int, queue_batches: int) -> None:
+        place = inverse(perm)
         batch = place // batch_size
         apart = np.abs(batch[suspects.lower] - batch[suspects.higher])
         # Of many suspected pairs few meet in a plan, and only these have to be sorted.
         meet = apart <= queue_batches
         rows, cols = SuspectPairs(suspects.lower[meet], suspects.higher[meet]).both_ways()
-        row_places, col_places = place[rows], place[cols]
-        order = np.argsort(row_places)
-        self._rows, self._cols = row_places[order], col_places[order]
+        order = np.argsort(place[rows])
+        self._rows, self._cols = place[rows][order], place[cols][order]
         self._groups, self._positives = (
-            None if ids is None else group_numbers(ids[inverse(place)]) for ids in (suspects.groups, suspects.positives)
+            None if ids is None else group_numbers(ids[perm]) for ids in (suspects.groups, suspects.positives)
         )
 
-    def places(self, rows: slice, seen: slice, height: int, width: int) -> tuple[NDArray[np.int64], ...]:
-        """(batch, row, column) of suspected pairs in a table of these rows and the keys that they see."""
-        part = slice(*np.searchsorted(self._rows, [rows.start, rows.stop]))
-        batch, row = np.divmod(self._rows[part] - rows.start, height)
-        column = self._cols[part] - seen.start - batch * height
+    def hide(self, values: NDArray[np.float32], rows: slice, seen: slice) -> bool:
+        """Put −inf at the suspected pairs in a table of these rows and the keys seen; whether there are any."""
+        batches, height, width = len(values), values.shape[1], (seen.stop - seen.start) // len(values)
+        first, stop = np.searchsorted(self._rows, [rows.start, rows.stop])
+        batch, row = np.divmod(self._rows[first:stop] - rows.start, height)
+        column = self._cols[first:stop] - seen.start - batch * height
         inside = (column >= 0) & (column < width)
-        listed = batch[inside], row[inside], column[inside]
-        if self._groups is None:
-            return listed
-        mates = self._groups[rows].reshape(-1, height, 1) == self._groups[seen].reshape(-1, 1, width)
-        if self._positives is not None:
-            mates &= self._positives[rows].reshape(-1, height, 1) != self._positives[seen].reshape(-1, 1, width)
-        mates &= ~np.eye(height, width, width - height, dtype=np.bool_)
-        return tuple(np.concatenate(parts) for parts in zip(listed, np.nonzero(mates), strict=True))
+        hidden = np.zeros((batches, height, width), np.bool_)
+        hidden[batch[inside], row[inside], column[inside]] = True
+        if self._groups is not None:
+            mates = self._groups[rows].reshape(-1, height, 1) == self._groups[seen].reshape(-1, 1, width)
+            if self._positives is not None:
+                mates &= self._positives[rows].reshape(-1, height, 1) != self._positives[seen].reshape(-1, 1, width)
+            hidden |= mates
+        np.copyto(values.reshape(batches, height, -1, width), -np.inf, where=hidden[:, :, None])
+        return bool(hidden.any())

@@ -22,7 +22,7 @@ from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
-from gcbs_cli.settings.report import LEAST_BATCHES, ReportSettings
+from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -72,7 +72,7 @@ def sampled_report(
         backend = choose_backend(settings.work.device)
         total = _log_sums(stream, drawn, sides, temperature, backend, progress or Progress())
     with clock.step("batches"):
-        means = _batch_means(drawn, total, sides, temperature)
+        means = _batch_means(drawn, total, settings.losses[0], temperature)
     count = len(drawn.planned)
     left = 1.0 - count / (stream.rows // size)
     planned, random = means["global"] - means["plan"], means["global"] - means["random"]
@@ -129,15 +129,15 @@ def _log_sums(
 
 
 def _batch_means(
-    drawn: _Drawn, total: NDArray[np.float64], sides: Sequence[int], temperature: float
+    drawn: _Drawn, total: NDArray[np.float64], loss: Loss, temperature: float
 ) -> dict[str, NDArray[np.float64]]:
     """(b,) means over the rows of each drawn batch: the global loss, that of the batch, and that of random ones."""
     size = drawn.planned.shape[1]
     planned = PairedRows(*drawn.sides_of(drawn.planned.reshape(-1)))
-    inside = batch_sums(planned, np.arange(planned.rows), size, [temperature], SuspectPairs.none())
+    inside = batch_sums(planned, np.arange(planned.rows), size, [temperature], SuspectPairs.none(), loss)
     positive = planned.diagonal() / temperature
     total = np.maximum(total, positive)
-    sums = {"global": total, "plan": inside.log_sums[list(sides), 0], "random": _random_sums(drawn, sides, temperature)}
+    sums = {"global": total, "plan": inside.log_sums[0, 0], "random": _random_sums(drawn, loss.sides, temperature)}
     return {
         name: (np.clip(found, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
         for name, found in sums.items()

@@ -6,53 +6,33 @@ how much harder the hardest negative of the data is than the hardest one that tr
 hardest hold its hardest, so the oracle's gap is 0 and the closed share is the reduction.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.suspects import SuspectPairs
-from gcbs_cli.reports.in_batch import hardest_in_batches
-from gcbs_cli.reports.losses import AllKeys, LossTerms, OrderTerms
+from gcbs_cli.reports.basis import ReportInputs
+from gcbs_cli.reports.in_batch import BatchSums
+from gcbs_cli.reports.losses import LossTerms
+from gcbs_cli.settings.report import Loss
 
 
 class TripletTerms(LossTerms):
-    """hardest, masked_hardest: (2, N) largest similarity to a negative, without suspected pairs in the second."""
+    """beside: (2, 2, N) margin + max_j s_ij − s_ii, by side, and without suspected pairs; −∞ without negatives."""
 
     in_nats = bounded = False
 
-    def __init__(
-        self,
-        pair: PairedRows,
-        suspects: SuspectPairs,
-        margin: float,
-        positives: NDArray[np.float64],
-        hardest: NDArray[np.float32],
-        masked_hardest: NDArray[np.float32],
-    ) -> None:
-        super().__init__(positives)
-        self.pair, self.suspects, self.margin = pair, suspects, margin
-        self.hardest, self.masked_hardest = hardest, masked_hardest
+    def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
+        super().__init__(inputs, loss)
+        hardest = [[side.hardest[:, 0] for side in inputs.across], [side.hardest_unsuspected for side in inputs.across]]
+        self.beside = loss.margin + np.array(hardest) - inputs.diagonal
 
-    def everything(self, log_sums: NDArray[np.float64], temperature: float, *, masked: bool) -> NDArray[np.float64]:
-        """(2, N) against the hardest negative of all; 0 for a row without negatives."""
-        hardest = self.masked_hardest if masked else self.hardest
-        losses: NDArray[np.float64] = np.maximum(self.margin + hardest - self.positives, 0.0)
-        return losses
+    def beside_in(self, sums: BatchSums, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
+        # The hardest of a batch is one of all, however two roundings of one product may differ.
+        return np.minimum(self.loss.margin + sums.hardest - self.inputs.diagonal, self.beside)
 
-    def in_order(self, perm: NDArray[np.int64], batch_size: int) -> OrderTerms:
-        """Against the hardest negative of the row's batch."""
-        found = hardest_in_batches(self.pair, perm, batch_size, self.suspects)
+    def losses(
+        self, log_sums: NDArray[np.float64], beside: NDArray[np.float64], temperature: float
+    ) -> NDArray[np.float64]:
+        return np.maximum(beside, 0.0)
 
-        def losses(log_sums: NDArray[np.float64], rows: NDArray[np.int64], temperature: float, *, masked: bool) -> Any:
-            everything = self.everything(log_sums, temperature, masked=masked)[:, rows]
-            here = np.maximum(self.margin + found[masked][:, rows] - self.positives[rows], 0.0)
-            # The hardest of a batch is one of all, however two roundings of one product may differ.
-            return np.minimum(here, everything)
-
-        return losses
-
-    def oracle(self, keys: AllKeys, negatives: int, temperature: float) -> NDArray[np.float64]:
-        """Its own hardest negatives hold the hardest of all."""
-        return np.zeros_like(keys.log_sums)
+    def oracle(self, number: int, negatives: int) -> NDArray[np.float64]:
+        return np.zeros_like(self.log_sums[number, 0])

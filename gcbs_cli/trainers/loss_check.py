@@ -121,10 +121,8 @@ def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss
     except ValueError:
         names = ", ".join(known.value for known in LossKind)
         raise BadInput(f"loss {loss!r}: expected one of {names}") from None
-    none = np.empty(0, np.int32)
-    order = np.arange(pair.rows)
-    sums = batch_sums(pair, order, pair.rows, [temperature], SuspectPairs(none, none), keys=kind.keys)
-    return float((sums.log_sums[list(kind.sides), 0] - pair.diagonal() / temperature).mean())
+    sums = batch_sums(pair, np.arange(pair.rows), pair.rows, [temperature], SuspectPairs.none(), kind)
+    return float((sums.log_sums[0, 0] - pair.diagonal() / temperature).mean())
 
 
 def has_dropout(modules: Iterable[Any]) -> bool:

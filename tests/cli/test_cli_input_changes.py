@@ -56,14 +56,14 @@ def test_during_a_plan(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_during_a_report(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch, change) -> None:
-    work = reporting.make_detailed_reports
+    work = reporting.measure
 
     def then_change(*args, **kwargs):
         result = work(*args, **kwargs)
         change()
         return result
 
-    monkeypatch.setattr(reporting, "make_detailed_reports", then_change)
+    monkeypatch.setattr(reporting, "measure", then_change)
     ended = gcbs("report", "x.npy", "y.npy", "-o", "report.json", "--json")
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert not Path("report.json").exists()

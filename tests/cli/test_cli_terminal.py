@@ -132,7 +132,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(gcbs: Gcbs, planned: Path, monk
     before = sorted(os.listdir())
     targets: dict[str, Callable[..., None]] = {
         "gcbs_cli.cli.plan.make_plan": interrupt,
-        "gcbs_cli.cli.report.make_detailed_reports": interrupt,
+        "gcbs_cli.cli.report.measure": interrupt,
     }
     for target, replacement in targets.items():
         monkeypatch.setattr(target, replacement)

@@ -18,7 +18,7 @@ from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.reports.build import make_detailed_reports, make_reports
+from gcbs_cli.reports.build import make_reports, measure
 from gcbs_cli.reports.page.page import hardest_in_order, suspect_examples
 from gcbs_cli.reports.page.pictures import density, density_picture, encode_png, zoom_window
 from gcbs_cli.settings.report import ReportSettings
@@ -150,13 +150,13 @@ def pair() -> PairedRows:
 def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     perm = plan(pair.x, pair.y, batch_size=48).perm
     settings = ReportSettings.of(batch_sizes=[48], trials=5)
-    (report,), measured = make_detailed_reports(pair, perm, settings)
+    (measured,) = measure(pair, perm, settings)
+    report = measured.report
     (plain,) = make_reports(pair, perm, settings)
     assert report.model_dump(exclude={"timings"}) == plain.model_dump(exclude={"timings"})
     sizes = [48] * 8 + [16]
-    assert measured.plan is not None
-    assert np.average(measured.plan.batch_losses, weights=sizes) == pytest.approx(report.loss.plan, abs=1e-9)
-    assert np.mean([trial.train_loss for trial in measured.random]) == pytest.approx(report.loss.random_mean)
+    assert np.average(measured.batch_losses, weights=sizes) == pytest.approx(report.loss.plan, abs=1e-9)
+    assert np.mean(measured.trial_losses) == pytest.approx(report.loss.random_mean)
     s = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
     hardest = hardest_in_order(measured, perm)
     for place in (0, 47, 48, 200, ROWS - 1):

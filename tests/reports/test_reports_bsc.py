@@ -8,9 +8,7 @@ import reference
 from unit_data import exact_matrix, make_pair, numbers_of, unit
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.basis import RowFacts
-from gcbs_cli.reports.bsc import BscTerms, RowLabels
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
@@ -38,7 +36,7 @@ def brute(similarity, perm, ids, asks, hidden=()):
     return np.mean(whole), np.mean(train)
 
 
-def report_of(pair, perm, labels, kind=LossKind.BSC, margin=0.95, groups=None):
+def report_of(pair, perm, *labels, kind=LossKind.BSC, margin=0.95, groups=None):
     settings = ReportSettings.of(
         batch_sizes=[SIZE],
         temperatures=[TAU],
@@ -47,7 +45,7 @@ def report_of(pair, perm, labels, kind=LossKind.BSC, margin=0.95, groups=None):
         trials=2,
         fn_margin=margin,
     )
-    return make_reports(pair, perm, settings, facts=RowFacts(labels, groups))[0]
+    return make_reports(pair, perm, settings, facts=RowFacts(*labels, groups=groups))[0]
 
 
 LABELS = {
@@ -65,7 +63,7 @@ def test_losses_are_those_of_loops(kind, with_ids, with_labels, chosen_backend):
     ids = rng.integers(25, size=ROWS) if with_ids else np.arange(ROWS)
     asks = rng.random(ROWS) < 0.7 if with_labels else np.ones(ROWS, bool)
     perm = rng.permutation(ROWS)
-    found = report_of(pair, perm, RowLabels(ids, asks if with_labels else None))
+    found = report_of(pair, perm, ids, asks if with_labels else None)
     whole, train = brute(similarity, perm, ids, asks)
     assert found.loss_kind == "bsc"
     assert found.loss.global_ == pytest.approx(whole, abs=1e-5)
@@ -73,7 +71,7 @@ def test_losses_are_those_of_loops(kind, with_ids, with_labels, chosen_backend):
     assert found.gap.plan == pytest.approx(whole - train, abs=1e-5)
     assert found.bounds.translation is None
     assert (found.gap.closed_share is None) == with_ids
-    assert report_of(pair, None, RowLabels(ids, asks)).loss.global_ == pytest.approx(whole, abs=1e-5)
+    assert report_of(pair, None, ids, asks).loss.global_ == pytest.approx(whole, abs=1e-5)
 
 
 @pytest.mark.parametrize("with_groups", [False, True], ids=["alone", "groups"])
@@ -89,7 +87,7 @@ def test_known_positives_are_not_suspected(with_labels, with_groups, chosen_back
     similarity = reference.similarity_matrix(pair.x, pair.y)
     perm = np.arange(ROWS)
     groups = np.where(np.arange(ROWS) < 60, np.arange(ROWS) // 6, -1) if with_groups else None
-    found = report_of(pair, perm, RowLabels(ids, asks if with_labels else None), margin=0.8, groups=groups)
+    found = report_of(pair, perm, ids, asks if with_labels else None, margin=0.8, groups=groups)
     compared = (numbers_of(pair.grid) + pair.grid.constant) / pair.grid.scale**2
     suspects = reference.suspected_pairs(compared, found.graph.threshold, 0.8)
     if groups is not None:
@@ -106,7 +104,7 @@ def test_known_positives_are_not_suspected(with_labels, with_groups, chosen_back
 def test_random_batches_are_measured_in_the_same_way(chosen_backend):
     pair, similarity = make_pair("related", ROWS), exact_matrix("related", ROWS)
     ids, asks = np.arange(ROWS) // 3, np.arange(ROWS) % 5 != 0
-    found = report_of(pair, None, RowLabels(ids, asks))
+    found = report_of(pair, None, ids, asks)
     orders = [np.random.default_rng([0, 0x7121A1, trial]).permutation(ROWS) for trial in range(2)]
     expected = np.mean([brute(similarity, order, ids, asks)[1] for order in orders])
     assert found.loss.random_mean == pytest.approx(expected, abs=1e-5)
@@ -115,7 +113,7 @@ def test_random_batches_are_measured_in_the_same_way(chosen_backend):
 def test_without_ids_and_labels_it_is_the_symmetric_loss():
     pair = make_pair("related", ROWS)  # no two rows are equal
     perm = np.random.default_rng(0).permutation(ROWS)
-    ours, theirs = (report_of(pair, perm, RowLabels(), kind) for kind in (LossKind.BSC, LossKind.SYMMETRIC))
+    ours, theirs = (report_of(pair, perm, kind=kind) for kind in (LossKind.BSC, LossKind.SYMMETRIC))
     for part in ("loss", "gap", "positive_probability"):
         for (name, value), other in zip(getattr(ours, part), dict(getattr(theirs, part)).values(), strict=True):
             if isinstance(value, float):
@@ -127,10 +125,10 @@ def test_equal_rows_of_x_are_positives_by_default():
     pair = make_pair("duplicates", ROWS)
     ids = np.unique(pair.x, axis=0, return_inverse=True)[1].reshape(-1)
     perm = np.random.default_rng(0).permutation(ROWS)
-    ours, theirs = report_of(pair, perm, RowLabels()), report_of(pair, perm, RowLabels(ids))
+    ours, theirs = report_of(pair, perm), report_of(pair, perm, ids)
     assert ours.loss == theirs.loss
 
 
 def test_no_positive_at_all_is_refused():
     with pytest.raises(BadInput, match="every row has label 0"):
-        BscTerms(make_pair("related", ROWS), RowLabels(None, np.zeros(ROWS, bool)), SuspectPairs.none())
+        report_of(make_pair("related", ROWS), None, None, np.zeros(ROWS, bool))

@@ -6,8 +6,7 @@ import reference
 from unit_data import grid_matrix, make_pair, of_loss, unit
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.losses import outwards
+from gcbs_cli.reports.build import make_reports, outwards
 from gcbs_cli.settings.report import Loss, LossKind, QueueMode, ReportSettings
 
 TEMPERATURES = (1e-3, 0.01, 0.05, 0.5, 10.0)

@@ -12,13 +12,14 @@ from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.measures import batches_of
 from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.reports.build import Measured, random_order
 from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.reports.headline import headline, lead
-from gcbs_cli.reports.in_batch import hardest_in_batches
-from gcbs_cli.reports.measured import Measured, random_order
+from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.reports.page import charts
 from gcbs_cli.reports.page.pictures import pictures
 from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.settings.report import Loss, LossKind
 
 LISTED_BATCHES = 5
 EXAMPLES = 12
@@ -50,7 +51,6 @@ class Suspect:
 
 
 def report_page(
-    report: GapReport,
     measured: Measured,
     *,
     grid: Sequence[GapReport],
@@ -61,10 +61,11 @@ def report_page(
 ) -> str:
     """The page as HTML, complete in itself.
 
-    report: the first that was asked for, from `measured`; grid: the same at other temperatures and batch sizes.
+    measured: the first report that was asked for; grid: the same at other temperatures and batch sizes.
     names: of the plan and the inputs; names_of: the names of these rows, where the input has any; facts: settings,
     inputs and hashes.
     """
+    report, inputs = measured.report, measured.inputs
     batches, suspects = _listed(measured), suspect_examples(measured)
     rows = [row for suspect in suspects for row in suspect.rows]
     rows += [row for group in batches.values() for batch in group for row in batch.rows]
@@ -77,9 +78,9 @@ def report_page(
         headline=headline(report),
         lead=lead(report),
         report=report,
-        trials=[trial.train_loss for trial in measured.random],
+        trials=measured.trial_losses,
         pictures=pictures(measured),
-        hardest=hardest_in_order(measured, random_order(measured.inputs, 0)),
+        hardest=hardest_in_order(measured, random_order(inputs, 0)),
         planned_hardest=None if measured.perm is None else hardest_in_order(measured, measured.perm),
         batch_losses=_finite_losses(measured),
         suspects=suspects,
@@ -99,18 +100,19 @@ def report_page(
 
 def hardest_in_order(measured: Measured, perm: NDArray[np.int64]) -> NDArray[np.float32]:
     """(N,) each row's most similar negative (x→y) in its batch of an order; −inf in a batch of one."""
-    return hardest_in_batches(measured.inputs.pair, perm, measured.batch_size, SuspectPairs.none())[0][0]
+    return batch_sums(
+        measured.inputs.pair, perm, measured.report.batch_size, [], SuspectPairs.none(), Loss(LossKind.INFONCE)
+    ).hardest[0, 0]
 
 
 def _finite_losses(measured: Measured) -> NDArray[np.float64]:
     """The plan's (B,) batch losses without a short batch that is dropped; empty without a plan."""
-    losses = np.empty(0) if measured.plan is None else measured.plan.batch_losses
-    return losses[np.isfinite(losses)]
+    return measured.batch_losses[np.isfinite(measured.batch_losses)]
 
 
 def _listed(measured: Measured) -> dict[str, list[ListedBatch]]:
     """The batches of the plan with the highest and the lowest loss."""
-    losses, perm, size = _finite_losses(measured), measured.perm, measured.batch_size
+    losses, perm, size = _finite_losses(measured), measured.perm, measured.report.batch_size
     if perm is None:
         return {}
     order = np.argsort(losses, kind="stable")
@@ -128,7 +130,7 @@ def suspect_examples(measured: Measured) -> list[Suspect]:
     inputs, perm = measured.inputs, measured.perm
     if perm is None:
         return []
-    batch_of_row = batches_of(perm, measured.batch_size, drop_last=inputs.settings.drop_last)
+    batch_of_row = batches_of(perm, measured.report.batch_size, drop_last=inputs.settings.drop_last)
     inside = inputs.suspects.in_batches(batch_of_row)
     there = pair_values(inputs.pair, inside.lower, inside.higher)
     back = pair_values(inputs.pair, inside.higher, inside.lower)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.reports.measured import Measured, random_order
+from gcbs_cli.reports.build import Measured, random_order
 from gcbs_cli.reports.page.drawing import Drawing, shape
 from gcbs_cli.system.arrays import inverse
 
@@ -41,7 +41,7 @@ class Density:
 
 def pictures(measured: Measured) -> list[tuple[str, Drawing]]:
     """Captioned pictures of the hard pairs: all rows before and after, then both near the middle."""
-    rows, size = measured.inputs.pair.rows, measured.batch_size
+    rows, size = measured.inputs.pair.rows, measured.report.batch_size
     orders = [("before (the input's order)", np.arange(rows))]
     if measured.perm is None:
         orders.append(("in a random order", random_order(measured.inputs, 0)))
@@ -53,7 +53,7 @@ def pictures(measured: Measured) -> list[tuple[str, Drawing]]:
         windows.append((start, stop, f"rows {start:,} to {stop - 1:,}, each square a batch"))
     found = []
     for start, stop, where in windows:
-        group = [(f"{name}, {where}", density(measured.graph, perm, start, stop)) for name, perm in orders]
+        group = [(f"{name}, {where}", density(measured.inputs.graph, perm, start, stop)) for name, perm in orders]
         full = full_count(*(counted.counts for _, counted in group))
         found += [(caption, density_picture(counted, size, full, caption)) for caption, counted in group]
     return found
