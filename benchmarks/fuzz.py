@@ -195,7 +195,7 @@ def guided(target: str, seconds: int, failed: Path) -> int:
         import gcbs_cli.data.row_values
         import gcbs_cli.data.safetensors
         import gcbs_cli.data.tables
-        import gcbs_cli.plan_file.formats  # noqa: F401
+        import gcbs_cli.plan_file.permutation  # noqa: F401
     folder = Path(tempfile.mkdtemp())
     seeds = folder / "seeds"
     seeds.mkdir()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gcbs_cli.data.files import FileStamp, shown, stamp_file
 from gcbs_cli.data.folders import list_directory, list_pattern
-from gcbs_cli.plan_file.writing import PathLike, check_outputs, folder
+from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, sync, temporary_folder
 from gcbs_cli.system.errors import BadInput
 
 KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
@@ -41,17 +41,10 @@ def find_files(data: str) -> DataFiles:
 
     Raises BadInput: nothing there, an unknown or mixed kind, an empty file.
     """
-    single = os.path.isfile(data)
-    if single:
-        paths = [data]
-    elif os.path.isdir(data):
+    if os.path.isdir(data):
         paths = [path for path in list_directory(data) if os.path.isfile(path)]
-    elif os.path.lexists(data):
-        raise BadInput(f"{shown(data)}: is not a regular file; name a file, a folder or a glob of shards")
-    elif glob.has_magic(data):
-        paths = list_pattern(data)
     else:
-        raise BadInput(f"{shown(data)}: no such file or folder")
+        paths = list_pattern(data) if glob.has_magic(data) and not os.path.lexists(data) else [data]
     suffixes = {Path(path).suffix.lower() for path in paths}
     kinds = {KINDS.get(suffix) for suffix in suffixes}
     if not paths or None in kinds or len(kinds) > 1:
@@ -61,7 +54,7 @@ def find_files(data: str) -> DataFiles:
     if len(set(names)) < len(names):
         raise BadInput(f"{shown(data)}: two files have the same name; they would overwrite each other in one folder")
     suffix = Path(paths[0]).suffix
-    return DataFiles(KINDS[suffix.lower()], suffix, tuple(map(stamp_file, paths)), single)
+    return DataFiles(KINDS[suffix.lower()], suffix, tuple(map(stamp_file, paths)), paths == [data])
 
 
 def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), *, force: bool) -> Path:
@@ -69,17 +62,14 @@ def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), 
 
     inputs: what is read beside the data. Raises BadInput when it cannot be written there, exists, or is read.
     """
-    path, read = Path(output), [stamp.path for stamp in files.stamps]
-    if not files.single:
-        if os.path.lexists(path):
-            raise BadInput(f"{output}: exists; shards are written to a new folder, name another or remove it")
-        check_outputs([path], [*inputs, *read], force=force)
-        return path
-    if path.suffix.lower() != files.suffix.lower():
+    path = Path(output)
+    if not files.single and os.path.lexists(path):
+        raise BadInput(f"{output}: exists; shards are written to a new folder, name another or remove it")
+    if files.single and path.suffix.lower() != files.suffix.lower():
         if path.suffix.lower() in KINDS:
             raise BadInput(f"{output}: the data is {files.suffix}; apply reorders and converts nothing")
         path = path.with_name(path.name + files.suffix)
-    check_outputs([path], [*inputs, *read], force=force)
+    check_outputs([path], [*inputs, *(stamp.path for stamp in files.stamps)], force=force)
     return path
 
 
@@ -92,5 +82,11 @@ def atomic_targets(files: DataFiles, path: Path) -> Iterator[list[Path]]:
     if files.single:
         yield [path]
         return
-    with folder(path) as place:
+    with temporary_folder(path) as temporary:
+        place = temporary / "shards"
+        place.mkdir()
         yield [place / os.path.basename(stamp.path) for stamp in files.stamps]
+        with explained(path):
+            sync(place)
+            place.rename(path)
+        sync(path.parent)

@@ -1,7 +1,5 @@
 """`gcbs check`: may this plan be trained on."""
 
-from pathlib import Path
-
 import typer
 
 from gcbs_cli.cli.inputs import open_inputs, read_pair
@@ -16,21 +14,21 @@ def check(settings: Check) -> None:
     """Check, print what was found, and exit with 1 when something is wrong."""
     out = Output(settings.shown)
     order = read_permutation(settings.perm)
-    manifest = None if settings.perm == "-" else read_manifest(Path(settings.perm))
-    entry = None if settings.perm == "-" else entry_to_check(manifest, order)
+    manifest = read_manifest(settings.perm)
+    entry = entry_to_check(manifest, order)
     fingerprints: tuple[str | None, str | None] = (None, None)
     rows = None
     if settings.x is not None:
         sources = open_inputs(Inputs(x=settings.x, y=settings.y, columns=settings.columns), planned_inputs(manifest))
         pair = read_pair(sources, out, normalize=entry is None or entry.normalize)
         fingerprints, rows = pair.fingerprints, pair.unit.rows
-    findings = check_plan(order, entry, *fingerprints, rows)
-    wrong = any(finding.level == "error" for finding in findings)
-    for finding in findings:
-        if finding.level == "ok":
-            out.table(f"ok       {finding.message}")
+    findings = list(check_plan(order, entry, *fingerprints, rows))
+    wrong = any(level == "error" for level, _ in findings)
+    for level, message in findings:
+        if level == "ok":
+            out.table(f"ok       {message}")
         else:
-            out.warning(finding.message) if finding.level == "warning" else out.error(finding.message)
-    out.result({"ok": not wrong, "findings": [{"level": f.level, "message": f.message} for f in findings]})
+            out.warning(message) if level == "warning" else out.error(message)
+    out.result({"ok": not wrong, "findings": [finding._asdict() for finding in findings]})
     if wrong:
         raise typer.Exit(1)

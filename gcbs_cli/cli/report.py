@@ -1,7 +1,6 @@
 """`gcbs report`: what a plan is worth."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,10 +44,10 @@ def report(settings: Report) -> None:
     beside = (settings.groups.groups, settings.labels.positives, settings.labels.labels)
     read = [settings.inputs.x, settings.inputs.y, *beside, *plan_files(settings.perm)]
     check_outputs([written.output, written.html], read, force=written.force)
-    manifest = None if settings.perm in (None, "-") else read_manifest(Path(str(settings.perm)))
+    manifest = None if settings.perm is None else read_manifest(settings.perm)
     sources = open_inputs(settings.inputs, planned_inputs(manifest))
     perm = None if settings.perm is None else read_permutation(settings.perm, sources[0].rows)
-    entry = None if manifest is None or perm is None else entry_for(manifest, perm)
+    entry = None if perm is None else entry_for(manifest, perm)
     as_planned(settings, entry).check_rows(sources[0].rows)
     reports: Sequence[GapReport | SampledReport]
     with show_progress(out) as progress:

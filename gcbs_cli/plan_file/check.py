@@ -1,8 +1,9 @@
 """Is a plan a permutation, is the manifest its own, does it belong to this data: for `gcbs check` and trainers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from gcbs_cli.plan_file.manifest import Manifest, ManifestEntry, entry_for, permutation_hash, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation, verify_permutation
 from gcbs_cli.system.errors import BadInput
+
+OTHER_MANIFEST: Final = "the manifest is of another permutation: one of the two was changed or copied alone"
 
 
 @dataclass(frozen=True)
@@ -42,20 +45,16 @@ def load_plan(path: Path | str, rows: int | None = None) -> Plan:
     """
     perm = read_permutation(path, rows)
     verify_permutation(perm, len(perm), str(path))
-    manifest = None if str(path) == "-" else read_manifest(Path(path))
+    manifest = read_manifest(path)
     if manifest is None:
         return Plan(perm, "stdin" if str(path) == "-" else str(path))
     entry = entry_for(manifest, perm)
     if entry is None:
-        raise BadInput(
-            f"{path}: the manifest beside it is of another permutation: one of the two was changed or copied alone; "
-            "plan again, or remove the manifest"
-        )
+        raise BadInput(f"{path}: {OTHER_MANIFEST}; plan again, or remove the manifest")
     return Plan(perm, str(path), entry.batch_size, entry.drop_last, entry.world_size, entry.gather or None)
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that was looked at. An error means: do not train with this plan."""
 
     level: Literal["ok", "warning", "error"]
@@ -64,66 +63,51 @@ class Finding:
 
 def entry_to_check(manifest: Manifest | None, perm: NDArray[np.int64]) -> ManifestEntry | None:
     """The entry of `perm`, else the manifest's first, which `check_plan` then finds to be another one's."""
-    if manifest is None or not manifest.entries:
-        return None
-    return entry_for(manifest, perm) or manifest.entries[0]
+    return entry_for(manifest, perm) or (manifest.entries[0] if manifest and manifest.entries else None)
 
 
 def check_plan(
     perm: NDArray[np.int64],
     entry: ManifestEntry | None,
-    x_fingerprint: str | None = None,
-    y_fingerprint: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
     rows: int | None = None,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Compare a plan with its manifest entry and, as far as they are given, with the data's fingerprints and rows.
 
     Without `rows`, the entry says how many there should be, and without an entry the permutation's own length does.
     """
     expected = rows if rows is not None else entry.rows if entry is not None else len(perm)
-    findings = [_check_order(perm, expected)]
-    if entry is None:
-        findings.append(Finding("warning", "no manifest: what the plan was made from, and for which k, is not known"))
-        return findings
-    findings.append(_check_hash(perm, entry))
-    findings += _check_data(entry, x_fingerprint, y_fingerprint)
-    findings.append(_check_batch_size(entry, expected))
-    return findings
-
-
-def _check_order(perm: NDArray[np.int64], rows: int) -> Finding:
     try:
-        verify_permutation(perm, rows)
+        verify_permutation(perm, expected)
+        yield Finding("ok", f"a permutation of 0..{expected - 1}: each row once")
     except BadInput as error:
-        return Finding("error", str(error))
-    return Finding("ok", f"a permutation of 0..{rows - 1}: each row once")
-
-
-def _check_hash(perm: NDArray[np.int64], entry: ManifestEntry) -> Finding:
+        yield Finding("error", str(error))
+    if entry is None:
+        yield Finding("warning", "no manifest: what the plan was made from, and for which k, is not known")
+        return
     if permutation_hash(perm) == entry.permutation_hash:
-        return Finding("ok", f"the manifest is this permutation's ({entry.method}, gcbs {entry.tool_version})")
-    return Finding("error", "the manifest is of another permutation: one of the two was changed or copied alone")
+        yield Finding("ok", f"the manifest is this permutation's ({entry.method}, gcbs {entry.tool_version})")
+    else:
+        yield Finding("error", OTHER_MANIFEST)
+    planned = entry.inputs
+    if x != y and (x, y) == (planned.y.fingerprint, planned.x.fingerprint):
+        message = f"X and Y are swapped: the plan has {planned.x.name} as X and {planned.y.name} as Y"
+        yield Finding("error", message)
+    else:
+        for side, given, record in (("X", x, planned.x), ("Y", y, planned.y)):
+            if given == record.fingerprint:
+                yield Finding("ok", f"{side} is what the plan was made from")
+            elif given is not None:
+                made_from = f"{record.name}, {record.rows} rows"
+                yield Finding("error", f"{side} is not what the plan was made from ({made_from}): plan again")
+    yield Finding("ok", _batches(entry, expected))
 
 
-def _check_data(entry: ManifestEntry, x: str | None, y: str | None) -> list[Finding]:
-    planned_x, planned_y = entry.inputs.x, entry.inputs.y
-    swapped = x == planned_y.fingerprint and y == planned_x.fingerprint and x != y
-    if swapped:
-        return [Finding("error", f"X and Y are swapped: the plan has {planned_x.name} as X and {planned_y.name} as Y")]
-    findings = []
-    for side, given, planned in (("X", x, planned_x), ("Y", y, planned_y)):
-        if given == planned.fingerprint:
-            findings.append(Finding("ok", f"{side} is what the plan was made from"))
-        elif given is not None:
-            message = f"{side} is not what the plan was made from ({planned.name}, {planned.rows} rows): plan again"
-            findings.append(Finding("error", message))
-    return findings
-
-
-def _check_batch_size(entry: ManifestEntry, rows: int) -> Finding:
+def _batches(entry: ManifestEntry, rows: int) -> str:
     full, rest = divmod(rows, entry.batch_size)
     message = f"batch size {entry.batch_size}: {full} full {'batch' if full == 1 else 'batches'}"
-    if rest:
-        left = f"{rest} {'row' if rest == 1 else 'rows'}"
-        message += f" and {left} that the trainer drops" if entry.drop_last else f" and a last one of {left}"
-    return Finding("ok", message)
+    if not rest:
+        return message
+    left = f"{rest} {'row' if rest == 1 else 'rows'}"
+    return f"{message} and {left} that the trainer drops" if entry.drop_last else f"{message} and a last one of {left}"

@@ -1,6 +1,7 @@
 """The manifest beside a permutation: what it was made from and how, `PERM.manifest.json`."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,9 +20,6 @@ SCHEMA = "gcbs.manifest"
 FOLDER_MANIFEST = "manifest.json"
 """Of a permutation that is a folder of shards, and in it."""
 SCHEMA_VERSION = "2.0"
-_MAJOR = int(SCHEMA_VERSION.split(".")[0])
-# Far beyond a plan of 100,000 shards; a larger file is something else and is not read.
-_MAX_BYTES = 1 << 28
 
 
 class _Record(BaseModel):
@@ -43,7 +41,7 @@ def _in_utf8(value: Any) -> Any:
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if isinstance(value, dict):
         return {key: _in_utf8(one) for key, one in value.items()}
-    return [_in_utf8(one) for one in value] if isinstance(value, list) else value
+    return [_in_utf8(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 class InputRecord(_Record):
@@ -67,16 +65,9 @@ class InputsRecord(_Record):
     @classmethod
     def of(cls, sources: tuple[EmbeddingSource, EmbeddingSource], fingerprints: tuple[str, str]) -> "InputsRecord":
         """Record what was read."""
+        names = ("paths", "name", "rows", "dim", "dtype", "column")
         x, y = (
-            InputRecord(
-                paths=list(source.paths),
-                name=source.name,
-                rows=source.rows,
-                dim=source.dim,
-                dtype=source.dtype,
-                fingerprint=fingerprint,
-                column=source.column,
-            )
+            InputRecord(fingerprint=fingerprint, **{name: getattr(source, name) for name in names})
             for source, fingerprint in zip(sources, fingerprints, strict=True)
         )
         return cls(x=x, y=y)
@@ -193,9 +184,14 @@ class Manifest(_Record):
     entries: list[ManifestEntry]
 
 
+def is_folder(path: Path | str) -> bool:
+    """Return whether a plan's name means a folder: it ends in a slash, or there is one."""
+    return str(path).endswith("/") or os.path.isdir(path)
+
+
 def manifest_path(perm_path: Path) -> Path:
     """`perm.npy` → `perm.npy.manifest.json`, and `plan/` → `plan/manifest.json` where that is a folder."""
-    if perm_path.is_dir():
+    if is_folder(perm_path):
         return perm_path / FOLDER_MANIFEST
     return perm_path.with_name(perm_path.name + ".manifest.json")
 
@@ -209,24 +205,21 @@ def plan_files(perm: Path | str | None) -> list[Path | str]:
     """The files of a plan, for `check_outputs`: the folder, or the permutation and its manifest; none for `-`."""
     if perm is None or str(perm) == "-":
         return []
-    return [perm] if os.path.isdir(perm) else [perm, manifest_path(Path(perm))]
+    return [perm] if is_folder(perm) else [perm, manifest_path(Path(perm))]
 
 
-def read_manifest(perm_path: Path) -> Manifest | None:
-    """The manifest of the permutation at `perm_path`; None when there is no such file.
+def read_manifest(perm_path: Path | str) -> Manifest | None:
+    """The manifest of the permutation at `perm_path`; None when there is no such file, as for `-`.
 
     Raises BadInput when it is damaged, is no manifest, or comes from a newer major version of the schema.
     """
-    path = manifest_path(perm_path)
+    path = manifest_path(Path(perm_path))
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise unreadable(str(path), error) from error
-    if len(data) > _MAX_BYTES:
-        raise BadInput(f"{shown(str(path))}: is no gcbs manifest: larger than {_MAX_BYTES >> 20} MiB")
     return parse_manifest(data, shown(str(path)))
 
 
@@ -238,7 +231,14 @@ def parse_manifest(data: bytes, source: str) -> Manifest:
         raise BadInput(f"{source}: is no JSON, or damaged: {one_line(error)}") from error
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise BadInput(f'{source}: is no gcbs manifest: "schema" is not {SCHEMA!r}')
-    _check_version(content.get("schema_version"), source)
+    version = str(content.get("schema_version"))
+    major = re.match(r"[0-9]{1,9}\.", version)
+    if major is None:
+        raise BadInput(f'{source}: is no gcbs manifest: "schema_version" is {version[:40]!r}')
+    if float(major[0]) > float(SCHEMA_VERSION):
+        raise BadInput(
+            f"{source}: written by a newer gcbs (manifest schema {version}, read here: {SCHEMA_VERSION}); upgrade gcbs"
+        )
     try:
         return Manifest.model_validate(content)
     except ValidationError as error:
@@ -249,16 +249,13 @@ def parse_manifest(data: bytes, source: str) -> Manifest:
 
 def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
     """Write the manifest of `perm_path` whole or not at all; raises GcbsError when the disk does not take it."""
-    write(manifest_path(perm_path), manifest_text(entries))
+    write(manifest_path(perm_path), Manifest(entries=entries).model_dump_json(indent=2) + "\n")
 
 
-def manifest_text(entries: list[ManifestEntry]) -> str:
-    """The content of a manifest."""
-    return Manifest(entries=entries).model_dump_json(indent=2) + "\n"
-
-
-def entry_for(manifest: Manifest, perm: NDArray[np.int64]) -> ManifestEntry | None:
+def entry_for(manifest: Manifest | None, perm: NDArray[np.int64]) -> ManifestEntry | None:
     """The entry of this very permutation, by hash; None when the manifest has none."""
+    if manifest is None:
+        return None
     wanted = permutation_hash(perm)
     return next((entry for entry in manifest.entries if entry.permutation_hash == wanted), None)
 
@@ -266,13 +263,3 @@ def entry_for(manifest: Manifest, perm: NDArray[np.int64]) -> ManifestEntry | No
 def planned_inputs(manifest: Manifest | None) -> InputsRecord | None:
     """What the newest plan of the manifest was made from; None without one."""
     return manifest.entries[0].inputs if manifest is not None and manifest.entries else None
-
-
-def _check_version(version: object, source: str) -> None:
-    major = version.split(".")[0] if isinstance(version, str) else ""
-    if not (major.isascii() and major.isdigit() and len(major) < 10):
-        raise BadInput(f'{source}: is no gcbs manifest: "schema_version" is {str(version)[:40]!r}')
-    if int(major) > _MAJOR:
-        raise BadInput(
-            f"{source}: written by a newer gcbs (manifest schema {version}; this one reads {_MAJOR}.x); upgrade gcbs"
-        )

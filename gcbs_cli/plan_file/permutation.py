@@ -1,26 +1,32 @@
 """Permutations as files: the suffix decides the format, `-` is stdin or stdout, a folder holds shards."""
 
-from collections.abc import Callable
+import sys
+from array import array
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import shown
-from gcbs_cli.plan_file import formats
-from gcbs_cli.plan_file.shards import is_folder, read_folder
-from gcbs_cli.plan_file.writing import write
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.data.columns import listed
+from gcbs_cli.data.files import shown, stamp_file, unreadable
+from gcbs_cli.data.npy import read_vector
+from gcbs_cli.data.tables import open_table
+from gcbs_cli.plan_file import writing
+from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, is_folder, read_manifest
+from gcbs_cli.system.errors import BadInput, GcbsError
 
+_WRITE_LINES: Final = 1 << 17
+_LINE_BYTES: Final = 1024
+"""An int64 has 20 characters; blanks around it are allowed, a file without line ends is not read to its end."""
+_SHOWN_CHARACTERS: Final = 40
+_ROWS_AT_ONCE: Final = 1 << 16
 _NAMED_ROWS: Final = 10
 
-_READERS: Final[dict[str, Callable[[str, int | None], NDArray[np.int64]]]] = {
-    ".npy": formats.read_npy,
-    ".parquet": formats.read_parquet,
-    ".txt": formats.read_text_file,
-}
-SUFFIXES: Final = tuple(_READERS)
+Perm = NDArray[np.int64]
 
 
 def check_suffix(path: Path | str) -> str:
@@ -35,39 +41,30 @@ def check_suffix(path: Path | str) -> str:
     return suffix
 
 
-def write_permutation(path: Path | str, perm: NDArray[np.int64], batch_size: int) -> None:
-    """Write `perm`, (N,) int64, whole or not at all; `-` writes one index a line to stdout.
-
-    Raises BadInput for an unknown suffix and GcbsError when the disk does not take it. BrokenPipeError passes through
-    when the reader of stdout has gone.
-    """
-    perm = np.ascontiguousarray(perm, dtype=np.int64)
-    if str(path) == "-":
-        formats.write_stdout(perm)
-        return
-    fill: dict[str, Callable[[BinaryIO], None]] = {
-        ".npy": lambda file: formats.write_npy(file, perm),
-        ".parquet": lambda file: formats.write_parquet(file, perm, batch_size),
-        ".txt": lambda file: formats.write_text(file, perm),
-    }
-    write(path, fill[check_suffix(path)])
+def write_permutation(path: Path | str, perm: Perm, batch_size: int) -> None:
+    """Write `perm`, (N,) int64, whole or not at all. Raises GcbsError when the disk does not take it."""
+    writing.write(path, partial(fill, path, perm, batch_size))
 
 
-def read_permutation(path: Path | str, rows: int | None = None) -> NDArray[np.int64]:
+def fill(path: Path | str, perm: Perm, batch_size: int, file: BinaryIO) -> None:
+    """Write `perm` to an open file in the format of `path`. Raises BadInput for an unknown suffix."""
+    _FORMATS[check_suffix(path)].write(file, perm, batch_size)
+
+
+def read_permutation(path: Path | str, rows: int | None = None) -> Perm:
     """Read a permutation, (N,) int64; `-` reads one index a line from stdin, a folder is read shard after shard.
 
-    With `rows` it is verified to be a permutation of 0..rows-1, and a text stops being read when it is too long.
+    With `rows` it is verified to be a permutation of 0..rows-1.
     Raises BadInput for a file that is missing, damaged or of another type or shape; nothing is ever unpickled.
     """
-    source = formats.STDIN if str(path) == "-" else shown(str(path))
     if str(path) == "-":
-        perm = formats.read_stdin(rows)
+        perm = _read_stdin()
     elif is_folder(path):
-        perm = read_folder(Path(path))
+        perm = _read_folder(Path(path))
     else:
-        perm = _READERS[check_suffix(path)](str(path), rows)
+        perm = _FORMATS[check_suffix(path)].read(str(path))
     if rows is not None:
-        verify_permutation(perm, rows, source)
+        verify_permutation(perm, rows, "stdin" if str(path) == "-" else shown(str(path)))
     return perm
 
 
@@ -75,24 +72,147 @@ def verify_permutation(perm: NDArray[Any], rows: int, source: str = "permutation
     """Raise BadInput, naming what is wrong, unless `perm` holds each of 0..rows-1 exactly once."""
     if perm.ndim != 1 or perm.dtype.kind not in "iu":
         raise BadInput(f"{source}: expected a 1-D array of integers, got shape {perm.shape} of {perm.dtype}")
-    if (perm < 0).any():
-        raise BadInput(f"{source}: {_named(perm, perm < 0, 'negative indices', 'negative index')}; they start at 0")
-    if (perm >= rows).any():
-        wrong = _named(perm, perm >= rows, "indices", "index")
-        raise BadInput(f"{source}: {wrong} outside 0..{rows - 1}; was the plan made for other data?")
-    counts = np.bincount(perm, minlength=rows)
-    twice = np.flatnonzero(counts > 1)
+    outside = np.flatnonzero((perm < 0) | (perm >= rows))
+    if outside.size:
+        first = _first(f"{perm[place]} at position {place}" for place in outside[: _NAMED_ROWS + 1].tolist())
+        count = "1 index" if outside.size == 1 else f"{outside.size} indices"
+        raise BadInput(f"{source}: {count} ({first}) outside 0..{rows - 1}; was the plan made for other data?")
+    twice = np.flatnonzero(np.bincount(perm, minlength=rows) > 1)
     if twice.size:
-        first = ", ".join(map(str, twice[:_NAMED_ROWS].tolist())) + (", …" if twice.size > _NAMED_ROWS else "")
-        rows_appear = "1 row appears" if twice.size == 1 else f"{twice.size} rows appear"
-        raise BadInput(f"{source}: {rows_appear} more than once: {first}; a plan holds each row once")
+        count = "1 row appears" if twice.size == 1 else f"{twice.size} rows appear"
+        first = _first(map(str, twice[: _NAMED_ROWS + 1].tolist()))
+        raise BadInput(f"{source}: {count} more than once: {first}; a plan holds each row once")
     if len(perm) != rows:
-        raise formats.wrong_length(source, len(perm), rows)
+        raise BadInput(
+            f"{source}: {len(perm)} indices, but the data has {rows} rows; was the plan made for other data?"
+        )
 
 
-def _named(perm: NDArray[Any], wrong: NDArray[np.bool_], several: str, one: str) -> str:
-    """How many are wrong and the first ten, each with its position: "2 indices (7 at position 0, …)"."""
-    positions = np.flatnonzero(wrong)
-    first = ", ".join(f"{perm[p]} at position {p}" for p in positions[:_NAMED_ROWS].tolist())
-    more = ", …" if positions.size > _NAMED_ROWS else ""
-    return f"{positions.size} {one if positions.size == 1 else several} ({first}{more})"
+def _first(words: Iterator[str]) -> str:
+    found = list(words)
+    return ", ".join(found[:_NAMED_ROWS]) + (", …" if len(found) > _NAMED_ROWS else "")
+
+
+def write_stdout(perm: Perm) -> None:
+    """Write one index a line to stdout; BrokenPipeError passes through, other failures raise GcbsError."""
+    if sys.stdout is None:
+        raise GcbsError("stdout is closed; write to a file with -o")
+    sys.stdout.flush()
+    # Past the buffer: what a failed write leaves in it would fail once more, and loudly, when Python exits.
+    raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
+    with writing.explained("to stdout"):
+        for lines in _lines(perm):
+            rest = memoryview(lines)
+            while rest:
+                rest = rest[raw.write(rest) or 0 :]  # None: a pipe that does not block is full
+
+
+def _write_npy(file: BinaryIO, perm: Perm, batch_size: int) -> None:
+    """Write header and values with plain writes: `np.save` hides the reason when the disk is full."""
+    npy.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": perm.shape})
+    file.write(np.ascontiguousarray(perm, "<i8").data)
+
+
+def _write_parquet(file: BinaryIO, perm: Perm, batch_size: int) -> None:
+    """Write the columns `index` (int64), the row at each position, and `batch` (int32), the number of its batch."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    batch = (np.arange(len(perm)) // batch_size).astype(np.int32)
+    pq.write_table(pa.table({"index": perm, "batch": batch}), file, use_dictionary=["batch"])
+
+
+def _write_text(file: BinaryIO, perm: Perm, batch_size: int) -> None:
+    file.writelines(_lines(perm))
+
+
+def _lines(perm: Perm) -> Iterator[bytes]:
+    for start in range(0, len(perm), _WRITE_LINES):
+        lines = "\n".join(map(str, perm[start : start + _WRITE_LINES].tolist()))
+        yield lines.encode("ascii") + b"\n"
+
+
+def _read_npy(path: str) -> Perm:
+    return read_vector(path, np.dtype("<i8"), "int64; write it with np.save(path, perm.astype('int64'))")
+
+
+def _read_parquet(path: str) -> Perm:
+    stamp = stamp_file(path)
+    with open_table(stamp) as table:
+        kinds = [str(field.type) for field in table.schema if field.name == "index"]
+        if kinds != ["int64"]:
+            found = (
+                f"the column index of {kinds[0]}" if len(kinds) == 1 else f"the columns {listed(table.schema.names)}"
+            )
+            raise BadInput(f"{stamp.shown}: found {found}, expected one column index of int64")
+        pieces = [np.empty(0, np.int64)]
+        for values in table.column("index", _ROWS_AT_ONCE):
+            if values.null_count:
+                raise BadInput(f"{stamp.shown}: found nulls in the column index, expected each row once")
+            pieces.append(values.to_numpy())
+    return np.concatenate(pieces)
+
+
+def _read_text_file(path: str) -> Perm:
+    stamp = stamp_file(path)
+    try:
+        with open(path, "rb") as file:
+            return _read_text(file, stamp.shown)
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _read_stdin() -> Perm:
+    if sys.stdin is None:
+        raise BadInput("stdin is closed; pipe the indices in, or name a file")
+    try:
+        return _read_text(sys.stdin.buffer, "stdin")
+    except OSError as error:
+        raise BadInput(f"stdin cannot be read: {error.strerror or error}") from error
+
+
+def _read_text(file: BinaryIO, source: str) -> Perm:
+    """Read one index a line; blanks around an index, Windows line ends and empty lines are allowed.
+
+    Raises BadInput where there is no index at all, and for a line that is none, with its number.
+    """
+    found = array("q")
+    for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
+        try:
+            if not line.isspace():
+                found.append(int(line))
+        except (ValueError, OverflowError):
+            begins = line.decode("ascii", "backslashreplace").strip()[:_SHOWN_CHARACTERS]
+            raise BadInput(f"{source}: line {number}: expected an index, found {begins!r}") from None
+    if not found:
+        raise BadInput(f"{source}: holds no indices; did the command that wrote it fail?")
+    return np.array(found, dtype=np.int64)
+
+
+class _Format(NamedTuple):
+    read: Callable[[str], Perm]
+    write: Callable[[BinaryIO, Perm, int], None]
+
+
+_FORMATS: Final = {
+    ".npy": _Format(_read_npy, _write_npy),
+    ".parquet": _Format(_read_parquet, _write_parquet),
+    ".txt": _Format(_read_text_file, _write_text),
+}
+SUFFIXES: Final = tuple(_FORMATS)
+
+
+def _read_folder(path: Path) -> Perm:
+    """Read the shards that the manifest of a folder names. Raises BadInput for one that is missing or not as long."""
+    manifest, pieces = read_manifest(path), []
+    shards = manifest.entries[0].shards if manifest is not None and manifest.entries else None
+    if not shards:
+        raise BadInput(f"{shown(str(path))}: is a folder without the {FOLDER_MANIFEST} of a plan; name a permutation")
+    for shard in shards:
+        name = f"{shown(str(path))}/{shown(shard.name)}"
+        if Path(shard.name).name != shard.name:
+            raise BadInput(f"{name}: is outside the folder of its manifest; plan again")
+        pieces.append(_read_npy(str(path / shard.name)))
+        if len(pieces[-1]) != shard.rows:
+            raise BadInput(f"{name}: {len(pieces[-1])} indices, {shard.rows} in the manifest; plan again")
+    return np.concatenate(pieces)

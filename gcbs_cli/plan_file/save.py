@@ -5,23 +5,30 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.data.files import shown
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import (
+    FOLDER_MANIFEST,
     ManifestEntry,
-    manifest_path,
-    permutation_hash,
+    ShardRecord,
+    is_folder,
     plan_files,
     read_manifest,
     write_manifest,
 )
-from gcbs_cli.plan_file.permutation import check_suffix, read_permutation, verify_permutation, write_permutation
-from gcbs_cli.plan_file.shards import check_folder, is_folder, write_folder
+from gcbs_cli.plan_file.permutation import check_suffix, fill, verify_permutation, write_permutation, write_stdout
 from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.errors import BadInput, GcbsError
+
+SHARD_ROWS: Final = 1 << 24
+"""Rows of a file, about, where the plan has no parts: 128 MiB."""
+_SHARDS: Final = "*part-?????-????????.npy*"
+"""Names of shards, temporary ones included; the second part is of the permutation's hash."""
 
 
 def check_plan_output(
@@ -29,99 +36,94 @@ def check_plan_output(
 ) -> None:
     """Say before any work whether a plan can be saved at `path`, with its manifest, and `others` can be written too.
 
-    inputs: what the command reads. Raises BadInput as `check_outputs` does, and for a format that is not written.
-    Without `force` a file that lies in the manifest's place and is none is refused as well; a manifest whose
-    permutation is gone is replaced.
+    inputs: what the command reads. Raises BadInput as `check_outputs` does, for a format that is not written, and for a
+    folder that holds anything but a plan.
     """
-    writing.check_apart([*plan_files(path), *others], inputs)
+    if not is_folder(path):
+        writing.check_outputs([*plan_files(path), *others], inputs, force=force)
+        if str(path) != "-":
+            check_suffix(path)
+        return
+    folder, name = Path(path), shown(str(path))
+    writing.check_apart([folder, *others], inputs)
     writing.check_outputs(others, force=force)
-    if str(path) == "-":
+    if not folder.is_dir():
+        writing.check_outputs([folder], force=force)
         return
-    if is_folder(path):
-        check_folder(Path(path), force=force)
-        return
-    check_suffix(path)
-    writing.check_outputs([path], force=force)
-    writing.check_outputs([manifest_path(Path(path))], force=True)
     if not force:
-        try:
-            read_manifest(Path(path))
-        except BadInput as error:
-            raise BadInput(f"{error}; use --force to replace it") from error
+        raise BadInput(f"{name}: exists; use --force to replace it")
+    writing.check_outputs([folder / FOLDER_MANIFEST], force=True)
+    for other in sorted(set(os.listdir(folder)) - _shards(folder)):
+        if other != FOLDER_MANIFEST and not other.startswith("."):
+            raise BadInput(
+                f"{name}: is a folder and no plan (holds {shown(other)}); name another one, it will not be replaced"
+            )
 
 
 def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry) -> None:
     """Save `perm` and its manifest entry at `path`; `-` writes the lines to stdout and no manifest.
 
-    While the permutation is replaced the manifest holds both entries, the new one and that of the old permutation,
-    so whichever a kill leaves behind has its entry. Two saves at once to one folder wait for each other.
-    Raises BadInput when `perm` is no permutation or is not the one `entry` describes, and GcbsError when the disk
-    does not take it; then what was there before is there again.
+    Two saves at once to one folder wait for each other. Raises BadInput when `perm` is no permutation, and GcbsError
+    when the disk does not take it; then what was there before is there still.
     """
     verify_permutation(perm, len(perm))
     if str(path) == "-":
-        write_permutation(path, perm, entry.batch_size)
+        write_stdout(perm)
         return
-    if permutation_hash(perm) != entry.permutation_hash:
-        raise BadInput(f"{path}: the manifest entry is of another permutation ({entry.permutation_hash})")
-    if is_folder(path):
-        write_folder(Path(path), perm, entry)
-        return
-    path = Path(path)
-    check_suffix(path)
-    with _locked(path.parent):
-        old = _entries_of_current(path)
-        try:
-            write_manifest(path, [entry, *(other for other in old if other.permutation_hash != entry.permutation_hash)])
-            write_permutation(path, perm, entry.batch_size)
-        except BaseException:
-            _restore_manifest(path, entry, old)
-            raise
-        # What is on disk is whole already, and every reader picks the entry by its hash.
-        with suppress(GcbsError):
-            write_manifest(path, [entry])
+    with _locked(Path(path).parent):
+        (_save_folder if is_folder(path) else _save_file)(Path(path), perm, entry)
 
 
-def _entries_of_current(path: Path) -> list[ManifestEntry]:
-    """Return the entry of the permutation that lies at `path` now, if it has one."""
-    try:
+def _save_file(path: Path, perm: NDArray[np.int64], entry: ManifestEntry) -> None:
+    """Before the permutation is replaced, the manifest gets both entries, so that whichever is there has its own."""
+    manifest = None
+    with suppress(BadInput):  # a damaged one is replaced
         manifest = read_manifest(path)
-    except BadInput:  # the user has asked to replace it
-        return []
-    current = _current_hash(path)
-    return [entry for entry in (manifest.entries if manifest else ()) if entry.permutation_hash == current][:1]
+    with writing.file(path) as output:
+        fill(path, perm, entry.batch_size, output)
+        output.flush()
+        write_manifest(path, [entry, *(manifest.entries if manifest else ())])
+    with suppress(GcbsError):  # what is on disk is whole already: every reader picks the entry by its hash
+        write_manifest(path, [entry])
 
 
-def _current_hash(path: Path) -> str | None:
+def _save_folder(path: Path, perm: NDArray[np.int64], entry: ManifestEntry) -> None:
+    """Write the shards beside those of an older plan, then the manifest that names them; the others are removed."""
+    step = max(1, SHARD_ROWS // entry.batch_size) * entry.batch_size
+    sizes = entry.partitions.sizes if entry.partitions is not None else [step] * -(-len(perm) // step)
+    with writing.explained(path):
+        path.mkdir(exist_ok=True)
+    before, shards = _shards(path), []
     try:
-        return permutation_hash(read_permutation(path))
-    except BadInput:
-        return None
+        for number, piece in enumerate(np.split(perm, np.cumsum(sizes)[:-1])):
+            shards.append(ShardRecord(name=f"part-{number:05d}-{entry.permutation_hash[-8:]}.npy", rows=len(piece)))
+            write_permutation(path / shards[-1].name, piece, entry.batch_size)
+        write_manifest(path, [entry.model_copy(update={"shards": shards})])
+    finally:
+        for name in (before | _shards(path)) - _named(path):
+            (path / name).unlink(missing_ok=True)
+        with suppress(OSError):  # empty after a first plan that failed
+            path.rmdir()
 
 
-def _restore_manifest(path: Path, new: ManifestEntry, old: list[ManifestEntry]) -> None:
-    """Undo step one, unless the new permutation has arrived already; a manifest with both entries is right too."""
-    with suppress(OSError, GcbsError):
-        if _current_hash(path) == new.permutation_hash:
-            return
-        if old:
-            write_manifest(path, old)
-        else:
-            manifest_path(path).unlink(missing_ok=True)
+def _shards(folder: Path) -> set[str]:
+    """Names of the files in a folder that its manifest names, or that are shards by their name."""
+    named = _named(folder)
+    return {path.name for path in folder.iterdir() if path.name in named or path.match(_SHARDS)}
+
+
+def _named(folder: Path) -> set[str]:
+    with suppress(BadInput):
+        manifest = read_manifest(folder)
+        return {shard.name for entry in manifest.entries for shard in entry.shards or ()} if manifest else set()
+    return set()
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's advisory lock, which the system releases when the process ends and which leaves no file.
-
-    Waits while another run saves. File systems without locks on folders (NFS) go without: there, two saves at once to
-    one output may leave the manifest of the other one.
-    """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:  # writing says what is wrong with the folder, if anything is
-        yield
-        return
+    """Hold the folder's advisory lock, which leaves no file; file systems without locks on folders go without."""
+    with writing.explained(folder):
+        descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,10 +1,15 @@
 import numpy as np
 import pytest
 
-from gcbs_cli.plan_file.check import check_plan, entry_to_check
+from gcbs_cli.plan_file import check
+from gcbs_cli.plan_file.check import Finding, entry_to_check
 from gcbs_cli.plan_file.manifest import Manifest
 
 PERM = np.array([4, 2, 0, 1, 3])
+
+
+def check_plan(*arguments, **named) -> list[Finding]:
+    return list(check.check_plan(*arguments, **named))
 
 
 def levels(findings) -> list[str]:
@@ -28,6 +33,7 @@ def test_the_entry_says_how_many_rows(make_entry) -> None:
     findings = check_plan(PERM[:3].argsort(), make_entry(PERM))
     assert levels(findings)[:2] == ["error", "error"]
     assert "3 indices, but the data has 5 rows" in findings[0].message
+    assert levels(check_plan(np.array([0, 1, -1]), None)) == ["error", "warning"]
 
 
 def test_the_manifest_of_another_permutation(make_entry) -> None:

@@ -1,6 +1,5 @@
 import io
 import os
-import struct
 import sys
 import time
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcbs_cli.plan_file import formats
 from gcbs_cli.plan_file.manifest import permutation_hash
 from gcbs_cli.plan_file.permutation import (
     SUFFIXES,
@@ -20,6 +18,7 @@ from gcbs_cli.plan_file.permutation import (
     read_permutation,
     verify_permutation,
     write_permutation,
+    write_stdout,
 )
 from gcbs_cli.system.errors import BadInput, GcbsError
 
@@ -32,10 +31,6 @@ class Pipe(io.TextIOWrapper):
 
     def __init__(self, data: bytes = b"") -> None:
         super().__init__(io.BytesIO(data))
-
-
-def read_text(data: bytes, rows: int | None = None) -> list[int]:
-    return formats.read_text(io.BytesIO(data), "perm.txt", rows).tolist()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -52,10 +47,11 @@ def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, order: list[i
     assert permutation_hash(back) == permutation_hash(perm)
 
 
-@settings(max_examples=50, deadline=None)
-@given(order=permutations, line_end=st.sampled_from(["\n", "\r\n"]), tail=st.sampled_from(["", "\n", "\r\n", "\n\n"]))
-def test_text_with_any_line_ends(order: list[int], line_end: str, tail: str) -> None:
-    assert read_text((line_end.join(map(str, order)) + tail).encode()) == order
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("tail", [b"", b"\n", b"\r\n", b"\n \n"])
+def test_text_with_any_line_ends(tmp_path: Path, line_end: bytes, tail: bytes) -> None:
+    (tmp_path / "perm.txt").write_bytes(line_end.join([b"3", b" 0", b"2\t", b"4", b"", b"1"]) + tail)
+    assert read_permutation(tmp_path / "perm.txt", 5).tolist() == PERM.tolist()
 
 
 def test_other_tools_read_the_files(tmp_path: Path) -> None:
@@ -80,17 +76,17 @@ def test_numpy_writes_what_is_read(tmp_path: Path) -> None:
 def test_stdout_and_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Pipe()
     monkeypatch.setattr(sys, "stdout", out)
-    write_permutation("-", PERM, 2)
+    write_stdout(PERM)
     written = out.buffer.getvalue()
     assert written == b"3\n0\n2\n4\n1\n"
     monkeypatch.setattr(sys, "stdin", Pipe(written))
     assert read_permutation("-", 5).tolist() == PERM.tolist()
 
 
-@pytest.mark.parametrize("data", [b"", b"\n", b"\r\n\r\n", b"  \n"])
+@pytest.mark.parametrize("data", [b"", b"\n", b"  \r\n\r\n"])
 def test_an_empty_stdin_asks_for_the_command_before(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", Pipe(data))
-    with pytest.raises(BadInput, match=r"^no indices on stdin; did the command before the pipe fail\?$"):
+    with pytest.raises(BadInput, match=r"^stdin: holds no indices; did the command that wrote it fail\?$"):
         read_permutation("-")
 
 
@@ -101,7 +97,7 @@ def test_closed_stdin_and_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as inner:
         inner.setattr(sys, "stdout", None)
         with pytest.raises(GcbsError, match="stdout is closed"):
-            write_permutation("-", PERM, 2)
+            write_stdout(PERM)
 
 
 def test_a_reader_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +106,7 @@ def test_a_reader_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     with os.fdopen(writing, "w") as gone:
         monkeypatch.setattr(sys, "stdout", gone)
         with pytest.raises(BrokenPipeError):
-            write_permutation("-", PERM, 2)
+            write_stdout(PERM)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
@@ -118,7 +114,7 @@ def test_stdout_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
         with pytest.raises(GcbsError, match="cannot write to stdout: no space left"):
-            write_permutation("-", PERM, 2)
+            write_stdout(PERM)
 
 
 def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +131,7 @@ def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
     os.close(reading)
     with os.fdopen(writing, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
-        write_permutation("-", perm, 64)
+        write_stdout(perm)
     monkeypatch.undo()
     assert os.waitpid(child, 0)[1] == 0
 
@@ -144,15 +140,13 @@ def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
     ("data", "says"),
     [
         (b"1\n2\nx\n", "perm.txt: line 3: expected an index, found 'x'"),
-        (b"1\n\n2\n", "line 2: expected an index, found a blank line"),
-        (b"\n1\n", "line 1: expected an index, found a blank line"),
+        (b"1\n\n2\nx\n", "line 4: expected an index, found 'x'"),
         (b"1.5\n", "line 1: expected an index, found '1.5'"),
-        (b"0\n1_0\n", "line 2: expected an index, found '1_0'"),
         (b"0\n1 2\n", "line 2: expected an index, found '1 2'"),
         (b"0\n9223372036854775808\n", "line 2: expected an index, found '9223372036854775808'"),
         (b"\xff\xfe0\x00\n", r"line 1: expected an index, found '\\\\xff\\\\xfe0"),
-        (b"7" * 5000, "line 1: expected an index, found '7{40}' and more"),
-        (b"\x00" * 100_000, "line 1: expected an index, found .* and more"),
+        (b"7" * 5000, "line 1: expected an index, found '7{40}'"),
+        (b"\x00" * 100_000, "line 1: expected an index, found "),
         (b" " * 100_000, "perm.txt: holds no indices"),
         (b"", "perm.txt: found an empty file"),
     ],
@@ -162,50 +156,6 @@ def test_a_bad_line_is_named(tmp_path: Path, data: bytes, says: str) -> None:
     path.write_bytes(data)
     with pytest.raises(BadInput, match=says) as caught:
         read_permutation(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_bad_line_after_others() -> None:
-    with pytest.raises(BadInput, match="line 5: expected an index, found 'five'"):
-        read_text(b"1\n2\n3\n4\nfive\n6\n")
-    with pytest.raises(BadInput, match="line 3: expected an index, found a blank line"):
-        read_text(b"1\n2\n\n\n\n\n\n\n3\n")
-
-
-def test_text_that_never_ends_is_not_read_to_its_end() -> None:
-    class Endless(io.RawIOBase):
-        def readline(self, size: int | None = -1, /) -> bytes:
-            return b"1\n"
-
-    with pytest.raises(BadInput, match="more than 10 indices, but the data has 10 rows"):
-        formats.read_text(Endless(), "stdin", 10)  # type: ignore[arg-type]
-
-
-def npy_header(text: str, magic: bytes = b"\x93NUMPY\x01\x00") -> bytes:
-    return magic + struct.pack("<H", len(text)) + text.encode()
-
-
-HEADER = "{'descr': '<i8', 'fortran_order': False, 'shape': (%s), }\n"
-
-
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"", "found an empty file"),
-        (b"not numpy at all", "found no valid .npy header"),
-        (npy_header(HEADER % "1000000000000,"), "expected 8,000,000,000,000 .* is truncated"),
-        (npy_header(HEADER % "-1,"), "whole numbers from 0 on"),
-        (npy_header(HEADER % "") + b"\0" * 8, "found an array of shape .* expected a 1-D array"),
-        (npy_header(HEADER % "1,") + b"\0" * 7, "truncated"),
-        (npy_header(HEADER % "1,") + b"\0" * 9, "has bytes after its data"),
-    ],
-)
-def test_a_damaged_npy_is_named(tmp_path: Path, data: bytes, says: str) -> None:
-    path = tmp_path / "perm.npy"
-    path.write_bytes(data)
-    with pytest.raises(BadInput, match=says) as caught:
-        read_permutation(path)
-    assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
 
 
@@ -241,10 +191,13 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"rows": [0, 1]}, "found the columns rows, expected one named index"),
-        ({"index": pa.array([0, 1], pa.int32())}, "found the column index of int32, expected int64"),
+        ({"rows": [0, 1]}, "found the columns rows, expected one column index of int64"),
+        (
+            {"index": pa.array([0, 1], pa.int32())},
+            "found the column index of int32, expected one column",
+        ),
         ({"index": pa.array([0, None], pa.int64())}, "found nulls in the column index"),
-        ({"index": pa.array([None, None])}, "found the column index of null, expected int64"),
+        ({"index": pa.array([None, None])}, "found the column index of null, expected"),
         ({"index": pa.array([[0], [1]])}, "found the column index of list"),
         ({"index": pa.array(["a", "b"]).dictionary_encode()}, "found the column index of dictionary"),
     ],
@@ -261,12 +214,6 @@ def test_a_parquet_file_that_is_none(tmp_path: Path) -> None:
         (tmp_path / "perm.parquet").write_bytes(data)
         with pytest.raises(BadInput, match=r"perm\.parquet: found (an empty file|that it cannot be read)"):
             read_permutation(tmp_path / "perm.parquet")
-
-
-def test_a_parquet_file_of_another_length_is_not_read(tmp_path: Path) -> None:
-    write_permutation(tmp_path / "perm.parquet", PERM, 2)
-    with pytest.raises(BadInput, match="5 indices, but the data has 6 rows"):
-        read_permutation(tmp_path / "perm.parquet", 6)
 
 
 @pytest.mark.parametrize("name", ["perm.csv", "perm", "perm.npz", ".npy"])
@@ -287,7 +234,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_permutation(tmp_path / "perm.npy")
     (tmp_path / "folder.npy").mkdir()
     os.mkfifo(tmp_path / "fifo.txt")
-    with pytest.raises(BadInput, match="folder.npy: is a folder without part-"):
+    with pytest.raises(BadInput, match="folder.npy: is a folder without the manifest.json"):
         read_permutation(tmp_path / "folder.npy")
     with pytest.raises(BadInput, match="expected a regular file"):
         read_permutation(tmp_path / "fifo.txt")
@@ -302,7 +249,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         ([0, 1, 2], 5, "plan: 3 indices, but the data has 5 rows"),
         ([0, 1, 2], 2, r"plan: 1 index \(2 at position 2\) outside 0..1"),
         ([0, 7, 9], 3, r"plan: 2 indices \(7 at position 1, 9 at position 2\) outside 0..2"),
-        ([0, -1, 2], 3, r"plan: 1 negative index \(-1 at position 1\)"),
+        ([0, -1, 2], 3, r"plan: 1 index \(-1 at position 1\) outside"),
         ([2, 2, 0], 3, "plan: 1 row appears more than once: 2;"),
         ([5, 5, 1, 1, 0, 0], 6, "plan: 3 rows appear more than once: 0, 1, 5;"),
         ([*range(12), *range(12)], 24, "12 rows appear more than once: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …;"),

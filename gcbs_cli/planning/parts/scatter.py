@@ -10,7 +10,7 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.writing import temporary_folder, write_error
+from gcbs_cli.plan_file.writing import explained, temporary_folder
 from gcbs_cli.planning.engines.part import ReadPart
 from gcbs_cli.planning.parts.partition import Partition
 from gcbs_cli.system.arrays import inverse
@@ -37,10 +37,8 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
                 f"the time of the run, and {show_size(free)} are free in {folder.parent}; write to a larger disk"
             )
         paths = folder / "x.f32", folder / "y.f32"
-        try:
+        with explained(folder):
             _write(stream, partition, paths, row_bytes)
-        except OSError as error:
-            raise write_error(folder, error) from error
 
         def read(part: int) -> PairedRows:
             first, stop = (int(bound) for bound in partition.starts[part : part + 2])
