@@ -1,6 +1,6 @@
 """What is reordered, as Arrow batches: rows of bytes of one column, or the rows of Parquet files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gcbs_cli.apply.byte_rows import ByteRows, open_lines, open_npy_rows
+from gcbs_cli.apply.byte_rows import open_lines, open_npy_rows
 from gcbs_cli.apply.files import DataFiles
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged
 from gcbs_cli.system.errors import BadInput
@@ -20,30 +20,11 @@ _WRITE_ROWS: Final = 1 << 13
 Write = Callable[[Any], None]
 
 
-class DataRows:
-    """The rows of all files. `row_bytes`: of a row in memory, about; `group_rows`: rows that are written together."""
+class ByteData:
+    """Rows of bytes, byte for byte. Raises BadInput when a file is damaged or unlike the first.
 
-    schema: Any
-    row_bytes: float
-    group_rows: int
-
-    @property
-    def rows_at_once(self) -> int:
-        """Rows of a batch of a few MiB."""
-        return max(1, min(1 << 16, int(_BATCH_BYTES / self.row_bytes)))
-
-    def batches(self) -> Iterator[tuple[int, FileStamp, Any]]:
-        """Yield all rows as record batches, each with the number and the stamp of its file. Raises BadInput."""
-        raise NotImplementedError
-
-    @contextmanager
-    def writer(self, number: int, file: BinaryIO) -> Iterator[Write]:
-        """Give the function that writes a table of rows to the file of a number."""
-        raise NotImplementedError
-
-
-class ByteData(DataRows):
-    """Rows of bytes, byte for byte. Raises BadInput when a file is damaged or unlike the first."""
+    row_bytes: of a row in memory, about. group_rows: how many are written together.
+    """
 
     group_rows = _WRITE_ROWS
 
@@ -51,7 +32,7 @@ class ByteData(DataRows):
         self.schema = pa.schema({"row": pa.large_binary()})
         self.row_bytes = files.bytes / rows + 8
         quoted = files.kind == "csv"
-        self._sources: list[ByteRows] = [
+        self._sources = [
             open_npy_rows(stamp) if files.kind == "npy" else open_lines(stamp, quoted=quoted, header=quoted and header)
             for stamp in files.stamps
         ]
@@ -61,13 +42,15 @@ class ByteData(DataRows):
                 what = "its header differs from that" if quoted else "its rows differ in shape or type from those"
                 raise BadInput(f"{source.stamp.shown}: {what} of {first.stamp.shown}")
 
-    def batches(self) -> Iterator[tuple[int, FileStamp, Any]]:
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """Yield all rows as record batches, each with the number of its file. Raises BadInput."""
         for number, source in enumerate(self._sources):
             for array in source.arrays():
-                yield number, source.stamp, pa.record_batch([array], schema=self.schema)
+                yield number, pa.record_batch([array], schema=self.schema)
 
     @contextmanager
     def writer(self, number: int, file: BinaryIO) -> Iterator[Write]:
+        """Give the function that writes a table of rows to the file of a number."""
         file.write(self._sources[number].prefix)
 
         def write(table: Any) -> None:
@@ -78,41 +61,50 @@ class ByteData(DataRows):
         yield write
 
 
-class TableData(DataRows):
+class TableData:
     """The rows of Parquet files of one schema. Raises BadInput when one is damaged or differs."""
 
-    def __init__(self, stamps: Sequence[FileStamp]) -> None:
-        self._stamps = stamps
-        metadata = [_metadata(stamp) for stamp in stamps]
-        self.schema = pq.read_schema(stamps[0].path)
-        for stamp in stamps[1:]:
-            if not pq.read_schema(stamp.path).equals(self.schema):
-                raise BadInput(f"{stamp.shown}: its columns differ from those of {stamps[0].shown}")
-        first = metadata[0].row_group(0) if metadata[0].num_row_groups else None
-        self.group_rows = max(first.num_rows, 1) if first else 1
-        codec = first.column(0).compression.lower() if first and first.num_columns else "snappy"
-        self._compression = "none" if codec == "uncompressed" else codec
-        trial = next((batch for _, _, batch in self._read(_TRIAL_ROWS) if batch.num_rows), None)
-        # From the first rows: encoded sizes say little.
-        self.row_bytes = max(trial.get_total_buffer_size() / trial.num_rows, 1.0) if trial is not None else 1.0
+    def __init__(self, files: DataFiles) -> None:
+        self._stamps = files.stamps
+        with _open(self._stamps[0]) as file:
+            self.schema = file.schema_arrow
+            group = file.metadata.row_group(0) if file.metadata.num_row_groups else None
+        for stamp in self._stamps[1:]:
+            with _open(stamp) as file:
+                if not file.schema_arrow.equals(self.schema):
+                    raise BadInput(f"{stamp.shown}: its columns differ from those of {self._stamps[0].shown}")
+        self.group_rows = max(group.num_rows, 1) if group else 1
+        codec = group.column(0).compression.lower() if group and group.num_columns else "snappy"
+        self._compression = codec.replace("uncompressed", "none")
+        self.row_bytes = 1.0
+        trial = next((batch for _, batch in self._read(_TRIAL_ROWS) if batch.num_rows), None)
+        if trial is not None:  # encoded sizes say little
+            self.row_bytes = max(trial.get_total_buffer_size() / trial.num_rows, 1.0)
 
-    def batches(self) -> Iterator[tuple[int, FileStamp, Any]]:
-        return self._read(self.rows_at_once)
+    def batches(self) -> Iterator[tuple[int, Any]]:
+        """As those of `ByteData`."""
+        return self._read(rows_at_once(self.row_bytes))
 
-    def _read(self, rows: int) -> Iterator[tuple[int, FileStamp, Any]]:
+    def _read(self, rows: int) -> Iterator[tuple[int, Any]]:
         for number, stamp in enumerate(self._stamps):
-            with open_unchanged(stamp), pq.ParquetFile(stamp.path, pre_buffer=False) as file:
+            with open_unchanged(stamp), _open(stamp) as file:
                 for batch in file.iter_batches(batch_size=rows, use_threads=False):
-                    yield number, stamp, batch
+                    yield number, batch
 
     @contextmanager
     def writer(self, number: int, file: BinaryIO) -> Iterator[Write]:
+        """As that of `ByteData`."""
         with pq.ParquetWriter(file, self.schema, compression=self._compression) as writer:
             yield lambda table: writer.write_table(table.unify_dictionaries(), row_group_size=table.num_rows)
 
 
-def _metadata(stamp: FileStamp) -> Any:
+def rows_at_once(row_bytes: float) -> int:
+    """Rows of a batch of a few MiB."""
+    return max(1, min(1 << 16, int(_BATCH_BYTES / row_bytes)))
+
+
+def _open(stamp: FileStamp) -> Any:
     try:
-        return pq.read_metadata(stamp.path)
+        return pq.ParquetFile(stamp.path, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:
         raise BadInput(f"{stamp.shown}: no Parquet file, or damaged: {one_line(error)}") from None

@@ -1,17 +1,20 @@
-"""Write data in plan order: read in sequence, bounded in memory, whole or not at all."""
+"""Write data in plan order: rows are dealt to temporary files of consecutive places, then each file is sorted.
 
+Both passes read and write in sequence, so that data far larger than memory moves at the disk's speed.
+"""
+
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gcbs_cli.apply.buckets import MOST_BUCKETS, Buckets
-from gcbs_cli.apply.data_rows import ByteData, DataRows, TableData
+from gcbs_cli.apply.data_rows import ByteData, TableData, rows_at_once
 from gcbs_cli.apply.files import DataFiles, atomic_targets
 from gcbs_cli.data.files import one_line
 from gcbs_cli.plan_file import writing
@@ -20,6 +23,8 @@ from gcbs_cli.system.errors import BadInput
 
 DEFAULT_MEMORY: Final = 1 << 29
 """Bytes of rows and working copies in memory at once, where nothing was said."""
+MOST_BUCKETS: Final = 256
+"""Open files at once; a bucket that is too large for memory is then sorted piece by piece."""
 _COPIES: Final = 8
 """A bucket as its batches and joined, its sorted rows, the block being read and the block being written."""
 
@@ -31,6 +36,14 @@ class Reordered:
     paths: list[Path]
     rows: list[int]
     buckets: int
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """The rows of consecutive places: their numbers in plan order, and the file that holds them in rising order."""
+
+    rows: NDArray[np.int64]
+    file: BinaryIO
 
 
 def reorder(
@@ -49,51 +62,57 @@ def reorder(
     """
     limit = max(1, memory // _COPIES)
     try:
-        tables = files.kind == "parquet"
-        data = TableData(files.stamps) if tables else ByteData(files, len(perm), header=header)
-        with (
-            atomic_targets(files, output) as targets,
-            closing(Buckets(perm, data.row_bytes * len(perm), limit, output.parent, most_buckets)) as buckets,
-        ):
-            counts, sizes = _fill(buckets, data, len(targets))
-            _write(data, _in_order(buckets, data, sizes, limit), targets, counts)
-            used = len(buckets.files)
+        data = TableData(files) if files.kind == "parquet" else ByteData(files, len(perm), header=header)
+        pieces = np.array_split(perm, min(most_buckets, len(perm), int(data.row_bytes * len(perm) / limit) + 1))
+        with atomic_targets(files, output) as targets, ExitStack() as open_files:
+            buckets = [
+                _Bucket(rows, open_files.enter_context(tempfile.TemporaryFile(dir=output.parent))) for rows in pieces
+            ]
+            counts = _deal(data, buckets, len(targets))
+            if sum(counts) != len(perm):
+                raise BadInput(
+                    f"the data has {sum(counts):,} rows, the plan {len(perm):,}; was it made for other data?"
+                )
+            _write(data, _in_order(buckets, data, limit), targets, counts)
     except (pa.ArrowException, NotImplementedError) as error:
         raise BadInput(
             f"{files.stamps[0].shown}: cannot be reordered ({one_line(error)}); convert it or write it again"
         ) from None
-    return Reordered([output] if files.single else [output / target.name for target in targets], counts, used)
+    return Reordered([output] if files.single else [output / target.name for target in targets], counts, len(pieces))
 
 
-def _fill(buckets: Buckets, data: DataRows, files: int) -> tuple[list[int], NDArray[np.int64]]:
-    """Deal all rows to the buckets; return the rows of each file and the bytes of each bucket."""
-    writers = [pa.ipc.new_stream(file, data.schema) for file in buckets.files]
-    counts, sizes = [0] * files, np.zeros(len(writers), np.int64)
-    for number, stamp, batch in data.batches():
-        for bucket, some in buckets.deal(sum(counts), batch.num_rows, stamp.shown):
-            part = batch if len(some) == batch.num_rows else batch.take(pa.array(some))
-            writers[bucket].write_batch(part)
-            sizes[bucket] += part.nbytes
-        counts[number] += batch.num_rows
+def _deal(data: ByteData | TableData, buckets: list[_Bucket], files: int) -> list[int]:
+    """Deal all rows to the buckets; return the rows of each file. Rows beyond those of the plan are only counted."""
+    bucket_of_row = np.empty(sum(len(bucket.rows) for bucket in buckets), np.int16)
+    for number, bucket in enumerate(buckets):
+        bucket_of_row[bucket.rows] = number
+    writers = [pa.ipc.new_stream(bucket.file, data.schema) for bucket in buckets]
+    counts = [0] * files
+    for file, batch in data.batches():
+        into = bucket_of_row[sum(counts) :][: batch.num_rows]
+        for number in np.unique(into).tolist():
+            some = np.flatnonzero(into == number)
+            writers[number].write_batch(batch if len(some) == batch.num_rows else batch.take(some))
+        counts[file] += batch.num_rows
     for writer in writers:
         writer.close()
-    buckets.check_filled(sum(counts))
-    return counts, sizes
+    return counts
 
 
-def _in_order(buckets: Buckets, data: DataRows, sizes: NDArray[np.int64], limit: int) -> Iterator[Any]:
+def _in_order(buckets: list[_Bucket], data: ByteData | TableData, limit: int) -> Iterator[Any]:
     """Yield all rows in plan order, as tables of a few MiB; a bucket too large for memory is read several times."""
-    for number, size in enumerate(sizes.tolist()):
-        arrived = inverse(np.argsort(buckets.wanted(number)))
-        for places in np.array_split(arrived, min(size // (2 * limit) + 1, len(arrived))):
-            table = _read(buckets.files[number], np.sort(places))
+    step = rows_at_once(data.row_bytes)
+    for bucket in buckets:
+        arrived, windows = inverse(np.argsort(bucket.rows)), bucket.file.tell() // (2 * limit) + 1
+        for places in np.array_split(arrived, min(windows, len(arrived))):
+            table = _read(bucket.file, np.sort(places))
             order = inverse(np.argsort(places))
-            for start in range(0, len(order), data.rows_at_once):
-                yield table.take(pa.array(order[start : start + data.rows_at_once]))
+            for start in range(0, len(order), step):
+                yield table.take(order[start : start + step])
             del table
 
 
-def _read(file: Any, places: NDArray[np.int64]) -> Any:
+def _read(file: BinaryIO, places: NDArray[np.int64]) -> Any:
     """Return the rows of a bucket at rising places of it as a table of one chunk: take joins chunks at each call."""
     file.seek(0)
     reader = pa.ipc.open_stream(file)
@@ -102,11 +121,11 @@ def _read(file: Any, places: NDArray[np.int64]) -> Any:
         inside = places[slice(*np.searchsorted(places, (first, first + batch.num_rows)))] - first
         first += batch.num_rows
         if len(inside):
-            parts.append(batch if len(inside) == batch.num_rows else batch.take(pa.array(inside)))
+            parts.append(batch if len(inside) == batch.num_rows else batch.take(inside))
     return pa.Table.from_batches(parts, schema=reader.schema).unify_dictionaries().combine_chunks()
 
 
-def _write(data: DataRows, tables: Iterator[Any], targets: list[Path], counts: list[int]) -> None:
+def _write(data: ByteData | TableData, tables: Iterator[Any], targets: list[Path], counts: list[int]) -> None:
     rest = data.schema.empty_table()
     for number, (target, rows) in enumerate(zip(targets, counts, strict=True)):
         with writing.file(target) as file, data.writer(number, file) as write:
