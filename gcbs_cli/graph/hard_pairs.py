@@ -9,12 +9,11 @@ from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.graph.weighted import drop_pairs
-from gcbs_cli.products.entry_limit import EntryLimit
-from gcbs_cli.products.operations import Backend, Entries, Limits
+from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
-from gcbs_cli.products.tiles import Progress, Tile, run_tiles, tiles_for
-from gcbs_cli.products.top_lists import TopLists, TopSearch, hardest_of
+from gcbs_cli.products.tiles import Progress
+from gcbs_cli.products.top_lists import TopLists, TopSearch
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
 
@@ -25,10 +24,8 @@ class PassResult:
     threshold: Threshold
     listed: Entries | None
     """The entries above t, or from t on, the diagonal included; their values are numbers of the grid."""
-    x: TopLists | None
-    """The hardest columns of each row."""
-    y: TopLists | None
-    """The hardest rows of each column."""
+    hardest: list[TopLists]
+    """The hardest columns of each row and the hardest rows of each column, or nothing."""
 
     @property
     def reaching(self) -> Entries:
@@ -41,6 +38,11 @@ class PassResult:
         """The entries above t: those listed themselves, where none of them equals it."""
         above = self.reaching.values > self.threshold.number
         return self.reaching if above.all() else self.reaching.chosen(above)
+
+    def suspects(self, grid: Grid, margin: float) -> SuspectPairs:
+        """The suspected pairs among the entries from t on."""
+        pairs = self.reaching.chosen(suspected(grid, self.reaching, margin))
+        return pairs_of(pairs.rows, pairs.cols, len(grid.x))
 
     def at(self, threshold: Threshold) -> "PassResult":
         """The same for a threshold that is no lower."""
@@ -95,24 +97,19 @@ def find(
     none; `limit`: how many entries there is room for. Memory: 12 bytes an entry and a candidate of the lists
     (`likely_candidates` a row and direction), as much again while they are joined, and the tiles' scratch.
     """
-    searches = [TopSearch(grid, side, lists, backend, seed) for side in range(2)] if lists else []
-    limits = [search.limits for search in searches]
+    searches = [TopSearch(grid, side, lists) for side in range(2) if lists]
+    limits = [search.likely_limits(backend, seed) for search in searches]
     if above:
         limits.append(Limits(np.int32(threshold.number - ties) - grid.x_offsets, -grid.y_offsets))
-    loaded = backend.load(grid.x, grid.y)
-
-    def scan(tile: Tile) -> list[Entries]:
-        return backend.scan(loaded, tile, limits)
-
-    parts: list[Entries] = []
-    for _, found in run_tiles(backend, tiles_for(backend, len(grid.x), len(grid.y), tile_rows), scan, progress):
-        for search, candidates in zip(searches, found, strict=False):
-            search.add(candidates)
-        parts += found[len(searches) :]
+    loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y), tile_rows)
+    parts: list[list[Entries]] = [[] for _ in limits]
+    for _, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, limits), progress):
+        for held, entries in zip(parts, found, strict=True):
+            held.append(entries)
         if limit is not None:
             limit.add(sum(map(len, found)))
-    own, other = (search.lists(0, len(grid.x)) for search in searches) if searches else (None, None)
-    return PassResult(threshold, _numbers(grid, parts) if above else None, own, other)
+    hardest = [search.lists(found, 0, len(grid.x)) for search, found in zip(searches, parts, strict=False)]
+    return PassResult(threshold, _numbers(grid, parts[-1]) if above else None, hardest)
 
 
 def _numbers(grid: Grid, parts: list[Entries]) -> Entries:
@@ -129,8 +126,7 @@ def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPai
     suspects, achieved = None, None
     graph = _graph(len(grid.x), settings.graph, found)
     if settings.false_negatives.fn_margin is not None:
-        pairs = found.reaching.chosen(suspected(grid, found.reaching, settings.false_negatives.fn_margin))
-        suspects = pairs_of(pairs.rows, pairs.cols, len(grid.x))
+        suspects = found.suspects(grid, settings.false_negatives.fn_margin)
         graph = drop_pairs(graph, suspects.lower, suspects.higher)
     if found.listed is not None:
         above = np.count_nonzero(found.listed.values > found.threshold.number)
@@ -145,18 +141,26 @@ def lists_wanted(settings: PlanSettings) -> int:
     return wanted if graph.rank_window is None else sum(graph.rank_window)
 
 
-def _graph(rows: int, settings: GraphSettings, found: PassResult) -> Adjacency:
-    if settings.rank_window is not None and found.x is not None:
-        return _mutual_window(found.x, *settings.rank_window)
-    if settings.graph == "top-m" and found.x is not None and found.y is not None:
-        own, other = ranked_entries(found.x, 0, settings.top), ranked_entries(found.y, 0, settings.top)
-        return adjacency_from_pairs(rows, np.concatenate([own[0], other[1]]), np.concatenate([own[1], other[0]]))
+def _graph(count: int, settings: GraphSettings, found: PassResult) -> Adjacency:
+    if settings.rank_window is not None:
+        return _mutual_window(found.hardest[0], *settings.rank_window)
+    if settings.graph == "top-m":
+        ends = [_ranked_entries(lists, 0, settings.top) for lists in found.hardest]
+        return _joined(count, ends[0], ends[1][::-1])
     edges = found.edges()
-    return adjacency_from_pairs(rows, edges.rows, edges.cols)
+    return adjacency_from_pairs(count, edges.rows, edges.cols)
 
 
-def ranked_entries(lists: TopLists, first: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Each row with each of its keys of ranks first to stop − 1."""
+Ends = tuple[NDArray[np.int32], NDArray[np.int32]]
+
+
+def _joined(count: int, *ends: Ends) -> Adjacency:
+    """The graph of the directed pairs of several sets, each as rows (n,) and columns (n,)."""
+    return adjacency_from_pairs(count, *(np.concatenate(part) for part in zip(*ends, strict=True)))
+
+
+def _ranked_entries(lists: TopLists, first: int, stop: int) -> Ends:
+    """Each query with each of its keys of ranks first to stop − 1."""
     keys = lists.indices[:, first:stop]
     return np.repeat(np.arange(len(keys), dtype=np.int32), keys.shape[1]), keys.reshape(-1)
 
@@ -164,7 +168,7 @@ def ranked_entries(lists: TopLists, first: int, stop: int) -> tuple[NDArray[np.i
 def _mutual_window(lists: TopLists, skipped: int, width: int) -> Adjacency:
     """B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j."""
     count = len(lists.indices)
-    rows, cols = ranked_entries(lists, skipped, skipped + width)
+    rows, cols = _ranked_entries(lists, skipped, skipped + width)
     there = rows.astype(np.int64) * count + cols
     back = cols.astype(np.int64) * count + rows
     mutual = np.isin(there, back, assume_unique=True)
@@ -180,12 +184,7 @@ def with_every_row(graph: Adjacency, grid: Grid, suspects: SuspectPairs | None, 
     alone = np.flatnonzero(graph.degrees == 0)
     if len(alone) == 0:
         return graph
-    ends = [(graph.row_of_entry(), graph.indices)]
-    for side in range(2):
-        keys = hardest_of(grid, side, alone, top)
-        own = np.repeat(alone.astype(np.int32), keys.shape[1]), keys.reshape(-1)
-        ends.append((own[side], own[1 - side]))
-    joined = adjacency_from_pairs(
-        graph.nodes, np.concatenate([rows for rows, _ in ends]), np.concatenate([cols for _, cols in ends])
-    )
+    cols, rows = (TopSearch(grid, side, top).of_few(alone).reshape(-1) for side in range(2))
+    own = np.repeat(alone.astype(np.int32), len(cols) // len(alone))
+    joined = _joined(graph.nodes, (graph.row_of_entry(), graph.indices), (own, cols), (rows, own))
     return joined if suspects is None else drop_pairs(joined, suspects.lower, suspects.higher)

@@ -39,8 +39,8 @@ def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) ->
     while True:
         root = label[label]
         least = root.clone()
-        for block in graph.blocks(entries_at_once):
-            least.scatter_reduce_(0, rank[block.rows], root[rank[block.neighbours]], "amin")
+        for rows, neighbours in graph.blocks(entries_at_once):
+            least.scatter_reduce_(0, rank[rows], root[rank[neighbours]], "amin")
         hooked = label.scatter_reduce(0, label, least, "amin")
         hooked = torch.minimum(torch.minimum(hooked, least), root)
         if torch.equal(hooked, label):

@@ -27,8 +27,8 @@ from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 if TYPE_CHECKING:
+    from gcbs_cli.graph.device_graph import DeviceGraph
     from gcbs_cli.plan_file.manifest import PartitionsRecord
-    from gcbs_cli.planning.on_device import DevicePlan
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def make_plan(
     _note_what_is_left_out(method, run)
     method.check()
     threshold: Threshold | None = None
-    graph: HardPairs | DevicePlan | None = None
+    graph: HardPairs | DeviceGraph | None = None
     if found is not None and (method.needs_graph or settings.refine):
         with run.clock.step("graph"):
             threshold, graph = found.threshold, hard_pairs(rows.grid, settings, found)
@@ -184,7 +184,9 @@ def make_plan(
         elif graph is None or isinstance(graph, HardPairs):
             perm = method.plan(given)
         else:
-            perm = graph.order(settings.method)
+            from gcbs_cli.orders.level_synchronous import plan_cm_on_device, plan_rcm_on_device
+
+            perm = (plan_rcm_on_device if settings.method == "rcm" else plan_cm_on_device)(graph)
     perm, refinement = finish(perm, given, settings, run.clock, None if graph is None else graph.degrees)
     with run.clock.step("measures"):
         figures = None if graph is None else _figures(graph, perm, settings)
@@ -194,23 +196,25 @@ def make_plan(
     return PlanResult(perm, settings, run.device.name, threshold, figures, run.clock.seconds, refinement, inside)
 
 
-def _find_graph(rows: PairedRows, run: Run) -> "tuple[Threshold, HardPairs | DevicePlan]":
+def _find_graph(rows: PairedRows, run: Run) -> "tuple[Threshold, HardPairs | DeviceGraph]":
     """t and the graph of hard pairs: on a GPU where it can stay there, else on the host."""
     with run.clock.step("quantile"):
         threshold = run.threshold(rows, run.settings.seed)
     with run.clock.step("edges"):
         if stays_on_device(run.settings, run.device):
-            run.expect(rows, threshold)
-            from gcbs_cli.planning.on_device import find_device_plan
+            from torch import OutOfMemoryError
+
+            from gcbs_cli.graph.device_graph import find_device_graph
             from gcbs_cli.products.torch_device import TorchBackend
 
+            run.expect(rows, threshold)
             height, progress = run.settings.work.chunk_rows, run.progress.progress
             try:
-                return threshold, find_device_plan(
+                return threshold, find_device_graph(
                     rows.grid, threshold.number, cast(TorchBackend, run.device), tile_rows=height, progress=progress
                 )
-            except OutOfDeviceMemory as error:
-                run.progress.note(f"{error.shortage}; the graph goes to the host's")
+            except (OutOfDeviceMemory, OutOfMemoryError):
+                run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
             run.device.free_memory()
         return threshold, hard_pairs(rows.grid, run.settings, run.find(rows, threshold))
 
@@ -265,7 +269,7 @@ def _note_what_is_left_out(method: Planner, run: Run) -> None:
     )
 
 
-def _figures(graph: "HardPairs | DevicePlan", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:
+def _figures(graph: "HardPairs | DeviceGraph", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:
     orders = np.arange(len(perm)), plan_random(len(perm), settings.seed), perm
     return GraphFigures(
         graph.edges,

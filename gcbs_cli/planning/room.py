@@ -6,8 +6,7 @@ from math import ceil, floor, log10
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
-from gcbs_cli.products.entry_limit import EntryLimit
-from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.operations import Backend, EntryLimit
 from gcbs_cli.products.sample import Sample, draw_sample
 from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold

@@ -49,8 +49,12 @@ class ByteProducts:
         self._starts = -OFFSET * left.sum(axis=1, dtype=np.int32)
         self._blocks = _in_blocks(right)
 
+    def room_for(self, tile: Tile) -> tuple[int, int]:
+        """The shape of the scratch memory in which the entries of a tile are listed, even if they are all above."""
+        return 3, (tile.height + BLOCK_ROWS) * (tile.width + 2 * BLOCK_COLS)
+
     def above(self, tile: Tile, limits: Sequence[Limits], room: NDArray[np.int32]) -> Entries:
-        """The entries of a tile that are above any of the limits, in no order. room: (3, n) int32, see `room_for`."""
+        """The entries of a tile that are above any of the limits, in no order. room: int32, see `room_for`."""
         first = tile.cols.start // BLOCK_COLS
         wide = slice(first * BLOCK_COLS, min(-(-tile.cols.stop // BLOCK_COLS) * BLOCK_COLS, self._right_rows))
         height = -(-(tile.rows.stop - tile.rows.start) // BLOCK_ROWS) * BLOCK_ROWS
@@ -71,12 +75,6 @@ class ByteProducts:
         if wide == tile.cols:
             return entries
         return entries.chosen((entries.cols >= tile.cols.start) & (entries.cols < tile.cols.stop))
-
-
-def room_for(tile: Tile) -> int:
-    """How many entries `ByteProducts.above` may list of a tile, those of incomplete blocks included."""
-    height, width = tile.rows.stop - tile.rows.start, tile.cols.stop - tile.cols.start
-    return (height + BLOCK_ROWS) * (width + 2 * BLOCK_COLS)
 
 
 def can_multiply(left: NDArray[Any]) -> bool:

@@ -4,45 +4,35 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.products.byte_products import ByteProducts, can_multiply, room_for
-from gcbs_cli.products.operations import Entries, Limits
-from gcbs_cli.products.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, LEAST_TILE, Tile
+from gcbs_cli.products.byte_products import ByteProducts, can_multiply
+from gcbs_cli.products.operations import Backend, Entries, Limits
+from gcbs_cli.products.tiles import Tile
 from gcbs_cli.system.limits import available_cpus
 
-STRIP_ROWS = 64
-"""Rows of products that are compared at once: they and their limits stay in a core's cache."""
+ROWS_AT_ONCE = 64
+"""Rows that are added in float32, so that they stay in a core's cache and their sum is exact enough."""
 SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
 
 
 @dataclass(frozen=True)
 class LoadedSides:
-    """Two sides, and whether they are multiplied as bytes."""
+    """Two sides, and where they are multiplied as bytes, what that takes."""
 
     left: NDArray[Any]
     right: NDArray[Any]
-    multiply_bytes: bool
-
-    @cached_property
-    def as_bytes(self) -> ByteProducts:
-        """Ready to be multiplied as bytes."""
-        return ByteProducts(self.left, self.right)
+    as_bytes: ByteProducts | None
 
 
-class CpuBackend:
+class CpuBackend(Backend):
     """Tiles on the CPU, one BLAS or byte product a worker thread, into memory that the thread keeps."""
 
     name = "cpu"
-    devices: Sequence[str] = ("cpu",)
-    tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
-    least_tile = LEAST_TILE
-    memory_errors: tuple[type[Exception], ...] = ()
 
     def __init__(self, workers: int | None = None, *, byte_products: bool = True) -> None:
         """`byte_products`: whether bytes are multiplied as bytes where the processor can."""
@@ -50,11 +40,9 @@ class CpuBackend:
         self._byte_products = byte_products
         self._memory = threading.local()
 
-    def free_memory(self) -> None:
-        return None
-
     @contextmanager
     def running(self) -> Iterator[None]:
+        """One BLAS thread a worker."""
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(limits=1, user_api="blas"):
@@ -62,104 +50,66 @@ class CpuBackend:
 
     def load(self, left: NDArray[Any], right: NDArray[Any]) -> LoadedSides:
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-        return LoadedSides(left, right, self._byte_products and can_multiply(left))
+        as_bytes = ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
+        return LoadedSides(left, right, as_bytes)
+
+    def product(self, loaded: LoadedSides, tile: Tile) -> NDArray[np.float32]:
+        left, right = (np.asarray(each, np.float32) for each in (loaded.left[tile.rows], loaded.right[tile.cols]))
+        return np.matmul(left, right.T, out=self._scratch("product", (tile.height, tile.width)))
 
     def scan(self, loaded: LoadedSides, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
-        if loaded.multiply_bytes:
-            room = self._scratch("room", 3 * room_for(tile), np.int32).reshape(3, -1)
-            found = loaded.as_bytes.above(tile, limits, room)
-            if len(limits) == 1:
-                return [found]
-            return [found.chosen(found.values > each.row[found.rows] + each.col[found.cols]) for each in limits]
-        product = self.product(loaded, tile.rows, tile.cols)
-        listed = [self.above(product, tile, each) for each in limits]
-        return [Entries(each.rows, each.cols, each.values.astype(_kind(loaded), copy=False)) for each in listed]
+        if loaded.as_bytes is None:
+            return super().scan(loaded, tile, limits)
+        found = loaded.as_bytes.above(tile, limits, self._scratch("listed", loaded.as_bytes.room_for(tile), np.int32))
+        return [found.chosen(found.values > each.row[found.rows] + each.col[found.cols]) for each in limits]
 
-    def kth(
-        self, loaded: LoadedSides, rows: slice, rank: int, col_offsets: NDArray[np.int32] | None = None
-    ) -> NDArray[Any]:
-        product = self.product(loaded, rows, slice(0, len(loaded.right)))
-        if col_offsets is not None:
-            product += col_offsets.astype(np.float32)
-        place = product.shape[1] - rank
-        product.partition(place, axis=1)
-        return product[:, place].astype(_kind(loaded))
+    def above(self, product: NDArray[np.float32], tile: Tile, limits: Limits) -> Entries:
+        row, col = limits.row[tile.rows, None].astype(np.float32), limits.col[tile.cols].astype(np.float32)
+        flags, most = self._scratch("flags", product.shape, np.bool_), self._scratch("powers", product.shape)
+        places = np.flatnonzero(np.greater(product, np.add(row, col, out=most), out=flags))
+        rows, cols = (each.astype(np.int32) for each in np.divmod(places, tile.width))
+        values = product.reshape(-1)[places].astype(limits.row.dtype, copy=False)
+        return Entries(rows + np.int32(tile.rows.start), cols + np.int32(tile.cols.start), values)
 
-    def product(self, loaded: LoadedSides, rows: slice, cols: slice) -> NDArray[np.float32]:
-        """(r, c) products of a tile; valid until the same thread asks for the next one."""
-        left = np.asarray(loaded.left[rows], np.float32)
-        right = np.asarray(loaded.right[cols], np.float32)
-        out = self._scratch("tile", len(left) * len(right), np.float32).reshape(len(left), len(right))
-        return np.matmul(left, right.T, out=out)
-
-    def of_rank(self, product: NDArray[np.float32], rank: int) -> NDArray[np.float32]:
+    def of_rank(
+        self, product: NDArray[np.float32], rank: int, offsets: NDArray[np.int32] | None = None
+    ) -> NDArray[np.float32]:
+        if offsets is not None:
+            product += offsets.astype(np.float32)
+        if rank == 1:
+            return product.max(axis=1)
         place = product.shape[1] - rank
         return np.partition(product, place, axis=1)[:, place].copy()
 
-    def largest(self, product: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        return product.max(axis=1), product.max(axis=0)
-
-    def hide_equal(self, product: NDArray[np.float32], row_ids: NDArray[np.int32], col_ids: NDArray[np.int32]) -> None:
-        product[row_ids[:, None] == col_ids] = -np.inf
-
     def log_sums(
         self, product: NDArray[np.float32], inverse_temperature: float, *, columns: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        powers = self._scratch("powers", product.size, np.float32).reshape(product.shape)
-        if inverse_temperature <= SAFE_EXPONENT:
-            np.multiply(product, np.float32(inverse_temperature), out=powers)
-            np.exp(powers, out=powers)
+    ) -> list[NDArray[np.float64]]:
+        powers, found = self._scratch("powers", product.shape), []
+        largest = np.zeros((1, 1))
+        for axis in (1, 0)[: 1 + columns]:
+            if axis == 1 or inverse_temperature > SAFE_EXPONENT:
+                np.multiply(product, np.float32(inverse_temperature), out=powers)
+                if inverse_temperature > SAFE_EXPONENT:
+                    largest = np.nan_to_num(powers.max(axis=axis, keepdims=True), neginf=0.0)
+                    np.subtract(powers, largest, out=powers)
+                np.exp(powers, out=powers)
+            sums = powers.sum(axis=1) if axis == 1 else _column_sums(powers)
             with np.errstate(divide="ignore"):
-                return np.log(_sums(powers, 1)), np.log(_sums(powers, 0)) if columns else None
-        rows = _shifted_log_sums(product, inverse_temperature, 1, powers)
-        return rows, _shifted_log_sums(product, inverse_temperature, 0, powers) if columns else None
+                found.append(np.log(sums.astype(np.float64)) + largest.reshape(-1))
+        return found
 
-    def above(self, product: NDArray[np.float32], tile: Tile, limits: Limits) -> Entries:
-        row, col = limits.row[tile.rows].astype(np.float32)[:, None], limits.col[tile.cols].astype(np.float32)
-        flags = self._scratch("flags", product.size, np.bool_).reshape(product.shape)
-        strip = self._scratch("limits", STRIP_ROWS * product.shape[1], np.float32).reshape(STRIP_ROWS, -1)
-        for start in range(0, len(product), STRIP_ROWS):
-            some = slice(start, start + STRIP_ROWS)
-            height = len(product[some])
-            np.greater(product[some], np.add(row[some], col, out=strip[:height]), out=flags[some])
-        places = np.flatnonzero(flags)
-        rows, cols = (each.astype(np.int32) for each in np.divmod(places, product.shape[1]))
-        values = product.reshape(-1)[places]
-        return Entries(rows + np.int32(tile.rows.start), cols + np.int32(tile.cols.start), values)
-
-    def _scratch(self, purpose: str, size: int, dtype: type) -> NDArray[Any]:
+    def _scratch(self, purpose: str, shape: tuple[int, ...], dtype: type = np.float32) -> NDArray[Any]:
         """Memory of this thread for one purpose, grown when needed: a fresh array a tile costs page faults."""
-        held = getattr(self._memory, purpose, None)
+        held, size = getattr(self._memory, purpose, None), int(np.prod(shape))
         if held is None or held.size < size:
             held = np.empty(size, dtype)
             setattr(self._memory, purpose, held)
-        return held[:size]
+        return held[:size].reshape(shape)
 
 
-def _kind(loaded: LoadedSides) -> type:
-    """Of values: int32 for the rows of a grid, whose float32 products are whole numbers."""
-    return np.float32 if loaded.left.dtype == np.float32 else np.int32
-
-
-def _shifted_log_sums(
-    product: NDArray[np.float32], inverse_temperature: float, axis: int, powers: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """log Σ exp along an axis above the largest value there, which no temperature lets overflow. `powers`: scratch."""
-    largest = product.max(axis=axis, keepdims=True)
-    shift = np.where(np.isfinite(largest), largest, np.float32(0))
-    np.subtract(product, shift, out=powers)
-    np.multiply(powers, np.float32(inverse_temperature), out=powers)
-    np.exp(powers, out=powers)
-    with np.errstate(divide="ignore"):
-        sums = np.log(_sums(powers, axis))
-    return sums + inverse_temperature * shift.reshape(-1).astype(np.float64)
-
-
-def _sums(powers: NDArray[np.float32], axis: int) -> NDArray[np.float64]:
-    """Sums over an axis; numpy adds along rows in pairs, where float32 will do, and down columns one by one."""
-    if axis == 1:
-        return powers.sum(axis=1).astype(np.float64)
+def _column_sums(powers: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(c,) sums of columns: numpy adds along rows in pairs, where float32 will do, but down columns one by one."""
     total = np.zeros(powers.shape[1])
-    for start in range(0, len(powers), STRIP_ROWS):
-        total += powers[start : start + STRIP_ROWS].sum(axis=0)
+    for start in range(0, len(powers), ROWS_AT_ONCE):
+        total += powers[start : start + ROWS_AT_ONCE].sum(axis=0)
     return total

@@ -1,25 +1,30 @@
 """What every device offers on tiles of a product: list large entries, and rank; for sums, the products themselves."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.products.tiles import Runner, Tile
+from gcbs_cli.products.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Progress, Tile, cut
+from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
+from gcbs_cli.system.threads import in_order
+
+Result = TypeVar("Result")
 
 EVERYTHING = -(1 << 28)
 """A limit below every number of a grid, even after offsets are taken from it."""
-NOTHING = 1 << 28
-"""A limit above every number of a grid."""
 
 FLOAT32_UNIT_ROUNDOFF = 2.0**-24
 
 Loaded = Any
 """Two sides, put where a device multiplies them."""
 Product = Any
-"""(r, c) products of a tile: a numpy array or a torch tensor, which arrays of places index alike."""
+"""(r, c) products of a tile: a numpy array or a torch tensor, which numpy's arrays of places and masks index alike."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,25 @@ class Entries:
         return Entries(self.rows[which], self.cols[which], self.values[which])
 
 
+@dataclass
+class EntryLimit:
+    """How many entries a pass may find, since a sample can misjudge data with many equal rows."""
+
+    most: int
+    advice: str
+    """What to do, for the error's end."""
+    found: int = 0
+
+    def add(self, entries: int) -> None:
+        """Count entries. Raises BadInput once they are too many."""
+        self.found += entries
+        if self.found > self.most:
+            raise BadInput(
+                f"the pass has found {self.found:,} entries and is not at its end, and there is room for "
+                f"{self.most:,}; {self.advice}"
+            )
+
+
 @dataclass(frozen=True)
 class Limits:
     """An entry is listed where product > row[i] + col[j]; row (N,), col (M,), int32 for a grid, else float32.
@@ -52,53 +76,92 @@ class Limits:
     col: NDArray[Any]
 
 
-class Backend(Runner, Protocol):
+class Backend(ABC):
     """Operations on tiles, on one device or several."""
 
     name: str
-    devices: Sequence[str]
-    """What torch calls them, such as `cpu` or `cuda:0`."""
+    devices: tuple[str, ...] = ("cpu",)
+    """What torch calls them, such as `cuda:0`."""
+    workers: int
+    """Threads that ask for tiles at once, each on its own."""
+    tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
+    """Rows and columns of the tiles that suit the device."""
+    memory_errors: tuple[type[Exception], ...] = ()
+    """What is raised where a tile does not fit in the device's memory and a smaller one may."""
 
+    def tiles(self, rows: int, cols: int, tile_rows: int | None = None) -> list[Tile]:
+        """All tiles of a (rows, cols) product, of the shape that suits the device."""
+        height, width = self.tile_shape
+        return cut(rows, cols, tile_rows or height, width)
+
+    def run(
+        self, tiles: list[Tile], work: Callable[[Tile], Result], progress: Progress | None = None
+    ) -> Iterator[tuple[Tile, Result]]:
+        """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
+
+        A tile that does not fit in the device's memory is yielded as parts that do, each with all its columns; what did
+        not fit once is not tried again. Raises OutOfDeviceMemory where not even one row fits.
+        """
+        most = max((tile.height for tile in tiles), default=0)
+
+        def fitting(tile: Tile) -> list[tuple[Tile, Result]]:
+            nonlocal most
+            if tile.height <= most:
+                try:
+                    return [(tile, work(tile))]
+                except self.memory_errors as error:
+                    if tile.height == 1:
+                        raise OutOfDeviceMemory(
+                            f"the device's memory does not suffice for even {tile.width:,} products at once, beside "
+                            "the embeddings; use a higher --quantile, fewer rows or --device cpu"
+                        ) from error
+                    most = min(most, (tile.height + 1) // 2)
+                self.free_memory()  # only here has the error let go of the tile that failed
+            return [part for half in tile.halves() for part in fitting(half)]
+
+        total, done = sum(tile.entries for tile in tiles), 0
+        with self.running():
+            for tile, result in chain.from_iterable(in_order(self.workers, tiles, fitting)):
+                yield tile, result
+                done += tile.entries
+                if progress is not None:
+                    progress(done, total)
+
+    @abstractmethod
+    def running(self) -> AbstractContextManager[None]:
+        """Held while tiles run."""
+
+    def free_memory(self) -> None:
+        """Let go of memory that is held for later tiles."""
+        return
+
+    @abstractmethod
     def load(self, left: NDArray[Any], right: NDArray[Any]) -> Loaded:
         """Two sides (N, D) and (M, D): int8 or int16 rows of a grid, or float32 unit rows."""
-        ...
+
+    @abstractmethod
+    def product(self, loaded: Loaded, tile: Tile) -> Product:
+        """(r, c) products of a tile; valid until the same thread asks for the next one."""
 
     def scan(self, loaded: Loaded, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
         """For each of the limits the entries of the tile above it, in any order."""
-        ...
+        product = self.product(loaded, tile)
+        return [self.above(product, tile, each) for each in limits]
 
-    def kth(self, loaded: Loaded, rows: slice, rank: int, col_offsets: NDArray[np.int32] | None = None) -> NDArray[Any]:
-        """(r,) the value of this rank, 1 for the largest, among each row's products with all columns.
-
-        `col_offsets`: (M,) added to the products first. The result is memory of its own, no view of the products.
-        """
-        ...
-
-    def product(self, loaded: Loaded, rows: slice, cols: slice) -> Product:
-        """(r, c) float32 products of a tile; valid until the same thread asks for the next one."""
-        ...
-
+    @abstractmethod
     def above(self, product: Product, tile: Tile, limits: Limits) -> Entries:
         """The entries of a tile's product above limits of all rows and columns, in any order."""
-        ...
 
-    def of_rank(self, product: Product, rank: int) -> NDArray[Any]:
-        """(r,) the value of this rank, 1 for the largest, in each row of a product."""
-        ...
+    @abstractmethod
+    def of_rank(self, product: Product, rank: int, offsets: NDArray[np.int32] | None = None) -> NDArray[Any]:
+        """(r,) the value of this rank, 1 for the largest, in each row of a product; memory of its own, no view.
 
-    def largest(self, product: Product) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The largest value of each row (r,) and of each column (c,)."""
-        ...
+        `offsets`: (c,) added to the columns of the product first, in place.
+        """
 
-    def hide_equal(self, product: Product, row_ids: NDArray[np.int32], col_ids: NDArray[np.int32]) -> None:
-        """Put −inf into a product where a row (r,) and a column (c,) have the same id."""
-        ...
-
-    def log_sums(
-        self, product: Product, inverse_temperature: float, *, columns: bool
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    @abstractmethod
+    def log_sums(self, product: Product, inverse_temperature: float, *, columns: bool) -> list[NDArray[np.float64]]:
         """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,) where asked."""
-        ...
 
 
 def float32_error(dim: int) -> float:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import ceil, exp, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,17 @@ LEAST_ROWS = 2048
 MOST_ROWS = 16384
 ABOVE_WANTED = 1000
 """The sample grows until so many of its entries are expected above the quantile."""
-THIN_ENTRIES = 1 << 18
 NORMAL_975 = 1.959964
 
 
 def rank_of(quantile: float, size: int) -> int:
     """Counted from the largest of `size` values: the rank of the least one with a share q of all at or below it."""
     return size - ceil(round(quantile * size, 6)) + 1
+
+
+def of_rank(values: NDArray[Any], rank: int) -> Any:
+    """The value of this rank among all, 1 for the largest."""
+    return np.partition(values, values.size - rank, axis=None)[values.size - rank]
 
 
 @dataclass(frozen=True)
@@ -43,14 +48,7 @@ class Sample:
 
     def number(self, quantile: float) -> int:
         """The least sampled number with at least a share q of the sample at or below it."""
-        flat = self.numbers.reshape(-1)
-        rank = rank_of(quantile, flat.size)
-        thin = flat[:: max(1, flat.size // THIN_ENTRIES)]
-        place = len(thin) - ceil(1.2 * rank * len(thin) / flat.size) - 64
-        if place > 0:  # only the tail has to be ordered
-            tail = flat[flat > np.partition(thin, place)[place]]
-            flat = tail if len(tail) >= rank else flat
-        return int(np.partition(flat, len(flat) - rank)[len(flat) - rank])
+        return int(of_rank(self.numbers, rank_of(quantile, self.numbers.size)))
 
     def reaching(self, number: int) -> Entries:
         """The sampled entries from a number on, with their numbers."""

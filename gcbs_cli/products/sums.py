@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 from gcbs_cli.products.operations import Backend, Limits, Product
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
-from gcbs_cli.products.tiles import Progress, Tile, run_tiles, tiles_for
+from gcbs_cli.products.tiles import Progress, Tile
+from gcbs_cli.system.arrays import grouped
 from gcbs_cli.system.compiled import compiled
 
 
 @dataclass(frozen=True)
 class SideSums:
-    """What the rows of one side see of all keys.
-
-    log_sums: (T, N) log Σ exp(s / temperature) over all keys; masked: (T, N) without suspected pairs; hardest: (N, K)
-    float32, the largest similarities to keys that are not the row's own positive, falling, −inf where there are fewer;
-    hardest_unsuspected: (N,) float32, the largest that is no suspected pair.
-    """
+    """What the rows of one side see of all keys."""
 
     log_sums: NDArray[np.float64]
+    """(T, N) log Σ exp(s / temperature) over all keys."""
     masked: NDArray[np.float64]
+    """(T, N) the same without suspected pairs."""
     hardest: NDArray[np.float32]
+    """(N, K) the largest similarities to keys but the row's own positive, falling, −inf where there are fewer."""
     hardest_unsuspected: NDArray[np.float32]
+    """(N,) the largest that is no suspected pair."""
 
 
 def loss_sums(
@@ -51,8 +51,8 @@ def loss_sums(
     sides = (x, y) if columns and x is not y else (x,)
     sums = [_Sums(len(temperatures), len(side), hardest) for side in sides]
     work = _TileWork(x, y, temperatures, backend, removed or SuspectPairs.none(), sums)
-    tiles = _no_two_in_line(tiles_for(backend, len(x), len(y), tile_rows))
-    for tile, ends in run_tiles(backend, tiles, work, progress):
+    tiles = _no_two_in_line(backend.tiles(len(x), len(y), tile_rows))
+    for tile, ends in backend.run(tiles, work, progress):
         for side, places, end in zip(sums, (tile.rows, tile.cols), ends, strict=False):
             side.add(places, end)
     found = [side.finished() for side in sums]
@@ -64,51 +64,50 @@ def _no_two_in_line(tiles: list[Tile]) -> list[Tile]:
 
     So a tile finds the limits that all tiles before it in its rows and columns leave.
     """
-    strips = len({tile.rows.start for tile in tiles})
-    wide = len(tiles) // strips
-    return [tiles[row * wide + (row + shift) % wide] for shift in range(wide) for row in range(strips)]
+    high = len({tile.rows.start for tile in tiles})
+    wide = len(tiles) // high
+    return [tiles[row * wide + (row + shift) % wide] for shift in range(wide) for row in range(high)]
 
 
 @dataclass(frozen=True)
-class _EndSums:
-    """Of a tile's n rows, or columns: log sums (T, n), the largest unsuspected (n,), and what may be among the hardest:
-    the row or column of each candidate (c,), in the matrix, and its value.
-    """
+class _TileSums:
+    """Of a tile's n rows, or columns."""
 
     log_sums: NDArray[np.float64]
+    """(T, n)"""
     masked: NDArray[np.float64]
+    """(T, n)"""
     largest: NDArray[np.float32]
+    """(n,) the largest unsuspected."""
     indices: NDArray[np.int32]
+    """(c,) the row or column, in the matrix, of what may be among the hardest there."""
     values: NDArray[np.float32]
+    """(c,) that similarity."""
 
 
 class _Sums:
-    """What has been summed so far of one side. limits: (N,) float32, below each row's K hardest of all keys."""
+    """What has been summed so far of one side."""
 
     def __init__(self, temperatures: int, rows: int, hardest: int) -> None:
         self._log_sums, self._masked = np.full((2, temperatures, rows), -np.inf)
         self._unsuspected = np.full(rows, -np.inf, np.float32)
-        self._heaps = np.full((rows, hardest), -np.inf, np.float32)
+        self.heaps = np.full((rows, hardest), -np.inf, np.float32)
         self.limits = np.full(rows, -np.inf, np.float32)
+        """(N,) below each row's K hardest of all keys."""
 
-    def add(self, places: slice, end: _EndSums) -> None:
+    def add(self, places: slice, part: _TileSums) -> None:
         """Take a tile's sums, those of the rows at these places."""
-        for total, part in ((self._log_sums, end.log_sums), (self._masked, end.masked)):
-            np.logaddexp(total[:, places], part, out=total[:, places])
-        np.maximum(self._unsuspected[places], end.largest, out=self._unsuspected[places])
-        if self.hardest:
-            _push(self._heaps, end.indices, end.values)
-            np.maximum(self.limits[places], self._heaps[places, 0], out=self.limits[places])
+        for total, sums in ((self._log_sums, part.log_sums), (self._masked, part.masked)):
+            np.logaddexp(total[:, places], sums, out=total[:, places])
+        np.maximum(self._unsuspected[places], part.largest, out=self._unsuspected[places])
+        if self.heaps.size:
+            _push(self.heaps, part.indices, part.values)
+            np.maximum(self.limits[places], self.heaps[places, 0], out=self.limits[places])
 
     def finished(self) -> SideSums:
         """All of it; nothing can be added any more."""
-        self._heaps.sort(axis=1)
-        return SideSums(self._log_sums, self._masked, np.ascontiguousarray(self._heaps[:, ::-1]), self._unsuspected)
-
-    @property
-    def hardest(self) -> int:
-        """K."""
-        return self._heaps.shape[1]
+        self.heaps.sort(axis=1)
+        return SideSums(self._log_sums, self._masked, np.ascontiguousarray(self.heaps[:, ::-1]), self._unsuspected)
 
 
 class _TileWork:
@@ -126,14 +125,16 @@ class _TileWork:
         self._scales = [1.0 / temperature for temperature in temperatures]
         self._backend, self._sums, self._one_side = backend, sums, x is y
         self._loaded = backend.load(x, y)
-        self._suspects = _EntriesOfTiles(removed, len(x))
+        rows, cols = removed.both_ways()
+        places, self._starts = grouped(rows, len(x))
+        self._rows, self._cols = rows[places], cols[places]
         self._groups = None if removed.groups is None else group_numbers(removed.groups)
         zeros = [np.zeros(len(side), np.float32) for side in (x, y)]
         self._limits = [Limits(sums[0].limits, zeros[1]), Limits(zeros[0], sums[-1].limits)]
 
-    def __call__(self, tile: Tile) -> list[_EndSums]:
+    def __call__(self, tile: Tile) -> list[_TileSums]:
         """The sums by row, and by column."""
-        product = self._backend.product(self._loaded, tile.rows, tile.cols)
+        product = self._backend.product(self._loaded, tile)
         shared = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
         own = shared - tile.rows.start, shared - tile.cols.start
         positives = -np.inf if self._one_side else product[own]
@@ -142,54 +143,37 @@ class _TileWork:
         product[own] = -np.inf
         hard = [self._candidates(product, tile, end) for end in range(len(self._sums))]
         removed = self._remove_suspects(product, tile)
-        largest = self._backend.largest(product)
+        largest = [self._backend.of_rank(along, 1) for along in (product, product.T)[: len(self._sums)]]
         if removed:
             product[own] = positives
             masked = self._log_sums(product)
-        return [_EndSums(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
+        return [_TileSums(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
 
     def _log_sums(self, product: Product) -> list[NDArray[np.float64]]:
         """(T, n) by row, and by column."""
         found = [self._backend.log_sums(product, scale, columns=len(self._sums) == 2) for scale in self._scales]
-        return [np.stack(parts) for parts in list(zip(*found, strict=True))[: len(self._sums)]]
+        return [np.stack(parts) for parts in zip(*found, strict=True)]
 
     def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Row (end 0) or column (end 1), and value, of what may be among the hardest there."""
-        sums, places = self._sums[end], (tile.rows, tile.cols)[end]
-        if sums.hardest == 0:
+        limits, count = self._sums[end].limits[(tile.rows, tile.cols)[end]], self._sums[end].heaps.shape[1]
+        if count == 0:
             return np.empty(0, np.int32), np.empty(0, np.float32)
         along = product.T if end else product
-        if along.shape[1] >= sums.hardest and np.isneginf(sums.limits[places]).any():
-            reached = self._backend.of_rank(along, sums.hardest)
-            below = np.nextafter(reached, np.float32(-np.inf))
-            np.maximum(sums.limits[places], below, out=sums.limits[places])
+        if along.shape[1] >= count and np.isneginf(limits).any():
+            np.maximum(limits, np.nextafter(self._backend.of_rank(along, count), np.float32(-np.inf)), out=limits)
         found = self._backend.above(product, tile, self._limits[end])
         return found.cols if end else found.rows, found.values
 
     def _remove_suspects(self, product: Product, tile: Tile) -> bool:
         """Put −inf at the suspected entries of a tile; whether there may be any."""
-        rows, cols = self._suspects.of(tile)
-        product[rows, cols] = -np.inf
-        if self._groups is not None:
-            self._backend.hide_equal(product, self._groups[tile.rows], self._groups[tile.cols])
-        return len(rows) > 0 or self._groups is not None
-
-
-class _EntriesOfTiles:
-    """Listed suspected pairs, both ways, by row, to find those of a tile."""
-
-    def __init__(self, suspects: SuspectPairs, rows: int) -> None:
-        first, second = suspects.both_ways()
-        order = np.argsort(first, kind="stable")
-        self._rows, self._cols = first[order], second[order]
-        self._starts = np.searchsorted(self._rows, np.arange(rows + 1))
-
-    def of(self, tile: Tile) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Row and column, within the tile, of every suspected entry."""
-        part = slice(self._starts[tile.rows.start], self._starts[tile.rows.stop])
-        rows, cols = self._rows[part].astype(np.int64), self._cols[part].astype(np.int64)
+        some = slice(self._starts[tile.rows.start], self._starts[tile.rows.stop])
+        rows, cols = (ends[some].astype(np.int64) for ends in (self._rows, self._cols))
         inside = (cols >= tile.cols.start) & (cols < tile.cols.stop)
-        return rows[inside] - tile.rows.start, cols[inside] - tile.cols.start
+        product[rows[inside] - tile.rows.start, cols[inside] - tile.cols.start] = -np.inf
+        if self._groups is not None:
+            product[self._groups[tile.rows, None] == self._groups[tile.cols]] = -np.inf
+        return bool(inside.any()) or self._groups is not None
 
 
 @compiled

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits
-from gcbs_cli.products.tiles import Progress, Tile, cut, run_tiles, tiles_for
+from gcbs_cli.products.tiles import Progress, Tile, cut
 from gcbs_cli.system.arrays import equal_rows, grouped
 from gcbs_cli.system.threads import in_parts
 
@@ -50,124 +50,91 @@ def sample_rank(count: int, keys: int) -> tuple[int, int]:
     return size, int(expected + 3.0 * np.sqrt(expected) + 3.0)
 
 
-@dataclass(frozen=True)
-class _Question:
-    """The `count` hardest keys (M, D) of queries (N, D), by products plus `offsets` (M,), `skip_own`: but i of i."""
-
-    queries: NDArray[Any]
-    keys: NDArray[Any]
-    offsets: NDArray[np.int32]
-    count: int
-    skip_own: bool
-
-    def in_full(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n, count) ranks from products with all keys. Queries that are equal have the same, but for their own."""
-        if len(queries) == 0:
-            return np.empty((0, self.count), np.int64)
-        first, contents = equal_rows(self.queries[queries])
-        rows, width = queries[first], self.count + self.skip_own
-        chosen = np.empty((len(rows), width), np.int64)
-
-        def fill(start: int, stop: int) -> None:
-            product = self.queries[rows[start:stop]].astype(np.float32) @ self.keys.astype(np.float32).T
-            numbers = product.astype(np.int32) + self.offsets
-            chosen[start:stop] = _largest(_ranks(numbers, np.arange(len(self.keys), dtype=np.int32)), width)
-
-        in_parts(len(rows), max(1, ENTRIES_AT_ONCE // len(self.keys)), fill)
-        wanted = chosen[contents]
-        if not self.skip_own:
-            return wanted
-        apart = _keys_of(wanted) != queries[:, None]
-        apart[:, -1] &= ~apart.all(axis=1)  # without its own key among them, a query has all but the last
-        return wanted[apart].reshape(-1, self.count)
-
-
-def _question(grid: Grid, side: int, count: int, offsets: bool, skip_own: bool) -> _Question:
-    sides = (grid.x, grid.y, grid.y_offsets), (grid.y, grid.x, grid.x_offsets)
-    queries, keys, of_keys = sides[side]
-    return _Question(
-        queries, keys, of_keys if offsets else np.zeros_like(of_keys), min(count, len(keys) - skip_own), skip_own
-    )
-
-
-def hardest_of(grid: Grid, side: int, queries: NDArray[np.int64], count: int) -> NDArray[np.int32]:
-    """(n, count) the hardest columns of a few rows (side 0), or rows of a few columns (side 1), as plans list them."""
-    return _keys_of(_question(grid, side, count, False, True).in_full(queries))
-
-
 class TopSearch:
-    """Gathers candidates of one side while a pass goes by, and picks the hardest.
+    """The `count` hardest keys of the queries of one side.
 
     `side`: 0 for columns of each row, 1 for rows of each column; `offsets`: whether keys compare by their whole
     similarity, or without what the mean of the queries adds to it, which makes some keys hard for every query;
     `skip_own`: leaves key i out of the list of query i.
     """
 
-    def __init__(
-        self,
-        grid: Grid,
-        side: int,
-        count: int,
-        backend: Backend,
-        seed: int,
-        *,
-        offsets: bool = False,
-        skip_own: bool = True,
-    ) -> None:
-        self._side = side
-        self._asked = asked = _question(grid, side, count, offsets, skip_own)
-        likely = _likely_limits(asked, backend, seed + side)
-        self.limits = Limits(likely, -asked.offsets) if side == 0 else Limits(-asked.offsets, likely)
-        """What candidates are above; each query has enough of them, almost surely."""
-        self._parts: list[Entries] = []
+    def __init__(self, grid: Grid, side: int, count: int, *, offsets: bool = False, skip_own: bool = True) -> None:
+        sides: tuple[NDArray[Any], NDArray[Any]] = (grid.y, grid.x) if side else (grid.x, grid.y)
+        of_keys = grid.x_offsets if side else grid.y_offsets
+        self._side, self._skip_own = side, skip_own
+        self._queries, self._keys = sides
+        self._offsets = of_keys if offsets else np.zeros_like(of_keys)
+        self._count = min(count, len(self._keys) - skip_own)
 
-    def add(self, found: Entries) -> None:
-        """Take the entries of a tile that are above `limits`."""
-        self._parts.append(found.chosen(found.rows != found.cols) if self._asked.skip_own else found)
+    def likely_limits(self, backend: Backend, seed: int) -> Limits:
+        """For each query what its `count` hardest keys almost surely exceed, and few others.
 
-    def lists(self, start: int, stop: int) -> TopLists:
-        """The lists of these queries, once all their candidates are there; lets go of the candidates."""
-        asked = self._asked
-        ends = [(part.rows, part.cols)[:: 1 - 2 * self._side] for part in self._parts]
-        queries = np.concatenate([own for own, _ in ends]) - np.int32(start)
-        keys = np.concatenate([other for _, other in ends])
-        values = np.concatenate([part.values for part in self._parts])
-        self._parts.clear()
-        places, starts = grouped(queries, stop - start)
-        ranks = _ranks(values + asked.offsets[keys], keys)[places]
-        chosen = np.empty((stop - start, asked.count), np.int64)
-        counts = np.diff(starts)
+        From each query's products with a random sample of the keys: the rank at which `count` keys are expected, plus
+        three standard deviations. Queries for which it fails are done in full later.
+        """
+        size, rank = sample_rank(self._count, len(self._keys))
+        likely = np.full(len(self._queries), EVERYTHING, np.int32)
+        if 2 * rank <= size:
+            generator = np.random.default_rng([seed + self._side, 0x4A2D])
+            chosen = np.sort(generator.choice(len(self._keys), size, replace=False))
+            loaded, offsets = backend.load(self._queries, self._keys[chosen]), self._offsets[chosen]
+            height, width = backend.tile_shape
+            tiles = cut(len(likely), size, max(1, min(height, height * width // size)), size)
+
+            def limits_of(tile: Tile) -> NDArray[Any]:
+                return backend.of_rank(backend.product(loaded, tile), rank, offsets)
+
+            for tile, found in backend.run(tiles, limits_of):
+                likely[tile.rows] = found
+        return Limits(-self._offsets, likely) if self._side else Limits(likely, -self._offsets)
+
+    def lists(self, candidates: list[Entries], start: int, stop: int) -> TopLists:
+        """The lists of these queries from all their entries above the likely limits, which it lets go of."""
+        ends = [(part.cols, part.rows) if self._side else (part.rows, part.cols) for part in candidates]
+        queries, keys = (np.concatenate([part[end] for part in ends]) for end in range(2))
+        ranks = _ranks(np.concatenate([part.values for part in candidates]) + self._offsets[keys], keys)
+        candidates.clear()
+        if self._skip_own:
+            queries, ranks = queries[queries != keys], ranks[queries != keys]
+        places, starts = grouped(queries - np.int32(start), stop - start)
+        ranks, counts = ranks[places], np.diff(starts)
+        chosen = np.empty((stop - start, self._count), np.int64)
 
         def choose(first: int, last: int) -> None:
-            width = max(int(counts[first:last].max()), asked.count)
+            width = max(int(counts[first:last].max()), self._count)
             table = np.full((last - first, width), NO_KEY)
             table[np.arange(width) < counts[first:last, None]] = ranks[starts[first] : starts[last]]
-            chosen[first:last] = _largest(table, asked.count)
+            chosen[first:last] = _largest(table, self._count)
 
         in_parts(len(chosen), QUERIES_AT_ONCE, choose)
-        short = np.flatnonzero(counts < asked.count)
-        chosen[short] = asked.in_full(short + start)
+        short = np.flatnonzero(counts < self._count)
+        chosen[short] = self._in_full(short + start)
         return TopLists(_keys_of(chosen), (chosen >> 32).astype(np.int32))
 
+    def of_few(self, queries: NDArray[np.int64]) -> NDArray[np.int32]:
+        """(n, count) the keys of these queries alone."""
+        return _keys_of(self._in_full(queries))
 
-def _likely_limits(asked: _Question, backend: Backend, seed: int) -> NDArray[np.int32]:
-    """(N,) for each query a number that its `count` hardest keys almost surely exceed, and few others.
+    def _in_full(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n, count) ranks from products with all keys. Queries that are equal have the same, but for their own."""
+        if len(queries) == 0:
+            return np.empty((0, self._count), np.int64)
+        first, contents = equal_rows(self._queries[queries])
+        rows, width = queries[first], self._count + self._skip_own
+        chosen = np.empty((len(rows), width), np.int64)
 
-    From each query's products with a random sample of the keys: the rank at which `count` keys are expected, plus three
-    standard deviations. Queries for which it fails are done in full later.
-    """
-    size, rank = sample_rank(asked.count, len(asked.keys))
-    if 2 * rank > size:
-        return np.full(len(asked.queries), EVERYTHING, np.int32)
-    chosen = np.sort(np.random.default_rng([seed, 0x4A2D]).choice(len(asked.keys), size, replace=False))
-    loaded, offsets = backend.load(asked.queries, asked.keys[chosen]), asked.offsets[chosen]
-    height, width = backend.tile_shape
-    tiles = cut(len(asked.queries), size, max(1, min(height, height * width // size)), size)
+        def fill(start: int, stop: int) -> None:
+            product = self._queries[rows[start:stop]].astype(np.float32) @ self._keys.astype(np.float32).T
+            numbers = product.astype(np.int32) + self._offsets
+            chosen[start:stop] = _largest(_ranks(numbers, np.arange(len(self._keys), dtype=np.int32)), width)
 
-    def limits_of(tile: Tile) -> NDArray[Any]:
-        return backend.kth(loaded, tile.rows, rank, offsets)
-
-    return np.concatenate([part for _, part in run_tiles(backend, tiles, limits_of, whole_rows=True)])
+        in_parts(len(rows), max(1, ENTRIES_AT_ONCE // len(self._keys)), fill)
+        wanted = chosen[contents]
+        if not self._skip_own:
+            return wanted
+        apart = _keys_of(wanted) != queries[:, None]
+        apart[:, -1] &= ~apart.all(axis=1)  # without its own key among them, a query has all but the last
+        return wanted[apart].reshape(-1, self._count)
 
 
 def lists_by_rows(
@@ -176,29 +143,25 @@ def lists_by_rows(
     backend: Backend,
     *,
     seed: int = 0,
-    offsets: bool = True,
     skip_own: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[slice, TopLists]]:
-    """The hardest columns of each row, for some rows after the others; one pass over all products.
+    """The hardest columns of each row by their whole similarity, for some rows after the others, in one pass.
 
     Memory: the candidates of one row of tiles.
     """
-    search = TopSearch(grid, 0, count, backend, seed, offsets=offsets, skip_own=skip_own)
-    loaded = backend.load(grid.x, grid.y)
-    tiles = tiles_for(backend, len(grid.x), len(grid.y), tile_rows)
-
-    def candidates(tile: Tile) -> Entries:
-        return backend.scan(loaded, tile, [search.limits])[0]
-
+    search = TopSearch(grid, 0, count, offsets=True, skip_own=skip_own)
+    limits, loaded = search.likely_limits(backend, seed), backend.load(grid.x, grid.y)
+    tiles = backend.tiles(len(grid.x), len(grid.y), tile_rows)
+    parts: list[Entries] = []
     start = seen = 0
-    for tile, found in run_tiles(backend, tiles, candidates, progress):
-        search.add(found)
+    for tile, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, [limits]), progress):
+        parts += found
         seen += tile.entries
         # A tile that did not fit comes as its parts; the rows are complete when all their entries have been seen.
         if seen == (tile.rows.stop - start) * len(grid.y):
-            yield slice(start, tile.rows.stop), search.lists(start, tile.rows.stop)
+            yield slice(start, tile.rows.stop), search.lists(parts, start, tile.rows.stop)
             start, seen = tile.rows.stop, 0
 
 

@@ -14,7 +14,7 @@ from gcbs_cli.graph.measures import measure_order
 from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.sums import SideSums, loss_sums
-from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
+from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.settings.report import LossKind, ReportSettings
@@ -97,8 +97,7 @@ class ReportInputs:
                 progress=self._progress.progress,
                 limit=entry_limit(pair, expected, settings.work.max_memory),
             )
-            pairs = found.reaching.chosen(suspected(pair.grid, found.reaching, settings.fn_margin))
-            listed = pairs_of(pairs.rows, pairs.cols, pair.rows)
+            listed = found.suspects(pair.grid, settings.fn_margin)
             above = found.edges()
             self.graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
             given = measure_order(self.graph, np.arange(pair.rows), settings.batch_sizes[0])

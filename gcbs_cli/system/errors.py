@@ -8,11 +8,7 @@ class GcbsError(Exception):
 
 
 class OutOfDeviceMemory(GcbsError):
-    """A GPU's memory does not suffice for `what`; the message says what to do about it."""
-
-    def __init__(self, what: str, instead: str) -> None:
-        self.shortage = f"the device's memory does not suffice for {what}"
-        super().__init__(f"{self.shortage}; use {instead} or --device cpu")
+    """A GPU's memory does not suffice; the message says for what, and what to do about it."""
 
 
 class BadInput(GcbsError, ValueError):

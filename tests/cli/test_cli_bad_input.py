@@ -210,10 +210,10 @@ def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, mon
     pytest.importorskip("torch")
     import torch
 
-    from gcbs_cli.products.torch_device import LoadedSides, TorchBackend
+    from gcbs_cli.products.torch_device import Sides, TorchBackend
 
     class Full(TorchBackend):
-        def load(self, left: np.ndarray, right: np.ndarray) -> list[LoadedSides]:
+        def load(self, left: np.ndarray, right: np.ndarray) -> Sides:
             raise torch.OutOfMemoryError(
                 "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15 GiB of which "
                 "1.05 GiB is free. Process 77 has 78.10 GiB memory in use.\nIf reserved"

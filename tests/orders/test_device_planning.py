@@ -6,7 +6,7 @@ from unit_data import make_pair
 
 pytest.importorskip("torch")
 
-from gcbs_cli.planning import on_device
+from gcbs_cli.graph import device_graph
 from gcbs_cli.planning import plan as planning
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.torch_device import TorchBackend
@@ -61,7 +61,7 @@ def test_plans_from_the_graph_on_the_host_are_the_same_on_torch(chosen, devices,
 
 
 def test_what_needs_the_graph_on_the_host_gets_it_there(on_gpu, monkeypatch):
-    monkeypatch.setattr(on_device, "find_device_plan", None)
+    monkeypatch.setattr(device_graph, "find_device_graph", None)
     pair = make_pair("related", 100)
     assert make_plan(pair, PlanSettings(batch_size=8, method="random")).device == "cuda:0"
     graph = GraphSettings(graph="top-m", top=4)
@@ -79,12 +79,12 @@ def test_a_graph_that_does_not_fit_there_goes_to_the_host(on_gpu, monkeypatch):
     expected = make_plan(pair, settings).perm
 
     def full(*_, **__):
-        raise OutOfDeviceMemory("900 edges", "fewer rows")
+        raise OutOfDeviceMemory("the device is full")
 
-    monkeypatch.setattr(on_device, "find_device_plan", full)
+    monkeypatch.setattr(device_graph, "find_device_graph", full)
     found = make_plan(pair, settings, Listener(notes))
     assert np.array_equal(found.perm, expected)
     assert found.figures.edges > 0
-    assert "the device's memory does not suffice for 900 edges; the graph goes to the host's" in notes
+    assert "the device's memory does not suffice for the graph, which goes to the host's" in notes
     with pytest.raises(BadInput, match="--max-memory"):
         make_plan(pair, settings.changed(max_memory=1 << 16))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.device_graph import DeviceGraph, device_graph_from_pairs, measure_on_device
+from gcbs_cli.graph.device_graph import ENTRIES_AT_ONCE, DeviceGraph, rows_of_pairs
 from gcbs_cli.graph.measures import measure_order
 from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.orders.level_synchronous import plan_cm_on_device, plan_rcm_on_device
@@ -67,23 +67,23 @@ def test_the_order_of_generated_graphs(nodes, data):
     assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
 
 
-@pytest.mark.parametrize("entries_at_once", [None, 1, 333])
+@pytest.mark.parametrize("entries_at_once", [ENTRIES_AT_ONCE, 1, 333])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_the_graph_from_pairs_is_the_canonical_one(name, entries_at_once):
     nodes, (rows, cols) = GRAPHS[name]
     graph, _ = both(nodes, rows, cols)
     lower, higher = (torch.from_numpy(ends) for ends in graph.pairs())
     shuffled = torch.randperm(len(lower), generator=torch.Generator().manual_seed(0))
-    made = device_graph_from_pairs(nodes, lower[shuffled], higher[shuffled], entries_at_once=entries_at_once).to_host()
-    assert np.array_equal(made.indptr, graph.indptr)
-    assert np.array_equal(made.indices, graph.indices)
-    assert (made.indptr.dtype, made.indices.dtype) == (np.int64, np.int32)
+    indptr, indices = rows_of_pairs(nodes, lower[shuffled], higher[shuffled], entries_at_once=entries_at_once)
+    assert np.array_equal(indptr, graph.indptr)
+    assert np.array_equal(indices, graph.indices)
+    assert (indptr.dtype, indices.dtype) == (torch.int64, torch.int32)
 
 
-@pytest.mark.parametrize("entries_at_once", [1, 100, None])
+@pytest.mark.parametrize("entries_at_once", [1, 100, ENTRIES_AT_ONCE])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_measures_are_those_of_the_host(name, entries_at_once):
     nodes, (rows, cols) = GRAPHS[name]
     graph, on_device = both(nodes, rows, cols)
     for perm in (np.arange(nodes), np.random.default_rng(2).permutation(nodes)):
-        assert measure_on_device(on_device, perm, 7, entries_at_once) == measure_order(graph, perm, 7)
+        assert on_device.measure(perm, 7, entries_at_once=entries_at_once) == measure_order(graph, perm, 7)

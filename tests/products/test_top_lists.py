@@ -5,10 +5,12 @@ import pytest
 from unit_data import KINDS, make_pair
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
+from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products import top_lists
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.tiles import run_tiles, tiles_for
-from gcbs_cli.products.top_lists import TopSearch, hardest_of, likely_candidates, lists_by_rows
+from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.products.top_lists import TopSearch, likely_candidates, lists_by_rows
+from gcbs_cli.settings.plan import GraphSettings
 
 
 def _sorted_keys(grid, side, *, offsets, skip_own):
@@ -24,25 +26,16 @@ def _sorted_keys(grid, side, *, offsets, skip_own):
     return order, np.take_along_axis(values, order, axis=1)
 
 
-def _both_lists(grid, count, backend, tile_rows=None):
-    searches = [TopSearch(grid, side, count, backend, 3) for side in range(2)]
-    loaded = backend.load(grid.x, grid.y)
-    tiles = tiles_for(backend, len(grid.x), len(grid.y), tile_rows)
-    limits = [search.limits for search in searches]
-    for _, found in run_tiles(backend, tiles, lambda tile: backend.scan(loaded, tile, limits)):
-        for search, entries in zip(searches, found, strict=True):
-            search.add(entries)
-    return [search.lists(0, len(grid.x)) for search in searches]
-
-
 @pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_lists_of_both_sides_are_those_of_a_full_sort(kind, largest, monkeypatch):
     monkeypatch.setattr(top_lists, "SAMPLE_KEYS", 60)
     pair = make_pair(kind, 260)
     grid = make_grid(pair.x, pair.y, largest)
+    threshold = find_threshold(grid, GraphSettings(threshold=0.9), 0, CpuBackend(2))
     for count in (1, 5, 40, 1000):
-        for side, lists in enumerate(_both_lists(grid, count, CpuBackend(2), 100)):
+        found = find(grid, threshold, CpuBackend(2), above=False, lists=count, seed=3, tile_rows=100)
+        for side, lists in enumerate(found.hardest):
             order, values = _sorted_keys(grid, side, offsets=False, skip_own=True)
             assert np.array_equal(lists.indices, order[:, :count])
             assert np.array_equal(lists.values, values[:, :count])
@@ -67,13 +60,12 @@ def test_lists_by_rows_hold_the_whole_similarity(kind, skip_own, monkeypatch):
 
 
 def test_a_few_queries_have_the_lists_of_a_pass():
-    pair = make_pair("related", 150)
-    some = np.array([3, 149, 20])
+    grid, some = make_pair("related", 150).grid, np.array([3, 149, 20])
     for side in range(2):
-        order, _ = _sorted_keys(pair.grid, side, offsets=False, skip_own=True)
-        assert np.array_equal(hardest_of(pair.grid, side, some, 6), order[some, :6])
-    assert hardest_of(pair.grid, 0, some, 1000).shape == (3, 149)
-    assert hardest_of(pair.grid, 0, some[:0], 4).shape == (0, 4)
+        order, _ = _sorted_keys(grid, side, offsets=False, skip_own=True)
+        assert np.array_equal(TopSearch(grid, side, 6).of_few(some), order[some, :6])
+    assert TopSearch(grid, 0, 1000).of_few(some).shape == (3, 149)
+    assert TopSearch(grid, 0, 4).of_few(some[:0]).shape == (0, 4)
 
 
 def test_few_candidates_are_expected_beside_those_wanted():

@@ -1,0 +1,106 @@
+"""A device whose memory does not hold a tile: smaller tiles, the same result, and one line where nothing fits."""
+
+import numpy as np
+import pytest
+from unit_data import grid_matrix, make_pair
+
+from gcbs_cli.graph.hard_pairs import find
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.sample import draw_sample
+from gcbs_cli.products.threshold import estimate, find_threshold
+from gcbs_cli.products.tiles import Tile
+from gcbs_cli.products.top_lists import lists_by_rows
+from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.system.errors import OutOfDeviceMemory
+
+ROWS = 150
+GRID = make_pair("related", ROWS).grid
+
+
+class NoRoom(Exception):
+    """What a device raises."""
+
+
+class SmallDevice(CpuBackend):
+    """A device that holds `most` products at once."""
+
+    memory_errors = (NoRoom,)
+
+    def __init__(self, most, workers=1):
+        super().__init__(workers, byte_products=False)
+        self.most, self.tried, self.freed = most, [], 0
+
+    def free_memory(self):
+        self.freed += 1
+
+    def product(self, loaded, tile):
+        self.tried.append(tile.entries)
+        if tile.entries > self.most:
+            raise NoRoom
+        return super().product(loaded, tile)
+
+
+def found_by(device, **options):
+    threshold = find_threshold(GRID, GraphSettings(threshold=0.5), 0, device)
+    return find(GRID, threshold, device, **options)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("most", [ROWS * ROWS - 1, 700, ROWS])
+def test_the_entries_are_the_same(most, workers):
+    device = SmallDevice(most, workers)
+    edges = found_by(device).edges()
+    places = np.sort(edges.rows.astype(np.int64) * ROWS + edges.cols)
+    assert np.array_equal(places, np.flatnonzero(grid_matrix("related", ROWS) > 0.5))
+    assert device.freed > 0
+
+
+def test_what_did_not_fit_once_is_not_tried_again():
+    device = SmallDevice(700)
+    found_by(device, tile_rows=50)
+    failed = [count for count in device.tried if count > device.most]
+    assert len(failed) == len(set(failed)) == 4  # 50, 25, 13 and 7 rows
+
+
+def lists_of_a_pass(backend: Backend):
+    return [part for lists in found_by(backend, lists=5).hardest for part in (lists.indices, lists.values)]
+
+
+def streamed_lists(backend: Backend):
+    return [np.concatenate([lists.indices for _, lists in lists_by_rows(GRID, 5, backend)])]
+
+
+def quantiles(backend: Backend):
+    sample = draw_sample(GRID, 0.9, 0, least=32, most=32)
+    return [
+        estimate(GRID, 0.9, method, 0, backend, sample=sample, chunk_rows=40).number for method in ("chunks", "exact")
+    ]
+
+
+@pytest.mark.parametrize("work", [lists_of_a_pass, streamed_lists, quantiles])
+def test_lists_and_quantiles_are_the_same(work):
+    for mine, theirs in zip(work(SmallDevice(700)), work(CpuBackend(1)), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_a_device_that_holds_nothing_says_so():
+    with pytest.raises(OutOfDeviceMemory, match=r"memory does not suffice for even 150 products.*use a higher --quant"):
+        found_by(SmallDevice(10))
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory():
+    def fail(tile):
+        raise RuntimeError("unlike")
+
+    with pytest.raises(RuntimeError, match="unlike"):
+        list(SmallDevice(100).run([Tile(slice(0, 9), slice(0, 9))], fail))
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7])
+def test_halves_are_the_tile(rows):
+    tile = Tile(slice(3, 3 + rows), slice(5, 9))
+    first, second = tile.halves()
+    assert (first.rows.start, first.rows.stop, second.rows.stop) == (3, second.rows.start, 3 + rows)
+    assert first.cols == second.cols == tile.cols
+    assert 0 < first.height <= second.height <= first.height + 1
