@@ -48,13 +48,15 @@ def plan(
     asked.check_effects()
     if texts is not None and asked.method != "words":
         raise BadInput(f"texts: go with method words, not {asked.method}")
-    numbers = None if groups is None else group_numbers(groups)
-    given = {} if texts is None else {"texts": list(texts)}
+    sources = _sources(x, y)
+    rows = sources[0].rows
+    if texts is not None and len(texts) != rows:
+        raise BadInput(f"texts: expected one for each of the {rows:,} rows, got {len(texts):,}")
+    numbers, given = _ids(groups, "groups", rows), {} if texts is None else {"texts": list(texts)}
     if asked.work.partitions is not None:
-        stream = PairStream(*_sources(x, y), normalize=normalize)
-        asked.check_rows(stream.rows)
-        return plan_in_parts(stream, asked, groups=numbers, inputs=given)
-    return make_plan(_pair(x, y, normalize=normalize), asked, groups=numbers, inputs=given)
+        asked.check_rows(rows)
+        return plan_in_parts(PairStream(*sources, normalize=normalize), asked, groups=numbers, inputs=given)
+    return make_plan(_pair(sources, normalize=normalize), asked, groups=numbers, inputs=given)
 
 
 @typed_by(ReportSettings, "batch_sizes", "temperatures", "loss")
@@ -99,11 +101,9 @@ def report_all(
     asked = ReportSettings.of(loss=losses or ["bsc" if labelled else "symmetric"], **settings)
     if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
-    pair = _pair(x, y, normalize=normalize)
+    pair = _pair(_sources(x, y), normalize=normalize)
     facts = RowFacts(
-        _ids(positives, "positives", pair.rows),
-        _flags(labels, pair.rows),
-        None if groups is None else group_numbers(groups),
+        _ids(positives, "positives", pair.rows), _flags(labels, pair.rows), _ids(groups, "groups", pair.rows)
     )
     order = None if perm is None else _permutation(perm, pair.rows)
     return make_reports(pair, order, asked, facts=facts)
@@ -119,14 +119,9 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
     The other settings are those of `gcbs mine`. Raises BadInput for arrays or settings that do not fit.
     """
     asked = MineSettings.of(**settings)
-    pair = _pair(x, y, normalize=normalize)
+    pair = _pair(_sources(x, y), normalize=normalize)
     ids = _ids(positives, "positives", pair.rows)
     return mine_pair(pair, asked, None if ids is None else Positives(ids))
-
-
-def group_numbers(groups: ArrayLike) -> NDArray[np.int64]:
-    """(N,) a number for each row's group id, whatever the ids are."""
-    return np.unique(np.asarray(groups), return_inverse=True)[1].astype(np.int64)
 
 
 def _flags(labels: ArrayLike | None, rows: int) -> NDArray[np.bool_] | None:
@@ -140,11 +135,11 @@ def _flags(labels: ArrayLike | None, rows: int) -> NDArray[np.bool_] | None:
 
 
 def _ids(ids: ArrayLike | None, name: str, rows: int) -> NDArray[np.int64] | None:
-    """(N,) a number for each row's id; None for none."""
+    """(N,) a number for each row's id, whatever the ids are; None for none."""
     if ids is None:
         return None
     _check_shape(np.asarray(ids), name, rows)
-    return group_numbers(ids)
+    return np.unique(np.asarray(ids), return_inverse=True)[1].astype(np.int64)
 
 
 def _check_shape(values: NDArray[Any], name: str, rows: int) -> None:
@@ -158,8 +153,8 @@ def _sources(x: Any, y: Any) -> tuple[EmbeddingSource, EmbeddingSource]:
     return sources
 
 
-def _pair(x: Any, y: Any, *, normalize: bool) -> PairedRows:
-    left, right = (read_unit_rows(source, normalize=normalize) for source in _sources(x, y))
+def _pair(sources: tuple[EmbeddingSource, EmbeddingSource], *, normalize: bool) -> PairedRows:
+    left, right = (read_unit_rows(source, normalize=normalize) for source in sources)
     return PairedRows(left.values, right.values)
 
 

@@ -23,7 +23,7 @@ from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.tiles import tile_rows_for
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
-from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
+from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 if TYPE_CHECKING:
@@ -166,16 +166,16 @@ def make_plan(
     """
     settings.check_rows(rows.rows)
     method, run = planner_named(settings.method), begin(settings, progress)
-    labels = _labels(rows, settings, groups)
-    _note_what_is_left_out(method, run)
+    labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
+    check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
+    if settings.false_negatives.active and not settings.refine:
+        run.progress.note(
+            f"--fn-margin: {settings.method} alone cannot keep suspected pairs apart; add --refine for that"
+        )
     method.check()
-    threshold: Threshold | None = None
-    graph: HardPairs | DeviceGraph | None = None
-    if found is not None and (method.needs_graph or settings.refine):
-        with run.clock.step("graph"):
-            threshold, graph = found.threshold, hard_pairs(rows.grid, settings, found)
-    elif method.needs_graph or settings.refine:
-        threshold, graph = _find_graph(rows, run)
+    threshold, graph = None, None
+    if method.needs_graph or settings.refine:
+        threshold, graph = _find_graph(rows, run, found)
     hard = graph if isinstance(graph, HardPairs) else None
     given = _order_input(rows, run, method, hard, labels, inputs or {})
     with run.clock.step("order"):
@@ -196,12 +196,13 @@ def make_plan(
     return PlanResult(perm, settings, run.device.name, threshold, figures, run.clock.seconds, refinement, inside)
 
 
-def _find_graph(rows: PairedRows, run: Run) -> "tuple[Threshold, HardPairs | DeviceGraph]":
-    """t and the graph of hard pairs: on a GPU where it can stay there, else on the host."""
-    with run.clock.step("quantile"):
-        threshold = run.threshold(rows, run.settings.seed)
+def _find_graph(rows: PairedRows, run: Run, found: PassResult | None) -> "tuple[Threshold, HardPairs | DeviceGraph]":
+    """t and the graph: of what a pass has found already, else on a GPU where it can stay, else on the host."""
+    if found is None:
+        with run.clock.step("quantile"):
+            threshold = run.threshold(rows, run.settings.seed)
     with run.clock.step("edges"):
-        if stays_on_device(run.settings, run.device):
+        if found is None and stays_on_device(run.settings, run.device):
             from torch import OutOfMemoryError
 
             from gcbs_cli.graph.device_graph import find_device_graph
@@ -216,7 +217,8 @@ def _find_graph(rows: PairedRows, run: Run) -> "tuple[Threshold, HardPairs | Dev
             except (OutOfDeviceMemory, OutOfMemoryError):
                 run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
             run.device.free_memory()
-        return threshold, hard_pairs(rows.grid, run.settings, run.find(rows, threshold))
+        found = found or run.find(rows, threshold)
+        return found.threshold, hard_pairs(rows.grid, run.settings, found)
 
 
 def _order_input(
@@ -243,29 +245,6 @@ def _order_input(
         bsc=settings.bsc,
         inputs=inputs,
         backend=run.device,
-    )
-
-
-def _labels(rows: PairedRows, settings: PlanSettings, groups: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Which rows must be apart; raises BadInput where that cannot be."""
-    if groups is not None and groups.shape != (rows.rows,):
-        raise BadInput(f"groups: expected one id for each of the {rows.rows:,} rows, got shape {groups.shape}")
-    labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
-    check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
-    return labels
-
-
-def _note_what_is_left_out(method: Planner, run: Run) -> None:
-    """Say what a method does not do about suspected pairs."""
-    settings = run.settings
-    if not settings.false_negatives.active or settings.refine:
-        return
-    if not method.needs_graph:
-        run.progress.note(f"--fn-margin: {settings.method} uses no graph; add --refine to keep pairs apart")
-        return
-    run.progress.note(
-        f"{settings.method} leaves the edges of suspected pairs out and cannot keep the pairs themselves apart; "
-        "add --refine for that"
     )
 
 

@@ -16,9 +16,9 @@ from gcbs_cli.plan_file.manifest import (
     QuantileRecord,
     permutation_hash,
 )
-from gcbs_cli.planning.plan import GraphFigures, PlanResult
+from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.model import Settings
-from gcbs_cli.settings.plan import BSC_METHODS, BatchOrderSettings, GraphSettings
+from gcbs_cli.settings.plan import BSC_METHODS, BatchOrderSettings
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 
@@ -35,6 +35,19 @@ def plan_entry(
 ) -> ManifestEntry:
     """The entry of a plan, of one graph or of parts; files: those of groups and texts; seconds: of reading."""
     settings, figures = result.settings, result.figures
+    of_graph: dict[str, Any] = {}
+    if figures is not None:
+        of_graph["graph"] = GraphRecord(
+            edges=figures.edges,
+            isolated=figures.isolated,
+            max_degree=figures.max_degree,
+            kind=settings.graph.graph,
+            top=settings.graph.top if settings.graph.graph == "top-m" else None,
+            rank_window=settings.graph.rank_window,
+        )
+        orders = {"identity": figures.identity, "random": figures.random, "plan": figures.plan}
+        for measure in ("bandwidth", "profile", "in_batch_edge_share"):
+            of_graph[measure] = {name: getattr(order, measure) for name, order in orders.items()}
     return ManifestEntry(
         tool_version=__version__,
         command=command,
@@ -45,10 +58,7 @@ def plan_entry(
         temperature=settings.temperature,
         seed=settings.seed,
         quantile=_quantile(result, inputs.x.rows),
-        graph=_graph(figures, settings.graph),
-        bandwidth=_by_order(figures, "bandwidth"),
-        profile=_by_order(figures, "profile"),
-        in_batch_edge_share=_by_order(figures, "in_batch_edge_share"),
+        **of_graph,
         method=settings.method,
         method_settings=_asked(result) | _named(files, groups),
         partitions=result.partitions,
@@ -103,13 +113,11 @@ def _named(files: tuple[Settings, ...], groups: NDArray[np.int64] | None) -> dic
 
 
 def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
-    found, graph = result.threshold, result.settings.graph
-    if result.partitions is not None and result.partitions.thresholds is not None:
+    found, graph, parts = result.threshold, result.settings.graph, result.partitions
+    if parts is not None and parts.thresholds is not None:
+        requested = graph.requested_quantile(rows)
         return QuantileRecord(
-            method="each part's own",
-            requested=graph.requested_quantile(rows),
-            per_row=graph.per_row,
-            threshold=graph.threshold,
+            method="each part's own", requested=requested, per_row=graph.per_row, threshold=graph.threshold
         )
     if found is None or result.figures is None:
         return None
@@ -125,22 +133,3 @@ def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
         sampled_rows=found.sampled or None,
         sampled_columns=found.sampled or None,
     )
-
-
-def _graph(figures: GraphFigures | None, settings: GraphSettings) -> GraphRecord | None:
-    if figures is None:
-        return None
-    return GraphRecord(
-        edges=figures.edges,
-        isolated=figures.isolated,
-        max_degree=figures.max_degree,
-        kind=settings.graph,
-        top=settings.top if settings.graph == "top-m" else None,
-        rank_window=settings.rank_window,
-    )
-
-
-def _by_order(figures: GraphFigures | None, name: str) -> dict[str, float | None]:
-    if figures is None:
-        return {}
-    return {order: getattr(getattr(figures, order), name) for order in ("identity", "random", "plan")}

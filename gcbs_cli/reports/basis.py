@@ -18,7 +18,6 @@ from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.settings.report import LossKind, ReportSettings
-from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 Figures = dict[str, Any]
@@ -62,9 +61,6 @@ class ReportInputs:
         self._progress = watcher or Progress()
         self.clock = Stopwatch(self._progress)
         settings.check_rows(pair.rows)
-        groups = self.facts.groups
-        if groups is not None and groups.shape != (pair.rows,):
-            raise BadInput(f"groups: expected one id for each of the {pair.rows:,} rows, got shape {groups.shape}")
         wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
         self._hardest = min(max(wanted), pair.rows - 1)
         self._backend = choose_backend(settings.work.device)

@@ -26,7 +26,6 @@ from gcbs_cli.planning.parts.partition import (
 from gcbs_cli.planning.parts.scatter import scattered
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings, RankSettings
-from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.version import VERSION
 
@@ -54,7 +53,6 @@ def plan_in_parts(
     engine = engine or engine_of(settings.work)
     planner_named(settings.method).check()
     count = settings.work.parts_for(stream.rows, stream.dim, settings.batch_size)
-    _check_one_a_row(groups, inputs, stream.rows)
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
@@ -88,14 +86,6 @@ def plan_in_parts(
         suspected_inside=sum(inside) if inside else None,
         partitions=_record(partition, plans, settings.work.engine, groups is not None),
     )
-
-
-def _check_one_a_row(groups: NDArray[np.int64] | None, inputs: Mapping[str, Any], rows: int) -> None:
-    if groups is not None and groups.shape != (rows,):
-        raise BadInput(f"groups: expected one id for each of the {rows:,} rows, got shape {groups.shape}")
-    for name, values in inputs.items():
-        if len(values) != rows:
-            raise BadInput(f"{name}: expected one for each of the {rows:,} rows, got {len(values):,}")
 
 
 def _tasks(
