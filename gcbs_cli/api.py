@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcbs_cli.data import EmbeddingSource, check_pair, from_array, read_unit_rows
-from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.arrays import open_arrays
 from gcbs_cli.data.positives import Positives
-from gcbs_cli.data.reading import PairStream
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.permutation import verify_permutation
@@ -48,15 +46,14 @@ def plan(
     asked.check_effects()
     if texts is not None and asked.method != "words":
         raise BadInput(f"texts: go with method words, not {asked.method}")
-    sources = _sources(x, y)
-    rows = sources[0].rows
-    if texts is not None and len(texts) != rows:
-        raise BadInput(f"texts: expected one for each of the {rows:,} rows, got {len(texts):,}")
-    numbers, given = _ids(groups, "groups", rows), {} if texts is None else {"texts": list(texts)}
+    stream = open_arrays(x, y, normalize=normalize)
+    if texts is not None and len(texts) != stream.rows:
+        raise BadInput(f"texts: expected one for each of the {stream.rows:,} rows, got {len(texts):,}")
+    numbers, given = _ids(groups, "groups", stream.rows), {} if texts is None else {"texts": list(texts)}
     if asked.work.partitions is not None:
-        asked.check_rows(rows)
-        return plan_in_parts(PairStream(*sources, normalize=normalize), asked, groups=numbers, inputs=given)
-    return make_plan(_pair(sources, normalize=normalize), asked, groups=numbers, inputs=given)
+        asked.check_rows(stream.rows)
+        return plan_in_parts(stream, asked, groups=numbers, inputs=given)
+    return make_plan(stream.read(), asked, groups=numbers, inputs=given)
 
 
 @typed_by(ReportSettings, "batch_sizes", "temperatures", "loss")
@@ -101,7 +98,7 @@ def report_all(
     asked = ReportSettings.of(loss=losses or ["bsc" if labelled else "symmetric"], **settings)
     if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
-    pair = _pair(_sources(x, y), normalize=normalize)
+    pair = open_arrays(x, y, normalize=normalize).read()
     facts = RowFacts(
         _ids(positives, "positives", pair.rows), _flags(labels, pair.rows), _ids(groups, "groups", pair.rows)
     )
@@ -119,7 +116,7 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
     The other settings are those of `gcbs mine`. Raises BadInput for arrays or settings that do not fit.
     """
     asked = MineSettings.of(**settings)
-    pair = _pair(_sources(x, y), normalize=normalize)
+    pair = open_arrays(x, y, normalize=normalize).read()
     ids = _ids(positives, "positives", pair.rows)
     return mine_pair(pair, asked, None if ids is None else Positives(ids))
 
@@ -145,17 +142,6 @@ def _ids(ids: ArrayLike | None, name: str, rows: int) -> NDArray[np.int64] | Non
 def _check_shape(values: NDArray[Any], name: str, rows: int) -> None:
     if values.shape != (rows,):
         raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {values.shape}")
-
-
-def _sources(x: Any, y: Any) -> tuple[EmbeddingSource, EmbeddingSource]:
-    sources = from_array(x, "x"), from_array(y, "y")
-    check_pair(*sources)
-    return sources
-
-
-def _pair(sources: tuple[EmbeddingSource, EmbeddingSource], *, normalize: bool) -> PairedRows:
-    left, right = (read_unit_rows(source, normalize=normalize) for source in sources)
-    return PairedRows(left.values, right.values)
 
 
 def _permutation(perm: Any, rows: int) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 import typer
 
-from gcbs_cli.cli.inputs import open_inputs, read_pair
+from gcbs_cli.cli.inputs import open_inputs
 from gcbs_cli.cli.output import Output
 from gcbs_cli.plan_file.check import check_plan, entry_to_check
 from gcbs_cli.plan_file.manifest import planned_inputs, read_manifest
@@ -19,9 +19,11 @@ def check(settings: Check) -> None:
     fingerprints: tuple[str | None, str | None] = (None, None)
     rows = None
     if settings.x is not None:
-        sources = open_inputs(Inputs(x=settings.x, y=settings.y, columns=settings.columns), planned_inputs(manifest))
-        pair = read_pair(sources, out, normalize=entry is None or entry.normalize)
-        fingerprints, rows = pair.fingerprints, pair.unit.rows
+        inputs = Inputs(x=settings.x, y=settings.y, columns=settings.columns)
+        stream = open_inputs(inputs, out, planned_inputs(manifest))
+        stream.normalize = entry is None or entry.normalize
+        rows = stream.read().rows
+        fingerprints = stream.fingerprints
     findings = list(check_plan(order, entry, *fingerprints, rows))
     wrong = any(level == "error" for level, _ in findings)
     for level, message in findings:

@@ -1,6 +1,6 @@
 """`gcbs compare`: all methods on the same data in one table."""
 
-from gcbs_cli.cli.inputs import open_inputs, read_groups, read_pair, read_texts
+from gcbs_cli.cli.inputs import open_inputs, read_groups, read_texts
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import compare_table
 from gcbs_cli.cli.watching import show_progress
@@ -18,13 +18,13 @@ def compare(settings: Compare) -> None:
     else:
         names = [name.strip() for name in settings.methods.split(",")]
     settings.text.check_methods(plain_names(names))
-    sources = open_inputs(settings.inputs)
-    settings.plan.check_rows(sources[0].rows)
-    texts, groups = read_texts(settings.text, sources[0].rows), read_groups(settings.groups, sources[0].rows)
-    pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
+    stream = open_inputs(settings.inputs, out)
+    settings.plan.check_rows(stream.rows)
+    texts, groups = read_texts(settings.text, stream.rows), read_groups(settings.groups, stream.rows)
+    pair = stream.read()
     with show_progress(out) as progress:
         lines = compare_methods(
-            pair.unit,
+            pair,
             settings.plan,
             names,
             progress,
@@ -33,7 +33,7 @@ def compare(settings: Compare) -> None:
             groups=groups,
             inputs=texts,
         )
-    pair.check_unchanged()
+    stream.check_unchanged()
     out.table(compare_table(lines))
     asked = {"batch_size": settings.plan.batch_size, "temperature": settings.plan.temperature}
     out.result({**asked, "methods": [line.as_record() for line in lines]})

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.data import EmbeddingSource, open_pair, reading
-from gcbs_cli.data.reading import ReadPair
+from gcbs_cli.data import PairStream, open_pair
 from gcbs_cli.data.remote import without_secrets
 from gcbs_cli.data.row_values import check_row_count, read_row_ids, read_row_texts
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
@@ -22,26 +21,20 @@ def command_line() -> list[str]:
     return ["gcbs", *map(without_secrets, sys.argv[1:])]
 
 
-def open_inputs(inputs: Inputs, planned: InputsRecord | None = None) -> tuple[EmbeddingSource, EmbeddingSource]:
-    """Open both sides and check their headers; the columns are those planned from unless named. Raises BadInput."""
+def open_inputs(inputs: Inputs, out: Output, planned: InputsRecord | None = None) -> PairStream:
+    """Open both sides, check their headers, and say in which order shards are read. Raises BadInput.
+
+    planned: whose columns are read where none are named.
+    """
     columns, before = inputs.columns, (planned.x.column, planned.y.column) if planned else (None, None)
     named = {"x_column": columns.x_column, "y_column": columns.y_column, "dtype": columns.dtype}
-    return open_pair(inputs.x, inputs.y, **named, planned=before)
-
-
-def read_pair(sources: tuple[EmbeddingSource, EmbeddingSource], output: Output, *, normalize: bool) -> ReadPair:
-    """Read both sides as unit rows, and say in which order shards were taken."""
-    for source in sources:
-        show_order(source, output)
-    return reading.read_pair(sources, normalize=normalize)
-
-
-def show_order(source: EmbeddingSource, output: Output) -> None:
-    """Say in which order the files of a side are read, where there are several."""
-    if len(source.paths) > 1:
-        shown = ", ".join(source.paths[:SHARDS_SHOWN])
-        more = f", … ({len(source.paths)} files)" if len(source.paths) > SHARDS_SHOWN else ""
-        output.note(f"{source.name}: read in this order: {shown}{more}")
+    stream = PairStream(*open_pair(inputs.x, inputs.y, **named, planned=before), normalize=columns.normalize)
+    for source in stream.sources:
+        if len(source.paths) > 1:
+            shown = ", ".join(source.paths[:SHARDS_SHOWN])
+            more = f", … ({len(source.paths)} files)" if len(source.paths) > SHARDS_SHOWN else ""
+            out.note(f"{source.name}: read in this order: {shown}{more}")
+    return stream
 
 
 def read_ids(path: str | None, column: str | None, rows: int, option: str) -> NDArray[np.int64] | None:

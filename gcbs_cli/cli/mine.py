@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcbs_cli.cli.inputs import open_inputs, read_ids, read_pair
+from gcbs_cli.cli.inputs import open_inputs, read_ids
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import text_table
 from gcbs_cli.cli.watching import show_progress
@@ -23,12 +23,12 @@ def mine(settings: Mine) -> None:
     out = Output(settings.written, results_to_stderr=output == "-")
     check_suffix(output)
     check_outputs([output], [inputs.x, inputs.y, settings.positives], force=settings.written.force)
-    sources = open_inputs(inputs)
-    settings.mine.check_rows(sources[0].rows)
-    ids = read_ids(settings.positives, settings.positives_column, sources[0].rows, "--positives")
-    pair = read_pair(sources, out, normalize=inputs.columns.normalize)
+    stream = open_inputs(inputs, out)
+    settings.mine.check_rows(stream.rows)
+    ids = read_ids(settings.positives, settings.positives_column, stream.rows, "--positives")
+    pair = stream.read()
     with show_progress(out) as progress:
-        mined = mine_pair(pair.unit, settings.mine, None if ids is None else Positives(ids), progress)
+        mined = mine_pair(pair, settings.mine, None if ids is None else Positives(ids), progress)
     write_negatives(output, mined.negatives)
     out.table(mine_table(mined.report, output))
     out.result({"output": output, **mined.report.model_dump(mode="json")})

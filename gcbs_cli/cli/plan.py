@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.cli.inputs import command_line, open_inputs, read_groups, read_pair, read_texts, show_order
+from gcbs_cli.cli.inputs import command_line, open_inputs, read_groups, read_texts
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.watching import show_progress
-from gcbs_cli.data import EmbeddingSource
-from gcbs_cli.data.reading import ReadPair
+from gcbs_cli.data import PairStream
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
@@ -21,8 +21,6 @@ from gcbs_cli.settings.others import Plan
 from gcbs_cli.settings.plan import DEFAULT_MARGIN
 from gcbs_cli.system.errors import GcbsError
 from gcbs_cli.system.progress import Progress
-
-Sources = tuple[EmbeddingSource, EmbeddingSource]
 
 
 def plan(settings: Plan) -> None:
@@ -34,26 +32,26 @@ def plan(settings: Plan) -> None:
     if not settings.dry_run:
         read = [inputs.x, inputs.y, settings.groups.groups, settings.text.text]
         check_plan_output(output, read, [settings.report], force=settings.written.force)
-    sources = open_inputs(inputs)
-    settings.plan.check_rows(sources[0].rows)
+    stream = open_inputs(inputs, out)
+    settings.plan.check_rows(stream.rows)
     if settings.dry_run:
-        _forecast(settings, sources, out)
+        _forecast(settings, stream.read(), out)
         return
     with show_progress(out) as progress:
-        entry = (_in_parts if in_parts else _whole)(settings, sources, out, progress)
+        entry = (_in_parts if in_parts else _whole)(settings, stream, progress)
     out.table(plan_table(entry, output, time.perf_counter() - began))
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
 
-def _whole(settings: Plan, sources: Sources, out: Output, progress: Progress) -> ManifestEntry:
+def _whole(settings: Plan, stream: PairStream, progress: Progress) -> ManifestEntry:
     """Plan all rows as one graph, and write the plan and the report."""
     began = time.perf_counter()
-    pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
+    pair = stream.read()
     reading = time.perf_counter() - began
-    texts, groups = read_texts(settings.text, pair.unit.rows), read_groups(settings.groups, pair.unit.rows)
-    result = make_plan(pair.unit, settings.plan, progress, groups=groups, inputs=texts)
-    pair.check_unchanged()
-    entry = _entry(settings, result, InputsRecord.of(sources, pair.fingerprints), groups, {"read": reading})
+    texts, groups = read_texts(settings.text, pair.rows), read_groups(settings.groups, pair.rows)
+    result = make_plan(pair, settings.plan, progress, groups=groups, inputs=texts)
+    stream.check_unchanged()
+    entry = _entry(settings, result, InputsRecord.of(stream.sources, stream.fingerprints), groups, {"read": reading})
     save_plan(settings.output, result.perm, entry)
     try:  # the plan is there whatever becomes of the report, which may need more memory
         _report(settings, pair, result, groups, progress)
@@ -62,17 +60,13 @@ def _whole(settings: Plan, sources: Sources, out: Output, progress: Progress) ->
     return entry
 
 
-def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress) -> ManifestEntry:
+def _in_parts(settings: Plan, stream: PairStream, progress: Progress) -> ManifestEntry:
     """Plan the rows part by part, and write the plan."""
-    from gcbs_cli.data.reading import PairStream
     from gcbs_cli.planning.parts.kept import clear
     from gcbs_cli.planning.parts.plan import plan_in_parts
 
-    for source in sources:
-        show_order(source, out)
     output, kept = settings.output, settings.work_dir
     work_dir = None if kept is None else Path(kept)
-    stream = PairStream(*sources, normalize=settings.inputs.columns.normalize)
     groups = read_groups(settings.groups, stream.rows)
     result = plan_in_parts(
         stream,
@@ -84,7 +78,7 @@ def _in_parts(settings: Plan, sources: Sources, out: Output, progress: Progress)
         work_dir=work_dir,
     )
     stream.check_unchanged()
-    entry = _entry(settings, result, InputsRecord.of(sources, stream.fingerprints), groups, {})
+    entry = _entry(settings, result, InputsRecord.of(stream.sources, stream.fingerprints), groups, {})
     save_plan(output, result.perm, entry)
     if work_dir is not None:
         clear(work_dir)
@@ -104,7 +98,7 @@ def _entry(
 
 
 def _report(
-    settings: Plan, pair: ReadPair, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
+    settings: Plan, pair: PairedRows, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
 ) -> None:
     """Write the report on the plan, where one is wanted."""
     if settings.report is None:
@@ -126,19 +120,17 @@ def _report(
         max_memory=asked.work.max_memory,
         fn_margin=DEFAULT_MARGIN if margin is None else margin,
     )
-    report = make_reports(pair.unit, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
-    pair.check_unchanged()
+    report = make_reports(pair, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
     write(settings.report, report.model_dump_json(indent=2) + "\n")
 
 
-def _forecast(settings: Plan, sources: Sources, out: Output) -> None:
+def _forecast(settings: Plan, pair: PairedRows, out: Output) -> None:
     """Say what the sample foretells, and write nothing."""
     from gcbs_cli.planning.room import forecast
     from gcbs_cli.products.devices import choose_backend
     from gcbs_cli.products.threshold import find_threshold
 
     asked = settings.plan
-    pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize).unit
     backend = choose_backend(asked.work.device)
     threshold = find_threshold(pair.grid, asked.graph, asked.seed, backend)
     expected = forecast(pair, threshold, asked, backend)

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.cli.inputs import open_inputs, planned_groups, read_ids, read_pair, show_order
+from gcbs_cli.cli.inputs import open_inputs, planned_groups, read_ids
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.report_page import asked_only, page_facts, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import show_progress
-from gcbs_cli.data import EmbeddingSource, row_values
-from gcbs_cli.data.reading import PairStream
+from gcbs_cli.data import PairStream, row_values
 from gcbs_cli.data.row_values import check_row_count, read_row_flags
 from gcbs_cli.plan_file.manifest import (
     InputsRecord,
@@ -35,8 +34,6 @@ from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.progress import Progress
 
-Sources = tuple[EmbeddingSource, EmbeddingSource]
-
 
 def report(settings: Report) -> None:
     """Report, and write the report and the page; warn where plan and data do not belong together."""
@@ -45,18 +42,15 @@ def report(settings: Report) -> None:
     read = [settings.inputs.x, settings.inputs.y, *beside, *plan_files(settings.perm)]
     check_outputs([written.output, written.html], read, force=written.force)
     manifest = None if settings.perm is None else read_manifest(settings.perm)
-    sources = open_inputs(settings.inputs, planned_inputs(manifest))
-    perm = None if settings.perm is None else read_permutation(settings.perm, sources[0].rows)
+    stream = open_inputs(settings.inputs, out, planned_inputs(manifest))
+    perm = None if settings.perm is None else read_permutation(settings.perm, stream.rows)
     entry = None if perm is None else entry_for(manifest, perm)
-    as_planned(settings, entry).check_rows(sources[0].rows)
+    as_planned(settings, entry).check_rows(stream.rows)
     reports: Sequence[GapReport | SampledReport]
     with show_progress(out) as progress:
         if settings.rows is None or perm is None:
-            reports = whole = _whole(settings, sources, perm, entry, out, progress)
+            reports = whole = _whole(settings, stream, perm, entry, out, progress)
         else:
-            for source in sources:
-                show_order(source, out)
-            stream = PairStream(*sources, normalize=settings.inputs.columns.normalize)
             reports = [sampled_report(stream, perm, settings.rows, as_planned(settings, entry), progress)]
             stream.check_unchanged()
             _same_data(settings, entry, stream.fingerprints, out)
@@ -74,19 +68,19 @@ def report(settings: Report) -> None:
 
 def _whole(
     settings: Report,
-    sources: Sources,
+    stream: PairStream,
     perm: NDArray[np.int64] | None,
     entry: ManifestEntry | None,
     out: Output,
     progress: Progress,
 ) -> list[GapReport]:
     """The reports on all rows, and the page where one is wanted."""
-    rows, html = sources[0].rows, settings.written.html
+    rows, html = stream.rows, settings.written.html
     positives = read_ids(settings.labels.positives, settings.labels.positives_column, rows, "--positives")
     asks = _read_flags(settings.labels, rows)
     groups = read_ids(settings.groups.groups, settings.groups.groups_column, rows, "--groups")
-    pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
-    same = _same_data(settings, entry, pair.fingerprints, out)
+    pair = stream.read()
+    same = _same_data(settings, entry, stream.fingerprints, out)
     asked = as_planned(settings, entry, same_data=same)
     if same and groups is None:
         groups = planned_groups(entry, rows, out)
@@ -95,19 +89,19 @@ def _whole(
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
     facts = RowFacts(positives, asks, groups, entry.part_sizes if entry is not None and same else None)
     around = asked if html is None else with_neighbours(asked, rows)
-    measured = measure(pair.unit, perm, around, progress, facts=facts)
+    measured = measure(pair, perm, around, progress, facts=facts)
     every = [one.report for one in measured]
     reports = asked_only(every, asked)
-    pair.check_unchanged()
+    stream.check_unchanged()
     if html is not None:
         plan = [] if settings.perm is None else ["stdin" if settings.perm == "-" else settings.perm]
         warning = suspects_warning(reports)
         page = report_page(
             measured[0],
             grid=every,
-            names=" · ".join([*plan, *(side.name for side in sources)]),
-            facts=page_facts(InputsRecord.of(sources, pair.fingerprints), asked, settings.perm, perm, entry),
-            names_of=lambda chosen: row_values.read_ids(sources[0], chosen, settings.names.id_column),
+            names=" · ".join([*plan, *(side.name for side in stream.sources)]),
+            facts=page_facts(InputsRecord.of(stream.sources, stream.fingerprints), asked, settings.perm, perm, entry),
+            names_of=lambda chosen: row_values.read_ids(stream.x, chosen, settings.names.id_column),
             warnings=[] if warning is None else [warning],
         )
         write(html, page)

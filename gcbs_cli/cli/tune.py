@@ -2,7 +2,7 @@
 
 import shlex
 
-from gcbs_cli.cli.inputs import open_inputs, read_groups, read_pair, read_texts
+from gcbs_cli.cli.inputs import open_inputs, read_groups, read_texts
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import tune_table
 from gcbs_cli.cli.watching import show_progress
@@ -19,13 +19,13 @@ def tune(settings: Tune) -> None:
     settings.text.check_methods(default_methods(texts=settings.text.text is not None))
     for missing in not_installed().values():
         out.note(f"left out: {missing}")
-    sources = open_inputs(settings.inputs)
-    settings.plan.check_rows(sources[0].rows)
-    texts, groups = read_texts(settings.text, sources[0].rows), read_groups(settings.groups, sources[0].rows)
-    pair = read_pair(sources, out, normalize=settings.inputs.columns.normalize)
+    stream = open_inputs(settings.inputs, out)
+    settings.plan.check_rows(stream.rows)
+    texts, groups = read_texts(settings.text, stream.rows), read_groups(settings.groups, stream.rows)
+    pair = stream.read()
     with show_progress(out) as progress:
         tuned = find_settings(
-            pair.unit,
+            pair,
             settings.plan,
             progress,
             budget=settings.budget,

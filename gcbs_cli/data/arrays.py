@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.source import ACCEPTED_TYPES, RAW_DTYPES, EmbeddingSource, check_matrix, check_source
+from gcbs_cli.data.reading import PairStream
+from gcbs_cli.data.source import ACCEPTED_TYPES, RAW_DTYPES, EmbeddingSource, check_matrix, check_pair, check_source
 from gcbs_cli.system.errors import BadInput
 
 if TYPE_CHECKING:
@@ -49,6 +50,13 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
     source = EmbeddingSource(name, rows, dim, dtype, blocks)
     check_source(source)
     return source
+
+
+def open_arrays(x: Any, y: Any, *, normalize: bool = True) -> PairStream:
+    """Return both sides from arrays or tensors. Raises BadInput for what `from_array` refuses and sides that differ."""
+    sources = from_array(x, "x"), from_array(y, "y")
+    check_pair(*sources)
+    return PairStream(*sources, normalize=normalize)
 
 
 def _on_host(tensor: "torch.Tensor") -> NDArray[Any]:

@@ -1,12 +1,14 @@
 """Turns raw blocks into the canonical float32 unit rows and tells which rows cannot be."""
 
-from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-SLICE_BYTES: Final = 768 * 1024
+from gcbs_cli.system.threads import in_parts
+
+SLICE_BYTES: Final = 1536 * 1024
 """Size of one float64 work buffer: small enough that a few of them stay in a core's cache."""
 
 UNIT_TOLERANCE: Final = 1e-2
@@ -16,47 +18,43 @@ _SAFE_NORM2: Final = (1e-200, 1e200)
 """Squared norms within are free of float64 overflow, and of underflow that could matter."""
 
 
-@dataclass(frozen=True)
-class RowFaults:
-    """Masks over the rows of one block, each (n,) bool."""
+class RowFault(IntEnum):
+    """Why a row cannot be a unit row."""
 
-    non_finite: NDArray[np.bool_]
-    zero: NDArray[np.bool_]
-    not_unit: NDArray[np.bool_]
+    NONE = 0
+    NON_FINITE = 1
+    ZERO = 2
+    NOT_UNIT = 3
 
 
-def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, normalize: bool) -> RowFaults:
-    """Write the rows of `raw` to `out` as float32, divided by their norms if `normalize`.
+def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, normalize: bool) -> NDArray[np.uint8]:
+    """Write the rows of `raw` to `out` as float32, divided by their norms if `normalize`; return the fault of each.
 
     raw: (n, d), bfloat16 as uint16 bits; out: (n, d) float32. The norm is taken in float64 by `sum_by_halving`, and
-    the quotient is rounded once to float32, so the bits depend on the row alone. Rows with a fault hold anything.
+    the quotient is rounded once to float32, so the bits depend on the row alone. Rows with a fault, a RowFault in the
+    (n,) that comes back, hold anything. NOT_UNIT is looked for where rows are taken as they are.
     """
-    count, dim = raw.shape
-    faults = RowFaults(*np.zeros((3, count), dtype=np.bool_))
-    step = rows_per_slice(dim)
-    rows, squares = np.empty((2, min(step, count), dim), dtype=np.float64)
-    bits = np.empty((min(step, count), dim), dtype=np.uint32) if dtype == "bfloat16" else None
-    with np.errstate(all="ignore"):
-        for start in range(0, count, step):
-            chosen = slice(start, min(start + step, count))
-            wide = rows[: chosen.stop - start]
-            _widen(raw[chosen], wide, bits)
-            norm2 = sum_by_halving(np.multiply(wide, wide, out=squares[: len(wide)]))
+    faults = np.empty(len(raw), np.uint8)
+
+    def convert(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):
+            wide = _widened(raw[start:stop], dtype)
+            norm2 = sum_by_halving(wide * wide)
             # Only float64 reaches norms whose square leaves its range.
             extreme = _rescale_extreme(wide, norm2) if dtype == "float64" else False
             norm = np.sqrt(norm2)
-            faults.non_finite[chosen] = ~np.isfinite(norm2)
-            faults.zero[chosen] = norm2 == 0
-            faults.not_unit[chosen] = (np.abs(norm - 1) > UNIT_TOLERANCE) | extreme
+            found = np.zeros(len(wide), np.uint8)
             if normalize:
-                np.divide(wide, norm[:, np.newaxis], out=wide)
-            np.copyto(out[chosen], wide, casting="same_kind")
+                wide /= norm[:, np.newaxis]
+            else:
+                found[(np.abs(norm - 1) > UNIT_TOLERANCE) | extreme] = RowFault.NOT_UNIT
+            found[norm2 == 0] = RowFault.ZERO
+            found[~np.isfinite(norm2)] = RowFault.NON_FINITE
+            faults[start:stop] = found
+            out[start:stop] = wide
+
+    in_parts(len(raw), max(1, SLICE_BYTES // (8 * raw.shape[1])), convert)
     return faults
-
-
-def rows_per_slice(dim: int) -> int:
-    """How many float64 rows of this width fill one cache-sized work buffer (at least 1)."""
-    return max(1, SLICE_BYTES // (8 * dim))
 
 
 def sum_by_halving(work: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -75,15 +73,11 @@ def sum_by_halving(work: NDArray[np.float64]) -> NDArray[np.float64]:
     return work[:, 0] + 0.0  # -0.0 becomes 0.0, as it does where zeros are added
 
 
-def _widen(raw: NDArray[Any], wide: NDArray[np.float64], bits: NDArray[np.uint32] | None) -> None:
-    """Convert raw rows to float64, exactly. bits: a work buffer if `raw` is bfloat16 (a float32's upper half)."""
-    if bits is None:
-        np.copyto(wide, raw)
-        return
-    upper = bits[: len(raw)]
-    np.copyto(upper, raw)
-    np.left_shift(upper, 16, out=upper)
-    np.copyto(wide, upper.view(np.float32))
+def _widened(raw: NDArray[Any], dtype: str) -> NDArray[np.float64]:
+    """Return raw rows as float64, exactly."""
+    if dtype == "bfloat16":  # the upper half of a float32
+        raw = (raw.astype(np.uint32) << 16).view(np.float32)
+    return raw.astype(np.float64)
 
 
 def _rescale_extreme(rows: NDArray[np.float64], norm2: NDArray[np.float64]) -> NDArray[np.bool_]:

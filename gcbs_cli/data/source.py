@@ -63,25 +63,33 @@ class EmbeddingSource:
 
 
 @dataclass
-class RowList:
-    """A count of faulty rows and the first of them."""
+class FaultyRows:
+    """A count of rows with one fault and the first of them, with the words for the fault and for what is expected."""
 
+    found: str
+    expected: str
     count: int = 0
     first: list[int] = field(default_factory=list)
 
     def add(self, mask: NDArray[np.bool_], start: int) -> None:
         """Add the rows of a block whose first row is `start` and where `mask` is true."""
-        found = np.flatnonzero(mask)
-        self.count += len(found)
-        self.first += [start + int(row) for row in found[: _NAMED_ROWS - len(self.first)]]
+        rows = np.flatnonzero(mask)
+        self.count += len(rows)
+        self.first += (start + rows[: _NAMED_ROWS - len(self.first)]).tolist()
 
-    def __str__(self) -> str:
-        """Say "3 rows (numbers 5, 17, 40, counted from 0)", or name the first ten of them."""
-        rows = ", ".join(str(row) for row in self.first)
-        if self.count == 1:
-            return f"1 row (number {rows}, counted from 0)"
-        prefix = "numbers" if self.count <= _NAMED_ROWS else f"the first {_NAMED_ROWS}:"
-        return f"{self.count:,} rows ({prefix} {rows}, counted from 0)"
+    def refuse(self, name: str, locate: Callable[[int], str] | None = None) -> None:
+        """Raise BadInput where there are any: "x.npy: found 3 rows (numbers 5, 17, 40, counted from 0) of zeros"."""
+        if not self.count:
+            return
+        rows = "1 row (number" if self.count == 1 else f"{self.count:,} rows (numbers"
+        if self.count > _NAMED_ROWS:
+            rows = f"{self.count:,} rows (the first {_NAMED_ROWS}:"
+        place = locate(self.first[0]) if locate else ""
+        raise BadInput(
+            f"{name}: found {rows} {', '.join(map(str, self.first))}, counted from 0) {self.found}"
+            + (f" (the first is {place})" if place else "")
+            + f", expected {self.expected}"
+        )
 
 
 def file_source(

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.files import FileStamp, changed, one_line, open_unchanged, stamp_file
-from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, RowList, file_source
+from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows, file_source
 from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.threads import one_ahead
 
 TABLE_SUFFIXES: Final = (".parquet", ".arrow", ".feather")
 """The formats that have columns and are read here."""
@@ -135,10 +136,12 @@ def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
 
 def _blocks(stamp: FileStamp, name: str, dim: int, element: str, rows_per_block: int) -> Iterator[NDArray[Any]]:
     """Yield the rows; raises BadInput at the end, with their count, when rows hold nulls or lists of another length."""
-    nulls, ragged = RowList(), RowList()
+    drop = "drop these pairs from both sides"
+    nulls = FaultyRows("with nulls", f"none; {drop}")
+    ragged = FaultyRows("of another length", f"{dim:,} values in each row as in the first; {drop}")
     done = 0
     with open_table(stamp) as table:
-        for lists in table.column(name, max(1, rows_per_block // _DECODER_SHARE)):
+        for lists in one_ahead(table.column(name, max(1, rows_per_block // _DECODER_SHARE))):
             values = _values(lists, dim)
             if values is None:
                 rows = lists.to_pylist()
@@ -148,14 +151,8 @@ def _blocks(stamp: FileStamp, name: str, dim: int, element: str, rows_per_block:
             elif not nulls.count and not ragged.count:
                 yield _elements(values, RAW_DTYPES[element]).reshape(-1, dim)
             done += len(lists)
-    for faulty, found, expected in (
-        (nulls, "with nulls", "none"),
-        (ragged, "of another length", f"{dim:,} values in each row as in the first"),
-    ):
-        if faulty.count:
-            raise BadInput(
-                f"{stamp.label(name)}: found {faulty} {found}, expected {expected}; drop these pairs from both sides"
-            )
+    for faulty in (nulls, ragged):
+        faulty.refuse(stamp.label(name))
 
 
 def _kind(stamp: FileStamp) -> str:

@@ -8,7 +8,7 @@ bits. Rounding changes a similarity by 1e-4, which is nothing to a coarse partit
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.normalise import unit_rows_into
+from gcbs_cli.data.normalise import RowFault, unit_rows_into
 
 SCALE = 3500
 """(3500 + √d / 2)² is below 2²⁴ for up to 1.4 million coordinates."""
@@ -38,7 +38,7 @@ def means_of(
 
     members = csr_array((np.ones(len(rows)), (clusters, np.arange(len(rows)))), shape=(len(before), len(rows)))
     means = np.empty(before.shape, np.float32)
-    empty = unit_rows_into(np.asarray(members @ rows), "float64", means, normalize=True).zero
+    empty = unit_rows_into(np.asarray(members @ rows), "float64", means, normalize=True) == RowFault.ZERO
     means = whole(means)
     means[empty] = before[empty]
     return means

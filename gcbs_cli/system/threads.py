@@ -51,6 +51,15 @@ def in_order(workers: int, items: Iterable[Item], work: Callable[[Item], Result]
                 future.cancel()
 
 
+def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The items, none of them None; a thread takes the next one while this one is in use."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = pool.submit(next, items, None)
+            yield item
+
+
 def all_at_once(items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
     """`work(item)` for every item, in a thread each, in the order of the items."""
     if len(items) == 1:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data import check_pair, from_array, read_unit_rows
-from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.arrays import open_arrays
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
@@ -112,10 +111,7 @@ def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss
 
     loss: infonce (x→y), symmetric or simclr. Raises BadInput for arrays or a loss that do not fit.
     """
-    sources = from_array(x, "x"), from_array(y, "y")
-    check_pair(*sources)
-    left, right = (read_unit_rows(source).values for source in sources)
-    pair = PairedRows(left, right)
+    pair = open_arrays(x, y).read()
     try:
         kind = Loss(LossKind(loss))
     except ValueError:

@@ -99,12 +99,6 @@ def test_tensors_are_read_like_arrays() -> None:
     assert half.fingerprint == read(array.astype(ml_dtypes.bfloat16)).fingerprint
 
 
-def test_progress_counts_every_row_once() -> None:
-    seen: list[int] = []
-    read(np.ones((10, 4), dtype=np.float32), block_bytes=2 * 3 * 16, on_progress=seen.append)
-    assert seen == [3, 3, 3, 1]
-
-
 def test_without_normalising_unit_rows_are_kept_as_they_are() -> None:
     array = np.random.default_rng(4).standard_normal((20, 8))
     array /= np.linalg.norm(array, axis=1, keepdims=True)
