@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.system.threads import in_parts
 
-SLICE_BYTES: Final = 1536 * 1024
+SLICE_BYTES: Final = 1024 * 1024
 """Size of one float64 work buffer: small enough that a few of them stay in a core's cache."""
 
 UNIT_TOLERANCE: Final = 1e-2
@@ -38,8 +38,10 @@ def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, n
 
     def convert(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):
-            wide = _widened(raw[start:stop], dtype)
-            norm2 = sum_by_halving(wide * wide)
+            # Of one piece: freed one by one, they would go back to the system and be cleared anew each time.
+            wide, squares = np.empty((2, stop - start, raw.shape[1]))
+            wide[:] = _as_floats(raw[start:stop], dtype)
+            norm2 = sum_by_halving(np.multiply(wide, wide, out=squares))
             # Only float64 reaches norms whose square leaves its range.
             extreme = _rescale_extreme(wide, norm2) if dtype == "float64" else False
             norm = np.sqrt(norm2)
@@ -73,11 +75,9 @@ def sum_by_halving(work: NDArray[np.float64]) -> NDArray[np.float64]:
     return work[:, 0] + 0.0  # -0.0 becomes 0.0, as it does where zeros are added
 
 
-def _widened(raw: NDArray[Any], dtype: str) -> NDArray[np.float64]:
-    """Return raw rows as float64, exactly."""
-    if dtype == "bfloat16":  # the upper half of a float32
-        raw = (raw.astype(np.uint32) << 16).view(np.float32)
-    return raw.astype(np.float64)
+def _as_floats(raw: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Return raw rows as numbers: bfloat16 is the upper half of a float32."""
+    return (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw
 
 
 def _rescale_extreme(rows: NDArray[np.float64], norm2: NDArray[np.float64]) -> NDArray[np.bool_]:
