@@ -10,134 +10,94 @@ from gcbs_cli.cli.inputs import command_line, open_inputs, read_groups, read_tex
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.watching import show_progress
-from gcbs_cli.data import PairStream
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry
+from gcbs_cli.plan_file.manifest import InputsRecord
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
+from gcbs_cli.planning.parts.kept import clear
+from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
+from gcbs_cli.reports.basis import RowFacts
+from gcbs_cli.reports.build import make_reports
 from gcbs_cli.settings.others import Plan
-from gcbs_cli.settings.plan import DEFAULT_MARGIN
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import GcbsError
-from gcbs_cli.system.progress import Progress
+from gcbs_cli.system.progress import Progress, Stopwatch
 
 
 def plan(settings: Plan) -> None:
     """Plan, and write the plan, the manifest and the report."""
     began = time.perf_counter()
-    output, in_parts = settings.output, settings.plan.work.partitions is not None
+    output, asked, inputs = settings.output, settings.plan, settings.inputs
     out = Output(settings.written, results_to_stderr=output == "-")
-    inputs = settings.inputs
     if not settings.dry_run:
-        read = [inputs.x, inputs.y, settings.groups.groups, settings.text.text]
-        check_plan_output(output, read, [settings.report], force=settings.written.force)
+        read_too = [inputs.x, inputs.y, settings.groups.groups, settings.text.text]
+        check_plan_output(output, read_too, [settings.report], force=settings.written.force)
     stream = open_inputs(inputs, out)
-    settings.plan.check_rows(stream.rows)
+    asked.check_rows(stream.rows)
     if settings.dry_run:
-        _forecast(settings, stream.read(), out)
+        _forecast(stream.read(), asked, out)
         return
+    texts, groups = read_texts(settings.text, stream.rows), read_groups(settings.groups, stream.rows)
+    work_dir = None if settings.work_dir is None else Path(settings.work_dir)
     with show_progress(out) as progress:
-        entry = (_in_parts if in_parts else _whole)(settings, stream, progress)
+        clock, pair = Stopwatch(progress), None
+        if asked.work.partitions is None:
+            with clock.step("read"):
+                pair = stream.read()
+            result = make_plan(pair, asked, progress, groups=groups, inputs=texts)
+        else:
+            beside = None if output == "-" else Path(output)
+            result = plan_in_parts(
+                stream, asked, progress, groups=groups, inputs=texts, beside=beside, work_dir=work_dir
+            )
+        stream.check_unchanged()
+        entry = plan_entry(
+            result,
+            InputsRecord.of(stream.sources, stream.fingerprints),
+            command_line(),
+            normalize=stream.normalize,
+            groups=groups,
+            files=(settings.groups, settings.text),
+            seconds=clock.seconds,
+        )
+        save_plan(output, result.perm, entry)
+        if work_dir is not None:
+            clear(work_dir)
+        if settings.report is not None and pair is not None:
+            _report(settings.report, pair, result, groups, progress)
     out.table(plan_table(entry, output, time.perf_counter() - began))
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
 
-def _whole(settings: Plan, stream: PairStream, progress: Progress) -> ManifestEntry:
-    """Plan all rows as one graph, and write the plan and the report."""
-    began = time.perf_counter()
-    pair = stream.read()
-    reading = time.perf_counter() - began
-    texts, groups = read_texts(settings.text, pair.rows), read_groups(settings.groups, pair.rows)
-    result = make_plan(pair, settings.plan, progress, groups=groups, inputs=texts)
-    stream.check_unchanged()
-    entry = _entry(settings, result, InputsRecord.of(stream.sources, stream.fingerprints), groups, {"read": reading})
-    save_plan(settings.output, result.perm, entry)
-    try:  # the plan is there whatever becomes of the report, which may need more memory
-        _report(settings, pair, result, groups, progress)
-    except GcbsError as error:
-        raise type(error)(f"{error}; the plan itself is written ({settings.output})") from error
-    return entry
-
-
-def _in_parts(settings: Plan, stream: PairStream, progress: Progress) -> ManifestEntry:
-    """Plan the rows part by part, and write the plan."""
-    from gcbs_cli.planning.parts.kept import clear
-    from gcbs_cli.planning.parts.plan import plan_in_parts
-
-    output, kept = settings.output, settings.work_dir
-    work_dir = None if kept is None else Path(kept)
-    groups = read_groups(settings.groups, stream.rows)
-    result = plan_in_parts(
-        stream,
-        settings.plan,
-        progress,
-        groups=groups,
-        inputs=read_texts(settings.text, stream.rows),
-        beside=None if output == "-" else Path(output),
-        work_dir=work_dir,
-    )
-    stream.check_unchanged()
-    entry = _entry(settings, result, InputsRecord.of(stream.sources, stream.fingerprints), groups, {})
-    save_plan(output, result.perm, entry)
-    if work_dir is not None:
-        clear(work_dir)
-    return entry
-
-
-def _entry(
-    settings: Plan,
-    result: PlanResult,
-    inputs: InputsRecord,
-    groups: NDArray[np.int64] | None,
-    seconds: dict[str, float],
-) -> ManifestEntry:
-    files, normalize = (settings.groups, settings.text), settings.inputs.columns.normalize
-    command = command_line()
-    return plan_entry(result, inputs, command, normalize=normalize, groups=groups, files=files, seconds=seconds)
-
-
 def _report(
-    settings: Plan, pair: PairedRows, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
+    path: str, pair: PairedRows, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
 ) -> None:
-    """Write the report on the plan, where one is wanted."""
-    if settings.report is None:
-        return
-    from gcbs_cli.reports.basis import RowFacts
-    from gcbs_cli.reports.build import make_reports
-    from gcbs_cli.settings.report import ReportSettings
-
-    asked, margin = settings.plan, settings.plan.false_negatives.fn_margin
-    graph = asked.graph if result.threshold is None else type(asked.graph)(threshold=result.threshold.similarity)
-    wanted = ReportSettings.of(
-        batch_sizes=[asked.batch_size],
-        temperatures=[asked.temperature],
-        graph=graph,
-        seed=asked.seed,
-        drop_last=asked.drop_last,
-        device=asked.work.device,
-        chunk_rows=asked.work.chunk_rows,
-        max_memory=asked.work.max_memory,
-        fn_margin=DEFAULT_MARGIN if margin is None else margin,
-    )
-    report = make_reports(pair, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
-    write(settings.report, report.model_dump_json(indent=2) + "\n")
+    """Write the report on the plan, which is there whatever becomes of the report: that may need more memory."""
+    threshold = None if result.threshold is None else result.threshold.similarity
+    wanted = ReportSettings.of_plan(result.settings, threshold)
+    try:
+        report = make_reports(pair, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
+        write(path, report.model_dump_json(indent=2) + "\n")
+    except GcbsError as error:
+        raise type(error)(f"{error}; the plan itself is written") from error
 
 
-def _forecast(settings: Plan, pair: PairedRows, out: Output) -> None:
+def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     """Say what the sample foretells, and write nothing."""
     from gcbs_cli.planning.room import forecast
     from gcbs_cli.products.devices import choose_backend
     from gcbs_cli.products.threshold import find_threshold
 
-    asked = settings.plan
     backend = choose_backend(asked.work.device)
-    threshold = find_threshold(pair.grid, asked.graph, asked.seed, backend)
-    expected = forecast(pair, threshold, asked, backend)
-    out.table(forecast_table(pair.rows, threshold, expected, backend.name))
+    threshold = find_threshold(rows.grid, asked.graph, asked.seed, backend)
+    expected = forecast(rows, threshold, asked, backend)
+    out.table(forecast_table(rows.rows, threshold, expected, backend.name))
     out.result(
         {
-            "rows": pair.rows,
+            "rows": rows.rows,
             "threshold": threshold.similarity,
             "interval": threshold.interval,
             "expected_entries": expected.entries,

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.cli.inputs import open_inputs, planned_groups, read_ids
+from gcbs_cli import __version__
+from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids
 from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.report_page import asked_only, page_facts, with_neighbours
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data import PairStream, row_values
-from gcbs_cli.data.row_values import check_row_count, read_row_flags
 from gcbs_cli.plan_file.manifest import (
     InputsRecord,
     ManifestEntry,
     entry_for,
+    permutation_hash,
     plan_files,
     planned_inputs,
     read_manifest,
@@ -26,7 +26,7 @@ from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.build import measure
 from gcbs_cli.reports.headline import suspects_warning
-from gcbs_cli.reports.page import report_page
+from gcbs_cli.reports.page.page import flat, report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
@@ -45,16 +45,16 @@ def report(settings: Report) -> None:
     stream = open_inputs(settings.inputs, out, planned_inputs(manifest))
     perm = None if settings.perm is None else read_permutation(settings.perm, stream.rows)
     entry = None if perm is None else entry_for(manifest, perm)
-    as_planned(settings, entry).check_rows(stream.rows)
+    asked = as_planned(settings, entry)
+    asked.check_rows(stream.rows)
     reports: Sequence[GapReport | SampledReport]
     with show_progress(out) as progress:
         if settings.rows is None or perm is None:
             reports = whole = _whole(settings, stream, perm, entry, out, progress)
         else:
-            reports = [sampled_report(stream, perm, settings.rows, as_planned(settings, entry), progress)]
+            reports, whole = [sampled_report(stream, perm, settings.rows, asked, progress)], []
             stream.check_unchanged()
             _same_data(settings, entry, stream.fingerprints, out)
-            whole = []
     result = reports[0] if len(reports) == 1 else GapReports(results=whole)
     if written.output is not None:
         write(written.output, result.model_dump_json(indent=2) + "\n")
@@ -75,9 +75,9 @@ def _whole(
     progress: Progress,
 ) -> list[GapReport]:
     """The reports on all rows, and the page where one is wanted."""
-    rows, html = stream.rows, settings.written.html
-    positives = read_ids(settings.labels.positives, settings.labels.positives_column, rows, "--positives")
-    asks = _read_flags(settings.labels, rows)
+    rows, html, files = stream.rows, settings.written.html, settings.labels
+    positives = read_ids(files.positives, files.positives_column, rows, "--positives")
+    flags = row_values.read_row_flags(files.labels, "--labels", files.labels_column, rows) if files.labels else None
     groups = read_ids(settings.groups.groups, settings.groups.groups_column, rows, "--groups")
     pair = stream.read()
     same = _same_data(settings, entry, stream.fingerprints, out)
@@ -87,20 +87,18 @@ def _whole(
     if entry is not None and set(asked.batch_sizes) != {entry.batch_size}:
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
-    facts = RowFacts(positives, asks, groups, entry.part_sizes if entry is not None and same else None)
-    around = asked if html is None else with_neighbours(asked, rows)
-    measured = measure(pair, perm, around, progress, facts=facts)
-    every = [one.report for one in measured]
-    reports = asked_only(every, asked)
+    facts = RowFacts(positives, flags, groups, entry.part_sizes if entry is not None and same else None)
+    measured = measure(pair, perm, asked, progress, facts=facts)
+    reports = [one.report for one in measured]
     stream.check_unchanged()
     if html is not None:
         plan = [] if settings.perm is None else ["stdin" if settings.perm == "-" else settings.perm]
         warning = suspects_warning(reports)
         page = report_page(
             measured[0],
-            grid=every,
+            grid=reports,
             names=" · ".join([*plan, *(side.name for side in stream.sources)]),
-            facts=page_facts(InputsRecord.of(stream.sources, stream.fingerprints), asked, settings.perm, perm, entry),
+            facts=_facts(InputsRecord.of(stream.sources, stream.fingerprints), asked, settings.perm, perm, entry),
             names_of=lambda chosen: row_values.read_ids(stream.x, chosen, settings.names.id_column),
             warnings=[] if warning is None else [warning],
         )
@@ -117,33 +115,36 @@ def _same_data(settings: Report, entry: ManifestEntry | None, fingerprints: tupl
 
 
 def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
-    """What was asked, and for the rest what the plan was made with."""
+    """What was asked, and for the rest what the plan was made with.
+
+    Its own threshold counts on its own data, its quantile on other data; each part of a plan had its own.
+    """
     asked = settings.report.changed(loss=settings.losses)
     if entry is None:
         return asked
     planned: dict[str, Any] = {"batch_sizes": entry.batch_size, "drop_last": entry.drop_last}
     if entry.temperature:
         planned["temperatures"] = entry.temperature
-    changes = {name: value for name, value in planned.items() if name not in asked.given}
-    if not asked.given & set(GraphSettings.exclusive):
-        changes |= _planned_graph(entry, same_data=same_data)
-    return asked.changed(**changes)
-
-
-def _planned_graph(entry: ManifestEntry, *, same_data: bool) -> dict[str, float | None]:
-    """The plan's own threshold on its own data, its quantile on other data; each part of a plan had its own."""
     quantile = entry.quantile
-    if quantile is None:
-        return {}
-    if quantile.threshold is not None and (same_data or quantile.requested is None):
-        return {"threshold": quantile.threshold}
-    return {"quantile": quantile.requested}
+    if quantile is not None and not asked.given & set(GraphSettings.exclusive):
+        own = quantile.threshold is not None and (same_data or quantile.requested is None)
+        planned |= {"threshold": quantile.threshold} if own else {"quantile": quantile.requested}
+    return asked.changed(**{name: value for name, value in planned.items() if name not in asked.given})
 
 
-def _read_flags(files: Report.Labels, rows: int) -> NDArray[np.bool_] | None:
-    """Which rows are positive pairs. Raises BadInput for a file that has not one value for each of the N rows."""
-    if files.labels is None:
-        return None
-    asks = read_row_flags(files.labels, "--labels", files.labels_column)
-    check_row_count(len(asks), rows, files.labels, "--labels")
-    return asks
+def _facts(
+    inputs: InputsRecord,
+    asked: ReportSettings,
+    perm_name: str | None,
+    perm: NDArray[np.int64] | None,
+    entry: ManifestEntry | None,
+) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Groups of what it takes to make the same page again: command, settings, inputs and plan."""
+    ours = {"gcbs": __version__, "command": " ".join(command_line()), **inputs.model_dump(mode="json"), **asked.values}
+    groups = [("This report", ours)]
+    if perm is not None:
+        record = {"manifest": "none"} if entry is None else entry.model_dump(mode="json")
+        if entry is not None:
+            record["command"] = " ".join(entry.command)
+        groups.append(("Plan", {"file": perm_name, "hash of the order": permutation_hash(perm), **record}))
+    return [(title, [line for line in flat(values) if line[1] != "–"]) for title, values in groups]

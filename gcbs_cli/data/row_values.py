@@ -28,49 +28,50 @@ _LONGEST: Final = 200
 """Characters of a name that are kept."""
 
 
-def read_row_texts(path: str, option: str, column: str | None = None) -> list[str]:
+def read_row_texts(path: str, option: str, column: str | None = None, rows: int | None = None) -> list[str]:
     """Return the texts of all rows; null counts as an empty text. Raises BadInput that names the option."""
-    return ["" if value is None else str(value) for value in read_row_values(path, option, column)]
+    return ["" if value is None else str(value) for value in read_row_values(path, option, column, rows)]
 
 
-def read_row_ids(path: str, option: str, column: str | None = None) -> NDArray[np.int64]:
+def read_row_ids(path: str, option: str, column: str | None = None, rows: int | None = None) -> NDArray[np.int64]:
     """Return (N,) a number for each row: equal values, equal numbers, counted from 0 as they come. Raises BadInput."""
-    numbers: dict[Any, int] = {}
-    return np.array(
-        [numbers.setdefault(str(value), len(numbers)) for value in read_row_values(path, option, column)], np.int64
-    )
+    numbers: dict[str, int] = {}
+    values = read_row_values(path, option, column, rows)
+    return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], np.int64)
 
 
-def read_row_flags(path: str, option: str, column: str | None = None) -> NDArray[np.bool_]:
+def read_row_flags(path: str, option: str, column: str | None = None, rows: int | None = None) -> NDArray[np.bool_]:
     """Return (N,) which rows are true: 1, true, yes, positive. Raises BadInput for what is neither that nor false."""
-    texts = [str(value).strip().lower() for value in read_row_values(path, option, column)]
+    texts = [str(value).strip().lower() for value in read_row_values(path, option, column, rows)]
     for row, text in enumerate(texts):
         if text not in _TRUE | _FALSE:
             raise BadInput(f"{option} {shown(path)}: row {row} is {shown(text[:40])}, expected 1 or 0")
     return np.array([text in _TRUE for text in texts], np.bool_)
 
 
-def read_row_values(path: str, option: str, column: str | None = None) -> list[Any]:
-    """Return the values of all rows as the file has them. Raises BadInput that names the option."""
+def read_row_values(path: str, option: str, column: str | None = None, rows: int | None = None) -> list[Any]:
+    """Return the values of all rows as the file has them, `rows` of them where that is known.
+
+    Raises BadInput that names the option.
+    """
     suffix = Path(path).suffix.lower()
     reader = READERS.get(suffix)
     if reader is None:
         raise BadInput(f"{option} {shown(path)}: expected {', '.join(READERS)}")
     try:
         stamp_file(path)  # a pipe would be waited for
-        return reader(path, option, column)
+        values = reader(path, option, column)
     except BadInput as error:
         raise error if str(error).startswith(option) else BadInput(f"{option} {error}") from None
     except OSError as error:
         raise BadInput(f"{option} {shown(path)}: cannot be read: {error.strerror or error}") from error
     except (ValueError, ArithmeticError, EOFError, RecursionError, csv.Error) as error:
         raise BadInput(f"{option} {shown(path)}: no {suffix} file, or damaged: {one_line(error)}") from error
-
-
-def check_row_count(found: int, rows: int, path: str, option: str) -> None:
-    """Raise BadInput unless there is one value for each of the N rows."""
-    if found != rows:
-        raise BadInput(f"{option} {shown(path)}: has {found:,} rows, the embeddings {rows:,}; one is needed for each")
+    if rows is not None and len(values) != rows:
+        raise BadInput(
+            f"{option} {shown(path)}: has {len(values):,} rows, the embeddings {rows:,}; one is needed for each"
+        )
+    return values
 
 
 def read_ids(source: EmbeddingSource, rows: Iterable[int], column: str | None = None) -> dict[int, str]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,7 @@ from gcbs_cli.settings.plan import (
     DEFAULT_TEMPERATURE,
     GraphSettings,
     Margin,
+    PlanSettings,
     Seed,
     Temperature,
     WorkSettings,
@@ -152,6 +153,23 @@ class ReportSettings(Settings):
     seed: Seed = 0
     work: WorkSettings = Field(default_factory=WorkSettings)
     omitted = frozenset({"graph", "top", "rank_window"})
+
+    @classmethod
+    def of_plan(cls, plan: PlanSettings, threshold: float | None, **more: Any) -> Self:
+        """What a report on a plan with these settings covers, with the threshold that the plan found."""
+        margin = plan.false_negatives.fn_margin
+        return cls.of(
+            batch_sizes=[plan.batch_size],
+            temperatures=[plan.temperature],
+            graph=plan.graph if threshold is None else GraphSettings(threshold=threshold),
+            seed=plan.seed,
+            drop_last=plan.drop_last,
+            device=plan.work.device,
+            chunk_rows=plan.work.chunk_rows,
+            max_memory=plan.work.max_memory,
+            fn_margin=DEFAULT_MARGIN if margin is None else margin,
+            **more,
+        )
 
     @property
     def losses(self) -> list[Loss]:

@@ -43,7 +43,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = folder / "a<b>&'.parquet"
     pq.write_table(table.set_column(table.schema.get_field_index("id"), "id", ids), path)
     run("plan", path, "-o", folder / "p<i>.npy", "-k", 40, "-q")
-    run("report", path, "-p", folder / "p<i>.npy", "--html", folder / "page.html", "-o", folder / "page.json", "-q")
+    words = ["report", path, "-p", folder / "p<i>.npy", "-q"]
+    run(*words, "-o", folder / "page.json")
+    run(*words, "--html", folder / "page.html", "-t", 0.05, "-t", 0.025)
     return folder
 
 
