@@ -174,17 +174,16 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
 
 def history_page(history: History) -> str:
     """The epochs as a page of HTML, complete in itself: losses, reduction, drift, and the table."""
-    from gcbs_cli.reports.page import charts
-    from gcbs_cli.reports.page.drawing import Axis, Lines
+    from gcbs_cli.reports.page.charts import Axis, Chart, courses
     from gcbs_cli.reports.page.page import render
 
     epochs, words = history.epochs, {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
     names = [epoch.name for epoch in epochs]
     x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
 
-    def chart(title: str, unit: str, *paths: str, form: str = "{:g}") -> Lines | None:
+    def chart(title: str, unit: str, *paths: str, form: str = "{:g}") -> Chart | None:
         series = {words[path]: [epoch.at(path) for epoch in epochs] for path in paths}
-        return charts.courses(title, x, unit, series, form)
+        return courses(title, x, unit, series, form)
 
     shares = ("gap.reduction", "gap.masked.reduction", "recurring")
     return render(

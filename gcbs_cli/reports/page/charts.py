@@ -1,83 +1,107 @@
-"""What the charts of a report show."""
+"""What the charts of a page show; the templates draw them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.reports.page.drawing import Axis, Bar, Bars, Line, Lines, Points
-from gcbs_cli.reports.schema import GapReport
-
 HISTOGRAM_BINS = 48
 MOST_STEPS = 240
+MOST_TICKS = 5
 COLOURS = 4
 """Classes of lines that the style sheet tells apart."""
 
-
-def loss_bars(report: GapReport, trial_losses: Sequence[float]) -> Bars:
-    """L_global, L_train of plan and random batches, and the oracle's, with every trial as a mark."""
-    bars = [
-        Bar("all pairs (L_global)", report.loss.global_, "global"),
-        Bar("oracle, unreachable", report.loss.global_ - report.gap.oracle, "oracle"),
-    ]
-    if report.loss.plan is not None:
-        bars.append(Bar("this plan (L_train)", report.loss.plan, "plan"))
-    bars.append(Bar("random batches (L_train)", report.loss.random_mean, "random", trial_losses))
-    return Bars("Losses in nats", bars)
+Points = Sequence[tuple[float, float]]
 
 
-def hardest_lines(random: NDArray[np.float32], plan: NDArray[np.float32] | None) -> Lines:
-    """How similar each row's hardest in-batch negative is, in random batches and in the plan's."""
-    orders = [("random", "random batches", random)] + ([] if plan is None else [("plan", "this plan", plan)])
-    finite = [(kind, name, values[np.isfinite(values)]) for kind, name, values in orders]
-    low = min(float(values.min()) for *_, values in finite)
-    high = max(low + 1e-3, *(float(values.max()) for *_, values in finite))
+@dataclass(frozen=True)
+class Line:
+    """Points joined by a line, or the outline of an area where the style sheet fills `kind`."""
+
+    kind: str
+    points: Points
+    name: str = ""
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The range of an axis and how its ticks are written; with `labels` they stand at 0, 1, 2 …"""
+
+    name: str
+    low: float
+    high: float
+    form: str = "{:g}"
+    labels: Sequence[str] = ()
+
+    def place(self, value: float) -> float:
+        """How far from low to high, in per cent; the middle where low is high."""
+        return 100.0 * (value - self.low) / (self.high - self.low) if self.high > self.low else 50.0
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Some round numbers, or labels, with their places."""
+        if self.labels:
+            every = ceil(len(self.labels) / MOST_TICKS)
+            return [(self.place(number), self.labels[number]) for number in range(0, len(self.labels), every)]
+        raw = (self.high - self.low) / MOST_TICKS or 1.0
+        power = 10.0 ** floor(log10(raw))
+        step = power * next(m for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+        numbers = range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)
+        return [(self.place(number * step), self.form.format(round(number * step, 10))) for number in numbers]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines and areas over two axes; `described` is what a screen reader says."""
+
+    described: str
+    x: Axis
+    y: Axis
+    lines: Sequence[Line]
+
+    @property
+    def legend(self) -> Sequence[Line]:
+        """The named lines, where there are several."""
+        named = [line for line in self.lines if line.name]
+        return named if len(named) > 1 else []
+
+
+def hardest_chart(hardest: Mapping[str, NDArray[np.float32]]) -> Chart:
+    """How similar each row's hardest in-batch negative is, in `random` batches and in the `plan`'s."""
+    names = {"random": "random batches", "plan": "this plan"}
+    low = min(float(values.min()) for values in hardest.values())
+    high = max(low + 1e-3, *(float(values.max()) for values in hardest.values()))
     edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
-    shares = [np.histogram(values, edges)[0] / max(len(values), 1) for *_, values in finite]
-    top = 1.05 * max(float(share.max()) for share in shares)
-    lines = [
-        Line(f"area {kind}", area(edges, share), name) for (kind, name, _), share in zip(finite, shares, strict=True)
-    ]
-    means = [(kind, finite_mean(values)) for kind, _, values in finite]
-    lines += [Line(f"mean {kind}", [(mean, 0.0), (mean, top)]) for kind, mean in means]
+    shares = {kind: np.histogram(values, edges)[0] / len(values) for kind, values in hardest.items()}
+    means = {kind: float(values.mean(dtype=np.float64)) for kind, values in hardest.items()}
+    top = 1.05 * max(float(share.max()) for share in shares.values())
+    lines = [Line(f"area {kind}", _area(edges, share), names[kind]) for kind, share in shares.items()]
+    lines += [Line(f"mean {kind}", [(mean, 0.0), (mean, top)]) for kind, mean in means.items()]
     title = "similarity of the hardest negative in the batch"
-    said = ", ".join(f"{kind} {mean:.3f} on average" for kind, mean in means)
-    return Lines(f"{title.capitalize()}: {said}", Axis(title, low, high), Axis("rows", 0.0, top, "{:.0%}"), lines)
+    said = ", ".join(f"{kind} {mean:.3f} on average" for kind, mean in means.items())
+    return Chart(f"{title.capitalize()}: {said}", Axis(title, low, high), Axis("rows", 0.0, top, "{:.0%}"), lines)
 
 
-def finite_mean(values: NDArray[np.float32]) -> float:
-    """The mean over rows whose batch holds another."""
-    return float(values[np.isfinite(values)].mean(dtype=np.float64))
-
-
-def batch_lines(losses: NDArray[np.float64], random_mean: float) -> Lines:
+def batch_chart(losses: NDArray[np.float64], random_mean: float) -> Chart:
     """Mean loss of each batch in the order of training; many batches become the range of neighbours."""
     groups = np.array_split(losses, min(len(losses), MOST_STEPS))
     edges = np.cumsum([0, *map(len, groups)])
     lowest, mean, highest = (np.array([take(group) for group in groups]) for take in (np.min, np.mean, np.max))
-    top = 1.05 * max(float(losses.max()), random_mean)
-    lines = [Line("columns plan", area(edges, mean))]
+    lines = [Line("columns plan", _area(edges, mean))]
     if len(groups) < len(losses):
-        lines.append(Line("range", [*steps(edges, highest), *reversed(steps(edges, lowest))]))
-    lines.append(Line("mean random", [(0.0, random_mean), (float(len(losses)), random_mean)]))
-    said = f"Loss of {len(losses):,} batches, from {losses.min():.3f} to {losses.max():.3f} nats"
+        lines.append(Line("range", [*_steps(edges, highest), *reversed(_steps(edges, lowest))]))
     x = Axis("batch", 0.0, float(len(losses)), "{:,.0f}")
-    return Lines(f"{said}; random batches {random_mean:.3f}", x, Axis("nats", 0.0, top), lines, height=230.0)
-
-
-def reduction_lines(grid: Mapping[tuple[int, float], GapReport]) -> Lines | None:
-    """Gap reduction by temperature, a line for each batch size; None for a single temperature."""
-    sizes, temperatures = (sorted(set(values)) for values in zip(*grid, strict=True))
-    if len(temperatures) < 2:
-        return None
-    series = {f"k = {size:,}": [grid[size, t].gap.reduction for t in temperatures] for size in sizes}
-    x = Axis("temperature", 0.0, len(temperatures) - 1.0, labels=[f"{t:g}" for t in temperatures])
-    return courses("Gap reduction", x, "gap reduction", series, "{:.0%}")
+    lines.append(Line("mean random", [(x.low, random_mean), (x.high, random_mean)]))
+    said = f"Loss of {len(losses):,} batches, from {losses.min():.3f} to {losses.max():.3f} nats"
+    top = 1.05 * max(float(losses.max()), random_mean)
+    return Chart(f"{said}; random batches {random_mean:.3f}", x, Axis("nats", 0.0, top), lines)
 
 
 def courses(
     title: str, x: Axis, unit: str, series: Mapping[str, Sequence[float | None]], form: str = "{:g}"
-) -> Lines | None:
+) -> Chart | None:
     """A named line with dots for each series; None where no value is known."""
     lines: list[Line] = []
     ends = []
@@ -91,14 +115,14 @@ def courses(
     known = [value for line in lines for _, value in line.points]
     low, high = min(0.0, *known), max(0.0, *known)
     high += 0.05 * (high - low) or 1.0
-    return Lines(f"{title}: {', '.join(ends)}", x, Axis(unit, low, high, form), lines)
+    return Chart(f"{title}: {', '.join(ends)}", x, Axis(unit, low, high, form), lines)
 
 
-def steps(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
+def _steps(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
     """A level line from each edge to the next."""
     return list(zip(np.repeat(edges, 2)[1:-1].tolist(), np.repeat(values, 2).tolist(), strict=True))
 
 
-def area(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
+def _area(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
     """The same, with its two ends taken down to 0."""
-    return [(float(edges[0]), 0.0), *steps(edges, values), (float(edges[-1]), 0.0)]
+    return [(float(edges[0]), 0.0), *_steps(edges, values), (float(edges[-1]), 0.0)]

@@ -1,8 +1,8 @@
 """A report as one page: no script, no address outside it, every name escaped."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,7 +13,7 @@ from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.measures import batches_of
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.build import Measured, random_order
-from gcbs_cli.reports.figures import FIGURES
+from gcbs_cli.reports.figures import FIGURES, shown_in
 from gcbs_cli.reports.headline import headline, lead
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.reports.page import charts
@@ -30,26 +30,6 @@ Facts = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 """Groups of names and values."""
 
 
-@dataclass(frozen=True)
-class ListedBatch:
-    """A batch with its loss and its first rows."""
-
-    number: int
-    loss: float
-    rows: Sequence[int]
-    size: int
-
-
-@dataclass(frozen=True)
-class Suspect:
-    """One suspected false negative in a planned batch: two rows, s_ij, s_ji and the similarities to their own."""
-
-    rows: tuple[int, int]
-    batch: int
-    similarities: tuple[float, float]
-    own: tuple[float, float]
-
-
 def report_page(
     measured: Measured,
     *,
@@ -61,17 +41,17 @@ def report_page(
 ) -> str:
     """The page as HTML, complete in itself.
 
-    measured: the first report that was asked for; grid: the same at other temperatures and batch sizes.
-    names: of the plan and the inputs; names_of: the names of these rows, where the input has any; facts: settings,
-    inputs and hashes.
+    measured: the first report that was asked for; grid: all of them. names: of the plan and the inputs; names_of: the
+    names of these rows, where the input has any; facts: settings, inputs and hashes.
     """
-    report, inputs = measured.report, measured.inputs
-    batches, suspects = _listed(measured), suspect_examples(measured)
-    rows = [row for suspect in suspects for row in suspect.rows]
-    rows += [row for group in batches.values() for batch in group for row in batch.rows]
-    named = names_of(rows)
-    same = [other for other in grid if other.loss_kind == grid[0].loss_kind]
-    temperatures = sorted({other.temperature for other in same})
+    report, perm, compared = measured.report, measured.perm, shown_in("many")
+    orders = {"random": random_order(measured.inputs, 0)} | ({} if perm is None else {"plan": perm})
+    hardest = {kind: hardest_in_order(measured, order) for kind, order in orders.items()}
+    batches, suspects = _listed_batches(measured), suspect_examples(measured)
+    named = names_of(
+        [row for suspect in suspects for row in suspect[:2]]
+        + [row for group in batches.values() for batch in group for row in batch["rows"]]
+    )
     return render(
         "report.html",
         title=f"gcbs report: {names}",
@@ -80,67 +60,55 @@ def report_page(
         report=report,
         trials=measured.trial_losses,
         pictures=pictures(measured),
-        hardest=hardest_in_order(measured, random_order(inputs, 0)),
-        planned_hardest=None if measured.perm is None else hardest_in_order(measured, measured.perm),
-        batch_losses=_finite_losses(measured),
+        hardest={kind: values[np.isfinite(values)] for kind, values in hardest.items()},
+        batch_losses=measured.batch_losses[np.isfinite(measured.batch_losses)],
+        batches=batches,
         suspects=suspects,
+        reports=grid,
         warnings=warnings,
         facts=facts,
         figures={figure.path: figure for figure in FIGURES},
-        timings=flat(report.timings, "timings."),
-        batches=batches,
+        compared=compared,
+        headings=[figure.heading or figure.words for figure in compared],
         row_name=lambda row: f"{row} ({named[row]})" if row in named else f"{row}",
-        grid={(other.batch_size, other.temperature): other for other in same},
-        temperatures=temperatures,
-        temperature_names=[f"temperature {temperature:g}" for temperature in temperatures],
-        several_losses=len(same) < len(grid),
         charts=charts,
     )
 
 
 def hardest_in_order(measured: Measured, perm: NDArray[np.int64]) -> NDArray[np.float32]:
     """(N,) each row's most similar negative (x→y) in its batch of an order; −inf in a batch of one."""
-    return batch_sums(
-        measured.inputs.pair, perm, measured.report.batch_size, [], SuspectPairs.none(), Loss(LossKind.INFONCE)
-    ).hardest[0, 0]
+    pair, size, one_way = measured.inputs.pair, measured.report.batch_size, Loss(LossKind.INFONCE)
+    return batch_sums(pair, perm, size, [], SuspectPairs.none(), one_way).hardest[0, 0]
 
 
-def _finite_losses(measured: Measured) -> NDArray[np.float64]:
-    """The plan's (B,) batch losses without a short batch that is dropped; empty without a plan."""
-    return measured.batch_losses[np.isfinite(measured.batch_losses)]
-
-
-def _listed(measured: Measured) -> dict[str, list[ListedBatch]]:
-    """The batches of the plan with the highest and the lowest loss."""
-    losses, perm, size = _finite_losses(measured), measured.perm, measured.report.batch_size
+def _listed_batches(measured: Measured) -> dict[str, list[dict[str, Any]]]:
+    """The batches of the plan with the highest and the lowest loss, without a short one that is dropped."""
+    perm, size = measured.perm, measured.report.batch_size
     if perm is None:
         return {}
-    order = np.argsort(losses, kind="stable")
-    chosen = {"Hardest batches": order[::-1][:LISTED_BATCHES], "Easiest batches": order[:LISTED_BATCHES]}
-    batches = {
-        number: ListedBatch(number, float(losses[number]), members[:MOST_ROWS].tolist(), len(members))
-        for number in {int(one) for group in chosen.values() for one in group}
-        for members in [perm[number * size : (number + 1) * size]]
-    }
-    return {caption: [batches[int(number)] for number in group] for caption, group in chosen.items()}
+    losses = measured.batch_losses
+    order = np.argsort(losses, kind="stable")[: np.count_nonzero(~np.isnan(losses))]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for caption, chosen in (("Hardest batches", order[::-1]), ("Easiest batches", order)):
+        for number in chosen[:LISTED_BATCHES].tolist():
+            rows = perm[number * size : (number + 1) * size]
+            batch = {"number": number, "loss": losses[number], "rows": rows[:MOST_ROWS].tolist(), "size": len(rows)}
+            found.setdefault(caption, []).append(batch)
+    return found
 
 
-def suspect_examples(measured: Measured) -> list[Suspect]:
-    """The suspected pairs of the plan that come closest to, or exceed, the similarity of their own positives."""
+def suspect_examples(measured: Measured) -> list[tuple[Any, ...]]:
+    """(i, j, batch, s_ij, s_ji, s_ii, s_jj) of the suspected pairs in the plan's batches that are most similar."""
     inputs, perm = measured.inputs, measured.perm
     if perm is None:
         return []
-    batch_of_row = batches_of(perm, measured.report.batch_size, drop_last=inputs.settings.drop_last)
-    inside = inputs.suspects.in_batches(batch_of_row)
-    there = pair_values(inputs.pair, inside.lower, inside.higher)
-    back = pair_values(inputs.pair, inside.higher, inside.lower)
+    batch = batches_of(perm, measured.report.batch_size, drop_last=inputs.settings.drop_last)
+    inside = inputs.suspects.in_batches(batch)
+    i, j, own = inside.lower, inside.higher, inputs.diagonal
+    there, back = pair_values(inputs.pair, i, j), pair_values(inputs.pair, j, i)
     most = np.argsort(-np.maximum(there, back), kind="stable")[:EXAMPLES]
-    return [
-        Suspect((i, j), int(batch_of_row[i]), (s_ij, s_ji), (float(inputs.diagonal[i]), float(inputs.diagonal[j])))
-        for i, j, s_ij, s_ji in zip(
-            *(values[most].tolist() for values in (inside.lower, inside.higher, there, back)), strict=True
-        )
-    ]
+    columns = (i, j, batch[i], there, back, own[i], own[j])
+    return list(zip(*(column[most].tolist() for column in columns), strict=True))
 
 
 def flat(values: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:

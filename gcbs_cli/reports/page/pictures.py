@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.reports.build import Measured, random_order
-from gcbs_cli.reports.page.drawing import Drawing, shape
 from gcbs_cli.system.arrays import inverse
 
-PICTURE = 300.0
 BINS = 192
 """Cells on a side: a million rows fit as well, and more cells could not be seen on a page."""
 ZOOM_BATCHES = 12
-SMALLEST_BLOCK = 3.0
-"""Pixels below which the outline of a batch would hide what is in it."""
-PLAIN_BLOCK = 10.0
-"""Pixels from which a batch is plain to see in the picture of all rows."""
+LEAST_SHARE = 0.01
+"""Of a side, that a batch takes for its outline to leave something to see in it."""
+PLAIN_SHARE = 0.033
+"""Of a side, from which a batch is plain to see in the picture of all rows."""
 _HUE: Final = (58, 124, 224)
 _FAINTEST: Final = 50
 """Opacity (of 255) of a cell with a single entry, so that it can be seen."""
@@ -31,31 +29,36 @@ _RGB_AND_OPACITY: Final = bytes([8, 6, 0, 0, 0])
 
 
 @dataclass(frozen=True)
-class Density:
-    """Both directions of the edges whose places lie in [start, stop), counted in (cells, cells) int64."""
+class Picture:
+    """The reordered matrix. side: rows; data: a URI; batch: rows of those that are outlined, 0 for none."""
 
-    counts: NDArray[np.int64]
-    start: int
-    stop: int
+    caption: str
+    side: int
+    data: str
+    batch: int
 
 
-def pictures(measured: Measured) -> list[tuple[str, Drawing]]:
-    """Captioned pictures of the hard pairs: all rows before and after, then both near the middle."""
-    rows, size = measured.inputs.pair.rows, measured.report.batch_size
+def pictures(measured: Measured) -> list[Picture]:
+    """The hard pairs: all rows before and after, then both near the middle."""
+    inputs, size = measured.inputs, measured.report.batch_size
+    rows = inputs.pair.rows
     orders = [("before (the input's order)", np.arange(rows))]
     if measured.perm is None:
-        orders.append(("in a random order", random_order(measured.inputs, 0)))
+        orders.append(("in a random order", random_order(inputs, 0)))
     else:
         orders.append(("after (this plan)", measured.perm))
     windows = [(0, rows, f"all {rows:,} rows")]
-    if size * PICTURE / rows < PLAIN_BLOCK:
+    if size < PLAIN_SHARE * rows:
         start, stop = zoom_window(rows, size)
         windows.append((start, stop, f"rows {start:,} to {stop - 1:,}, each square a batch"))
     found = []
     for start, stop, where in windows:
-        group = [(f"{name}, {where}", density(measured.inputs.graph, perm, start, stop)) for name, perm in orders]
-        full = full_count(*(counted.counts for _, counted in group))
-        found += [(caption, density_picture(counted, size, full, caption)) for caption, counted in group]
+        counts = [density(inputs.graph, perm, start, stop) for _, perm in orders]
+        # What pictures to be compared show at full strength is exceeded by few of their marked cells.
+        full = max(np.quantile(part[part > 0], _FULL_QUANTILE) if part.any() else 1.0 for part in counts)
+        batch = size if size >= LEAST_SHARE * (stop - start) else 0
+        for (name, _), part in zip(orders, counts, strict=True):
+            found.append(Picture(f"{name}, {where}", stop - start, density_uri(part, full), batch))
     return found
 
 
@@ -66,7 +69,7 @@ def zoom_window(rows: int, batch_size: int) -> tuple[int, int]:
     return first * batch_size, min(rows, (first + ZOOM_BATCHES) * batch_size)
 
 
-def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) -> Density:
+def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
     """Count the graph's entries in square cells of the reordered matrix, from place `start` to `stop`."""
     place = inverse(perm)
     rows, cols = place[graph.row_of_entry()] - start, place[graph.indices] - start
@@ -74,35 +77,17 @@ def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) ->
     cells = min(BINS, length)
     inside = (rows >= 0) & (rows < length) & (cols >= 0) & (cols < length)
     keys = (rows[inside] * cells // length) * cells + cols[inside] * cells // length
-    return Density(np.bincount(keys, minlength=cells * cells).reshape(cells, cells), start, stop)
-
-
-def density_picture(density: Density, batch_size: int, full: float, caption: str) -> Drawing:
-    """The reordered matrix in cells, with the batches outlined where they are large enough to be seen."""
-    length = density.stop - density.start
-    scale = PICTURE / length
-    shapes = [shape("image", "pixels", href=density_uri(density.counts, full), width=PICTURE, height=PICTURE)]
-    for start in range(0, length, batch_size) if batch_size * scale >= SMALLEST_BLOCK else ():
-        side = scale * min(batch_size, length - start)
-        shapes.append(shape("rect", "block", x=scale * start, y=scale * start, width=side, height=side))
-    shapes.append(shape("rect", "border", x=0, y=0, width=PICTURE, height=PICTURE))
-    return Drawing(f"Hard pairs {caption}", PICTURE, PICTURE, shapes)
+    return np.bincount(keys, minlength=cells * cells).reshape(cells, cells)
 
 
 def density_uri(counts: NDArray[np.int64], full: float) -> str:
     """A data: URI of a (rows, columns) picture: zero is clear, opacity rises with the root of the count to `full`."""
-    share = np.sqrt(np.minimum(counts / max(full, 1.0), 1.0))
+    share = np.sqrt(np.minimum(counts / full, 1.0))
     opacity = np.where(counts > 0, _FAINTEST + (255 - _FAINTEST) * share, 0).astype(np.uint8)
     pixels = np.empty((*counts.shape, 4), np.uint8)
     pixels[..., :3] = _HUE
     pixels[..., 3] = opacity
     return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
-
-
-def full_count(*pictures: NDArray[np.int64]) -> float:
-    """The count that pictures to be compared show at full strength: exceeded by few of their marked cells."""
-    marked = [counts[counts > 0] for counts in pictures]
-    return max((float(np.quantile(counts, _FULL_QUANTILE)) for counts in marked if len(counts)), default=1.0)
 
 
 def encode_png(pixels: NDArray[np.uint8]) -> bytes:
@@ -111,8 +96,6 @@ def encode_png(pixels: NDArray[np.uint8]) -> bytes:
     lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)
     header = struct.pack(">II", width, height) + _RGB_AND_OPACITY
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")]
-    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in chunks)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return _SIGNATURE + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
