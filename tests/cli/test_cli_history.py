@@ -127,7 +127,7 @@ def test_page_is_complete_escaped_and_numbered_as_the_reports_are(gcbs: Gcbs, ep
     assert "<script" not in page
     assert "epoch-&lt;script&gt;2" in page
     assert page.count("<svg") == 4
-    assert sorted(re.findall(r'class="middle"[^>]*>(\d+)<', page)[:3]) == ["1", "11", "2"]
+    assert sorted(re.findall(r'class="x tick"[^>]*>(\d+)<', page)[:3]) == ["1", "11", "2"]
     assert epoch_labels(["a", "b"]) == epoch_labels(["run-1", "other-1"]) == ["1", "2"]
     assert gcbs("history", *epochs, "--html", "history.html").exit_code == 2
 
