@@ -118,7 +118,7 @@ def works_on(folder: Path, scratch: Path) -> dict[str, Callable[[], object]]:
     """Everything that can be timed here."""
     pair = read_data(folder)
     paths = [str(folder / "x.npy"), str(folder / "y.npy")]
-    settings = PlanSettings.of(quantile=QUANTILE, device="cpu")
+    settings = PlanSettings(quantile=QUANTILE, device="cpu")
     whole = [sys.executable, "-m", "gcbs_cli", "plan", *paths, "-o", str(scratch / "perm.npy"), "-q", "--force"]
     found: dict[str, Callable[[], object] | None] = {
         BARE: bare_product(pair),

@@ -33,11 +33,11 @@ HEADER = ["", "threads", "seconds, median", "least–most", "swaps", "reduction 
 
 def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np.ndarray, SwapGains]:
     """The order that a method gives, and what swaps on its graph of the hardest gain."""
-    backend = choose_backend(settings.work.device)
-    threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend)
+    backend = choose_backend(settings.device)
+    threshold = find_threshold(pair.grid, settings, settings.seed, backend)
     found = find(pair.grid, threshold, backend, lists=lists_wanted(settings), seed=settings.seed)
     hard = hard_pairs(pair.grid, settings, found)
-    weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.graph.top), pair)
+    weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.top), pair)
     given = PlannerInput(
         graph=hard.graph,
         batch_size=settings.batch_size,
@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     follow_thread_limit()
     pair, threads = read_data(options.data), options.threads or sorted({1, available_cpus()})
-    settings = PlanSettings.of(
+    settings = PlanSettings(
         batch_size=options.batch_size,
         graph="top-m",
         top=options.top,
@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
         seed=options.seed,
         device="cpu",
     )
-    asked = ReportSettings.of(batch_sizes=[options.batch_size], temperatures=[options.temperature], device="cpu")
+    asked = ReportSettings(batch_sizes=(options.batch_size,), temperatures=(options.temperature,), device="cpu")
     reports = OrderReports(ReportInputs(pair, asked), asked.losses[0], options.batch_size)
     lines = []
     for method in options.methods:

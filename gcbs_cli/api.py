@@ -42,7 +42,7 @@ def plan(
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
     """
-    asked = PlanSettings.of(**settings)
+    asked = PlanSettings(**settings)
     asked.check_effects()
     if texts is not None and asked.method != "words":
         raise BadInput(f"texts: go with method words, not {asked.method}")
@@ -50,7 +50,7 @@ def plan(
     if texts is not None and len(texts) != stream.rows:
         raise BadInput(f"texts: expected one for each of the {stream.rows:,} rows, got {len(texts):,}")
     numbers, given = _ids(groups, "groups", stream.rows), {} if texts is None else {"texts": list(texts)}
-    if asked.work.partitions is not None:
+    if asked.partitions is not None:
         asked.check_rows(stream.rows)
         return plan_in_parts(stream, asked, groups=numbers, inputs=given)
     return make_plan(stream.read(), asked, groups=numbers, inputs=given)
@@ -95,7 +95,8 @@ def report_all(
     Raises BadInput for arrays, permutation or settings that do not fit.
     """
     labelled = positives is not None or labels is not None
-    asked = ReportSettings.of(loss=losses or ["bsc" if labelled else "symmetric"], **settings)
+    settings["loss"] = losses or ["bsc" if labelled else "symmetric"]
+    asked = ReportSettings(**settings)
     if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
     pair = open_arrays(x, y, normalize=normalize).read()
@@ -115,7 +116,7 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
     Returns `negatives` (query, negative, score, rank: one entry each) and `report`, the figures of `gcbs mine --json`.
     The other settings are those of `gcbs mine`. Raises BadInput for arrays or settings that do not fit.
     """
-    asked = MineSettings.of(**settings)
+    asked = MineSettings(**settings)
     pair = open_arrays(x, y, normalize=normalize).read()
     ids = _ids(positives, "positives", pair.rows)
     return mine_pair(pair, asked, None if ids is None else Positives(ids))

@@ -9,7 +9,7 @@ from unit_data import unit
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 
 ROWS = 130
@@ -63,14 +63,13 @@ def numbers(part: object) -> list[float]:
 @pytest.mark.parametrize("make", DATA, ids=lambda make: make.__name__)
 def test_every_figure_is_finite_and_every_bound_holds(make, batch_size: int) -> None:
     pair = make(np.random.default_rng(0))
-    graph = GraphSettings(quantile=0.95)
-    result = make_plan(pair, PlanSettings.of(batch_size=batch_size, graph=graph, device="cpu"))
+    result = make_plan(pair, PlanSettings(batch_size=batch_size, quantile=0.95, device="cpu"))
     assert sorted(result.perm.tolist()) == list(range(ROWS))
-    settings = ReportSettings.of(
+    settings = ReportSettings(
         batch_sizes=[batch_size],
         temperatures=TEMPERATURES,
         loss=["infonce", "symmetric", "simclr"],
-        graph=graph,
+        quantile=0.95,
         trials=2,
         device="cpu",
     )
@@ -90,5 +89,5 @@ def test_every_figure_is_finite_and_every_bound_holds(make, batch_size: int) -> 
 @pytest.mark.parametrize("kind", ["quantile", "top-m"])
 def test_methods_on_rows_that_are_all_equal(method: str, kind: str) -> None:
     pair = equal(np.random.default_rng(0))
-    settings = PlanSettings.of(batch_size=8, method=method, graph=kind, device="cpu")
+    settings = PlanSettings(batch_size=8, method=method, graph=kind, device="cpu")
     assert sorted(make_plan(pair, settings).perm.tolist()) == list(range(ROWS))

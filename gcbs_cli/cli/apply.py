@@ -13,9 +13,9 @@ from gcbs_cli.settings.others import Apply
 def apply(settings: Apply) -> None:
     """Write the data in plan order."""
     began, data = time.perf_counter(), settings.data
-    out = Output(settings.written)
+    out = Output(settings)
     files = find_files(data)
-    target = output_path(files, settings.output, plan_files(settings.perm), force=settings.written.force)
+    target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
     if not files.single:
         out.note(f"{data}: rows counted in this order: {files.named}")
     order = load_plan(settings.perm).perm

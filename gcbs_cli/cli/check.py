@@ -12,15 +12,14 @@ from gcbs_cli.settings.others import Check, Inputs
 
 def check(settings: Check) -> None:
     """Check, print what was found, and exit with 1 when something is wrong."""
-    out = Output(settings.shown)
+    out = Output(settings)
     order = read_permutation(settings.perm)
     manifest = read_manifest(settings.perm)
     entry = entry_to_check(manifest, order)
     fingerprints: tuple[str | None, str | None] = (None, None)
     rows = None
     if settings.x is not None:
-        inputs = Inputs(x=settings.x, y=settings.y, columns=settings.columns)
-        stream = open_inputs(inputs, out, planned_inputs(manifest))
+        stream = open_inputs(settings.only(Inputs), out, planned_inputs(manifest))
         stream.normalize = entry is None or entry.normalize
         rows = stream.read().rows
         fingerprints = stream.fingerprints

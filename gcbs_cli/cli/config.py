@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def config(settings: Config, file: ConfigFile) -> None:
     """Print the options of every command that a file or a variable sets, or all of them."""
-    out, path = Output(settings.shown), None if file.path is None else str(file.path)
+    out, path = Output(settings), None if file.path is None else str(file.path)
     models = {name: model_of(name) for name in COMMANDS if name != "config"}
     for unknown in unknown_variables(models):
         out.warning(unknown)

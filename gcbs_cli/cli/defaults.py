@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gcbs_cli.settings.model import BadSetting, Leaf, Settings, leaves, nearest
-from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.plan import EXCLUSIVE
 from gcbs_cli.system.errors import BadInput
 
 PREFIX = "GCBS_"
@@ -93,7 +93,7 @@ def build(
     taken = _over(defaults, typed)
     taken = {name: value for name, value in taken.items() if name not in typed}
     try:
-        return model.of(**{name: value.value for name, value in taken.items()} | dict(typed)), taken
+        return model(**{name: value.value for name, value in taken.items()} | dict(typed)), taken
     except BadSetting as error:
         if error.leaf in taken:
             raise BadInput(f"{taken[error.leaf].source}: {error}") from None
@@ -111,7 +111,7 @@ def defaults_of(models: Models, file: ConfigFile, environment: Mapping[str, str]
 
 def _over(lower: Mapping[str, Value], higher: Mapping[str, Any]) -> dict[str, Any]:
     """Both, the higher where both say something; of options that exclude each other those of the higher alone."""
-    hidden = set(GraphSettings.exclusive) if higher.keys() & set(GraphSettings.exclusive) else set()
+    hidden = set(EXCLUSIVE) if higher.keys() & set(EXCLUSIVE) else set()
     return {name: value for name, value in lower.items() if name not in hidden} | dict(higher)
 
 

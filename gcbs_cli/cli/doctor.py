@@ -12,7 +12,7 @@ from gcbs_cli.system.limits import show_size
 
 def doctor(settings: Doctor) -> None:
     """Examine the machine, and print what was found."""
-    out = Output(settings.shown)
+    out = Output(settings)
     rows = settings.rows
     forecast = None if rows is None else forecast_plan(rows, settings.dim, settings.quantile)
     found = examine(settings.seconds) | {"forecast": forecast}

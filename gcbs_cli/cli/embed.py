@@ -15,17 +15,17 @@ from gcbs_cli.system.errors import BadInput
 
 def embed(settings: Embed) -> None:
     """Embed both sides, and write them."""
-    out, output = Output(settings.written), settings.output
+    out, output = Output(settings), settings.output
     target = Path(output)
     both = target.suffix.lower() == ".parquet"
     if not both and target.suffix:
         raise BadInput(f"--output {output}: expected a .parquet file, or a folder for x.npy and y.npy")
     files = [target] if both else [target / "x.npy", target / "y.npy"]
     if both or target.exists():
-        check_outputs(files, [settings.texts, settings.model], force=settings.written.force)
+        check_outputs(files, [settings.texts, settings.model], force=settings.force)
     x_texts = read_texts(settings.texts, settings.x_text, "--x-text")
     y_texts = read_texts(settings.texts, settings.y_text, "--y-text")
-    encoder = load_model(settings.model, settings.work.device)
+    encoder = load_model(settings.model, settings.device)
     progress = out.for_people and sys.stderr.isatty()
     named = f"{len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}"
     out.note(f"embedding {named}, on {encoder.device}")

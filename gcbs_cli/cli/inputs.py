@@ -10,7 +10,7 @@ from gcbs_cli.data import PairStream, open_pair
 from gcbs_cli.data.remote import without_secrets
 from gcbs_cli.data.row_values import read_row_ids, read_row_texts
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
-from gcbs_cli.settings.others import GroupFile, Inputs, TextFile
+from gcbs_cli.settings.others import Columns, GroupFile, Inputs, TextFile
 from gcbs_cli.system.errors import BadInput
 
 SHARDS_SHOWN = 12
@@ -26,9 +26,9 @@ def open_inputs(inputs: Inputs, out: Output, planned: InputsRecord | None = None
 
     planned: whose columns are read where none are named.
     """
-    columns, before = inputs.columns, (planned.x.column, planned.y.column) if planned else (None, None)
-    named = {"x_column": columns.x_column, "y_column": columns.y_column, "dtype": columns.dtype}
-    stream = PairStream(*open_pair(inputs.x, inputs.y, **named, planned=before), normalize=columns.normalize)
+    before = (planned.x.column, planned.y.column) if planned else (None, None)
+    sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=before)
+    stream = PairStream(*sources, normalize=inputs.normalize)
     for source in stream.sources:
         if len(source.paths) > 1:
             shown = ", ".join(source.paths[:SHARDS_SHOWN])

@@ -11,6 +11,7 @@ from gcbs_cli.mining.files import check_suffix, write_negatives
 from gcbs_cli.mining.run import MineReport
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.writing import check_outputs
+from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.others import Mine
 
 if TYPE_CHECKING:
@@ -19,22 +20,22 @@ if TYPE_CHECKING:
 
 def mine(settings: Mine) -> None:
     """Mine, and write the negatives."""
-    output, inputs = settings.output, settings.inputs
-    out = Output(settings.written, results_to_stderr=output == "-")
+    output, asked = settings.output, settings.only(MineSettings)
+    out = Output(settings, results_to_stderr=output == "-")
     check_suffix(output)
-    check_outputs([output], [inputs.x, inputs.y, settings.positives], force=settings.written.force)
-    stream = open_inputs(inputs, out)
-    settings.mine.check_rows(stream.rows)
+    check_outputs([output], [settings.x, settings.y, settings.positives], force=settings.force)
+    stream = open_inputs(settings, out)
+    asked.check_rows(stream.rows)
     ids = read_ids(settings.positives, settings.positives_column, stream.rows, "--positives")
     pair = stream.read()
     with show_progress(out) as progress:
-        mined = mine_pair(pair, settings.mine, None if ids is None else Positives(ids), progress)
+        mined = mine_pair(pair, asked, None if ids is None else Positives(ids), progress)
     write_negatives(output, mined.negatives)
     out.table(mine_table(mined.report, output))
     out.result({"output": output, **mined.report.model_dump(mode="json")})
     if mined.report.short:
         out.warning(
-            f"{mined.report.short:,} rows have fewer than {settings.mine.choice.negatives} negatives; a larger "
+            f"{mined.report.short:,} rows have fewer than {settings.negatives} negatives; a larger "
             "--range-max or a smaller margin leaves more candidates"
         )
 

@@ -20,9 +20,9 @@ from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
 from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.settings.others import Plan
+from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import GcbsError
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -30,21 +30,21 @@ from gcbs_cli.system.progress import Progress, Stopwatch
 def plan(settings: Plan) -> None:
     """Plan, and write the plan, the manifest and the report."""
     began = time.perf_counter()
-    output, asked, inputs = settings.output, settings.plan, settings.inputs
-    out = Output(settings.written, results_to_stderr=output == "-")
+    output, asked = settings.output, settings.only(PlanSettings)
+    out = Output(settings, results_to_stderr=output == "-")
     if not settings.dry_run:
-        read_too = [inputs.x, inputs.y, settings.groups.groups, settings.text.text]
-        check_plan_output(output, read_too, [settings.report], force=settings.written.force)
-    stream = open_inputs(inputs, out)
+        read_too = [settings.x, settings.y, settings.groups, settings.text]
+        check_plan_output(output, read_too, [settings.report], force=settings.force)
+    stream = open_inputs(settings, out)
     asked.check_rows(stream.rows)
     if settings.dry_run:
         _forecast(stream.read(), asked, out)
         return
-    texts, groups = read_texts(settings.text, stream.rows), read_groups(settings.groups, stream.rows)
+    texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
     work_dir = None if settings.work_dir is None else Path(settings.work_dir)
     with show_progress(out) as progress:
         clock, pair = Stopwatch(progress), None
-        if asked.work.partitions is None:
+        if asked.partitions is None:
             with clock.step("read"):
                 pair = stream.read()
             result = make_plan(pair, asked, progress, groups=groups, inputs=texts)
@@ -60,7 +60,7 @@ def plan(settings: Plan) -> None:
             command_line(),
             normalize=stream.normalize,
             groups=groups,
-            files=(settings.groups, settings.text),
+            files=(settings.only(GroupFile), settings.only(TextFile)),
             seconds=clock.seconds,
         )
         save_plan(output, result.perm, entry)
@@ -77,7 +77,7 @@ def _report(
 ) -> None:
     """Write the report on the plan, which is there whatever becomes of the report: that may need more memory."""
     threshold = None if result.threshold is None else result.threshold.similarity
-    wanted = ReportSettings.of_plan(result.settings, threshold)
+    wanted = report_on(result.settings, threshold)
     try:
         report = make_reports(pair, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
         write(path, report.model_dump_json(indent=2) + "\n")
@@ -91,8 +91,8 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     from gcbs_cli.products.devices import choose_backend
     from gcbs_cli.products.threshold import find_threshold
 
-    backend = choose_backend(asked.work.device)
-    threshold = find_threshold(rows.grid, asked.graph, asked.seed, backend)
+    backend = choose_backend(asked.device)
+    threshold = find_threshold(rows.grid, asked, asked.seed, backend)
     expected = forecast(rows, threshold, asked, backend)
     out.table(forecast_table(rows.rows, threshold, expected, backend.name))
     out.result(

@@ -30,19 +30,19 @@ from gcbs_cli.reports.page.page import flat, report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
-from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.plan import EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.progress import Progress
 
 
 def report(settings: Report) -> None:
     """Report, and write the report and the page; warn where plan and data do not belong together."""
-    out, written = Output(settings.written), settings.written
-    beside = (settings.groups.groups, settings.labels.positives, settings.labels.labels)
-    read = [settings.inputs.x, settings.inputs.y, *beside, *plan_files(settings.perm)]
-    check_outputs([written.output, written.html], read, force=written.force)
+    out = Output(settings)
+    beside = (settings.groups, settings.positives, settings.labels)
+    read = [settings.x, settings.y, *beside, *plan_files(settings.perm)]
+    check_outputs([settings.output, settings.html], read, force=settings.force)
     manifest = None if settings.perm is None else read_manifest(settings.perm)
-    stream = open_inputs(settings.inputs, out, planned_inputs(manifest))
+    stream = open_inputs(settings, out, planned_inputs(manifest))
     perm = None if settings.perm is None else read_permutation(settings.perm, stream.rows)
     entry = None if perm is None else entry_for(manifest, perm)
     asked = as_planned(settings, entry)
@@ -56,8 +56,8 @@ def report(settings: Report) -> None:
             stream.check_unchanged()
             _same_data(settings, entry, stream.fingerprints, out)
     result = reports[0] if len(reports) == 1 else GapReports(results=whole)
-    if written.output is not None:
-        write(written.output, result.model_dump_json(indent=2) + "\n")
+    if settings.output is not None:
+        write(settings.output, result.model_dump_json(indent=2) + "\n")
     out.table(report_tables(reports))
     out.result(result.model_dump(mode="json"))
     warning = suspects_warning(whole)
@@ -75,10 +75,10 @@ def _whole(
     progress: Progress,
 ) -> list[GapReport]:
     """The reports on all rows, and the page where one is wanted."""
-    rows, html, files = stream.rows, settings.written.html, settings.labels
-    positives = read_ids(files.positives, files.positives_column, rows, "--positives")
-    flags = row_values.read_row_flags(files.labels, "--labels", files.labels_column, rows) if files.labels else None
-    groups = read_ids(settings.groups.groups, settings.groups.groups_column, rows, "--groups")
+    rows, html, labels = stream.rows, settings.html, settings.labels
+    positives = read_ids(settings.positives, settings.positives_column, rows, "--positives")
+    flags = row_values.read_row_flags(labels, "--labels", settings.labels_column, rows) if labels else None
+    groups = read_ids(settings.groups, settings.groups_column, rows, "--groups")
     pair = stream.read()
     same = _same_data(settings, entry, stream.fingerprints, out)
     asked = as_planned(settings, entry, same_data=same)
@@ -99,7 +99,7 @@ def _whole(
             grid=reports,
             names=" · ".join([*plan, *(side.name for side in stream.sources)]),
             facts=_facts(InputsRecord.of(stream.sources, stream.fingerprints), asked, settings.perm, perm, entry),
-            names_of=lambda chosen: row_values.read_ids(stream.x, chosen, settings.names.id_column),
+            names_of=lambda chosen: row_values.read_ids(stream.x, chosen, settings.id_column),
             warnings=[] if warning is None else [warning],
         )
         write(html, page)
@@ -119,17 +119,17 @@ def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool
 
     Its own threshold counts on its own data, its quantile on other data; each part of a plan had its own.
     """
-    asked = settings.report.changed(loss=settings.losses)
+    asked = settings.only(ReportSettings)
     if entry is None:
         return asked
     planned: dict[str, Any] = {"batch_sizes": entry.batch_size, "drop_last": entry.drop_last}
     if entry.temperature:
         planned["temperatures"] = entry.temperature
     quantile = entry.quantile
-    if quantile is not None and not asked.given & set(GraphSettings.exclusive):
+    if quantile is not None and not asked.model_fields_set & set(EXCLUSIVE):
         own = quantile.threshold is not None and (same_data or quantile.requested is None)
         planned |= {"threshold": quantile.threshold} if own else {"quantile": quantile.requested}
-    return asked.changed(**{name: value for name, value in planned.items() if name not in asked.given})
+    return asked.changed(**{name: value for name, value in planned.items() if name not in asked.model_fields_set})
 
 
 def _facts(
@@ -140,7 +140,7 @@ def _facts(
     entry: ManifestEntry | None,
 ) -> list[tuple[str, list[tuple[str, str]]]]:
     """Groups of what it takes to make the same page again: command, settings, inputs and plan."""
-    ours = {"gcbs": __version__, "command": " ".join(command_line()), **inputs.model_dump(mode="json"), **asked.values}
+    ours = {"gcbs": __version__, "command": " ".join(command_line()), **inputs.model_dump(mode="json"), **dict(asked)}
     groups = [("This report", ours)]
     if perm is not None:
         record = {"manifest": "none"} if entry is None else entry.model_dump(mode="json")

@@ -57,7 +57,7 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
 
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
-    typed, kind = leaf.typed, leaf.kinds[0]
+    typed, kind = leaf.typed, leaf.kind
     names = [leaf.option, *([typed.short] if typed.short else [])]
     shown: Any = typed.default or leaf.default not in (None, "")
     shared: dict[str, Any] = {"help": _plain(leaf.help), "show_default": shown}
@@ -96,7 +96,7 @@ def element(kind: Any) -> Any:
 
 def choices(leaf: Leaf) -> list[str]:
     """The values that a field takes, where they are few."""
-    kind = element(leaf.kinds[0])
+    kind = element(leaf.kind)
     if get_origin(kind) is Literal:
         return list(get_args(kind))
     return [item.value for item in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []

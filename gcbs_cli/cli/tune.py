@@ -10,23 +10,24 @@ from gcbs_cli.comparison.compare import default_methods, not_installed
 from gcbs_cli.comparison.tune import plan_options
 from gcbs_cli.comparison.tune import tune as find_settings
 from gcbs_cli.settings.model import words
-from gcbs_cli.settings.others import Tune
+from gcbs_cli.settings.others import GroupFile, Inputs, TextFile, Tune
+from gcbs_cli.settings.plan import PlanSettings
 
 
 def tune(settings: Tune) -> None:
     """Try plans, and print the command line of the best."""
-    out = Output(settings.shown)
-    settings.text.check_methods(default_methods(texts=settings.text.text is not None))
+    out = Output(settings)
+    settings.check_text(default_methods(texts=settings.text is not None))
     for missing in not_installed().values():
         out.note(f"left out: {missing}")
-    stream = open_inputs(settings.inputs, out)
-    settings.plan.check_rows(stream.rows)
-    texts, groups = read_texts(settings.text, stream.rows), read_groups(settings.groups, stream.rows)
+    stream = open_inputs(settings, out)
+    settings.check_rows(stream.rows)
+    texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
     pair = stream.read()
     with show_progress(out) as progress:
         tuned = find_settings(
             pair,
-            settings.plan,
+            settings.only(PlanSettings),
             progress,
             budget=settings.budget,
             target=settings.target,
@@ -40,8 +41,8 @@ def tune(settings: Tune) -> None:
     command = None
     if tuned.best is not None:
         best = tuned.best.settings
-        texts_too = words(settings.text) if best.method == "words" else []
-        parts = [*words(settings.inputs), *plan_options(best), *words(settings.groups), *texts_too]
+        texts_too = words(settings.only(TextFile)) if best.method == "words" else []
+        parts = [*words(settings.only(Inputs)), *plan_options(best), *words(settings.only(GroupFile)), *texts_too]
         command = shlex.join(["gcbs", "plan", *parts])
         out.line(f"\n{command}")
     else:

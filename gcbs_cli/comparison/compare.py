@@ -17,8 +17,8 @@ from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.plan import DEFAULT_MARGIN, PlanSettings
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
@@ -97,18 +97,7 @@ class Comparison:
         seeds = (settings.seed, settings.seed + 1) if recurrence else (settings.seed,)
         self._found = find_pairs(rows, settings, longest_list, progress, seeds)
         progress.step("pass for the reports")
-        margin = settings.false_negatives.fn_margin
-        asked = ReportSettings.of(
-            batch_sizes=[settings.batch_size],
-            temperatures=[settings.temperature],
-            threshold=self._found[settings.seed].threshold.similarity,
-            trials=trials,
-            seed=settings.seed,
-            fn_margin=DEFAULT_MARGIN if margin is None else margin,
-            drop_last=settings.drop_last,
-            device=settings.work.device,
-            chunk_rows=settings.work.chunk_rows,
-        )
+        asked = report_on(settings, self._found[settings.seed].threshold.similarity).changed(trials=trials)
         data = ReportInputs(rows, asked, progress, RowFacts(groups=groups))
         self._reports = OrderReports(data, asked.losses[0], settings.batch_size)
 
@@ -148,7 +137,7 @@ def compare_methods(
 
     `recurrence`: plan once more with the next seed; `groups`, `inputs`: as in `make_plan`. Raises BadInput.
     """
-    settings.bsc.check_methods(plain_names(methods))
+    settings.check_methods(plain_names(methods))
     longest = lists_wanted(settings)
     comparison = Comparison(
         pair,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gcbs_cli.comparison.compare import NEEDS_TEXT, Compared, Comparison, default_methods
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.settings.model import words
-from gcbs_cli.settings.plan import DEFAULT_MARGIN, GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, PlanSettings
 from gcbs_cli.system.progress import Progress
 
 TOPS = (32, 8)
@@ -113,18 +113,7 @@ def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSetti
     """The refined plans that keep suspected pairs apart, on the graph of the hardest, from the best method there is."""
     for method in ("metis", "rcm"):
         if method in default_methods():
-            graph = _hardest(first, FIRST_TOP)
-            yield best.changed(
-                method=method,
-                refine=True,
-                graph=graph,
-                false_negatives=first.false_negatives.changed(fn_margin=DEFAULT_MARGIN),
-            )
-
-
-def _hardest(first: PlanSettings, top: int) -> GraphSettings:
-    """The graph of the `top` hardest."""
-    return first.graph.changed(graph="top-m", top=top)
+            yield best.changed(method=method, refine=True, graph="top-m", top=FIRST_TOP, fn_margin=DEFAULT_MARGIN)
 
 
 def _by_words(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
@@ -136,19 +125,19 @@ def _weights(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for weight in WEIGHTS:
             yield best.changed(fn_weight=weight)
-        yield best.changed(false_negatives=first.false_negatives)
+        yield best.changed(fn_margin=first.fn_margin, fn_weight=first.fn_weight)
 
 
 def _graphs(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     if best.refine:
         for top in TOPS:
-            yield best.changed(graph=_hardest(first, top))
-        yield best.changed(graph=first.graph)
+            yield best.changed(graph="top-m", top=top)
+        yield best.changed(graph=first.graph, top=first.top)
 
 
 def _margins(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:
     """Wider ones."""
-    if best.false_negatives.fn_margin is not None:
+    if best.fn_margin is not None:
         for margin in MARGINS:
             yield best.changed(fn_margin=margin)
 

@@ -124,9 +124,9 @@ def _numbers(grid: Grid, parts: list[Entries]) -> Entries:
 def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPairs:
     """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask."""
     suspects, achieved = None, None
-    graph = _graph(len(grid.x), settings.graph, found)
-    if settings.false_negatives.fn_margin is not None:
-        suspects = found.suspects(grid, settings.false_negatives.fn_margin)
+    graph = _graph(len(grid.x), settings, found)
+    if settings.fn_margin is not None:
+        suspects = found.suspects(grid, settings.fn_margin)
         graph = drop_pairs(graph, suspects.lower, suspects.higher)
     if found.listed is not None:
         above = np.count_nonzero(found.listed.values > found.threshold.number)
@@ -136,9 +136,8 @@ def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPai
 
 def lists_wanted(settings: PlanSettings) -> int:
     """How many of each row's hardest columns, and of each column's hardest rows, the pass must list."""
-    graph = settings.graph
-    wanted = graph.top if graph.graph == "top-m" else 0
-    return wanted if graph.rank_window is None else sum(graph.rank_window)
+    wanted = settings.top if settings.graph == "top-m" else 0
+    return wanted if settings.rank_window is None else sum(settings.rank_window)
 
 
 def _graph(count: int, settings: GraphSettings, found: PassResult) -> Adjacency:

@@ -32,13 +32,13 @@ class MinedLoss(ReportPart):
 
 
 def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings, backend: Backend) -> MinedLoss:
-    """The losses of `settings.loss.trials` random orders in batches of `settings.loss.batch_size`."""
+    """The losses of `settings.trials` random orders in batches of `settings.batch_size`."""
     from threadpoolctl import threadpool_limits
 
-    size, temperature = settings.loss.batch_size, settings.loss.temperature
-    rows = settings.work.chunk_rows
+    size, temperature = settings.batch_size, settings.temperature
+    rows = settings.chunk_rows
     log_sums = loss_sums(pair.x, pair.y, [temperature], backend, columns=False, tile_rows=rows)[0].log_sums[0]
-    keys, scores = negatives.table(pair.rows, settings.choice.negatives)
+    keys, scores = negatives.table(pair.rows, settings.negatives)
     positive = pair.diagonal() / temperature
 
     def trial(number: int) -> NDArray[np.float64]:
@@ -50,7 +50,7 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
         return np.minimum(sums, log_sums)  # rounding apart, no part of the keys sums to more than all of them
 
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
-        seen = np.mean(list(pool.map(trial, range(settings.loss.trials))), axis=0)
+        seen = np.mean(list(pool.map(trial, range(settings.trials))), axis=0)
     random, own, shared = (seen - positive).mean(axis=1).tolist()
     return MinedLoss(global_=float((log_sums - positive).mean()), random=random, own=own, shared=shared)
 

@@ -54,7 +54,7 @@ def mine_negatives(
 
     Memory: the embeddings, 28 bytes a negative, and the tiles under way.
     """
-    choice, last_rank = settings.choice, settings.choice.last_rank(positives.most)
+    last_rank = settings.last_rank(positives.most)
     width = last_rank + positives.most
     lists = lists_by_rows(
         pair.grid,
@@ -62,7 +62,7 @@ def mine_negatives(
         backend,
         seed=settings.seed,
         skip_own=False,
-        tile_rows=settings.work.chunk_rows,
+        tile_rows=settings.chunk_rows,
         progress=watcher.progress if watcher else None,
     )
     parts, skipped = [], Counter[str]()
@@ -71,14 +71,14 @@ def mine_negatives(
         keys, scores = _hardest(pair, queries, listed.indices, width)
         others = positives.ids[keys] != positives.ids[queries][:, None]
         allowed = others.copy()
-        for reason, refused in _refused(scores, positives.least_scores(pair, queries)[:, None], choice):
+        for reason, refused in _refused(scores, positives.least_scores(pair, queries)[:, None], settings):
             skipped[reason] += int(np.count_nonzero(allowed & refused))
             allowed &= ~refused
         place = np.cumsum(allowed, axis=1)
-        last = last_rank if choice.sampling == "random" else choice.range_min + choice.negatives
-        chosen = allowed & (place > choice.range_min) & (place <= last)
-        if choice.sampling == "random":
-            chosen = _drawn(chosen, rows.start, choice.negatives, settings.seed)
+        last = last_rank if settings.sampling == "random" else settings.range_min + settings.negatives
+        chosen = allowed & (place > settings.range_min) & (place <= last)
+        if settings.sampling == "random":
+            chosen = _drawn(chosen, rows.start, settings.negatives, settings.seed)
         lines, places = np.nonzero(chosen)
         ranks = np.cumsum(others, axis=1)[lines, places].astype(np.int32)
         parts.append((queries[lines], keys[lines, places].astype(np.int64), scores[lines, places], ranks))
@@ -101,17 +101,17 @@ def _hardest(
 
 
 def _refused(
-    scores: NDArray[np.float64], positive: NDArray[np.float64], choice: NegativeSettings
+    scores: NDArray[np.float64], positive: NDArray[np.float64], settings: NegativeSettings
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """(n, w) which candidates each reason refuses, in sentence-transformers' order; positive: (n, 1)."""
-    if choice.absolute_margin is not None:
-        yield "absolute_margin", scores + choice.absolute_margin > positive
-    if choice.relative_margin is not None:
-        yield "relative_margin", scores > positive - np.abs(positive) * choice.relative_margin
-    if choice.max_score is not None:
-        yield "max_score", scores > choice.max_score
-    if choice.min_score is not None:
-        yield "min_score", scores < choice.min_score
+    if settings.absolute_margin is not None:
+        yield "absolute_margin", scores + settings.absolute_margin > positive
+    if settings.relative_margin is not None:
+        yield "relative_margin", scores > positive - np.abs(positive) * settings.relative_margin
+    if settings.max_score is not None:
+        yield "max_score", scores > settings.max_score
+    if settings.min_score is not None:
+        yield "min_score", scores < settings.min_score
 
 
 def _drawn(window: NDArray[np.bool_], first: int, negatives: int, seed: int) -> NDArray[np.bool_]:

@@ -72,10 +72,10 @@ def mine(
     """Mine every row's negatives and compute the losses. Raises BadInput where the settings do not fit the data."""
     settings.check_rows(pair.rows)
     clock = Stopwatch(watcher or Progress())
-    backend = choose_backend(settings.work.device)
+    backend = choose_backend(settings.device)
     positives = positives or each_its_own(pair.rows)
     expected = _forecast(pair, settings, positives, backend)
-    check_room(pair, expected, settings.work, "mining", "use fewer --negatives or a smaller --range-max")
+    check_room(pair, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
     with clock.step("negatives"):
         found = mine_negatives(pair, positives, settings, backend, watcher)
     with clock.step("losses"):
@@ -85,14 +85,14 @@ def mine(
         n=pair.rows,
         dim=pair.dim,
         mined=len(found.query),
-        short=int(np.count_nonzero(counts < settings.choice.negatives)),
+        short=int(np.count_nonzero(counts < settings.negatives)),
         skipped=found.skipped,
         scores=Scores(
             positive=float(pair.diagonal().mean()), negative=float(found.score.mean()) if len(found.score) else None
         ),
         loss=loss,
         gap=_gap(loss),
-        settings=settings.values,
+        settings=dict(settings),
         device=backend.name,
         timings=clock.seconds,
     )
@@ -109,8 +109,8 @@ def _gap(loss: MinedLoss) -> MinedGap:
 
 def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> Forecast:
     """Candidates of the rows that are looked at together, and the memory of the lists."""
-    keys = min(pair.rows, keys_listed(settings.choice.last_rank(positives.most) + positives.most))
-    height = settings.work.chunk_rows or backend.tile_shape[0]
+    keys = min(pair.rows, keys_listed(settings.last_rank(positives.most) + positives.most))
+    height = settings.chunk_rows or backend.tile_shape[0]
     listed = height * likely_candidates(keys, pair.rows)
-    memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.choice.negatives
+    memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.negatives
     return Forecast(memory + BYTES_PER_LISTED * listed + BYTES_PER_KEY * height * keys, 0, listed=listed)

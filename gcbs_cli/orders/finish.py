@@ -36,13 +36,12 @@ def finish(
         with clock.step("refine"):
             refinement = refine_plan(perm, given, settings)
             perm = refinement.perm
-    order = settings.batch_order
     with clock.step("order"):
-        if order.group_size is not None and order.group_size < settings.batch_size:
+        if settings.group_size is not None and settings.group_size < settings.batch_size:
             perm = keep_apart(
-                mix_groups(perm, order.group_size, settings.seed), labels, settings.batch_size, given.seed
+                mix_groups(perm, settings.group_size, settings.seed), labels, settings.batch_size, given.seed
             )
-        if order.shuffle_batches:
+        if settings.shuffle_batches:
             perm = shuffle_batches(perm, settings.batch_size, settings.seed)
     return perm, refinement
 
@@ -51,7 +50,7 @@ def refine_plan(perm: NDArray[np.int64], given: PlannerInput, settings: PlanSett
     """Swaps on the weighted graph of the plan, with its suspected pairs and rows to be kept apart."""
     return refine(
         perm,
-        given.gains(given.suspects, penalty=settings.false_negatives.fn_weight),
+        given.gains(given.suspects, penalty=settings.fn_weight),
         given.batch_size,
         labels=NO_LABELS if given.labels is None else given.labels,
         seed=settings.seed,

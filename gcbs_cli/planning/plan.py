@@ -73,12 +73,12 @@ class PlanResult:
     @property
     def world_size(self) -> int | None:
         """The ranks that it was planned for, where any were named."""
-        return self.settings.ranks.world_size
+        return self.settings.world_size
 
     @property
     def gather(self) -> bool:
         """Whether the loss gathers over these ranks."""
-        return self.settings.ranks.gather
+        return self.settings.gather
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,15 @@ class Run:
 
     def threshold(self, rows: PairedRows, seed: int) -> Threshold:
         """t by the settings, with a seed for its sample."""
-        return find_threshold(rows.grid, self.settings.graph, seed, self.device, self.progress.progress)
+        return find_threshold(rows.grid, self.settings, seed, self.device, self.progress.progress)
 
     def expect(
         self, rows: PairedRows, threshold: Threshold, *, lists: int | None = None, on_host: bool = False
     ) -> Forecast:
         """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
-        work = self.settings.work
-        expected = forecast(rows, threshold, self.settings, self.device, lists=lists, on_host=on_host)
-        check_room(rows, expected, work, "the plan", "use fewer rows or more --partitions", work.max_edges)
+        settings = self.settings
+        expected = forecast(rows, threshold, settings, self.device, lists=lists, on_host=on_host)
+        check_room(rows, expected, settings, "the plan", "use fewer rows or more --partitions", settings.max_edges)
         self.progress.note(f"expecting {expected}")
         return expected
 
@@ -109,29 +109,29 @@ class Run:
 
         `lists`: for plans of any method, the length of the longest lists of the hardest; None: for these settings.
         """
-        settings, work, any_method = self.settings, self.settings.work, lists is not None
+        settings, any_method = self.settings, lists is not None
         expected = self.expect(rows, threshold, lists=lists, on_host=True)
-        height = work.chunk_rows
-        if height is None and work.max_memory is not None:
-            height = tile_rows_for(work.max_memory // 8, self.device.workers)
+        height = settings.chunk_rows
+        if height is None and settings.max_memory is not None:
+            height = tile_rows_for(settings.max_memory // 8, self.device.workers)
         return find(
             rows.grid,
             threshold,
             self.device,
-            above=any_method or settings.graph.uses_threshold or settings.false_negatives.active,
-            ties=any_method or settings.false_negatives.active,
+            above=any_method or settings.uses_threshold or settings.fn_margin is not None,
+            ties=any_method or settings.fn_margin is not None,
             lists=lists_wanted(settings) if lists is None else lists,
             seed=settings.seed,
             tile_rows=height,
             progress=self.progress.progress,
-            limit=entry_limit(rows, expected, work.max_memory),
+            limit=entry_limit(rows, expected, settings.max_memory),
         )
 
 
 def begin(settings: PlanSettings, progress: Progress | None) -> Run:
     """A run on the device of the settings. Raises BadInput for a GPU that is not there."""
     progress = progress or Progress()
-    return Run(settings, choose_backend(settings.work.device), progress, Stopwatch(progress))
+    return Run(settings, choose_backend(settings.device), progress, Stopwatch(progress))
 
 
 def find_pairs(
@@ -168,7 +168,7 @@ def make_plan(
     method, run = planner_named(settings.method), begin(settings, progress)
     labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
-    if settings.false_negatives.active and not settings.refine:
+    if settings.fn_margin is not None and not settings.refine:
         run.progress.note(
             f"--fn-margin: {settings.method} alone cannot keep suspected pairs apart; add --refine for that"
         )
@@ -209,7 +209,7 @@ def _find_graph(rows: PairedRows, run: Run, found: PassResult | None) -> "tuple[
             from gcbs_cli.products.torch_device import TorchBackend
 
             run.expect(rows, threshold)
-            height, progress = run.settings.work.chunk_rows, run.progress.progress
+            height, progress = run.settings.chunk_rows, run.progress.progress
             try:
                 return threshold, find_device_graph(
                     rows.grid, threshold.number, cast(TorchBackend, run.device), tile_rows=height, progress=progress
@@ -232,17 +232,17 @@ def _order_input(
     settings, weighted = run.settings, None
     if hard is not None and (method.needs_weights or settings.refine):
         with run.clock.step("weights"):
-            weighted = weigh(with_every_row(hard.graph, rows.grid, hard.suspects, settings.graph.top), rows)
+            weighted = weigh(with_every_row(hard.graph, rows.grid, hard.suspects, settings.top), rows)
     return PlannerInput(
         pair=rows,
         graph=hard.graph if hard else None,
-        batch_size=settings.batch_order.group_size or settings.batch_size,
+        batch_size=settings.group_size or settings.batch_size,
         seed=settings.seed,
         temperature=settings.temperature,
         weighted=weighted,
         suspects=hard.suspects if hard else None,
         labels=labels,
-        bsc=settings.bsc,
+        bsc=settings,
         inputs=inputs,
         backend=run.device,
     )

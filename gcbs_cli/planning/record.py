@@ -18,7 +18,7 @@ from gcbs_cli.plan_file.manifest import (
 )
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.model import Settings
-from gcbs_cli.settings.plan import BSC_METHODS, BatchOrderSettings
+from gcbs_cli.settings.plan import BSC_METHODS, BatchOrderSettings, FalseNegativeSettings
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 
@@ -41,9 +41,9 @@ def plan_entry(
             edges=figures.edges,
             isolated=figures.isolated,
             max_degree=figures.max_degree,
-            kind=settings.graph.graph,
-            top=settings.graph.top if settings.graph.graph == "top-m" else None,
-            rank_window=settings.graph.rank_window,
+            kind=settings.graph,
+            top=settings.top if settings.graph == "top-m" else None,
+            rank_window=settings.rank_window,
         )
         orders = {"identity": figures.identity, "random": figures.random, "plan": figures.plan}
         for measure in ("bandwidth", "profile", "in_batch_edge_share"):
@@ -68,8 +68,8 @@ def plan_entry(
         libraries=library_versions(),
         drop_last=settings.drop_last,
         normalize=normalize,
-        world_size=settings.ranks.world_size,
-        gather=settings.ranks.gather,
+        world_size=settings.world_size,
+        gather=settings.gather,
     )
 
 
@@ -91,29 +91,30 @@ def library_versions() -> dict[str, str]:
 
 def _asked(result: PlanResult) -> dict[str, Any]:
     """What was asked beyond the method, and what the refinement did; nothing where nothing was asked."""
-    settings, false, order = result.settings, result.settings.false_negatives, result.settings.batch_order
-    record: dict[str, Any] = {"max_edges": settings.work.max_edges, "chunk_rows": settings.work.chunk_rows}
-    record |= {name: value for name, value in settings.bsc.values.items() if settings.method in BSC_METHODS[name]}
+    settings = result.settings
+    record: dict[str, Any] = {"max_edges": settings.max_edges, "chunk_rows": settings.chunk_rows}
+    record |= {name: getattr(settings, name) for name, known in BSC_METHODS.items() if settings.method in known}
     if result.refinement is not None:
         record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
-    if false.active:
-        record["false_negatives"] = false.values | {"suspected_inside": result.suspected_inside}
+    if settings.fn_margin is not None:
+        suspected = {"suspected_inside": result.suspected_inside}
+        record["false_negatives"] = dict(settings.only(FalseNegativeSettings)) | suspected
     if settings.no_duplicates:
         record["no_duplicates"] = True
+    order = settings.only(BatchOrderSettings)
     if order != BatchOrderSettings():
-        record["batch_order"] = order.values
+        record["batch_order"] = dict(order)
     return record
 
 
 def _named(files: tuple[Settings, ...], groups: NDArray[np.int64] | None) -> dict[str, Any]:
     """The files of groups and texts that were named, and the hash of the groups."""
-    named = [file.values for file in files if file.given]
-    found = {name: value for values in named for name, value in values.items()}
+    found = {name: value for file in files if file.model_fields_set for name, value in file}
     return found if groups is None else {**found, "groups_hash": permutation_hash(groups)}
 
 
 def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
-    found, graph, parts = result.threshold, result.settings.graph, result.partitions
+    found, graph, parts = result.threshold, result.settings, result.partitions
     if parts is not None and parts.thresholds is not None:
         requested = graph.requested_quantile(rows)
         return QuantileRecord(

@@ -85,14 +85,14 @@ def forecast(
     `lists`: for plans of any method, the length of the longest lists of the hardest; None: for these settings;
     `on_host`: the edges come to the host's memory even if a device could hold them.
     """
-    quantile, any_method = settings.graph.requested_quantile(rows.rows), lists is not None
-    ties = settings.false_negatives.active
+    quantile, any_method = settings.requested_quantile(rows.rows), lists is not None
+    ties = settings.fn_margin is not None
     sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed) if quantile is None or ties else None
     reaching, tied = shares(threshold, quantile, sample, ties=ties)
     weighted = any_method or planner_named(settings.method).needs_weights
     if stays_on_device(settings, device) and not on_host:
         each = 0
-    elif weighted and settings.graph.uses_threshold:
+    elif weighted and settings.uses_threshold:
         each = BYTES_PER_PARTED_EDGE
     else:  # of a top-m graph, entries above t are only looked at for suspected pairs
         each = BYTES_PER_REFINED_EDGE if settings.refine or any_method else BYTES_PER_EDGE
@@ -101,7 +101,7 @@ def forecast(
     swapped = rows.rows * available_cpus() if settings.refine or any_method else 0
     return Forecast(
         needed(rows.rows, rows.dim, device) + BYTES_PER_SWAPPED_ROW * swapped + BYTES_PER_LISTED * listed,
-        round(reaching * rows.rows**2) if settings.graph.uses_threshold or ties else 0,
+        round(reaching * rows.rows**2) if settings.uses_threshold or ties else 0,
         each,
         listed,
         round(tied * rows.rows**2),
@@ -113,7 +113,7 @@ def forecast_report(
 ) -> Forecast:
     """Entries and memory of a report's passes, from a sample; `hardest`: the longest list a row."""
     sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed)
-    reaching, tied = shares(threshold, settings.graph.requested_quantile(rows.rows), sample, ties=True)
+    reaching, tied = shares(threshold, settings.requested_quantile(rows.rows), sample, ties=True)
     found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
     suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
     passes = 3 if any(loss.kind is LossKind.SIMCLR for loss in settings.losses) else 1
@@ -204,7 +204,7 @@ def stays_on_device(settings: PlanSettings, device: Backend) -> bool:
     return (
         device.name.startswith("cuda")
         and settings.method in ("rcm", "cm")
-        and settings.graph.uses_threshold
+        and settings.uses_threshold
         and lists_wanted(settings) == 0
-        and not (settings.refine or settings.false_negatives.active)
+        and not (settings.refine or settings.fn_margin is not None)
     )

@@ -9,7 +9,7 @@ from gcbs_cli.data.grid import LARGEST_SUM, Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, EntryLimit, Limits
 from gcbs_cli.products.sample import Sample, draw_sample, of_rank, rank_of
 from gcbs_cli.products.tiles import Progress, Tile
-from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.settings.plan import ThresholdSettings
 from gcbs_cli.system.limits import available_memory
 
 CHUNK_ROWS = 1024
@@ -37,14 +37,14 @@ class Threshold:
 
 
 def find_threshold(
-    grid: Grid, graph: GraphSettings, seed: int, backend: Backend, progress: Progress | None = None
+    grid: Grid, settings: ThresholdSettings, seed: int, backend: Backend, progress: Progress | None = None
 ) -> Threshold:
     """t by the settings. Of the estimators `sample` reads a seeded sample, `chunks` and `exact` every entry."""
-    quantile = graph.requested_quantile(len(grid.x))
+    quantile = settings.requested_quantile(len(grid.x))
     if quantile is None:
-        given = float(graph.threshold or 0.0)
+        given = float(settings.threshold or 0.0)
         return Threshold(max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(given))), given, grid.scale)
-    return estimate(grid, quantile, graph.quantile_method, seed, backend, progress)
+    return estimate(grid, quantile, settings.quantile_method, seed, backend, progress)
 
 
 def estimate(

@@ -63,7 +63,7 @@ class ReportInputs:
         settings.check_rows(pair.rows)
         wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
         self._hardest = min(max(wanted), pair.rows - 1)
-        self._backend = choose_backend(settings.work.device)
+        self._backend = choose_backend(settings.device)
         self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
         self.suspects, self.figures = self._hard_pairs()
         with self.clock.step("all pairs"):
@@ -80,18 +80,18 @@ class ReportInputs:
         """The suspected pairs, and the figures of the graph, which is kept."""
         pair, settings = self.pair, self.settings
         with self.clock.step("quantile"):
-            threshold = find_threshold(pair.grid, settings.graph, settings.seed, self._backend, self._progress.progress)
+            threshold = find_threshold(pair.grid, settings, settings.seed, self._backend, self._progress.progress)
             expected = forecast_report(pair, threshold, settings, self._backend, self._hardest)
-        check_room(pair, expected, settings.work, "the report", "use --rows, on some of the rows")
+        check_room(pair, expected, settings, "the report", "use --rows, on some of the rows")
         with self.clock.step("hard pairs"):
             found = find(
                 pair.grid,
                 threshold,
                 self._backend,
                 ties=True,
-                tile_rows=settings.work.chunk_rows,
+                tile_rows=settings.chunk_rows,
                 progress=self._progress.progress,
-                limit=entry_limit(pair, expected, settings.work.max_memory),
+                limit=entry_limit(pair, expected, settings.max_memory),
             )
             listed = found.suspects(pair.grid, settings.fn_margin)
             above = found.edges()
@@ -115,6 +115,6 @@ class ReportInputs:
             self._backend,
             removed=self.suspects,
             hardest=self._hardest,
-            tile_rows=self.settings.work.chunk_rows,
+            tile_rows=self.settings.chunk_rows,
             progress=self._progress.progress,
         )

@@ -69,7 +69,7 @@ def sampled_report(
     with clock.step("rows drawn"):
         drawn = _draw(stream, perm, rows, size, settings.seed)
     with clock.step("all columns"):
-        backend = choose_backend(settings.work.device)
+        backend = choose_backend(settings.device)
         total = _log_sums(stream, drawn, sides, temperature, backend, progress or Progress())
     with clock.step("batches"):
         means = _batch_means(drawn, total, settings.losses[0], temperature)

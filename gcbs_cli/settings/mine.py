@@ -44,7 +44,7 @@ class NegativeSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_ranks(self) -> Self:
         if self.range_max is not None and self.range_max - self.range_min < self.negatives:
             raise BadInput(
                 f"--range-max {self.range_max}: expected at least {self.range_min + self.negatives}, "
@@ -77,19 +77,15 @@ class ShownLossSettings(Settings):
     trials: int = Field(5, ge=1, description="Number of random orders to take the mean of.")
 
 
-class MineSettings(Settings):
+class MineSettings(NegativeSettings, ShownLossSettings, WorkSettings):
     """Which keys become a query's negatives, and the loss that is shown with them."""
 
-    choice: NegativeSettings = Field(default_factory=NegativeSettings)
-    loss: ShownLossSettings = Field(default_factory=ShownLossSettings)
     seed: Seed = 0
-    work: WorkSettings = Field(default_factory=WorkSettings)
-    omitted = frozenset({"max_memory"})
 
     def check_rows(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
-        check_batch_size(self.loss.batch_size, rows)
-        first, wanted = self.choice.range_min, self.choice.negatives
+        check_batch_size(self.batch_size, rows)
+        first, wanted = self.range_min, self.negatives
         if first + wanted > rows - 1:
             raise BadInput(
                 f"--negatives {wanted}: with --range-min {first} expected at most {max(rows - 1 - first, 0):,}, "

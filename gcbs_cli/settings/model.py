@@ -3,10 +3,11 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal, Self, TypeVar, cast, get_args
+from types import UnionType
+from typing import Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,6 +17,7 @@ from gcbs_cli.system.errors import BadInput
 OUTPUT_PANEL = "Output"
 NEARLY_ALIKE = 0.5
 """How alike a name must be to be suggested, from 0 to 1 (difflib)."""
+Model = TypeVar("Model", bound="Settings")
 Function = TypeVar("Function", bound=Callable[..., Any])
 _WORDS_OF = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
 _BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
@@ -53,17 +55,12 @@ class Typed:
 
 @dataclass(frozen=True)
 class Leaf:
-    """One option: where its field lies in the model, the field, and the title of its panel."""
+    """One option: its name in Python, its field, how it is typed, and the title of its panel."""
 
-    path: tuple[str, ...]
+    name: str
     field: FieldInfo
     typed: Typed
     panel: str | None
-
-    @property
-    def name(self) -> str:
-        """The name of the argument in Python."""
-        return self.path[-1]
 
     @property
     def option(self) -> str:
@@ -85,20 +82,18 @@ class Leaf:
     @property
     def default(self) -> Any:
         """The default; None where there is none."""
-        return None if self.field.is_required() else self.field.get_default(call_default_factory=True)
+        return None if self.field.is_required() else self.field.get_default()
 
     @property
-    def kinds(self) -> tuple[Any, ...]:
-        """The types a value can have, None left out: `(int,)` of `int | None`."""
+    def kind(self) -> Any:
+        """The type of a value: `int` of `int | None`."""
         kind = self.field.annotation
-        if isinstance(kind, type) or getattr(kind, "__origin__", None) in (Literal, tuple):
-            return (kind,)
-        return tuple(part for part in get_args(kind) if part is not type(None))
+        return get_args(kind)[0] if get_origin(kind) in (Union, UnionType) else kind
 
     @property
     def many(self) -> bool:
         """Whether the option may be given several times."""
-        return any(get_args(kind)[-1:] == (...,) for kind in self.kinds)
+        return get_args(self.kind)[-1:] == (...,)
 
     @property
     def one_call(self) -> bool:
@@ -115,87 +110,52 @@ class BadSetting(BadInput):
 
 
 class Settings(BaseModel):
-    """Settings that cannot change and take no unknown names; values that do not fit raise BadInput in one line."""
+    """Settings that cannot change and take no unknown names; values that do not fit raise BadInput in one line.
+
+    A model inherits the options of others: a plan's settings are those of its graph, too.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
     panel: ClassVar[str | None] = None
-    """Title of the panel in --help."""
+    """Title in --help of the panel with the options that this class declares."""
     omitted: ClassVar[frozenset[str]] = frozenset()
-    """Fields of nested models that this command does not offer."""
+    """Fields that a command inherits and does not offer."""
 
     def __init__(self, **values: Any) -> None:
-        fields = type(self).model_fields
+        # True and false as words: pydantic would take them for 1 and 0 where it expects a number.
+        plain = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
         try:
-            super().__init__(**{name: _no_bool_as_number(value, fields.get(name)) for name, value in values.items()})
+            super().__init__(**plain)
         except ValidationError as error:
             raise in_words(error, type(self)) from None
 
-    @classmethod
-    def of(cls, **given: Any) -> Self:
-        """The model from options by name, whatever nested model they lie in, or from whole nested models by theirs.
-
-        Raises BadInput for unknown names and values that do not fit.
-        """
-        nested: dict[str, Any] = {name: value for name, value in given.items() if isinstance(value, Settings)}
-        unknown = {name: value for name, value in given.items() if name not in nested}
-        for leaf in leaves(cls):
-            if leaf.path[0] in nested and isinstance(nested[leaf.path[0]], Settings):
-                continue
-            at = nested
-            for part in leaf.path[:-1]:
-                at = at.setdefault(part, {})
-            if leaf.name in unknown:
-                at[leaf.name] = unknown.pop(leaf.name)
-        for name in unknown:
-            raise BadInput(f"{name}: no such setting{nearest(name, [leaf.name for leaf in leaves(cls)])}")
-        return cls(**nested)
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """Every option's value by its name."""
-        found = {}
-        for leaf in leaves(type(self)):
-            value: Any = self
-            for part in leaf.path:
-                value = getattr(value, part)
-            found[leaf.name] = value
-        return found
-
-    @property
-    def given(self) -> frozenset[str]:
-        """The names of the options that were set, to whatever value."""
-        names: set[str] = set()
-        for name in self.model_fields_set:
-            value = getattr(self, name)
-            names |= value.given if isinstance(value, Settings) else {name}
-        return frozenset(names)
-
     def changed(self, **changes: Any) -> Self:
-        """The same with other values for these options, or other nested models, checked again. Raises BadInput."""
-        values, whole = self.values, [name for name, value in changes.items() if isinstance(value, Settings)]
-        kept = {leaf.name for leaf in leaves(type(self)) if leaf.name in self.given and leaf.path[0] not in whole}
-        return type(self).of(**{name: values[name] for name in kept} | changes)
+        """The same with other values for these options, checked again. Raises BadInput."""
+        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
+
+    def only(self, model: type[Model]) -> Model:
+        """Those of the settings that the model has, too."""
+        given = {name: getattr(self, name) for name in self.model_fields_set & model.model_fields.keys()}
+        return model(**{name: value for name, value in given.items() if value is not None})
 
 
-def leaves(model: type[Settings], path: tuple[str, ...] = (), panel: str | None = None) -> Iterator[Leaf]:
-    """Every option of a model and of those nested in it, in their order."""
-    for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Settings):
-            for leaf in leaves(kind, (*path, name), kind.panel or panel):
-                if leaf.name not in model.omitted:
-                    yield leaf
-        else:
-            typed = next((found for found in field.metadata if isinstance(found, Typed)), Typed())
-            yield Leaf((*path, name), field, typed, typed.panel or panel)
+def leaves(model: type[Settings]) -> list[Leaf]:
+    """Every option of a model: those that it declares, then those that it inherits, the panel of outputs last."""
+    found: dict[str, Leaf] = {}
+    for base in model.__mro__:
+        for name in inspect.get_annotations(base):
+            if name in model.model_fields and name not in model.omitted | found.keys():
+                field = model.model_fields[name]
+                typed = next((item for item in field.metadata if isinstance(item, Typed)), Typed())
+                found[name] = Leaf(name, field, typed, typed.panel or vars(base).get("panel"))
+    return sorted(found.values(), key=lambda leaf: leaf.panel == OUTPUT_PANEL)
 
 
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
     """The words of a command line that ask for these settings: for what is not the default anyway, and `always`."""
     found: list[str] = []
-    values = settings.values
     for leaf in leaves(type(settings)):
-        value = values[leaf.name]
+        value = getattr(settings, leaf.name)
         if value is None or (value == leaf.default and leaf.name not in always):
             continue
         if leaf.typed.argument:
@@ -214,7 +174,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
     first = error.errors()[0]
     said = first.get("ctx", {}).get("error")
     if isinstance(said, BadInput):  # by a validator, which names its options itself
-        return BadSetting(str(said), str(first["loc"][0])) if first["loc"] and "leaf" not in vars(said) else said
+        return BadSetting(str(said), str(first["loc"][0])) if first["loc"] else said
     name = str(first["loc"][0])
     fields = {leaf.name: leaf for leaf in leaves(model)}
     if name not in fields:
@@ -222,7 +182,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
     leaf = fields[name]
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return BadSetting(f"{leaf.option}: is missing; give it", name)
-    found = "".join(char if char.isprintable() else " " for char in str(first["input"]))
+    found = str(first["input"])
     return BadSetting(f"{leaf.option} {found}: expected {_expected(first, leaf.field, found)}", name)
 
 
@@ -252,22 +212,18 @@ def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Func
                 raise BadInput(as_arguments(str(error))) from error
 
         options = [leaf for leaf in leaves(model) if leaf.name not in left_out]
-        known = inspect.signature(function).parameters.values()
-        taken = [parameter for parameter in known if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
-        taken += [_as_parameter(leaf) for leaf in options if leaf.name not in inspect.signature(function).parameters]
+        known = inspect.signature(function).parameters
+        taken = [parameter for parameter in known.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+        for leaf in options:
+            if leaf.name not in known:
+                kind, annotation = inspect.Parameter.KEYWORD_ONLY, leaf.field.annotation
+                taken.append(inspect.Parameter(leaf.name, kind, default=leaf.default, annotation=annotation))
         call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
         helps = "\n".join(f"- {leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
         call.__doc__ = f"{inspect.getdoc(function)}\n\n{helps}"
         return cast(Function, call)
 
     return decorate
-
-
-def _as_parameter(leaf: Leaf) -> inspect.Parameter:
-    default = inspect.Parameter.empty if leaf.field.is_required() else leaf.default
-    return inspect.Parameter(
-        leaf.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=leaf.field.annotation
-    )
 
 
 def as_arguments(message: str) -> str:
@@ -289,9 +245,3 @@ def listed(value: Any) -> Any:
 
 
 Listed = BeforeValidator(listed)
-
-
-def _no_bool_as_number(value: Any, field: FieldInfo | None) -> Any:
-    """True and false as words where the field takes no truth value: pydantic would read them as 1 and 0."""
-    takes_bool = field is None or field.annotation is bool or bool in get_args(field.annotation)
-    return str(value).lower() if isinstance(value, bool) and not takes_bool else value

@@ -6,39 +6,48 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, Typed
-from gcbs_cli.settings.plan import BscSettings, FalseNegativeSettings, PlanSettings, Size, WorkSettings
+from gcbs_cli.settings.plan import WORK_PANEL, BscSettings, Device, FalseNegativeSettings, PlanSettings, Size
 from gcbs_cli.settings.report import LOSS_PANEL, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 INPUT_PANEL = "Input"
 MODEL_PANEL = "Model"
 FORECAST_PANEL = "Forecast of a plan"
+ROW_FILES = ("groups", "text", "positives", "labels")
+"""Options of files, each of which has one for the column in it."""
+
+Permutation = Annotated[str, Typed(argument=True), Field(description="The permutation; - reads indices from stdin.")]
+SecondSide = Annotated[
+    str | None,
+    Typed(argument=True),
+    Field(description="Embeddings of the second side; leave out when X holds both."),
+]
+ColumnName = Annotated[str | None, Field(description="Name of the column to read, where the file has several.")]
 
 
 class Columns(Settings):
-    """How embeddings are read."""
+    """Where embeddings lie in their files."""
 
     panel = INPUT_PANEL
 
     x_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of X.")
     y_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of Y.")
     dtype: Literal["bfloat16"] | None = Field(None, description="Read 2-byte void elements of .npy as bfloat16.")
-    normalize: Annotated[bool, Typed(off="--no-normalize")] = Field(
-        True, description="Scale rows to unit length; --no-normalize for rows that have it already."
-    )
 
 
-class Inputs(Settings):
+class Inputs(Columns):
     """Paired embeddings: where they are and how they are read."""
+
+    panel = INPUT_PANEL
 
     x: Annotated[str, Typed(argument=True)] = Field(
         description="Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of "
         "shards."
     )
-    y: Annotated[str | None, Typed(argument=True)] = Field(
-        None, description="Embeddings of the second side; leave out when X holds both."
+    y: SecondSide = None
+    normalize: Annotated[bool, Typed(off="--no-normalize")] = Field(
+        True, description="Scale rows to unit length; --no-normalize for rows that have it already."
     )
-    columns: Columns = Field(default_factory=Columns)
 
 
 class Shown(Settings):
@@ -55,22 +64,23 @@ class Shown(Settings):
 class Written(Shown):
     """What is printed, and whether files may be replaced."""
 
+    panel = OUTPUT_PANEL
+
     force: Annotated[bool, Typed("-f")] = Field(False, description="Replace files that exist already.")
 
 
-class RowFile(Settings):
-    """Options such as --groups with a --groups-column, which is refused where nobody named the file."""
+class RowFiles(Settings):
+    """Files with a value for each row, whose column is refused where nobody named the file."""
 
     @model_validator(mode="after")
     def _check_columns(self) -> Self:
-        for name in (fields := type(self).model_fields):
-            file = name.removesuffix("_column")
-            if file in fields and file != name and getattr(self, name) is not None and getattr(self, file) is None:
-                raise BadInput(f"--{file}-column has no effect without --{file}")
+        for name in ROW_FILES:
+            if getattr(self, f"{name}_column", None) is not None and getattr(self, name) is None:
+                raise BadInput(f"--{name}-column has no effect without --{name}")
         return self
 
 
-class GroupFile(RowFile):
+class GroupFile(RowFiles):
     """Rows that are kept apart."""
 
     panel = FalseNegativeSettings.panel
@@ -80,18 +90,18 @@ class GroupFile(RowFile):
         description="An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a "
         "batch.",
     )
-    groups_column: str | None = Field(None, description="Column with the groups, where the file has several.")
+    groups_column: ColumnName = None
 
 
-class TextFile(RowFile):
+class TextFile(RowFiles):
     """The texts of the rows."""
 
     panel = BscSettings.panel
 
     text: str | None = Field(None, description="words: a text for each row (.txt, .parquet, .jsonl, .csv).")
-    text_column: str | None = Field(None, description="Column with the texts, where the file has several.")
+    text_column: ColumnName = None
 
-    def check_methods(self, methods: list[str]) -> None:
+    def check_text(self, methods: list[str]) -> None:
         """Raises BadInput when the methods and the option do not belong together."""
         if "words" in methods and self.text is None:
             raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
@@ -99,7 +109,7 @@ class TextFile(RowFile):
             raise BadInput(f"--text: goes with --method words, not {', '.join(methods)}")
 
 
-class Plan(Settings):
+class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
     """Order the pairs so that consecutive batches hold hard negatives.
 
     Reads paired embeddings, finds the pairs above a quantile of all similarities, orders them, and writes the
@@ -116,45 +126,38 @@ class Plan(Settings):
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
 
-    plan: PlanSettings = Field(default_factory=PlanSettings)
-    groups: GroupFile = Field(default_factory=GroupFile)
-    text: TextFile = Field(default_factory=TextFile)
-    inputs: Inputs
-    work_dir: Annotated[str | None, Typed(panel=WorkSettings.panel)] = Field(
+    panel = OUTPUT_PANEL
+
+    work_dir: str | None = Field(
         None,
         description="With --partitions, keep the plans of finished parts in this folder until the whole is saved: "
         "after a kill, the same command goes on from there.",
     )
-    written: Written = Field(default_factory=Written)
-    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+    output: Annotated[str, Typed("-o")] = Field(
         "perm.npy",
         description="The permutation: .npy, .parquet, .txt, a folder of shards (plan/); - for one index a line on "
         "stdout.",
     )
-    report: Annotated[str | None, Typed(panel=OUTPUT_PANEL)] = Field(
-        None, description="Write the gap report to this .json as well."
-    )
-    dry_run: Annotated[bool, Typed(panel=OUTPUT_PANEL)] = Field(
-        False, description="Estimate threshold, edges and memory; write nothing."
-    )
+    report: str | None = Field(None, description="Write the gap report to this .json as well.")
+    dry_run: bool = Field(False, description="Estimate threshold, edges and memory; write nothing.")
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        self.plan.check_effects()
-        self.text.check_methods([self.plan.method])
-        in_parts = self.plan.work.partitions is not None
+    def _check_plan(self) -> Self:
+        self.check_effects()
+        self.check_text([self.method])
+        in_parts = self.partitions is not None
         if self.work_dir is not None and not in_parts:
             raise BadInput("--work-dir has no effect without --partitions")
         if self.dry_run and in_parts:
             raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
         if self.report is not None and in_parts:
             raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
-        if self.output == "-" and self.written.json_ and not self.dry_run:
+        if self.output == "-" and self.json_ and not self.dry_run:
             raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
         return self
 
 
-class Report(Settings):
+class Report(ReportSettings, RowFiles, Inputs, Written):
     """Say how much of the gap between L_global and L_train a plan closes.
 
     L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
@@ -171,45 +174,6 @@ class Report(Settings):
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
 
-    class Labels(RowFile):
-        """The positives of the loss bsc."""
-
-        panel = LOSS_PANEL
-
-        positives: Annotated[str | None, Typed(default="rows with equal x")] = Field(
-            None,
-            description="bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are "
-            "positives of each other.",
-        )
-        positives_column: str | None = Field(None, description="Column with the values, where the file has several.")
-        labels: str | None = Field(
-            None, description="bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."
-        )
-        labels_column: str | None = Field(None, description="Column with the labels, where the file has several.")
-
-    class Names(Settings):
-        """The names of the rows."""
-
-        panel = INPUT_PANEL
-
-        id_column: Annotated[str | None, Typed(default="id, where there is one")] = Field(
-            None, description="Column with the rows' names for --html."
-        )
-
-    class Groups(RowFile):
-        """Rows that are suspected false negatives."""
-
-        groups: Annotated[str | None, Typed(default="as planned")] = Field(
-            None, description="An id for each row: rows with the same one are suspected false negatives, too."
-        )
-        groups_column: str | None = Field(None, description="Column with the groups, where the file has several.")
-
-    class Output(Written):
-        """What is written."""
-
-        output: Annotated[str | None, Typed("-o")] = Field(None, description="Write the JSON report to this file.")
-        html: str | None = Field(None, description="Write the report as one page that needs no network.")
-
     perm: Annotated[str | None, Typed("-p", one_call=True)] = Field(
         None,
         description="The permutation to report on; - reads indices from stdin. Without it: is planning worth it?",
@@ -220,19 +184,42 @@ class Report(Settings):
         description="Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % "
         "intervals: for N where N² is out of reach. Reads block by block.",
     )
-    report: ReportSettings = Field(default_factory=ReportSettings)
-    labels: Labels = Field(default_factory=Labels)
-    groups: Groups = Field(default_factory=Groups)
-    inputs: Inputs
-    names: Names = Field(default_factory=Names)
-    written: Output = Field(default_factory=Output)
+    groups: Annotated[str | None, Typed(default="as planned")] = Field(
+        None, description="An id for each row: rows with the same one are suspected false negatives, too."
+    )
+    groups_column: ColumnName = None
+    positives: Annotated[str | None, Typed(default="rows with equal x", panel=LOSS_PANEL)] = Field(
+        None,
+        description="bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are "
+        "positives of each other.",
+    )
+    positives_column: Annotated[ColumnName, Typed(panel=LOSS_PANEL)] = None
+    labels: Annotated[str | None, Typed(panel=LOSS_PANEL)] = Field(
+        None, description="bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."
+    )
+    labels_column: Annotated[ColumnName, Typed(panel=LOSS_PANEL)] = None
+    id_column: Annotated[str | None, Typed(default="id, where there is one", panel=INPUT_PANEL)] = Field(
+        None, description="Column with the rows' names for --html."
+    )
+    output: Annotated[str | None, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+        None, description="Write the JSON report to this file."
+    )
+    html: Annotated[str | None, Typed(panel=OUTPUT_PANEL)] = Field(
+        None, description="Write the report as one page that needs no network."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bsc_with_labels(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """bsc where nothing was said of the loss and files say what the positives are."""
+        labelled = values.get("positives") or values.get("labels")
+        return {"loss": [LossKind.BSC], **values} if labelled else values
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        losses, labelled = self.report.losses, (self.labels.positives, self.labels.labels) != (None, None)
-        if labelled and LossKind.BSC not in self.losses:
+    def _check_report(self) -> Self:
+        if (self.positives, self.labels) != (None, None) and LossKind.BSC not in self.loss:
             raise BadInput("--positives and --labels go with --loss bsc")
-        if self.written.html is not None and any(loss.has_own_terms for loss in losses):
+        if self.html is not None and any(loss.has_own_terms for loss in self.losses):
             raise BadInput("--html: goes with --loss infonce, symmetric and simclr")
         if self.rows is not None:
             self._check_sample()
@@ -241,23 +228,17 @@ class Report(Settings):
     def _check_sample(self) -> None:
         if self.perm is None:
             raise BadInput("--rows: draws batches of a plan; name the plan with -p")
-        if max(len(self.report.batch_sizes), len(self.report.temperatures), len(self.losses)) > 1:
+        if max(len(self.batch_sizes), len(self.temperatures), len(self.loss)) > 1:
             raise BadInput("--rows: one loss, batch size and temperature at a time")
-        loss = self.report.losses[0]
+        loss = self.losses[0]
         if loss.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC) or loss.queue_batches:
             raise BadInput(f"--rows: goes with --loss infonce and symmetric, without a queue; found {loss.name}")
-        for option, given in (("--html", self.written.html), ("--groups", self.groups.groups)):
+        for option, given in (("--html", self.html), ("--groups", self.groups)):
             if given is not None:
                 raise BadInput(f"{option}: needs all pairs and does not go with --rows; leave one of them out")
 
-    @property
-    def losses(self) -> tuple[LossKind, ...]:
-        """Those asked for: bsc where nothing was said and files say what the positives are."""
-        labelled = (self.labels.positives, self.labels.labels) != (None, None)
-        return (LossKind.BSC,) if labelled and "loss" not in self.report.given else self.report.loss
 
-
-class Mine(RowFile):
+class Mine(MineSettings, RowFiles, Inputs, Written):
     """Find each row's hardest negatives, and say what the loss would be with them.
 
     The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
@@ -270,17 +251,12 @@ class Mine(RowFile):
       gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
 
-    mine: MineSettings = Field(default_factory=MineSettings)
     positives: Annotated[str | None, Typed(panel=NegativeSettings.panel)] = Field(
         None,
         description="A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are "
         "positives of each other, never negatives.",
     )
-    positives_column: Annotated[str | None, Typed(panel=NegativeSettings.panel)] = Field(
-        None, description="Column with the values, where the file has several."
-    )
-    inputs: Inputs
-    written: Written = Field(default_factory=Written)
+    positives_column: Annotated[ColumnName, Typed(panel=NegativeSettings.panel)] = None
     output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
         "negatives.parquet",
         description="The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on "
@@ -288,8 +264,8 @@ class Mine(RowFile):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.output == "-" and self.written.json_:
+    def _check_output(self) -> Self:
+        if self.output == "-" and self.json_:
             raise BadInput("--json with -o -: stdout carries the negatives; write them to a file, or leave out --json")
         return self
 
@@ -299,7 +275,7 @@ OF_ONE_PLAN = ("method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
 TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
 
 
-class Compare(Settings):
+class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
     """Make a plan with each method and say what each is worth.
 
     Seconds are those after the pass over all pairs, which is made once for the plans and once for the reports.
@@ -320,11 +296,6 @@ class Compare(Settings):
         False, description="Plan with the next seed too, and say how many in-batch pairs come again."
     )
     trials: int = Field(5, ge=1, description="Number of random orders to compare with.")
-    plan: PlanSettings = Field(default_factory=PlanSettings)
-    groups: GroupFile = Field(default_factory=GroupFile)
-    text: TextFile = Field(default_factory=TextFile)
-    inputs: Inputs
-    shown: Shown = Field(default_factory=Shown)
     omitted = frozenset(OF_ONE_PLAN)
 
 
@@ -342,7 +313,7 @@ def _seconds(value: Any) -> Any:
     return seconds
 
 
-class Tune(Settings):
+class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
     """Try graphs, margins, weights and group sizes, and print the command line of the best plan.
 
     The best closes most of the (masked) gap among those with few enough suspected false negatives in their batches.
@@ -364,15 +335,10 @@ class Tune(Settings):
     target: Literal["masked", "gap"] = Field(
         "masked", description="Reduction to maximise: of the masked gap, or of the plain one."
     )
-    plan: PlanSettings = Field(default_factory=PlanSettings)
-    groups: GroupFile = Field(default_factory=GroupFile)
-    text: TextFile = Field(default_factory=TextFile)
-    inputs: Inputs
-    shown: Shown = Field(default_factory=Shown)
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
 
 
-class Check(Settings):
+class Check(Columns, Shown):
     """Check that a plan is a permutation, matches its manifest and was made from this data.
 
     Exit code 0 when nothing is wrong, 1 when something is.
@@ -384,17 +350,12 @@ class Check(Settings):
       gcbs check perm.npy x.npy y.npy
     """
 
-    perm: Annotated[str, Typed(argument=True)] = Field(description="The permutation; - reads indices from stdin.")
+    perm: Permutation
     x: Annotated[str | None, Typed(argument=True)] = Field(None, description="Embeddings it should belong to.")
-    y: Annotated[str | None, Typed(argument=True)] = Field(
-        None, description="Embeddings of the second side; leave out when X holds both."
-    )
-    columns: Columns = Field(default_factory=Columns)
-    shown: Shown = Field(default_factory=Shown)
-    omitted = frozenset({"normalize"})
+    y: SecondSide = None
 
 
-class Apply(Settings):
+class Apply(Written):
     """Write data in plan order: batch b is then rows b·k to (b+1)·k.
 
     Rows are copied byte for byte, by two passes in sequence, in bounded memory. Shards keep their names and their
@@ -407,24 +368,23 @@ class Apply(Settings):
       gcbs plan x.npy y.npy -o - | gcbs apply - shards/ -o reordered
     """
 
-    perm: Annotated[str, Typed(argument=True)] = Field(description="The permutation; - reads indices from stdin.")
+    perm: Permutation
     data: Annotated[str, Typed(argument=True)] = Field(
         description="A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards."
     )
     header: Annotated[bool, Typed(off="--no-header")] = Field(
         True, description="The first record of a CSV file names its columns."
     )
-    max_memory: Annotated[Size, Typed(default="512M", metavar="SIZE", panel=WorkSettings.panel)] = Field(
+    max_memory: Annotated[Size, Typed(default="512M", metavar="SIZE", panel=WORK_PANEL)] = Field(
         512 * 2**20,
         description="Memory for rows, such as 2G; larger data passes through temporary files beside the output.",
     )
-    written: Written = Field(default_factory=Written)
     output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
         description="A file (the input's suffix is added where it has none); for shards a new folder."
     )
 
 
-class Embed(Settings):
+class Embed(Written):
     """Embed pairs of texts with a local sentence-transformers model, for a first plan without code.
 
     Examples:
@@ -445,16 +405,14 @@ class Embed(Settings):
     )
     x_text: Annotated[str, Typed(panel=INPUT_PANEL)] = Field("x", description="Column with the texts of X.")
     y_text: Annotated[str, Typed(panel=INPUT_PANEL)] = Field("y", description="Column with the texts of Y.")
-    work: WorkSettings = Field(default_factory=WorkSettings)
-    written: Written = Field(default_factory=Written)
+    device: Device = "auto"
     output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
         "embeddings.parquet",
         description="A .parquet with the columns x and y (and id), or a folder for x.npy and y.npy.",
     )
-    omitted = frozenset({"chunk_rows", "max_memory"})
 
 
-class History(Settings):
+class History(Written):
     """Show losses, gap and plans over epochs, and whether planning still pays.
 
     Reads one report an epoch. Where the plans are found, it also says how long they took and how much of each recurs.
@@ -475,13 +433,12 @@ class History(Settings):
     keep_order: Annotated[bool, Typed(panel=INPUT_PANEL)] = Field(
         False, description="Take the reports in the order given, not 2 before 10."
     )
-    written: Written = Field(default_factory=Written)
     html: Annotated[str | None, Typed(panel=OUTPUT_PANEL)] = Field(
         None, description="Write the history as one page that needs no network."
     )
 
 
-class Doctor(Settings):
+class Doctor(Shown):
     """Show versions, devices and their speed, memory, optional packages, and what a plan would take.
 
     Examples:
@@ -499,10 +456,9 @@ class Doctor(Settings):
     quantile: Annotated[float, Typed(panel=FORECAST_PANEL)] = Field(
         0.999, gt=0, lt=1, description="Quantile of the plan."
     )
-    shown: Shown = Field(default_factory=Shown)
 
 
-class Config(Settings):
+class Config(Shown):
     """Show which settings count and where each comes from.
 
     Settings come from the command line, then GCBS_* variables, then --config FILE or the [tool.gcbs] table of the
@@ -518,4 +474,3 @@ class Config(Settings):
     all_: Annotated[bool, Typed(option="--all")] = Field(
         False, description="Show the options that have their own default, too."
     )
-    shown: Shown = Field(default_factory=Shown)

@@ -1,7 +1,7 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -35,10 +35,20 @@ BSC_METHODS = {
 }
 """The methods that each option goes with."""
 
+GRAPH_PANEL = "Which pairs are hard"
+WORK_PANEL = "How the work is done"
+EXCLUSIVE = ("quantile", "per_row", "threshold")
+"""Of these one at most may be given."""
+
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
 Seed = Annotated[int, Field(ge=0, description="Decides every random draw.")]
 Temperature = Annotated[float, Typed("-t"), Field(ge=1e-6, le=1e6, description="Temperature of the loss.")]
 """What float32 can divide by."""
+Device = Annotated[
+    str,
+    Typed(panel=WORK_PANEL),
+    Field(description="auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all."),
+]
 Margin = Annotated[float, Field(ge=0.0, le=2.0)]
 Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARITY)]
 
@@ -70,26 +80,11 @@ Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 """Bytes, or a text such as 800M or 4G."""
 
 
-class GraphSettings(Settings):
-    """Which entries of X Yᵀ make an edge.
+class ThresholdSettings(Settings):
+    """t, from which on an entry of X Yᵀ is large."""
 
-    t, from which on a pair can be a suspected false negative, is the quantile's whatever the graph. The rank window is
-    B3's (Breaking the Batch Barrier of contrastive learning, 2025).
-    """
+    panel = GRAPH_PANEL
 
-    panel = "Which pairs are hard"
-    exclusive: ClassVar = ("quantile", "per_row", "threshold")
-    """Of these one at most may be given."""
-
-    graph: Literal["quantile", "top-m"] = Field(
-        "quantile",
-        description="quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has "
-        "some.",
-    )
-    top: int = Field(16, ge=1, description="How many of its hardest each row keeps with --graph top-m, both ways.")
-    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window), Typed(metavar="P:M")] = Field(
-        None, description="Join two rows only where each is among ranks P to P+M−1 of the other (B3)."
-    )
     quantile: Annotated[float | None, Typed(default="0.999")] = Field(
         None, gt=0, lt=1, description="Pairs above this quantile of all similarities are edges."
     )
@@ -106,20 +101,11 @@ class GraphSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        named = [name for name in self.exclusive if getattr(self, name) is not None]
+    def _check_exclusive(self) -> Self:
+        named = ["--" + name.replace("_", "-") for name in EXCLUSIVE if getattr(self, name) is not None]
         if len(named) > 1:
-            options = " and ".join("--" + name.replace("_", "-") for name in named)
-            raise BadInput(f"{options}: give only one; each says where the edges begin")
-        if self.rank_window is not None and (self.rank_window[0] < 0 or self.rank_window[1] < 1):
-            skipped, width = self.rank_window
-            raise BadInput(f"--rank-window {skipped}:{width}: expected P:M, to skip P >= 0 ranks and keep M >= 1")
+            raise BadInput(f"{' and '.join(named)}: give only one; each says where the edges begin")
         return self
-
-    @property
-    def uses_threshold(self) -> bool:
-        """Whether t decides the edges."""
-        return self.graph == "quantile" and self.rank_window is None
 
     def requested_quantile(self, rows: int) -> float | None:
         """q for N rows; None where a threshold was given. Raises BadInput when --per-row does not fit N."""
@@ -130,6 +116,38 @@ class GraphSettings(Settings):
         if not self.per_row < rows:
             raise BadInput(f"--per-row {self.per_row:g}: expected fewer than the {rows:,} rows")
         return 1.0 - self.per_row / rows
+
+
+class GraphSettings(ThresholdSettings):
+    """Which entries of X Yᵀ make an edge.
+
+    t, from which on a pair can be a suspected false negative, is the quantile's whatever the graph. The rank window is
+    B3's (Breaking the Batch Barrier of contrastive learning, 2025).
+    """
+
+    panel = GRAPH_PANEL
+
+    graph: Literal["quantile", "top-m"] = Field(
+        "quantile",
+        description="quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has "
+        "some.",
+    )
+    top: int = Field(16, ge=1, description="How many of its hardest each row keeps with --graph top-m, both ways.")
+    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window), Typed(metavar="P:M")] = Field(
+        None, description="Join two rows only where each is among ranks P to P+M−1 of the other (B3)."
+    )
+
+    @model_validator(mode="after")
+    def _check_rank_window(self) -> Self:
+        skipped, width = self.rank_window or (0, 1)
+        if skipped < 0 or width < 1:
+            raise BadInput(f"--rank-window {skipped}:{width}: expected P:M, to skip P >= 0 ranks and keep M >= 1")
+        return self
+
+    @property
+    def uses_threshold(self) -> bool:
+        """Whether t decides the edges."""
+        return self.graph == "quantile" and self.rank_window is None
 
 
 class FalseNegativeSettings(Settings):
@@ -148,11 +166,6 @@ class FalseNegativeSettings(Settings):
         description="What a suspected pair inside a batch costs the refinement, in nats; 0.2 trained better models "
         "than 1.",
     )
-
-    @property
-    def active(self) -> bool:
-        """Whether any pair can be suspected."""
-        return self.fn_margin is not None
 
 
 class BatchOrderSettings(Settings):
@@ -218,9 +231,9 @@ class RankSettings(Settings):
 class WorkSettings(Settings):
     """How the work is done; none of it changes the result."""
 
-    panel = "How the work is done"
+    panel = WORK_PANEL
 
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.")
+    device: Device = "auto"
     chunk_rows: int | None = Field(
         None, ge=1, description="Rows of a tile of the pass; changes memory and speed, never the result."
     )
@@ -231,6 +244,8 @@ class WorkSettings(Settings):
 
 class PlanWorkSettings(WorkSettings):
     """How a plan is made: whole, or part by part."""
+
+    panel = WORK_PANEL
 
     max_edges: int | None = Field(
         None, ge=1, description="Stop before the pass if more entries would lie above the threshold."
@@ -267,7 +282,9 @@ class PlanWorkSettings(WorkSettings):
         return asked
 
 
-class PlanSettings(Settings):
+class PlanSettings(
+    GraphSettings, FalseNegativeSettings, BatchOrderSettings, BscSettings, RankSettings, PlanWorkSettings
+):
     """Everything that decides a plan, and how it is computed."""
 
     batch_size: Annotated[int, Typed("-k")] = Field(
@@ -287,52 +304,44 @@ class PlanSettings(Settings):
     )
     time_limit: float | None = Field(None, gt=0, description="Seconds that the refinement may take.")
     no_duplicates: bool = Field(False, description="Rows with equal x or equal y never share a batch.")
-    graph: GraphSettings = Field(default_factory=GraphSettings)
-    false_negatives: FalseNegativeSettings = Field(default_factory=FalseNegativeSettings)
-    batch_order: BatchOrderSettings = Field(default_factory=BatchOrderSettings)
-    bsc: BscSettings = Field(default_factory=BscSettings)
-    ranks: RankSettings = Field(default_factory=RankSettings)
-    work: PlanWorkSettings = Field(default_factory=PlanWorkSettings)
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        size = self.batch_order.group_size
-        if size is not None and self.batch_size % size:
-            raise BadInput(f"--group-size {size}: expected a divisor of --batch-size {self.batch_size}")
-        if self.ranks.gather and self.ranks.world_size is None:
+    def _check_batch_size(self) -> Self:
+        if self.batch_size % (self.group_size or 1):
+            raise BadInput(f"--group-size {self.group_size}: expected a divisor of --batch-size {self.batch_size}")
+        if self.gather and self.world_size is None:
             raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
-        if self.ranks.gather and self.batch_size % (self.ranks.world_size or 1):
+        if self.gather and self.batch_size % (self.world_size or 1):
             raise BadInput(
-                f"--batch-size {self.batch_size}: not divisible by --world-size {self.ranks.world_size}; "
+                f"--batch-size {self.batch_size}: not divisible by --world-size {self.world_size}; "
                 "with --gather each rank takes k/W rows of every batch"
             )
         return self
 
     def check_effects(self) -> None:
         """Raises BadInput for an option that has no effect beside the others."""
-        self.bsc.check_methods([self.method])
-        work = self.work
+        self.check_methods([self.method])
         if self.time_limit is not None and not self.refine:
             raise BadInput("--time-limit has no effect without --refine")
-        if self.false_negatives.fn_weight != 1.0 and not self.false_negatives.active:
+        if self.fn_weight != 1.0 and self.fn_margin is None:
             raise BadInput("--fn-weight has no effect without --fn-margin")
-        if self.time_limit is not None and work.partitions is not None:
+        if self.time_limit is not None and self.partitions is not None:
             raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")
-        if work.engine != "local" and work.partitions is None:
+        if self.engine != "local" and self.partitions is None:
             raise BadInput("--engine has no effect without --partitions")
-        if work.address != "auto" and work.engine != "ray":
+        if self.address != "auto" and self.engine != "ray":
             raise BadInput("--address has no effect without --engine ray")
 
     def check_rows(self, rows: int) -> None:
         """Raises BadInput when the settings do not fit the number of rows."""
         check_batch_size(self.batch_size, rows)
-        full, world = rows // self.batch_size, self.ranks.world_size
-        if world is not None and not self.ranks.gather and full < world:
+        full, world = rows // self.batch_size, self.world_size
+        if world is not None and not self.gather and full < world:
             raise BadInput(
                 f"--world-size {world}: the {rows:,} rows make {full} full batches of {self.batch_size}, "
                 "fewer than one for each rank"
             )
-        self.graph.requested_quantile(rows)
+        self.requested_quantile(rows)
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:

@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from gcbs_cli.settings.model import Listed, Settings, Typed
+from gcbs_cli.settings.model import Listed, Typed
 from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_MARGIN,
     DEFAULT_TEMPERATURE,
-    GraphSettings,
     Margin,
     PlanSettings,
     Seed,
     Temperature,
+    ThresholdSettings,
     WorkSettings,
     check_batch_size,
 )
@@ -109,7 +109,7 @@ class Loss:
         return min(negatives, self.keys_in_all(rows) - 1)
 
 
-class ReportSettings(Settings):
+class ReportSettings(ThresholdSettings, WorkSettings):
     """What a report covers."""
 
     batch_sizes: Annotated[
@@ -149,27 +149,7 @@ class ReportSettings(Settings):
         description="Treat a pair as a suspected false negative when its similarity is at least this fraction of its "
         "positive's.",
     )
-    graph: GraphSettings = Field(default_factory=GraphSettings)
     seed: Seed = 0
-    work: WorkSettings = Field(default_factory=WorkSettings)
-    omitted = frozenset({"graph", "top", "rank_window"})
-
-    @classmethod
-    def of_plan(cls, plan: PlanSettings, threshold: float | None, **more: Any) -> Self:
-        """What a report on a plan with these settings covers, with the threshold that the plan found."""
-        margin = plan.false_negatives.fn_margin
-        return cls.of(
-            batch_sizes=[plan.batch_size],
-            temperatures=[plan.temperature],
-            graph=plan.graph if threshold is None else GraphSettings(threshold=threshold),
-            seed=plan.seed,
-            drop_last=plan.drop_last,
-            device=plan.work.device,
-            chunk_rows=plan.work.chunk_rows,
-            max_memory=plan.work.max_memory,
-            fn_margin=DEFAULT_MARGIN if margin is None else margin,
-            **more,
-        )
 
     @property
     def losses(self) -> list[Loss]:
@@ -177,7 +157,7 @@ class ReportSettings(Settings):
         return [Loss(kind, self.queue, self.queue_mode, self.loss_margin) for kind in self.loss]
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_queue(self) -> Self:
         _ = self.losses
         return self
 
@@ -185,4 +165,10 @@ class ReportSettings(Settings):
         """Raises BadInput for what does not fit N rows."""
         for batch_size in self.batch_sizes:
             check_batch_size(batch_size, rows)
-        self.graph.requested_quantile(rows)
+        self.requested_quantile(rows)
+
+
+def report_on(plan: PlanSettings, threshold: float | None) -> ReportSettings:
+    """What the report on a plan is asked for; `threshold`: t of its graph, where it has one."""
+    asked = plan.only(ReportSettings).changed(batch_sizes=plan.batch_size, temperatures=plan.temperature)
+    return asked if threshold is None else asked.changed(threshold=threshold, quantile=None, per_row=None)

@@ -69,7 +69,7 @@ class EpochPlanner:
         self._temperature, self._loss, self._trials = temperature, loss, trials
         self._settings = {"temperature": temperature, **(plan_settings or {})}
         chosen = {name: value for name, value in self._settings.items() if name not in _BESIDE_SETTINGS}
-        PlanSettings.of(**chosen).check_effects()  # here, not in the first epoch
+        PlanSettings(**chosen).check_effects()  # here, not in the first epoch
         self._log, self._save = log, save
         self.history: list[EpochFigures] = []
 

@@ -45,7 +45,7 @@ def test_a_new_field_is_an_option_everywhere(gcbs: Gcbs, folder: Path, monkeypat
     @typed_by(Doctor)
     def count(**settings: int) -> int:
         """Count."""
-        return Doctor.of(**settings).wishes
+        return Doctor(**settings).wishes
 
     assert inspect.signature(count).parameters["wishes"].default == 3
     assert "wishes: Number of wishes" in str(count.__doc__)

@@ -31,7 +31,7 @@ def clustered(rows: int, seed: int = 0) -> PairedRows:
 
 
 def test_what_recurs_is_what_recurs_in_two_plans() -> None:
-    pair, settings = clustered(ROWS), PlanSettings.of(batch_size=32, quantile=0.99)
+    pair, settings = clustered(ROWS), PlanSettings(batch_size=32, quantile=0.99)
     first, second = (make_plan(pair, settings.changed(seed=seed)) for seed in (0, 1))
     assert first.threshold != second.threshold
     line = compare_methods(pair, settings, ["rcm"], Progress(), trials=1, recurrence=True)[0]

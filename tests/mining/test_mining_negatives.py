@@ -28,7 +28,7 @@ def brute(similarity, ids, settings):
     """Every query's allowed (negative, rank) from hard to easy, straight from the settings' description."""
     rows = len(similarity)
     most = max(np.bincount(np.unique(ids, return_inverse=True)[1]))
-    last = settings.choice.last_rank(most)
+    last = settings.last_rank(most)
     for i in range(rows):
         positive = min(similarity[i, j] for j in range(rows) if ids[j] == ids[i])
         window = sorted_keys(similarity, i, set())[: last + most]
@@ -36,18 +36,15 @@ def brute(similarity, ids, settings):
         kept = [
             (j, rank)
             for rank, j in enumerate(others, 1)
-            if (settings.choice.max_score is None or similarity[i, j] <= settings.choice.max_score)
-            and (settings.choice.min_score is None or similarity[i, j] >= settings.choice.min_score)
+            if (settings.max_score is None or similarity[i, j] <= settings.max_score)
+            and (settings.min_score is None or similarity[i, j] >= settings.min_score)
+            and (settings.absolute_margin is None or similarity[i, j] + settings.absolute_margin <= positive)
             and (
-                settings.choice.absolute_margin is None
-                or similarity[i, j] + settings.choice.absolute_margin <= positive
-            )
-            and (
-                settings.choice.relative_margin is None
-                or similarity[i, j] <= positive - abs(positive) * settings.choice.relative_margin
+                settings.relative_margin is None
+                or similarity[i, j] <= positive - abs(positive) * settings.relative_margin
             )
         ]
-        yield kept[settings.choice.range_min : last]
+        yield kept[settings.range_min : last]
 
 
 OPTIONS = {
@@ -66,7 +63,7 @@ OPTIONS = {
 def test_top_negatives_are_the_first_of_the_brute_force(kind, options, groups, backend):
     pair, similarity = make_pair(kind, 90), exact_matrix(kind, 90)
     ids = np.random.default_rng(5).integers(groups, size=90) if groups else np.arange(90)
-    settings = MineSettings.of(negatives=4, chunk_rows=17, batch_size=8, **options)
+    settings = MineSettings(negatives=4, chunk_rows=17, batch_size=8, **options)
     found = mine_negatives(pair, Positives(ids), settings, backend)
     expected = [
         (i, j, similarity[i, j], rank)
@@ -79,11 +76,11 @@ def test_top_negatives_are_the_first_of_the_brute_force(kind, options, groups, b
 
 def test_random_negatives_come_from_the_window_evenly_and_by_the_seed(backend):
     pair, similarity = make_pair("related", 90), exact_matrix("related", 90)
-    windows = list(brute(similarity, np.arange(90), MineSettings.of(negatives=3, range_min=2, range_max=12)))
+    windows = list(brute(similarity, np.arange(90), MineSettings(negatives=3, range_min=2, range_max=12)))
     counts = np.zeros(10)
     orders = set()
     for seed in range(30):
-        settings = MineSettings.of(negatives=3, range_min=2, range_max=12, sampling="random", seed=seed)
+        settings = MineSettings(negatives=3, range_min=2, range_max=12, sampling="random", seed=seed)
         found = mine_negatives(pair, each_its_own(90), settings, backend)
         assert np.bincount(found.query).tolist() == [3] * 90
         assert all((j, rank) in windows[i] for i, j, rank in zip(found.query, found.negative, found.rank, strict=True))
@@ -135,7 +132,7 @@ def test_negatives_are_those_of_sentence_transformers():
             **options,
         )
         expected = [(int(line["anchor"][1:]), int(line["negative"][1:])) for line in theirs]
-        ours = mine_negatives(pair, each_its_own(rows), MineSettings.of(negatives=4, **options), CpuBackend())
+        ours = mine_negatives(pair, each_its_own(rows), MineSettings(negatives=4, **options), CpuBackend())
         assert list(zip(ours.query.tolist(), ours.negative.tolist(), strict=True)) == expected
         assert np.abs(ours.score - [line["scores"][1] for line in theirs]).max() < 1e-6
 
@@ -143,7 +140,7 @@ def test_negatives_are_those_of_sentence_transformers():
 @pytest.mark.parametrize("kind", ["related", "duplicates"])
 def test_losses_are_those_of_loops(kind):
     pair, similarity = make_pair(kind, 61), exact_matrix(kind, 61)
-    settings = MineSettings.of(negatives=3, batch_size=8, temperature=0.1, trials=2, max_score=0.6, seed=4)
+    settings = MineSettings(negatives=3, batch_size=8, temperature=0.1, trials=2, max_score=0.6, seed=4)
     found = mine_negatives(pair, each_its_own(61), settings, CpuBackend())
     lists = {i: found.negative[found.query == i].tolist() for i in range(61)}
     losses = {"random": [], "own": [], "shared": []}
@@ -179,12 +176,12 @@ def test_losses_are_those_of_loops(kind):
 )
 def test_settings_that_cannot_be_are_refused(options, message):
     with pytest.raises(BadInput, match=message):
-        MineSettings.of(**options)
+        MineSettings(**options)
 
 
 def test_a_seed_of_any_size_is_taken():
     pair = make_pair("related", 40)
-    settings = MineSettings.of(negatives=2, range_max=9, sampling="random", seed=2**64 + 3)
+    settings = MineSettings(negatives=2, range_max=9, sampling="random", seed=2**64 + 3)
     assert len(mine_negatives(pair, each_its_own(40), settings, CpuBackend(1)).negative) == 80
 
 
@@ -201,7 +198,7 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024
 
 def settings(wanted):
-    return MineSettings.of(negatives=wanted, device="cpu", trials=1)
+    return MineSettings(negatives=wanted, device="cpu", trials=1)
 
 mine(make_pair("related", 300), settings(5))  # imports, compiled loops
 said = []
@@ -227,4 +224,4 @@ def test_mining_takes_no_more_memory_than_it_is_refused_for():
 def test_too_many_negatives_are_refused_before_any_work(monkeypatch):
     monkeypatch.setattr("gcbs_cli.planning.room.available_memory", lambda: 1 << 20)
     with pytest.raises(BadInput, match="memory can be used: mining would need about .*; use fewer --negatives"):
-        mine(make_pair("related", 700), MineSettings.of(negatives=30, batch_size=8))
+        mine(make_pair("related", 700), MineSettings(negatives=30, batch_size=8))

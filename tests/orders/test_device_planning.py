@@ -10,7 +10,7 @@ from gcbs_cli.graph import device_graph
 from gcbs_cli.planning import plan as planning
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.torch_device import TorchBackend
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.system.progress import Progress
 
@@ -33,7 +33,7 @@ def on_gpu(monkeypatch):
 @pytest.mark.parametrize("kind", ["related", "hubs", "duplicates", "at-threshold"])
 def test_plans_and_figures_are_those_of_the_host(kind, method, devices, monkeypatch):
     pair = make_pair(kind, 333)
-    settings = PlanSettings.of(batch_size=16, quantile=0.98, method=method, chunk_rows=100)
+    settings = PlanSettings(batch_size=16, quantile=0.98, method=method, chunk_rows=100)
     host = make_plan(pair, settings)
     monkeypatch.setattr(planning, "choose_backend", lambda device: ClaimedGpu(devices))
     device = make_plan(pair, settings)
@@ -54,7 +54,7 @@ def test_plans_and_figures_are_those_of_the_host(kind, method, devices, monkeypa
     ids=["top-m, metis, refined", "suspicion", "rank window", "exact quantile"],
 )
 def test_plans_from_the_graph_on_the_host_are_the_same_on_torch(chosen, devices, monkeypatch):
-    pair, settings = make_pair("hubs", 333), PlanSettings.of(batch_size=16, chunk_rows=100, **chosen)
+    pair, settings = make_pair("hubs", 333), PlanSettings(batch_size=16, chunk_rows=100, **chosen)
     host = make_plan(pair, settings)
     monkeypatch.setattr(planning, "choose_backend", lambda device: TorchBackend(devices))
     assert np.array_equal(make_plan(pair, settings).perm, host.perm)
@@ -64,8 +64,7 @@ def test_what_needs_the_graph_on_the_host_gets_it_there(on_gpu, monkeypatch):
     monkeypatch.setattr(device_graph, "find_device_graph", None)
     pair = make_pair("related", 100)
     assert make_plan(pair, PlanSettings(batch_size=8, method="random")).device == "cuda:0"
-    graph = GraphSettings(graph="top-m", top=4)
-    assert make_plan(pair, PlanSettings(batch_size=8, graph=graph)).figures.edges > 0
+    assert make_plan(pair, PlanSettings(batch_size=8, graph="top-m", top=4)).figures.edges > 0
 
 
 class Listener(Progress):
@@ -75,7 +74,7 @@ class Listener(Progress):
 
 def test_a_graph_that_does_not_fit_there_goes_to_the_host(on_gpu, monkeypatch):
     pair, notes = make_pair("related", 333), []
-    settings = PlanSettings.of(batch_size=16, quantile=0.98)
+    settings = PlanSettings(batch_size=16, quantile=0.98)
     expected = make_plan(pair, settings).perm
 
     def full(*_, **__):

@@ -25,4 +25,4 @@ def test_shuffled_batches_are_the_same_batches() -> None:
 
 def test_settings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(BadInput, match="--group-size 5: expected a divisor of --batch-size 64"):
-        PlanSettings.of(group_size=5)
+        PlanSettings(group_size=5)

@@ -25,7 +25,7 @@ def test_method_gives_a_permutation_and_the_same_bytes_for_the_same_seed(method:
     if method == "metis":
         pytest.importorskip("pymetis")
     pair = make_pair("related", ROWS)
-    settings = PlanSettings.of(batch_size=SIZE, method=method, refine=refine, seed=5, graph=graph, top=4, quantile=0.98)
+    settings = PlanSettings(batch_size=SIZE, method=method, refine=refine, seed=5, graph=graph, top=4, quantile=0.98)
     first, second = (make_plan(pair, settings).perm for _ in range(2))
     check(first, ROWS)
     assert first.tobytes() == second.tobytes()
@@ -34,13 +34,13 @@ def test_method_gives_a_permutation_and_the_same_bytes_for_the_same_seed(method:
 @pytest.mark.parametrize(
     "settings",
     [
-        PlanSettings.of(batch_size=SIZE, group_size=4, refine=True),
-        PlanSettings.of(batch_size=SIZE, group_size=1, refine=True),
-        PlanSettings.of(batch_size=SIZE, shuffle_batches=True),
-        PlanSettings.of(batch_size=SIZE, fn_margin=0.9, refine=True),
-        PlanSettings.of(batch_size=SIZE, rank_window=(2, 10), no_duplicates=True, refine=True),
+        PlanSettings(batch_size=SIZE, group_size=4, refine=True),
+        PlanSettings(batch_size=SIZE, group_size=1, refine=True),
+        PlanSettings(batch_size=SIZE, shuffle_batches=True),
+        PlanSettings(batch_size=SIZE, fn_margin=0.9, refine=True),
+        PlanSettings(batch_size=SIZE, rank_window=(2, 10), no_duplicates=True, refine=True),
         PlanSettings(batch_size=ROWS, refine=True),
-        PlanSettings.of(batch_size=ROWS - 1, refine=True, graph="top-m"),
+        PlanSettings(batch_size=ROWS - 1, refine=True, graph="top-m"),
     ],
     ids=["groups", "groups-of-1", "shuffled", "margin", "window", "k=N", "k=N-1"],
 )
@@ -50,5 +50,5 @@ def test_every_option_keeps_a_permutation(settings: PlanSettings) -> None:
 
 @pytest.mark.parametrize("kind", ["all-equal", "duplicates", "at-threshold", "hubs", "one-dimension"])
 def test_ties_and_hubs_do_not_matter(kind: str) -> None:
-    settings = PlanSettings.of(batch_size=8, refine=True, graph="top-m", top=3)
+    settings = PlanSettings(batch_size=8, refine=True, graph="top-m", top=3)
     check(make_plan(make_pair(kind, 61), settings).perm, 61)

@@ -28,7 +28,7 @@ def test_groups_never_share_a_batch(method: str, refine: bool) -> None:
     if method == "metis":
         pytest.importorskip("pymetis")
     groups = np.random.default_rng(0).integers(40, size=250)
-    asked = PlanSettings.of(batch_size=12, method=method, refine=refine, graph="top-m", top=5)
+    asked = PlanSettings(batch_size=12, method=method, refine=refine, graph="top-m", top=5)
     perm = make_plan(make_pair("related", 250), asked, groups=groups).perm
     assert shared(perm, groups, 12) == 0
     assert sorted(perm.tolist()) == list(range(250))
@@ -36,13 +36,13 @@ def test_groups_never_share_a_batch(method: str, refine: bool) -> None:
 
 def test_groups_stay_apart_when_groups_are_mixed_and_duplicates_too() -> None:
     pair = make_pair("duplicates", 60)
-    mixed = PlanSettings.of(batch_size=4, no_duplicates=True, refine=True, group_size=2)
+    mixed = PlanSettings(batch_size=4, no_duplicates=True, refine=True, group_size=2)
     labels = duplicate_labels(pair.x), duplicate_labels(pair.y)
     assert all((line >= 0).all() for line in labels)
     with pytest.raises(BadInput, match="no-duplicates: one group has"):
         make_plan(pair, mixed)
     groups = np.arange(60) // 6
-    perm = make_plan(make_pair("related", 60), PlanSettings(batch_size=4, batch_order=mixed.batch_order), groups=groups)
+    perm = make_plan(make_pair("related", 60), PlanSettings(batch_size=4, group_size=2), groups=groups)
     assert shared(perm.perm, groups, 4) == 0
 
 

@@ -12,24 +12,24 @@ from gcbs_cli.planning.room import Forecast, check_room, forecast
 from gcbs_cli.products import sample
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import Threshold, find_threshold
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings, WorkSettings
+from gcbs_cli.settings.plan import PlanSettings, WorkSettings
 from gcbs_cli.system.errors import BadInput
 
 ROWS = 120
 GRAPHS = {
-    "quantile": GraphSettings(quantile=0.95),
-    "default": GraphSettings(),
-    "per-row": GraphSettings(per_row=3),
-    "threshold": GraphSettings(threshold=0.5),
-    "exact": GraphSettings(quantile=0.9, quantile_method="exact"),
-    "chunks": GraphSettings(quantile=0.9, quantile_method="chunks"),
+    "quantile": {"quantile": 0.95},
+    "default": {},
+    "per-row": {"per_row": 3},
+    "threshold": {"threshold": 0.5},
+    "exact": {"quantile": 0.9, "quantile_method": "exact"},
+    "chunks": {"quantile": 0.9, "quantile_method": "chunks"},
 }
 
 
 def expected_threshold(exact, graph):
-    if graph.threshold is not None:
-        return graph.threshold
-    q = 1 - graph.per_row / len(exact) if graph.per_row else graph.quantile or 0.999
+    if "threshold" in graph:
+        return graph["threshold"]
+    q = 1 - graph["per_row"] / len(exact) if "per_row" in graph else graph.get("quantile", 0.999)
     return reference.quantile_of(exact, q)
 
 
@@ -41,9 +41,7 @@ def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_
     edges = reference.edges_above(exact, threshold)
     neighbours = reference.neighbours_of(ROWS, edges)
     for tile_rows, max_memory in ((None, None), (50, None), (None, 2**30)):
-        found = make_plan(
-            pair, PlanSettings.of(batch_size=16, graph=graph, chunk_rows=tile_rows, max_memory=max_memory)
-        )
+        found = make_plan(pair, PlanSettings(batch_size=16, **graph, chunk_rows=tile_rows, max_memory=max_memory))
         assert found.threshold is not None
         assert found.threshold.similarity == threshold
         assert found.perm.dtype == np.int64
@@ -57,13 +55,13 @@ def test_a_sampled_plan_is_that_of_the_samples_quantile(chosen_backend, monkeypa
     drawn = small(pair.grid, 0.99, 5)
     threshold = reference.quantile_of(exact[np.ix_(drawn.rows, drawn.cols)], 0.99)
     edges = reference.edges_above(exact, threshold)
-    found = make_plan(pair, PlanSettings.of(batch_size=16, quantile=0.99, seed=5))
+    found = make_plan(pair, PlanSettings(batch_size=16, quantile=0.99, seed=5))
     reference.check_reverse_cuthill_mckee(found.perm, reference.neighbours_of(300, edges))
 
 
 def test_the_figures_of_a_plan_are_those_of_brute_force(chosen_backend):
     exact = grid_matrix("related", ROWS)
-    result = make_plan(make_pair("related", ROWS), PlanSettings.of(batch_size=16, quantile=0.97))
+    result = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, quantile=0.97))
     threshold = reference.quantile_of(exact, 0.97)
     edges = reference.edges_above(exact, threshold)
     degrees = [len(near) for near in reference.neighbours_of(ROWS, edges)]
@@ -96,14 +94,14 @@ def suggested_quantile(message):
 
 def test_the_fixture_notices_a_pass(no_pass):
     with pytest.raises(AssertionError, match="the pass was begun"):
-        make_plan(make_pair("related", 700), PlanSettings.of(batch_size=16, quantile=0.9))
+        make_plan(make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.9))
 
 
 @pytest.mark.parametrize("max_edges", [100, 48_999])
-@pytest.mark.parametrize("graph", [GraphSettings(quantile=0.9), GraphSettings(threshold=0.2)], ids=["q", "threshold"])
+@pytest.mark.parametrize("graph", [{"quantile": 0.9}, {"threshold": 0.2}], ids=["q", "threshold"])
 def test_too_many_edges_stop_before_the_pass(graph, max_edges, no_pass):
     with pytest.raises(BadInput, match=rf"^--max-edges {max_edges:,}: ") as refused:
-        make_plan(make_pair("related", 700), PlanSettings.of(batch_size=16, graph=graph, max_edges=max_edges))
+        make_plan(make_pair("related", 700), PlanSettings(batch_size=16, **graph, max_edges=max_edges))
     assert 0.9 < suggested_quantile(str(refused.value)) < 1
 
 
@@ -111,9 +109,9 @@ def test_too_many_edges_stop_before_the_pass(graph, max_edges, no_pass):
 def test_the_quantile_named_for_the_edges_fits(max_edges):
     pair = make_pair("related", 700)
     with pytest.raises(BadInput) as refused:
-        make_plan(pair, PlanSettings.of(batch_size=16, quantile=0.9, max_edges=max_edges))
-    graph = GraphSettings(quantile=suggested_quantile(str(refused.value)))
-    result = make_plan(pair, PlanSettings.of(batch_size=16, graph=graph, max_edges=max_edges))
+        make_plan(pair, PlanSettings(batch_size=16, quantile=0.9, max_edges=max_edges))
+    quantile = suggested_quantile(str(refused.value))
+    result = make_plan(pair, PlanSettings(batch_size=16, quantile=quantile, max_edges=max_edges))
     assert result.figures is not None
     assert result.figures.edges <= max_edges
     assert round((1 - result.figures.achieved_quantile) * 700**2) >= 0.89 * max_edges - 1
@@ -129,7 +127,7 @@ LISTS = {
 @pytest.mark.parametrize("max_edges", [19_600, 110_000])
 @pytest.mark.parametrize("asked", LISTS.values(), ids=LISTS)
 def test_the_advice_for_lists_of_the_hardest_fits(asked, max_edges):
-    pair, settings = make_pair("related", 700), PlanSettings.of(batch_size=16, max_edges=max_edges, **asked)
+    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, max_edges=max_edges, **asked)
     with pytest.raises(BadInput, match=" would fit; use fewer rows") as refused:
         make_plan(pair, settings)
     advice = dict(re.findall(r"(--quantile|--max-edges) ([\d.]+) ", str(refused.value)))
@@ -152,44 +150,44 @@ def test_the_quantile_named_for_a_million_rows_fits(max_edges):
 def test_no_entry_at_all_is_refused_in_words():
     pair = make_pair("related", 700)
     with pytest.raises(BadInput, match="--max-edges 1"):
-        make_plan(pair, PlanSettings.of(batch_size=16, fn_margin=0.95, max_edges=1))
+        make_plan(pair, PlanSettings(batch_size=16, fn_margin=0.95, max_edges=1))
 
 
 def test_the_quantile_that_is_suggested_finds_no_more_edges_than_allowed():
     pair, most = make_pair("hubs", 2500), 20_000
     for seed in range(6):
         with pytest.raises(BadInput) as refused:
-            make_plan(pair, PlanSettings.of(batch_size=16, quantile=0.99, seed=seed, max_edges=most))
+            make_plan(pair, PlanSettings(batch_size=16, quantile=0.99, seed=seed, max_edges=most))
         quantile = suggested_quantile(str(refused.value))
-        made = make_plan(pair, PlanSettings.of(batch_size=16, quantile=quantile, seed=seed, max_edges=most))
+        made = make_plan(pair, PlanSettings(batch_size=16, quantile=quantile, seed=seed, max_edges=most))
         assert (1.0 - made.figures.achieved_quantile) * 2500**2 <= most
 
 
 def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
-    pair, settings = make_pair("related", 700), PlanSettings.of(batch_size=16, quantile=0.5)
-    threshold = find_threshold(pair.grid, settings.graph, 0, no_pass)
+    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.5)
+    threshold = find_threshold(pair.grid, settings, 0, no_pass)
     needed = forecast(pair, threshold, settings, no_pass).memory
     limit = needed - 10**7
     with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
-        make_plan(pair, PlanSettings.of(batch_size=16, graph=settings.graph, max_memory=limit))
+        make_plan(pair, PlanSettings(batch_size=16, quantile=0.5, max_memory=limit))
     q = suggested_quantile(str(refused.value))
     assert 0.5 < q < 1
     with pytest.raises(AssertionError, match="the pass was begun"):
-        make_plan(pair, PlanSettings.of(batch_size=16, quantile=q, max_memory=limit))
+        make_plan(pair, PlanSettings(batch_size=16, quantile=q, max_memory=limit))
 
 
 def test_memory_that_no_quantile_fits_says_so(no_pass):
     with pytest.raises(BadInput, match="use fewer rows"):
-        make_plan(make_pair("related", 700), PlanSettings.of(batch_size=16, max_memory=2**20))
+        make_plan(make_pair("related", 700), PlanSettings(batch_size=16, max_memory=2**20))
 
 
 def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
     pair, threshold = make_pair("related", 700), Threshold(0, 0.0, 1.0)
     backend = CpuBackend(1)
     backend.name = "cuda:0"
-    kept = forecast(pair, threshold, PlanSettings.of(batch_size=16, threshold=0.0), backend)
-    stored = forecast(pair, threshold, PlanSettings.of(batch_size=16, threshold=0.0), backend, on_host=True)
-    refined = forecast(pair, threshold, PlanSettings.of(batch_size=16, threshold=0.0, refine=True), backend)
+    kept = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0), backend)
+    stored = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0), backend, on_host=True)
+    refined = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0, refine=True), backend)
     assert kept.entries > 10**4
     assert stored.memory - kept.memory == 72 * kept.entries
     assert refined.entry_bytes == 130
@@ -197,9 +195,9 @@ def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
 
 def test_the_forecast_of_entries_is_near(chosen_backend):
     pair, exact = make_pair("related", 700), grid_matrix("related", 700)
-    for graph in (GraphSettings(quantile=0.9), GraphSettings(per_row=20), GraphSettings(threshold=0.3)):
-        settings = PlanSettings(batch_size=16, graph=graph)
-        threshold = find_threshold(pair.grid, graph, 0, chosen_backend)
+    for graph in ({"quantile": 0.9}, {"per_row": 20}, {"threshold": 0.3}):
+        settings = PlanSettings(batch_size=16, **graph)
+        threshold = find_threshold(pair.grid, settings, 0, chosen_backend)
         expected = forecast(pair, threshold, settings, chosen_backend)
         assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.similarity), abs=2)
 
@@ -229,7 +227,7 @@ def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
 )
 def test_graph_settings_that_contradict_are_refused(given, message):
     with pytest.raises(BadInput, match=message):
-        GraphSettings(**given)
+        PlanSettings(**given)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +235,7 @@ def test_graph_settings_that_contradict_are_refused(given, message):
     [
         ({"batch_size": 1}, "--batch-size 1"),
         ({"batch_size": 51}, "--batch-size 51.*50 rows"),
-        ({"graph": GraphSettings(per_row=50)}, "--per-row 50"),
+        ({"per_row": 50}, "--per-row 50"),
         ({"seed": -1}, "--seed -1"),
         ({"chunk_rows": 0}, "--chunk-rows 0"),
         ({"max_edges": 0}, "--max-edges 0"),
@@ -249,15 +247,12 @@ def test_graph_settings_that_contradict_are_refused(given, message):
 )
 def test_plan_settings_that_do_not_fit_are_refused(given, message):
     with pytest.raises(BadInput, match=message):
-        make_plan(make_pair("random", 50), PlanSettings.of(**({"batch_size": 5} | given)))
+        make_plan(make_pair("random", 50), PlanSettings(**({"batch_size": 5} | given)))
 
 
 def test_a_per_row_graph_is_that_of_its_quantile():
     pair = make_pair("related", ROWS)
-    plans = [
-        make_plan(pair, PlanSettings(batch_size=16, graph=graph))
-        for graph in (GraphSettings(per_row=6), GraphSettings(quantile=0.95))
-    ]
+    plans = [make_plan(pair, PlanSettings(batch_size=16, **graph)) for graph in ({"per_row": 6}, {"quantile": 0.95})]
     assert plans[0].perm.tobytes() == plans[1].perm.tobytes()
 
 

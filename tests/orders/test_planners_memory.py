@@ -24,7 +24,7 @@ def pairs(rows):
     return PairedRows(*(side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides))
 
 method, refine = sys.argv[1], sys.argv[2] == "refine"
-settings = PlanSettings.of(batch_size=64, per_row=200.0, method=method, refine=refine, device="cpu")
+settings = PlanSettings(batch_size=64, per_row=200.0, method=method, refine=refine, device="cpu")
 planning.make_plan(pairs(500), settings)  # imports, compiled loops
 said = []
 planning.forecast = lambda *given, **named: said.append(forecast(*given, **named)) or said[-1]

@@ -16,7 +16,7 @@ from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.settings.plan import FalseNegativeSettings, GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 
 ROWS, SIZE = 150, 16
@@ -26,7 +26,7 @@ ROWS, SIZE = 150, 16
 def gains() -> SwapGains:
     """Candidates and suspected pairs of related rows; the last batch is short."""
     pair = make_pair("related", ROWS)
-    settings = PlanSettings.of(graph="top-m", top=6, fn_margin=0.9)
+    settings = PlanSettings(graph="top-m", top=6, fn_margin=0.9)
     backend = CpuBackend()
     threshold = find_threshold(pair.grid, GraphSettings(threshold=0.4), 0, backend)
     hard = find_hard_pairs(pair.grid, settings, threshold, backend)
@@ -109,14 +109,13 @@ def test_annealing_leaves_half_of_the_time_to_the_strict_search(
 @pytest.mark.parametrize("kind", ["quantile", "top-m"])
 def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -> None:
     pair = make_pair("related", 400)
-    graph = GraphSettings(graph=kind, top=8, quantile=0.98)
+    graph = {"graph": kind, "top": 8, "quantile": 0.98}
 
     def plan(**settings: object) -> np.ndarray:
-        return make_plan(pair, PlanSettings.of(batch_size=20, graph=graph, **settings)).perm  # type: ignore[arg-type]
+        return make_plan(pair, PlanSettings(batch_size=20, **graph, **settings)).perm  # type: ignore[arg-type]
 
-    wary = FalseNegativeSettings(fn_margin=0.8)
-    orders = plan(), plan(refine=True), plan(refine=True, false_negatives=wary)
-    settings = ReportSettings.of(batch_sizes=(20,), trials=2, quantile=0.98, fn_margin=0.8)
+    orders = plan(), plan(refine=True), plan(refine=True, fn_margin=0.8)
+    settings = ReportSettings(batch_sizes=(20,), trials=2, quantile=0.98, fn_margin=0.8)
     rcm, refined, careful = (make_reports(pair, perm, settings)[0] for perm in orders)
     assert refined.gap.reduction > rcm.gap.reduction + 0.05
     assert careful.false_negatives.suspected_pairs < refined.false_negatives.suspected_pairs / 2
@@ -125,12 +124,12 @@ def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -
 
 def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
     pair = make_pair("related", 300)
-    graph = GraphSettings(quantile=0.999)
-    settings = ReportSettings.of(batch_sizes=(15,), trials=2, graph=graph)
-    alone = make_plan(pair, PlanSettings(batch_size=15, graph=graph))
+    graph = {"quantile": 0.999}
+    settings = ReportSettings(batch_sizes=(15,), trials=2, **graph)
+    alone = make_plan(pair, PlanSettings(batch_size=15, **graph))
     assert alone.figures is not None
     assert alone.figures.isolated > 100
-    refined = make_plan(pair, PlanSettings(batch_size=15, graph=graph, refine=True))
+    refined = make_plan(pair, PlanSettings(batch_size=15, **graph, refine=True))
     gaps = [make_reports(pair, plan.perm, settings)[0].gap.plan for plan in (alone, refined)]
     assert gaps[1] < gaps[0] / 2
 

@@ -36,9 +36,9 @@ def test_a_pass_finds_lists_and_entries_at_once(kind: str, tile_rows: int | None
         assert len(found.edges()) == np.count_nonzero(numbers > threshold.number)
 
 
-def edges_of(graph: GraphSettings, kind: str, rows: int, backend: Backend) -> set:
-    grid = make_pair(kind, rows).grid
-    hard = find_hard_pairs(grid, PlanSettings(graph=graph), find_threshold(grid, graph, 0, backend), backend)
+def edges_of(kind: str, rows: int, backend: Backend, **graph: object) -> set:
+    grid, settings = make_pair(kind, rows).grid, PlanSettings(**graph)
+    hard = find_hard_pairs(grid, settings, find_threshold(grid, settings, 0, backend), backend)
     return set(zip(*(side.tolist() for side in hard.graph.pairs()), strict=True))
 
 
@@ -49,7 +49,7 @@ def test_top_m_graph_is_the_union_of_both_directions(kind: str, backend: Backend
     wanted = {
         tuple(sorted((i, j))) for i in range(rows) for j in ranked(exact[i], i)[:top] + ranked(exact.T[i], i)[:top]
     }
-    assert edges_of(GraphSettings(graph="top-m", top=top), kind, rows, backend) == wanted
+    assert edges_of(kind, rows, backend, graph="top-m", top=top) == wanted
 
 
 def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
@@ -58,7 +58,7 @@ def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
     window = [set(ranked(exact[i], i)[skipped : skipped + width]) for i in range(rows)]
     wanted = {(i, j) for i in range(rows) for j in window[i] if i < j and i in window[j]}
     assert wanted
-    assert edges_of(GraphSettings(rank_window=(skipped, width)), "related", rows, backend) == wanted
+    assert edges_of("related", rows, backend, rank_window=(skipped, width)) == wanted
 
 
 def test_suspected_pairs_are_found_and_are_no_edges(backend: Backend) -> None:
@@ -70,7 +70,7 @@ def test_suspected_pairs_are_found_and_are_no_edges(backend: Backend) -> None:
     wanted = {(i, j) for i, j in wanted if i != j}
     grid = make_pair("related", rows).grid
     t = find_threshold(grid, GraphSettings(threshold=threshold), 0, backend)
-    settings = PlanSettings.of(graph="top-m", top=6, fn_margin=margin)
+    settings = PlanSettings(graph="top-m", top=6, fn_margin=margin)
     hard = find_hard_pairs(grid, settings, t, backend)
     assert hard.suspects is not None
     assert set(zip(hard.suspects.lower.tolist(), hard.suspects.higher.tolist(), strict=True)) == wanted

@@ -7,15 +7,15 @@ from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.orders.keeping_apart import conflicts
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 
 ROWS = 240
-GRAPH = GraphSettings(quantile=0.99)
+GRAPH = {"quantile": 0.99}
 
 
 def neighbours(graph=GRAPH):
     exact = grid_matrix("related", ROWS)
-    return reference.neighbours_of(ROWS, reference.edges_above(exact, reference.quantile_of(exact, graph.quantile)))
+    return reference.neighbours_of(ROWS, reference.edges_above(exact, reference.quantile_of(exact, graph["quantile"])))
 
 
 @pytest.mark.parametrize("method", ["rcm", "cm"])
@@ -25,7 +25,7 @@ def test_they_are_dealt_by_the_seed_and_all_others_stay(method):
     alone = np.array([not near[row] for row in order])
     assert 20 < alone.sum() < ROWS - 20
     plans = [
-        make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, graph=GRAPH, method=method, seed=s)).perm
+        make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, **GRAPH, method=method, seed=s)).perm
         for s in (0, 0, 1)
     ]
     for perm in plans:
@@ -38,10 +38,10 @@ def test_they_are_dealt_by_the_seed_and_all_others_stay(method):
 
 def test_rows_kept_apart_stay_apart():
     groups = np.random.default_rng(0).permutation(ROWS) % 20
-    perm = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, graph=GRAPH), groups=groups).perm
+    perm = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, **GRAPH), groups=groups).perm
     assert conflicts(perm, groups[None], 16) == 0
 
 
 def test_a_plan_without_a_graph_is_left_as_it_is():
-    plain = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, graph=GRAPH, method="random"))
+    plain = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, **GRAPH, method="random"))
     assert np.array_equal(plain.perm, np.random.default_rng([0, 0x5EED]).permutation(ROWS))

@@ -32,7 +32,7 @@ from gcbs_cli.system.progress import Progress
 
 ROWS = 1003
 """15 batches of 64 and 43 rows over."""
-FOUR = PlanSettings.of(partitions=4)
+FOUR = PlanSettings(partitions=4)
 
 
 def clustered(rows: int = ROWS, clusters: int = 12, dim: int = 24) -> PairedRows:
@@ -132,7 +132,7 @@ def test_one_part_is_the_plan_of_one_graph(tmp_path: Path) -> None:
 
 def test_groups_and_suspects_are_kept_apart_within_parts(tmp_path: Path) -> None:
     groups = np.arange(ROWS) // 2
-    settings = PlanSettings.of(refine=True, fn_margin=0.95)
+    settings = PlanSettings(refine=True, fn_margin=0.95)
     plan = plan_in_parts(stream_of(clustered()), settings.changed(partitions=4), groups=groups)
     for start in range(0, ROWS, 64):
         batch = groups[plan.perm[start : start + 64]]
@@ -141,7 +141,7 @@ def test_groups_and_suspects_are_kept_apart_within_parts(tmp_path: Path) -> None
 
 
 def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
-    shuffled = planned(tmp_path, PlanSettings.of(shuffle_batches=True))
+    shuffled = planned(tmp_path, PlanSettings(shuffle_batches=True))
     plain = planned(tmp_path, PlanSettings())
     batches = {tuple(batch) for batch in plain.perm[: 15 * 64].reshape(-1, 64).tolist()}
     assert {tuple(batch) for batch in shuffled.perm[: 15 * 64].reshape(-1, 64).tolist()} == batches
@@ -153,7 +153,7 @@ def test_batches_are_shuffled_over_all_parts(tmp_path: Path) -> None:
     ("settings", "parts", "message"),
     [
         (PlanSettings(), 16, "--partitions 16: the 1,003 rows make 15 batches of 64"),
-        (PlanSettings.of(per_row=500), 15, "--per-row 500"),
+        (PlanSettings(per_row=500), 15, "--per-row 500"),
     ],
 )
 def test_what_does_not_fit_is_said_first(tmp_path: Path, settings: PlanSettings, parts: int, message: str) -> None:
@@ -178,7 +178,7 @@ def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(tmp_path: Pat
         def progress(self, done_parts: int, parts: int) -> None:
             done.append((done_parts, parts))
 
-    settings = PlanSettings.of(method=method, partitions=4)
+    settings = PlanSettings(method=method, partitions=4)
     engine = partial(plan_here, devices=["cpu", "cpu"])
     dealt = plan_in_parts(stream_of(clustered()), settings, Listener(), engine=engine)
     assert (dealt.perm == planned(tmp_path, settings).perm).all()
@@ -192,7 +192,7 @@ def test_both_devices_get_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     together = threading.Barrier(2)
 
     def planned_on(task: PartTask, rows: PairedRows, progress: Progress) -> PartPlan:
-        name = task.settings.work.device
+        name = task.settings.device
         if name not in used:
             used[name] = 0
             together.wait(60.0)
@@ -211,7 +211,7 @@ def test_both_devices_get_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_device_plans_one_part_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 1)
     for device in ("cuda:all", "auto"):
-        engine = engine_of(FOUR.changed(device=device).work)
+        engine = engine_of(FOUR.changed(device=device))
         assert isinstance(engine, partial)
         assert len(engine.keywords["devices"]) == 1
 

@@ -26,7 +26,7 @@ from gcbs_cli.system.progress import Progress
 ray: Any = pytest.importorskip("ray", reason="needs gcbs[ray]")
 
 PARTS, ROWS = 5, 1003
-SETTINGS = PlanSettings.of(partitions=PARTS)
+SETTINGS = PlanSettings(partitions=PARTS)
 LONGEST_WAIT = 120.0
 """Seconds that anything is waited for; the test ends in tens of them on a machine that has other work too."""
 MARK = "GCBS_TEST_MARK"

@@ -41,7 +41,7 @@ for largest in (BYTES, FINE):
     sums.update(str(threshold.number).encode())
 found["passes"] = sums.hexdigest()
 for method, more in {"rcm": {}, "metis": {"graph": "top-m", "refine": True, "fn_margin": 0.95}}.items():
-    plan = make_plan(PairedRows(x, y), PlanSettings.of(batch_size=16, device="cpu", method=method, **more))
+    plan = make_plan(PairedRows(x, y), PlanSettings(batch_size=16, device="cpu", method=method, **more))
     found[method] = hashlib.sha256(plan.perm.tobytes()).hexdigest()
 print(json.dumps(found))
 """

@@ -13,7 +13,7 @@ from gcbs_cli.products import devices
 from gcbs_cli.products.devices import devices_named, may_mean_several
 from gcbs_cli.products.torch_device import TorchBackend
 from gcbs_cli.reports.build import ReportSettings, make_reports
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.threads import OwnedByThreads, all_at_once, in_order
 
@@ -107,14 +107,12 @@ def test_fewer_gpus_than_named(there: int, seen: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-@pytest.mark.parametrize(
-    "graph", [GraphSettings(quantile=0.999), GraphSettings(graph="top-m")], ids=["quantile", "top-m"]
-)
-def test_two_gpus_give_the_plan_and_the_report_of_one(graph: GraphSettings) -> None:
+@pytest.mark.parametrize("graph", [{"quantile": 0.999}, {"graph": "top-m"}], ids=["quantile", "top-m"])
+def test_two_gpus_give_the_plan_and_the_report_of_one(graph: dict) -> None:
     pair = make_pair("related", 30_000)
-    one, two = (make_plan(pair, PlanSettings.of(graph=graph, device=name)) for name in ("cuda:0", "cuda:0,1"))
+    one, two = (make_plan(pair, PlanSettings(**graph, device=name)) for name in ("cuda:0", "cuda:0,1"))
     assert two.device == "cuda:0,1"
     assert np.array_equal(one.perm, two.perm)
     assert one.figures == two.figures
-    reports = [make_reports(pair, one.perm, ReportSettings.of(device=name))[0] for name in ("cuda:0", "cuda:0,1")]
+    reports = [make_reports(pair, one.perm, ReportSettings(device=name))[0] for name in ("cuda:0", "cuda:0,1")]
     assert reports[0].gap.reduction == pytest.approx(reports[1].gap.reduction, abs=1e-9)

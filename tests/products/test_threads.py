@@ -20,7 +20,7 @@ from gcbs_cli.data.pairs import PairedRows
 
 rng = np.random.default_rng(0)
 sides = [read_unit_rows(from_array(rng.normal(size=(900, 16)), name)).values for name in "xy"]
-perm = make_plan(PairedRows(*sides), PlanSettings.of(device="cpu")).perm
+perm = make_plan(PairedRows(*sides), PlanSettings(device="cpu")).perm
 blas = max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
 print(json.dumps([available_cpus(), choose_backend("cpu").workers, blas, perm.tolist()]))
 """

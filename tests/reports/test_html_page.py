@@ -153,7 +153,7 @@ def pair() -> PairedRows:
 
 def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     perm = plan(pair.x, pair.y, batch_size=48).perm
-    settings = ReportSettings.of(batch_sizes=[48], trials=5)
+    settings = ReportSettings(batch_sizes=[48], trials=5)
     (measured,) = measure(pair, perm, settings)
     report = measured.report
     (plain,) = make_reports(pair, perm, settings)

@@ -37,7 +37,7 @@ def brute(similarity, perm, ids, asks, hidden=()):
 
 
 def report_of(pair, perm, *labels, kind=LossKind.BSC, margin=0.95, groups=None):
-    settings = ReportSettings.of(
+    settings = ReportSettings(
         batch_sizes=[SIZE],
         temperatures=[TAU],
         loss=[kind],

@@ -11,7 +11,6 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports import representation
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.representation import alignment, uniformity
-from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -20,8 +19,8 @@ GENERATE = Path(__file__).parents[2] / "docs" / "generate.py"
 
 
 def build_reports(pair, perm, **changed):
-    chosen = {"batch_sizes": (BATCH_SIZE,), "graph": GraphSettings(quantile=0.95), "trials": 5, "device": "cpu"}
-    return make_reports(pair, perm, ReportSettings.of(**(chosen | changed)))
+    chosen = {"batch_sizes": (BATCH_SIZE,), "quantile": 0.95, "trials": 5, "device": "cpu"}
+    return make_reports(pair, perm, ReportSettings(**(chosen | changed)))
 
 
 @pytest.fixture
@@ -103,7 +102,7 @@ def test_one_trial_has_no_deviation(perm):
 @pytest.mark.parametrize("perm", [np.arange(ROWS), np.arange(ROWS)[::-1]], ids=["as given", "reversed"])
 def test_batches_of_rows_without_a_hard_pair_are_counted(perm):
     pair = make_pair("hubs", ROWS)
-    report = build_reports(pair, perm, graph=GraphSettings(quantile=0.999))[0]
+    report = build_reports(pair, perm, quantile=0.999)[0]
     edges = reference.edges_above(grid_matrix("hubs", ROWS), report.graph.threshold)
     paired = {row for edge in edges for row in edge}
     batches = [set(perm[start : start + BATCH_SIZE].tolist()) for start in range(0, ROWS, BATCH_SIZE)]

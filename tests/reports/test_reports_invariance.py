@@ -7,7 +7,6 @@ from unit_data import make_pair, of_loss, unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.settings.report import Loss, LossKind, QueueMode, ReportSettings
 
 WITHOUT_QUEUE = {kind.value: Loss(kind) for kind in LossKind}
@@ -19,8 +18,8 @@ BOUNDED_LOSSES = [name for name in EVERY_LOSS if name not in OTHER_LOSSES]
 
 
 def report_of(pair, perm, loss, batch_size=7, **changed):
-    chosen = {"temperatures": (0.05,), "trials": 2, "graph": GraphSettings(quantile=0.97), "device": "cpu"} | changed
-    return make_reports(pair, perm, ReportSettings.of(batch_sizes=(batch_size,), **of_loss(loss), **chosen))[0]
+    chosen = {"temperatures": (0.05,), "trials": 2, "quantile": 0.97, "device": "cpu"} | changed
+    return make_reports(pair, perm, ReportSettings(batch_sizes=(batch_size,), **of_loss(loss), **chosen))[0]
 
 
 def planned_part(report):

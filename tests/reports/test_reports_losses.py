@@ -38,7 +38,7 @@ def tolerance(temperature):
 def reports_of(kind, rows, batch_size, drop_last=False):
     """The reports of one random plan, by (loss, temperature)."""
     perm = np.random.default_rng([rows, batch_size]).permutation(rows)
-    settings = ReportSettings.of(
+    settings = ReportSettings(
         batch_sizes=(batch_size,),
         temperatures=TEMPERATURES,
         quantile=0.97,
@@ -158,7 +158,7 @@ def test_no_plan_closes_more_than_the_oracle_of_the_rows_that_it_keeps():
     axes = np.eye(10, dtype=np.float32)
     x = np.concatenate([axes[:8], np.repeat(axes[8:9], 7, axis=0)])
     y = np.concatenate([unit(axes[:8] + axes[8]), np.repeat(axes[9:], 7, axis=0)])
-    settings = ReportSettings.of(batch_sizes=(8,), **of_loss(LOSSES["infonce"]), trials=3, drop_last=True)
+    settings = ReportSettings(batch_sizes=(8,), **of_loss(LOSSES["infonce"]), trials=3, drop_last=True)
     report = make_reports(PairedRows(x, y), np.arange(15), settings)[0]
     assert report.gap.oracle <= report.gap.plan
     assert report.gap.closed_share <= 1
@@ -192,7 +192,7 @@ def test_mean_losses_of_many_rows(tile_rows, chosen_backend):
     generator = np.random.default_rng(7)
     pair = make_pair("related", rows)
     perm = generator.permutation(rows)
-    settings = ReportSettings.of(
+    settings = ReportSettings(
         batch_sizes=(64,),
         temperatures=(temperature,),
         trials=1,
@@ -221,7 +221,7 @@ def test_bounds_hold_exactly_where_all_similarities_are_one():
     side = np.ones((496, 3), np.float32) / np.float32(np.sqrt(3))
     pair = PairedRows(side, side.copy())
     for temperature in (0.05, 1.0, 10.0, 1000.0):
-        settings = ReportSettings.of(batch_sizes=[8], temperatures=[temperature], trials=1, device="cpu", fn_margin=2.0)
+        settings = ReportSettings(batch_sizes=[8], temperatures=[temperature], trials=1, device="cpu", fn_margin=2.0)
         report = make_reports(pair, np.arange(496), settings)[0]
         assert report.gap.plan == pytest.approx(np.log(496 / 8), abs=1e-5)
         assert report.gap.plan <= report.bounds.translation <= np.log(496 / 8) + 1e-5

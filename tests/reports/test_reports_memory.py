@@ -28,19 +28,19 @@ class NoPass(Progress):
 
 def forecast_of(pair: PairedRows, settings: ReportSettings) -> Forecast:
     backend = choose_backend("cpu")
-    threshold = find_threshold(pair.grid, settings.graph, settings.seed, backend)
+    threshold = find_threshold(pair.grid, settings, settings.seed, backend)
     return forecast_report(pair, threshold, settings, backend, 7)
 
 
 def test_suspected_entries_need_more_memory() -> None:
-    pair, settings = make_pair("related", 300), ReportSettings.of(batch_sizes=[8], trials=1, quantile=0.5)
+    pair, settings = make_pair("related", 300), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
     none, every = (forecast_of(pair, settings.changed(fn_margin=margin)) for margin in (2.0, 0.0))
     assert every.entries == none.entries
     assert 0.8 * 40 * every.entries < every.memory - none.memory < 1.2 * 40 * every.entries
 
 
 def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair, settings = make_pair("related", 700), ReportSettings.of(batch_sizes=[8], trials=1, quantile=0.5)
+    pair, settings = make_pair("related", 700), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
     expected = forecast_of(pair, settings)
     limit = (expected.fixed + expected.memory) // 2
     with pytest.raises(BadInput, match=r"^--max-memory .*: the report would need") as refused:
@@ -63,7 +63,7 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPat
 def test_equal_rows_that_no_quantile_parts() -> None:
     pair = make_pair("all-equal", 700)
     with pytest.raises(BadInput, match="no --quantile parts products of equal rows"):
-        make_reports(pair, None, ReportSettings.of(batch_sizes=[8], trials=1, max_memory=40 << 20))
+        make_reports(pair, None, ReportSettings(batch_sizes=[8], trials=1, max_memory=40 << 20))
 
 
 PEAK = """
@@ -84,7 +84,7 @@ def pairs(rows):
     sides = np.float32([x, x + 0.5 * draws.normal(size=x.shape)])
     return PairedRows(*(sides / np.linalg.norm(sides, axis=2, keepdims=True)))
 
-settings = ReportSettings.of(
+settings = ReportSettings(
     batch_sizes=[64], per_row=200.0, trials=1, fn_margin=float(sys.argv[1]), loss=[sys.argv[2]], device="cpu"
 )
 make_reports(pairs(500), None, settings)  # imports, compiled loops

@@ -28,7 +28,7 @@ def stream_of(pair: PairedRows, block_bytes: int = 1 << 15) -> PairStream:
 
 
 def settings_of(**changed) -> ReportSettings:
-    return ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], **changed)
+    return ReportSettings(batch_sizes=[SIZE], temperatures=[TEMPERATURE], **changed)
 
 
 @pytest.mark.parametrize("loss", ["symmetric", "infonce"])
@@ -36,7 +36,7 @@ def test_all_batches_give_the_whole_report(loss: str) -> None:
     whole = make_reports(
         PAIR,
         PERM,
-        ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], loss=loss, trials=20, seed=1),
+        ReportSettings(batch_sizes=[SIZE], temperatures=[TEMPERATURE], loss=loss, trials=20, seed=1),
     )[0]
     found = sampled_report(stream_of(PAIR), PERM, ROWS, settings_of(loss=[loss]))
     assert found.rows == ROWS
@@ -50,7 +50,7 @@ def test_all_batches_give_the_whole_report(loss: str) -> None:
 
 def test_the_intervals_cover() -> None:
     """Of 20 seeds, 95 % intervals miss 1 on average; more than 5 happen once in some thousands."""
-    whole = make_reports(PAIR, PERM, ReportSettings.of(batch_sizes=[SIZE], temperatures=[TEMPERATURE], trials=20))[0]
+    whole = make_reports(PAIR, PERM, ReportSettings(batch_sizes=[SIZE], temperatures=[TEMPERATURE], trials=20))[0]
     missed = {"gap": 0, "reduction": 0, "global": 0}
     for seed in range(20):
         found = sampled_report(stream_of(PAIR, 1 << 18), PERM, 640, settings_of(seed=seed))

@@ -30,7 +30,7 @@ def report_of(pair, perm, size, margin, **settings):
     return make_reports(
         pair,
         perm,
-        ReportSettings.of(
+        ReportSettings(
             batch_sizes=[size],
             loss="triplet",
             loss_margin=margin,
@@ -81,6 +81,6 @@ def test_a_last_batch_of_one_has_no_negatives_and_can_be_dropped():
 
 def test_bad_settings_are_refused():
     with pytest.raises(BadInput, match="--loss-margin -1"):
-        ReportSettings.of(loss=[LossKind.TRIPLET], loss_margin=-1)
+        ReportSettings(loss=[LossKind.TRIPLET], loss_margin=-1)
     with pytest.raises(BadInput, match="--queue"):
         Loss(LossKind.TRIPLET, 2)

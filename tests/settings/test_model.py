@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import Settings, Typed, as_arguments, leaves, words
-from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -43,7 +43,7 @@ ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "r
 )
 def test_what_does_not_fit_is_one_line(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as error:
-        PlanSettings.of(**settings)
+        PlanSettings(**settings)
     assert str(error.value).startswith(said) or said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -61,60 +61,58 @@ def test_what_does_not_fit_is_one_line(settings: dict[str, Any], said: str) -> N
 )
 def test_an_option_without_effect_is_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        PlanSettings.of(**settings).check_effects()
+        PlanSettings(**settings).check_effects()
 
 
-def test_options_are_set_by_name_wherever_they_lie() -> None:
-    settings = PlanSettings.of(**ASKED)
-    assert (settings.graph.top, settings.false_negatives.fn_margin, settings.work.partitions) == (8, 0.9, 4)
-    assert settings.given == set(ASKED)
-    assert PlanSettings.of(**settings.values) == settings
+def test_a_part_of_the_settings_keeps_what_was_given() -> None:
+    settings = PlanSettings(**ASKED)
+    assert settings.only(GraphSettings) == GraphSettings(top=8, rank_window=(3, 9))
+    assert settings.only(GraphSettings).model_fields_set == {"top", "rank_window"}
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
 def test_changes_are_checked_again() -> None:
-    settings = PlanSettings.of(**ASKED)
+    settings = PlanSettings(**ASKED)
     changed = settings.changed(top=4, method="metis")
-    assert (changed.graph.top, changed.method, changed.false_negatives.fn_margin) == (4, "metis", 0.9)
-    assert changed.given == {*ASKED, "method"}
+    assert (changed.top, changed.method, changed.fn_margin) == (4, "metis", 0.9)
+    assert changed.model_fields_set == {*ASKED, "method"}
     with pytest.raises(BadInput, match="--group-size 5"):
         settings.changed(group_size=5)
 
 
 def test_words_make_the_same_settings_again() -> None:
     for settings in (
-        PlanSettings.of(**ASKED, max_memory="1G", world_size=2),
-        MineSettings.of(negatives=5, device="cpu"),
-        ReportSettings.of(batch_sizes=[32, 64], temperatures=0.02, loss=["bsc", "infonce"]),
+        PlanSettings(**ASKED, max_memory="1G", world_size=2),
+        MineSettings(negatives=5, device="cpu"),
+        ReportSettings(batch_sizes=[32, 64], temperatures=0.02, loss=["bsc", "infonce"]),
     ):
         options = {leaf.option: leaf for leaf in leaves(type(settings))}
         found: dict[str, Any] = {}
         said = iter(words(settings))
         for word in said:
             leaf = options[word]
-            if bool in leaf.kinds:
+            if leaf.kind is bool:
                 found[leaf.name] = True
             elif leaf.many:
                 found[leaf.name] = [*found.get(leaf.name, []), next(said)]
             else:
                 found[leaf.name] = next(said)
-        assert type(settings).of(**found) == settings
+        assert type(settings)(**found) == settings
 
 
 def test_a_list_takes_one_value_a_text_of_several_or_a_list() -> None:
-    assert ReportSettings.of(batch_sizes=8).batch_sizes == (8,)
-    assert ReportSettings.of(temperatures="0.02 0.05").temperatures == (0.02, 0.05)
-    assert ReportSettings.of(loss=["bsc", LossKind.TRIPLET]).loss == (LossKind.BSC, LossKind.TRIPLET)
+    assert ReportSettings(batch_sizes=8).batch_sizes == (8,)
+    assert ReportSettings(temperatures="0.02 0.05").temperatures == (0.02, 0.05)
+    assert ReportSettings(loss=["bsc", LossKind.TRIPLET]).loss == (LossKind.BSC, LossKind.TRIPLET)
 
 
 def test_names_of_options_and_of_arguments() -> None:
-    class Nested(Settings):
+    class Inherited(Settings):
         panel = "More"
         many: Annotated[tuple[int, ...], Typed("-m", option="--one")] = Field((), description="Numbers.")
 
-    class Model(Settings):
+    class Model(Inherited):
         file: Annotated[str, Typed(argument=True)]
-        nested: Nested = Nested()
 
     found = {leaf.option: (leaf.name, leaf.panel, leaf.many) for leaf in leaves(Model)}
     assert found == {"FILE": ("file", None, False), "--one": ("many", "More", True)}

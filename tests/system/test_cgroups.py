@@ -101,10 +101,10 @@ def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
     room = 60 * 2**20 + CpuBackend().workers * 20 * 2**20
     mount("0::/\n", memory_DOT_max=str(room), memory_DOT_current="0")
     assert limits.available_memory() <= room
-    settings = PlanSettings.of(device="cpu", quantile=0.1)
+    settings = PlanSettings(device="cpu", quantile=0.1)
     with pytest.raises(BadInput, match=r"--max-memory .* would need about .*--quantile 0\.\d+ .* would fit"):
         make_plan(pair, settings)
-    assert len(make_plan(pair, PlanSettings.of(device="cpu", quantile=0.99)).perm) == 1500
+    assert len(make_plan(pair, PlanSettings(device="cpu", quantile=0.99)).perm) == 1500
 
 
 @pytest.mark.parametrize(("quota", "threads"), [("50000 100000", 1), ("100000 100000", 1), ("max 100000", None)])

@@ -71,7 +71,7 @@ def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[Pa
     remote = ray.remote(max_retries=RETRIES, num_cpus=1)(plan_part)
 
     def begin(task: PartTask) -> Any:
-        on_gpu = task.settings.work.device.startswith("cuda")
+        on_gpu = task.settings.device.startswith("cuda")
         if on_gpu:
             task = replace(task, settings=task.settings.changed(device="cuda"))
         return remote.options(num_gpus=int(on_gpu), name=f"gcbs part {task.number}").remote(task, read(task.number))

@@ -25,7 +25,7 @@ from gcbs_cli.planning.parts.partition import (
 )
 from gcbs_cli.planning.parts.scatter import scattered
 from gcbs_cli.planning.plan import PlanResult
-from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings, RankSettings
+from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.version import VERSION
 
@@ -41,7 +41,7 @@ def plan_in_parts(
     work_dir: Path | None = None,
     engine: Engine | None = None,
 ) -> PlanResult:
-    """Plan all rows in `settings.work.partitions` parts, holding the rows of one part at a time.
+    """Plan all rows in `settings.partitions` parts, holding the rows of one part at a time.
 
     beside: the output, next to which the rows lie on disk in the order of their parts meanwhile (None: the temporary
     folder); work_dir: a folder that keeps the plans of finished parts; engine: by default that of the settings. The
@@ -50,15 +50,15 @@ def plan_in_parts(
     """
     progress, inputs = progress or Progress(), inputs or {}
     clock = Stopwatch(progress)
-    engine = engine or engine_of(settings.work)
+    engine = engine or engine_of(settings)
     planner_named(settings.method).check()
-    count = settings.work.parts_for(stream.rows, stream.dim, settings.batch_size)
+    count = settings.parts_for(stream.rows, stream.dim, settings.batch_size)
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
         partition = make_partition(find_nearest_parts(stream, centres), centres, settings.batch_size)
     # Batches are shuffled once all parts are there, and ranks divide the whole.
-    each = settings.changed(shuffle_batches=False, ranks=RankSettings())
+    each = settings.changed(shuffle_batches=False, world_size=None, gather=False)
     each.check_rows(int(partition.sizes.min()))
     progress.note(
         f"{count:,} parts of {partition.sizes.min():,} to {partition.sizes.max():,} rows; {partition.moved:,} rows "
@@ -73,7 +73,7 @@ def plan_in_parts(
             plans = _plans(tasks, read, progress, engine, kept)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
-    if settings.batch_order.shuffle_batches:
+    if settings.shuffle_batches:
         perm = shuffle_batches(perm, settings.batch_size, settings.seed)
     inside = [part.suspected_inside for part in plans if part.suspected_inside is not None]
     return PlanResult(
@@ -84,7 +84,7 @@ def plan_in_parts(
         figures=None,
         seconds=clock.seconds,
         suspected_inside=sum(inside) if inside else None,
-        partitions=_record(partition, plans, settings.work.engine, groups is not None),
+        partitions=_record(partition, plans, settings.engine, groups is not None),
     )
 
 
@@ -121,7 +121,7 @@ def _run_key(
     inputs: Mapping[str, Any],
 ) -> str:
     """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
-    decisive = settings.changed(work=PlanWorkSettings()).values
+    decisive = {name: value for name, value in settings if name not in PlanWorkSettings.model_fields}
     apart = None if groups is None else groups.tolist()
     return json.dumps([VERSION, parts, stream.fingerprints, stream.normalize, decisive, apart, dict(inputs)])
 
