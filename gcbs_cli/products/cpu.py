@@ -15,7 +15,7 @@ from gcbs_cli.products.tiles import Tile
 from gcbs_cli.system.limits import available_cpus
 
 ROWS_AT_ONCE = 64
-"""Rows that are added in float32, so that they stay in a core's cache and their sum is exact enough."""
+"""Rows that are compared or added at once: they stay in a core's cache, and their float32 sum is exact enough."""
 SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
 
@@ -65,8 +65,11 @@ class CpuBackend(Backend):
 
     def above(self, product: NDArray[np.float32], tile: Tile, limits: Limits) -> Entries:
         row, col = limits.row[tile.rows, None].astype(np.float32), limits.col[tile.cols].astype(np.float32)
-        flags, most = self._scratch("flags", product.shape, np.bool_), self._scratch("powers", product.shape)
-        places = np.flatnonzero(np.greater(product, np.add(row, col, out=most), out=flags))
+        flags = self._scratch("flags", product.shape, np.bool_)
+        for start in range(0, len(product), ROWS_AT_ONCE):
+            some = slice(start, start + ROWS_AT_ONCE)
+            np.greater(product[some], row[some] + col, out=flags[some])
+        places = np.flatnonzero(flags)
         rows, cols = (each.astype(np.int32) for each in np.divmod(places, tile.width))
         values = product.reshape(-1)[places].astype(limits.row.dtype, copy=False)
         return Entries(rows + np.int32(tile.rows.start), cols + np.int32(tile.cols.start), values)
@@ -74,12 +77,12 @@ class CpuBackend(Backend):
     def of_rank(
         self, product: NDArray[np.float32], rank: int, offsets: NDArray[np.int32] | None = None
     ) -> NDArray[np.float32]:
-        if offsets is not None:
-            product += offsets.astype(np.float32)
-        if rank == 1:
+        if rank == 1 and offsets is None:
             return product.max(axis=1)
-        place = product.shape[1] - rank
-        return np.partition(product, place, axis=1)[:, place].copy()
+        ranked, place = self._scratch("powers", product.shape), product.shape[1] - rank
+        np.add(product, 0.0 if offsets is None else offsets.astype(np.float32), out=ranked)
+        ranked.partition(place, axis=1)
+        return ranked[:, place].copy()
 
     def log_sums(
         self, product: NDArray[np.float32], inverse_temperature: float, *, columns: bool

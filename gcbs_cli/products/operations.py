@@ -156,7 +156,7 @@ class Backend(ABC):
     def of_rank(self, product: Product, rank: int, offsets: NDArray[np.int32] | None = None) -> NDArray[Any]:
         """(r,) the value of this rank, 1 for the largest, in each row of a product; memory of its own, no view.
 
-        `offsets`: (c,) added to the columns of the product first, in place.
+        `offsets`: (c,) added to the columns of the product first.
         """
 
     @abstractmethod

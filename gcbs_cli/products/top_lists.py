@@ -92,10 +92,12 @@ class TopSearch:
         """The lists of these queries from all their entries above the likely limits, which it lets go of."""
         ends = [(part.cols, part.rows) if self._side else (part.rows, part.cols) for part in candidates]
         queries, keys = (np.concatenate([part[end] for part in ends]) for end in range(2))
-        ranks = _ranks(np.concatenate([part.values for part in candidates]) + self._offsets[keys], keys)
+        values = np.concatenate([part.values for part in candidates])
         candidates.clear()
         if self._skip_own:
-            queries, ranks = queries[queries != keys], ranks[queries != keys]
+            apart = queries != keys
+            queries, keys, values = queries[apart], keys[apart], values[apart]
+        ranks = _ranks(values + self._offsets[keys], keys)
         places, starts = grouped(queries - np.int32(start), stop - start)
         ranks, counts = ranks[places], np.diff(starts)
         chosen = np.empty((stop - start, self._count), np.int64)

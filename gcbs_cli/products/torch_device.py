@@ -77,7 +77,7 @@ class TorchBackend(Backend):
 
     def of_rank(self, product: torch.Tensor, rank: int, offsets: NDArray[np.int32] | None = None) -> NDArray[Any]:
         if offsets is not None:
-            product += torch.from_numpy(offsets).to(product.device)
+            product = product + torch.from_numpy(offsets).to(product.device)
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
 
     def log_sums(
