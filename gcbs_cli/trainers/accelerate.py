@@ -5,7 +5,6 @@ batches with rows from the start of the epoch (even_batches=True). `planned_load
 as make whole steps, so that accelerate never fills or drops anything; the rest is `left_out()`.
 """
 
-from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 from gcbs_cli.trainers.sampler import PlannedBatchSampler, Yields
@@ -36,18 +35,14 @@ def planned_loader(
     """
     from torch.utils.data import DataLoader
 
-    sampler = sampler_for(
-        plan,
-        batch_size,
-        dataset,
-        split_batches=bool(accelerator.split_batches),
-        drop_last=drop_last,
-        shuffle_batches=shuffle_batches,
-        seed=seed,
-        rank=accelerator.process_index,
-        world_size=accelerator.num_processes,
-        gather=gather,
-    )
+    def yielding(yields: Yields) -> PlannedBatchSampler:
+        place = accelerator.process_index, accelerator.num_processes
+        given = plan, batch_size, drop_last, shuffle_batches, seed
+        return PlannedBatchSampler(*given, *place, gather=gather, yields=yields, dataset=dataset)
+
+    sampler = yielding(Yields.BATCHES)
+    if sampler.sharding.gather and not accelerator.split_batches:
+        sampler = yielding(Yields.SLICES)
     loader = accelerator.prepare_data_loader(DataLoader(dataset, batch_sampler=sampler, **loader_settings))
     loader.gcbs_sampler = sampler
     return loader
@@ -63,17 +58,3 @@ def start_at(loader: "DataLoader[Any]", epoch: int, step: int) -> None:
     """Start the next iteration of such a loader at a step of an epoch; use it instead of `skip_first_batches`."""
     loader.set_epoch(epoch)  # type: ignore[attr-defined]
     loader_sampler(loader).start_at(epoch, step)
-
-
-def sampler_for(
-    plan: Any, batch_size: int | None, dataset: Sized, *, split_batches: bool, **settings: Any
-) -> PlannedBatchSampler:
-    """Make a sampler whose lists accelerate turns into whole planned batches under these settings.
-
-    It yields whole batches for accelerate to deal or split; if the loss gathers and accelerate does not split, it
-    yields every rank's slice in turn.
-    """
-    sampler = PlannedBatchSampler(plan, batch_size, dataset=dataset, yields=Yields.BATCHES, **settings)
-    if sampler.sharding.gather and not split_batches:
-        sampler = PlannedBatchSampler(plan, batch_size, dataset=dataset, yields=Yields.SLICES, **settings)
-    return sampler

@@ -4,7 +4,6 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch.distributed
@@ -13,7 +12,7 @@ from gcbs_cli.api import plan, report
 from gcbs_cli.plan_file.permutation import read_permutation, write_permutation
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, PlanSettings
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, sampler_of
+from gcbs_cli.trainers.sampler import is_distributed, sampler_of
 
 _BESIDE_SETTINGS = ("groups", "texts", "normalize")
 """Arguments of `gcbs_cli.plan` that are not settings."""
@@ -66,26 +65,23 @@ class EpochPlanner:
         save: str | None = None,
     ) -> None:
         self._planned, self._embed = planned, embed
-        self._temperature, self._loss, self._trials = temperature, loss, trials
+        self._report_settings: dict[str, Any] = {"temperature": temperature, "loss": loss, "trials": trials}
         self._settings = {"temperature": temperature, **(plan_settings or {})}
         chosen = {name: value for name, value in self._settings.items() if name not in _BESIDE_SETTINGS}
         PlanSettings(**chosen).check_effects()  # here, not in the first epoch
         self._log, self._save = log, save
         self.history: list[EpochFigures] = []
 
-    @property
-    def _sampler(self) -> PlannedBatchSampler:
-        return sampler_of(self._planned)
-
     def start_epoch(self, epoch: int) -> EpochFigures:
         """Embed, plan, report and give the plan to the sampler; call it on every rank before the first batch.
 
         Rank 0 does the work and the others wait for its permutation. Raises BadInput if batches were handed out.
         """
-        result = _on_first_rank(lambda: self._plan(epoch))
-        self._sampler.set_epoch(epoch)
-        self._sampler.use_plan(result[0])
-        figures: EpochFigures = result[1]
+        figures: EpochFigures
+        perm, figures = _on_first_rank(lambda: self._plan(epoch))
+        sampler = sampler_of(self._planned)
+        sampler.set_epoch(epoch)
+        sampler.use_plan(perm)
         self.history.append(figures)
         logger.info("epoch %d: %s", epoch, asdict(figures))
         if self._log is not None and _is_first_rank():
@@ -96,33 +92,25 @@ class EpochPlanner:
         """Use the plan that was saved for an epoch, for a run that resumes in the middle of it."""
         if self._save is None:
             raise BadInput(f"epoch {epoch}: its plan was not saved; give EpochPlanner(save='perm-{{epoch}}.npy')")
-        path = Path(self._save.format(epoch=epoch))
-        self._sampler.set_epoch(epoch)
-        self._sampler.use_plan(read_permutation(path, self._sampler.plan.rows))
+        sampler = sampler_of(self._planned)
+        sampler.set_epoch(epoch)
+        sampler.use_plan(read_permutation(self._save.format(epoch=epoch)))
 
     def _plan(self, epoch: int) -> tuple[Any, EpochFigures]:
         with torch.no_grad():
             x, y = self._embed()
-        size = self._sampler.loss_batch_size
+        sampler = sampler_of(self._planned)
+        size = sampler.loss_batch_size
         perm = plan(x, y, batch_size=size, **self._settings).perm
         if self._save is not None:
             write_permutation(self._save.format(epoch=epoch), perm, size)
-        found = report(
-            x,
-            y,
-            perm,
-            batch_size=size,
-            temperature=self._temperature,
-            loss=self._loss,
-            trials=self._trials,
-            drop_last=self._sampler.drop_last,
-        )
+        found = report(x, y, perm, batch_size=size, drop_last=sampler.drop_last, **self._report_settings)
         return perm, EpochFigures(epoch, found.loss.global_, found.loss.plan, found.gap.plan, found.gap.reduction)
 
 
 def _on_first_rank(work: Callable[[], Any]) -> Any:
     """Return rank 0's result of `work` on all ranks, and raise its error on all, so that none waits forever."""
-    if not _is_distributed():
+    if not is_distributed():
         return work()
     outcome: list[Any] = [None, None]
     if _is_first_rank():
@@ -136,9 +124,5 @@ def _on_first_rank(work: Callable[[], Any]) -> Any:
     return outcome[0]
 
 
-def _is_distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
 def _is_first_rank() -> bool:
-    return not _is_distributed() or torch.distributed.get_rank() == 0
+    return not is_distributed() or torch.distributed.get_rank() == 0

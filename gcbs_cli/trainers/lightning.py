@@ -4,6 +4,7 @@ Under DDP, Lightning rebuilds batch samplers around its own DistributedSampler, 
 `Trainer(use_distributed_sampler=False)` leaves them alone; without it this module refuses to start.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -36,8 +37,8 @@ class PlannedDataModule(pl.LightningDataModule):
         **loader_settings: Any,
     ) -> None:
         super().__init__()
-        self._dataset, self._plan, self._batch_size = dataset, plan, batch_size
-        self._sampler_settings, self._loader_settings = sampler_settings or {}, loader_settings
+        self._new_sampler = partial(PlannedBatchSampler, plan, batch_size, dataset=dataset, **(sampler_settings or {}))
+        self._new_loader = partial(DataLoader, dataset, **loader_settings)
         self._resume: dict[str, Any] | None = None
         self.sampler: PlannedBatchSampler | None = None
 
@@ -45,16 +46,13 @@ class PlannedDataModule(pl.LightningDataModule):
         trainer = self.trainer
         if trainer is None:
             return
-        refuse_distributed_sampler(trainer)
-        if self.sampler is None:
-            self.sampler = PlannedBatchSampler(
-                self._plan,
-                self._batch_size,
-                dataset=self._dataset,
-                rank=trainer.global_rank,
-                world_size=trainer.world_size,
-                **self._sampler_settings,
+        if trainer.world_size > 1 and trainer._accelerator_connector.use_distributed_sampler:
+            raise BadInput(
+                "Trainer(use_distributed_sampler=True) would replace the plan with a shuffled order; "
+                "use Trainer(use_distributed_sampler=False)"
             )
+        if self.sampler is None:
+            self.sampler = self._new_sampler(rank=trainer.global_rank, world_size=trainer.world_size)
 
     def train_dataloader(self) -> "DataLoader[Any]":
         if self.sampler is None:
@@ -62,7 +60,7 @@ class PlannedDataModule(pl.LightningDataModule):
         if self._resume is not None:
             self.sampler.load_state_dict(self._resume)
             self._resume = None
-        return DataLoader(self._dataset, batch_sampler=self.sampler, **self._loader_settings)
+        return self._new_loader(batch_sampler=self.sampler)
 
     def state_dict(self) -> dict[str, Any]:
         if self.sampler is None or self.trainer is None:
@@ -117,17 +115,6 @@ class PlannedCallback(pl.Callback):
     def _plan(self, epoch: int) -> None:
         if self._planner is None or epoch == self._planned_epoch:
             return
-        if self._planned._resume is not None:
-            self._planner.resume_epoch(epoch)
-        else:
-            self._planner.start_epoch(epoch)
+        resumed = self._planned._resume is not None
+        self._planner.resume_epoch(epoch) if resumed else self._planner.start_epoch(epoch)
         self._planned_epoch = epoch
-
-
-def refuse_distributed_sampler(trainer: pl.Trainer) -> None:
-    """Raise BadInput if Lightning would replace the plan with a DistributedSampler."""
-    if trainer.world_size > 1 and trainer._accelerator_connector.use_distributed_sampler:
-        raise BadInput(
-            "Trainer(use_distributed_sampler=True) would replace the plan with a shuffled order; "
-            "use Trainer(use_distributed_sampler=False)"
-        )

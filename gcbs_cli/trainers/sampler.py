@@ -4,6 +4,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sized
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
@@ -41,6 +42,7 @@ class PlannedBatchSampler(BatchSampler):
     gather: the loss gathers from all ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
     yields: see `Yields`. fill_last_step: see `RankSharding`. dataset: must have as many rows as the plan.
 
+    The attribute `plan` is the plan of this epoch.
     Raises BadInput for a plan that was damaged or edited, or that has another length or batch size.
     """
 
@@ -61,21 +63,14 @@ class PlannedBatchSampler(BatchSampler):
     ) -> None:
         self.rank, self.world_size = _place_among_ranks(rank, world_size)
         self.yields = Yields(yields)
-        self._asked_batch_size, self._gather, self._asked_drop_last = batch_size, gather, drop_last
+        self._batch_size, self._gather, self._drop_last = batch_size, gather, drop_last
         self._fill_last_step = fill_last_step
         self.shuffle_batches, self.seed = shuffle_batches, seed
-        self.epoch = 0
-        self._next = 0
-        self._start = 0
+        self.epoch = self._next = self._start = 0
         self._source = PlanSource(plan, None if dataset is None else len(dataset))
-        self._plan = self._source.for_epoch(0)
-        self.sharding = self._shard(self._plan)
-        super().__init__(_EpochRelay(self), self._yielded_rows(), self.sharding.drop_last)
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of this epoch."""
-        return self._plan
+        self._take(self._source.for_epoch(0))
+        list_rows = self.loss_batch_size // (self.world_size if self._slices else 1)
+        super().__init__(_EpochRelay(self), list_rows, self.sharding.drop_last)
 
     @property
     def loss_batch_size(self) -> int:
@@ -100,14 +95,12 @@ class PlannedBatchSampler(BatchSampler):
 
         Raises BadInput if the ranks do not find the same plan, or if a new plan has another number of rows.
         """
-        if epoch != self.epoch:
-            self._start = self._next = 0
-        changed = epoch != self.epoch
-        self.epoch = epoch
+        changed, self.epoch = epoch != self.epoch, epoch
         plan = self._source.for_epoch(epoch)
-        if plan is not self._plan:
+        if plan is not self.plan:
             self._take(plan)
         if changed:
+            self._start = self._next = 0
             self._agree()
 
     def start_at(self, epoch: int, step: int) -> None:
@@ -132,13 +125,13 @@ class PlannedBatchSampler(BatchSampler):
         rank: only this rank's batch (the whole batch if the loss gathers).
         """
         order, each = self._order(), 1 if self.sharding.gather else self.sharding.world_size
-        batches = [self._rows(self.sharding.places(int(b))) for b in order[step * each : (step + 1) * each]]
+        batches = [self.plan.perm[self.sharding.places(int(b))] for b in order[step * each : (step + 1) * each]]
         return batches if rank is None or self.sharding.gather else [batches[rank]]
 
     def left_out(self) -> NDArray[np.int64]:
         """Return the rows that this epoch does not train on, ascending; `RankSharding` says why there may be some."""
-        trained = [self._rows(self.sharding.places(int(number))) for number in np.unique(self._order())]
-        return np.setdiff1d(self._plan.perm, np.concatenate(trained))
+        trained = [self.plan.perm[self.sharding.places(int(number))] for number in np.unique(self._order())]
+        return np.setdiff1d(self.plan.perm, np.concatenate(trained))
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
         """Return the place in the epoch. step: number of lists trained on; needed if DataLoader workers fetch ahead."""
@@ -159,61 +152,40 @@ class PlannedBatchSampler(BatchSampler):
         self._start = self._next = int(state["step"])
 
     def _identity(self) -> dict[str, Any]:
-        sharding = self.sharding
-        return {
-            "plan_hash": self._plan.hash,
-            "batch_size": sharding.batch_size,
-            "drop_last": sharding.drop_last,
-            "world_size": sharding.world_size,
-            "gather": sharding.gather,
-            "yields": self.yields.value,
-            "seed": self.seed,
-            "shuffle_batches": self.shuffle_batches,
-        }
+        chosen = {"yields": self.yields.value, "seed": self.seed, "shuffle_batches": self.shuffle_batches}
+        return {"plan_hash": self.plan.hash, **asdict(self.sharding), **chosen}
 
     def _take(self, plan: Plan) -> None:
-        self.sharding = self._shard(plan)
-        self._plan = plan
-        self._next = self._start = 0
-
-    def _shard(self, plan: Plan) -> RankSharding:
-        asked, planned = self._asked_batch_size, plan.batch_size
-        if asked is None and planned is None:
-            kept = getattr(self, "sharding", None)
-            if kept is None:
-                raise BadInput(f"{plan.name}: no manifest names its batch size; give batch_size")
-            asked = kept.batch_size
-        if asked is not None and planned is not None and asked != planned:
+        """Train on a plan, from its first batch on. Raises BadInput unless it was made for batches of this size."""
+        size, gather = self._batch_size, bool(plan.gather) if self._gather is None else self._gather
+        if size is None:
+            size = plan.batch_size
+        if size is None:
+            raise BadInput(f"{plan.name}: no manifest names its batch size; give batch_size")
+        if plan.batch_size not in (None, size):
             raise BadInput(
-                f"{plan.name}: planned for batches of {planned}, asked for {asked}; plan again with -k {asked}"
+                f"{plan.name}: planned for batches of {plan.batch_size}, asked for {size}; plan again with -k {size}"
             )
-        gather = bool(plan.gather) if self._gather is None else self._gather
-        self._warn_of_ranks(plan, gather)
-        return RankSharding(
+        if plan.world_size is not None and (plan.world_size, bool(plan.gather)) != (self.world_size, gather):
+            planned = f"{plan.world_size} ranks {'with' if plan.gather else 'without'} gathering"
+            found = f"{self.world_size} ranks {'with' if gather else 'without'} gathering"
+            warnings.warn(f"{plan.name}: planned for {planned}, used with {found}", PlanWarning, stacklevel=3)
+        self.sharding = RankSharding(
             rows=plan.rows,
-            batch_size=asked or planned or 0,
+            batch_size=size,
             world_size=self.world_size,
             gather=gather and self.world_size > 1,
-            drop_last=bool(plan.drop_last) if self._asked_drop_last is None else self._asked_drop_last,
+            drop_last=bool(plan.drop_last) if self._drop_last is None else self._drop_last,
             fill_last_step=self._fill_last_step,
             full_only=self.yields is not Yields.SHARE,
         )
-
-    def _warn_of_ranks(self, plan: Plan, gather: bool) -> None:
-        if plan.world_size is None:
-            return
-        planned = f"{plan.world_size} ranks {'with' if plan.gather else 'without'} gathering"
-        found = f"{self.world_size} ranks {'with' if gather else 'without'} gathering"
-        if (plan.world_size, bool(plan.gather)) != (self.world_size, gather):
-            warnings.warn(f"{plan.name}: planned for {planned}, used with {found}", PlanWarning, stacklevel=4)
+        self.plan, self._batch_size = plan, size
+        self._next = self._start = 0
 
     @property
     def _slices(self) -> bool:
         """Whether a list holds a rank's slice of a batch."""
         return self.sharding.gather and self.yields is not Yields.BATCHES
-
-    def _yielded_rows(self) -> int:
-        return self.sharding.batch_size // (self.world_size if self._slices else 1)
 
     def _lists_a_step(self) -> int:
         if self.yields is Yields.SHARE or (self.yields is Yields.BATCHES and self.sharding.gather):
@@ -223,9 +195,6 @@ class PlannedBatchSampler(BatchSampler):
     def _order(self) -> NDArray[np.int64]:
         return self.sharding.order(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
 
-    def _rows(self, places: slice) -> NDArray[np.int64]:
-        return self._plan.perm[places]
-
     def _lists(self, start: int) -> Iterator[list[int]]:
         order, sharding = self._order(), self.sharding
         if self._slices:
@@ -234,16 +203,16 @@ class PlannedBatchSampler(BatchSampler):
         else:
             mine = order[self.rank :: self.world_size] if self.yields is Yields.SHARE else order
             places = [sharding.places(int(number)) for number in mine]
-        perm = self._plan.perm
+        perm = self.plan.perm
         for place in places[start:]:
             yield perm[place].tolist()
 
     def _agree(self) -> None:
         """Refuse different plans on different ranks: a file may appear between the looks of two of them."""
-        if self.world_size == 1 or not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        if self.world_size == 1 or not is_distributed():
             return
         found: list[str] = [""] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(found, self._plan.hash)
+        torch.distributed.all_gather_object(found, self.plan.hash)
         if len(set(found)) > 1:
             raise BadInput(
                 f"epoch {self.epoch}: the ranks found different plans; write the plan before the epoch starts"
@@ -294,8 +263,13 @@ class _EpochRelay(Sampler[int]):
         self._owner.set_epoch(epoch)
 
 
+def is_distributed() -> bool:
+    """Whether torch.distributed runs."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if is_distributed():
         found = torch.distributed.get_rank(), torch.distributed.get_world_size()
     elif "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         found = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -10,7 +10,7 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.epoch_planner import EpochPlanner
 from gcbs_cli.trainers.loss_check import LossCheck
 from gcbs_cli.trainers.plan_source import PlanSource
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, Yields
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, Yields, sampler_of
 
 _EPOCH_ROUNDING = 1e-6
 
@@ -73,7 +73,7 @@ class PlannedCallback(TrainerCallback):
     def __init__(self, planned: Any, *, planner: EpochPlanner | None = None, check: LossCheck | None = None) -> None:
         self._planned, self._planner, self._check = planned, planner, check
         self._expected: dict[int, float] = {}
-        self._first_step: int | None = None
+        self._first_step = -1
 
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -81,19 +81,20 @@ class PlannedCallback(TrainerCallback):
         epoch, share = divmod((state.epoch or 0.0) + _EPOCH_ROUNDING, 1.0)
         for sampler in _samplers(self._planned):
             sampler.set_epoch(int(epoch))
+        begins, resumed = self._first_step < 0, share > 2 * _EPOCH_ROUNDING
+        if begins:
+            self._first_step = state.global_step
+            self._check = None if resumed else self._check  # which needs the first steps of an epoch
         if self._planner is not None:
-            resumed = self._first_step is None and share > 2 * _EPOCH_ROUNDING
-            self._planner.resume_epoch(int(epoch)) if resumed else self._planner.start_epoch(int(epoch))
-        if self._first_step is None:
-            self._first_step = state.global_step if share <= 2 * _EPOCH_ROUNDING else -1
+            (self._planner.resume_epoch if begins and resumed else self._planner.start_epoch)(int(epoch))
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        check, first = self._check, self._first_step
-        if check is None or first is None or first < 0 or not state.is_world_process_zero:
+        check = self._check
+        if check is None or not state.is_world_process_zero:
             return
-        step, each = state.global_step - first, args.gradient_accumulation_steps
+        step, each = state.global_step - self._first_step, args.gradient_accumulation_steps
         if check.wants(step, each):
             losses = [check.expect(number) for number in range(step * each, (step + 1) * each)]
             self._expected[state.global_step + 1] = float(np.mean(losses))
@@ -107,7 +108,7 @@ class PlannedCallback(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         expected = self._expected.pop(state.global_step, None)
-        alone = args.logging_steps == 1 or state.global_step == (self._first_step or 0) + 1
+        alone = args.logging_steps == 1 or state.global_step == self._first_step + 1
         if self._check is not None and expected is not None and alone and logs and "loss" in logs:
             self._check.compare(state.global_step - 1, float(logs["loss"]), expected)
 
@@ -157,7 +158,5 @@ def sampler_for_batch_size(
 
 
 def _samplers(planned: Any) -> list[PlannedBatchSampler]:
-    if isinstance(planned, PlannedBatchSampler):
-        return [planned]
     several = getattr(planned, "samplers", None)
-    return [planned.sampler] if several is None else list(several.values())
+    return [sampler_of(planned)] if several is None else list(several.values())
