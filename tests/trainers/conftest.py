@@ -14,8 +14,8 @@ pytest.importorskip("torch")
 
 import toy_pairs
 from launching import Launch
+from plan_entries import build_entry
 
-from gcbs_cli.plan_file.manifest import InputRecord, InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.plan_file.save import save_plan
 
 WORKERS = Path(__file__).parent / "workers"
@@ -23,19 +23,7 @@ WORKERS = Path(__file__).parent / "workers"
 
 def save(path: Path, perm: NDArray[np.int64], **settings: object) -> Path:
     """A plan with its manifest, as `gcbs plan` writes it."""
-    side = InputRecord(paths=[], name="x", rows=len(perm), dim=8, dtype="float32", fingerprint="xxh3:x")
-    fields: dict[str, object] = {
-        "tool_version": "0.1.0",
-        "command": ["gcbs", "plan"],
-        "created": "2024-05-01T12:00:00+00:00",
-        "inputs": InputsRecord(x=side, y=side),
-        "rows": len(perm),
-        "batch_size": toy_pairs.BATCH,
-        "method": "rcm",
-        "permutation_hash": permutation_hash(perm),
-    }
-    entry = ManifestEntry.model_validate(fields | settings)
-    save_plan(path, perm, entry)
+    save_plan(path, perm, build_entry(perm, **{"batch_size": toy_pairs.BATCH, **settings}))
     return path
 
 

@@ -1,7 +1,7 @@
 """The check of the first losses: silent where the wiring is right, a warning for each way of getting it wrong."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -42,33 +42,21 @@ def test_agrees_with_the_trainers_own_loss(perm: Perm) -> None:
     assert [found.agrees for found in check.comparisons] == [True]
 
 
-def shuffled(sampler: PlannedBatchSampler) -> Iterator[float]:
-    rows = np.random.default_rng(1).permutation(ROWS)
-    yield loss_of(rows[:BATCH].tolist())
-
-
-def cut_elsewhere(sampler: PlannedBatchSampler) -> Iterator[float]:
-    yield loss_of(sampler.plan.perm[1 : BATCH + 1].tolist())
-
-
-def half_a_batch(sampler: PlannedBatchSampler) -> Iterator[float]:
-    yield loss_of(sampler.plan.perm[: BATCH // 2].tolist())
-
-
-def other_temperature(sampler: PlannedBatchSampler) -> Iterator[float]:
-    yield loss_of(sampler.plan.perm[:BATCH].tolist(), 0.2)
-
-
-def next_batch(sampler: PlannedBatchSampler) -> Iterator[float]:
-    yield loss_of(sampler.plan.perm[BATCH : 2 * BATCH].tolist())
-
-
-@pytest.mark.parametrize("wiring", [shuffled, cut_elsewhere, half_a_batch, other_temperature, next_batch])
-def test_warns_of_wrong_wiring(wiring: Callable[[PlannedBatchSampler], Iterator[float]], perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH)
-    check = LossCheck(sampler, (X, Y), temperature=TEMPERATURE)
+@pytest.mark.parametrize(
+    ("rows", "temperature"),
+    [
+        (lambda perm: np.random.default_rng(1).permutation(ROWS)[:BATCH], TEMPERATURE),
+        (lambda perm: perm[1 : BATCH + 1], TEMPERATURE),
+        (lambda perm: perm[: BATCH // 2], TEMPERATURE),
+        (lambda perm: perm[:BATCH], 0.2),
+        (lambda perm: perm[BATCH : 2 * BATCH], TEMPERATURE),
+    ],
+    ids=["shuffled", "cut elsewhere", "half a batch", "another temperature", "the next batch"],
+)
+def test_warns_of_wrong_wiring(rows: Callable[[Perm], Perm], temperature: float, perm: Perm) -> None:
+    check = LossCheck(PlannedBatchSampler(perm, BATCH), (X, Y), temperature=TEMPERATURE)
     with pytest.warns(PlanWarning, match="not the planned ones"):
-        check.observe(0, next(wiring(sampler)))
+        check.observe(0, loss_of(rows(perm).tolist(), temperature))
 
 
 def test_expects_the_mean_over_ranks_or_one_ranks(perm: Perm) -> None:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,21 +19,11 @@ from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, interleave_batch
 Perm = NDArray[np.int64]
 
 
-def test_yields_the_planned_batches(perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH)
-    assert list(sampler) == planned_batches(perm)
-    assert len(sampler) == 9
-    assert all(type(row) is int for batch in sampler for row in batch)
-
-
-def test_manifest_gives_the_batch_size(plan_path: Path, perm: Perm) -> None:
-    assert list(PlannedBatchSampler(plan_path)) == planned_batches(perm)
-
-
-def test_drop_last_leaves_out_the_short_batch(perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH, drop_last=True)
-    assert list(sampler) == planned_batches(perm)[:-1]
-    assert set(sampler.left_out()) == set(perm[-7:])
+def test_yields_the_planned_batches_in_the_manifests_size(plan_path: Path, perm: Perm) -> None:
+    for sampler in (PlannedBatchSampler(perm, BATCH), PlannedBatchSampler(plan_path)):
+        assert list(sampler) == planned_batches(perm)
+        assert len(sampler) == 9
+        assert all(type(row) is int for batch in sampler for row in batch)
 
 
 def test_shuffling_keeps_contents_and_the_short_batch_last(perm: Perm) -> None:
@@ -143,17 +134,21 @@ def test_resuming_something_else_is_refused(change: str, perm: Perm) -> None:
         sampler.load_state_dict(state)
 
 
-@pytest.mark.parametrize(("rows", "said"), [(ROWS + 4, "71"), (ROWS - 4, "67|66")], ids=["longer", "shorter"])
-def test_dataset_of_another_length_is_refused(rows: int, said: str, plan_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"dataset": range(ROWS + 4)}, "71"),
+        ({"dataset": range(ROWS - 4)}, "67|66"),
+        ({"batch_size": 16}, "planned for batches of 8, asked for 16"),
+        ({"rank": 0, "world_size": 3, "gather": True}, "batch_size 8: not divisible by world_size 3"),
+        ({"rank": 2, "world_size": 2}, "rank 2: expected between 0 and 1"),
+        ({"world_size": 10}, "71 rows make no step of 10 ranks"),
+    ],
+    ids=["longer data", "shorter data", "another batch size", "slices", "rank", "too many ranks"],
+)
+def test_what_does_not_fit_the_plan_is_refused(settings: dict[str, Any], said: str, plan_path: Path) -> None:
     with pytest.raises(BadInput, match=said):
-        PlannedBatchSampler(plan_path, dataset=Pairs(rows))
-    with pytest.raises(BadInput, match=said):
-        planned_subset(Pairs(rows), plan_path)
-
-
-def test_plan_of_another_batch_size_is_refused(plan_path: Path) -> None:
-    with pytest.raises(BadInput, match="planned for batches of 8, asked for 16"):
-        PlannedBatchSampler(plan_path, 16)
+        PlannedBatchSampler(plan_path, **settings)
 
 
 def test_plan_edited_by_hand_is_refused(plan_path: Path, perm: Perm) -> None:
@@ -198,11 +193,8 @@ def test_a_name_pattern_takes_new_plans_as_they_appear(
     late = PlannedBatchSampler(str(tmp_path / "perm-{epoch}.npy"))
     late.set_epoch(5)
     assert list(late) == planned_batches(newer)
-
-
-def test_a_pattern_without_a_first_plan_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no plan for epoch 0"):
-        PlannedBatchSampler(str(tmp_path / "perm-{epoch}.npy"))
+        PlannedBatchSampler(str(tmp_path / "none-{epoch}.npy"))
 
 
 def test_a_next_plan_of_other_rows_is_refused(tmp_path: Path, perm: Perm, save_as: Callable[..., Path]) -> None:
@@ -220,11 +212,6 @@ def test_a_plan_for_other_ranks_says_so(tmp_path: Path, perm: Perm, save_as: Cal
     with pytest.warns(PlanWarning, match="used with 4 ranks without gathering"):
         PlannedBatchSampler(path, rank=0, world_size=4, gather=False)
     assert PlannedBatchSampler(path, rank=1, world_size=4).sharding.gather
-
-
-def test_gathering_needs_a_divisible_batch(perm: Perm) -> None:
-    with pytest.raises(BadInput, match="batch_size 8: not divisible by world_size 3"):
-        PlannedBatchSampler(perm, BATCH, rank=0, world_size=3, gather=True)
 
 
 def test_a_plan_is_not_replaced_within_an_epoch(perm: Perm) -> None:

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.distributed.nn.functional import all_gather
 from torch.utils.data import Dataset
 
+Records = list[dict[str, list[tuple[list[int], float]]]]
+"""Of each rank by epoch: the rows and the loss of each step."""
 ROWS, DIM, BATCH = 71, 8, 8  # 8 full batches and one of 7
 TEMPERATURE = 0.1
 
@@ -85,7 +87,7 @@ class Record:
         (Path(folder) / f"{name}.{rank}.json").write_text(json.dumps(self.steps))
 
 
-def load_records(folder: Path, name: str, ranks: int) -> list[dict[str, list[tuple[list[int], float]]]]:
+def load_records(folder: Path, name: str, ranks: int) -> Records:
     return [json.loads((folder / f"{name}.{rank}.json").read_text()) for rank in range(ranks)]
 
 
@@ -130,9 +132,7 @@ def pattern_beside(plan: str) -> str:
     return str(Path(plan).parent / "perm-{epoch}.npy")
 
 
-def check_plan_of_each_epoch(
-    records: list[dict[str, list[tuple[list[int], float]]]], plans: list[NDArray[np.int64]]
-) -> None:
+def check_plan_of_each_epoch(records: Records, plans: list[NDArray[np.int64]]) -> None:
     """Each epoch trained on whole batches of its own plan."""
     for epoch, plan in enumerate(plans):
         seen = losses_seen([record[str(epoch)] for record in records], gather=False)
@@ -141,7 +141,7 @@ def check_plan_of_each_epoch(
         check_epoch(seen, plan, set(plan.tolist()) - trained)
 
 
-def check_replanned(records: list[dict[str, list[tuple[list[int], float]]]]) -> None:
+def check_replanned(records: Records) -> None:
     """Planned in process at the start of each epoch: all ranks train on rank 0's plan of that epoch."""
     plans = [record["plans"][0][0] for record in records]
     assert all(plan == plans[0] for plan in plans)

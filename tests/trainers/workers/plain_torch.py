@@ -44,9 +44,11 @@ def train(plan: str, folder: str, *, gather: bool) -> None:
                 states[epoch] = sampler.state_dict(step=1)
     resumed = PlannedBatchSampler(plan, gather=gather, shuffle_batches=True, dataset=dataset)
     resumed.load_state_dict(states[1])
+    rest = Record()
     for batch in DataLoader(dataset, batch_sampler=resumed):
-        record.add("resumed", batch["row"], 0.0)
+        rest.add(1, batch["row"], 0.0)
     record.save(folder, name, rank)
+    rest.save(folder, "gather-resumed" if gather else "resumed", rank)
 
 
 def train_by_pattern(plan: str, folder: str) -> None:

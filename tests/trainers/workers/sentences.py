@@ -85,7 +85,7 @@ def train(name, dataset, plan, folder, *, gather=False, split=False, size=BATCH,
     trainer.train(resume_from_checkpoint=resume)
     if checking is not None and resume is None and RANK == 0:
         assert [found.agrees for found in checking.comparisons] == [True, True], checking.comparisons
-    trainer.record.save(folder, name if resume is None else name + "-resumed", RANK)
+    trainer.record.save(folder, name if resume is None else "resumed", RANK)
     return trainer
 
 

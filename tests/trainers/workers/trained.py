@@ -81,7 +81,7 @@ def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=F
         names = {"gcbs/L_global", "gcbs/L_train", "gcbs/gap", "gcbs/reduction"}
         assert [set(figures) for figures in logs] == ([names, names] if RANK == 0 else [])  # once, not by each rank
         trainer.record.steps["plans"] = [[trainer.sampler.plan.perm.tolist(), 0.0]]
-    trainer.record.save(folder, name if resume is None else name + "-resumed", RANK)
+    trainer.record.save(folder, name if resume is None else "resumed", RANK)
 
 
 def must_refuse(said, *args, **kwargs):
