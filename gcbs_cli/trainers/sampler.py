@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch.distributed
 from numpy.typing import NDArray
-from torch.utils.data import BatchSampler, Sampler
+from torch.utils.data import BatchSampler
 
 from gcbs_cli.plan_file.check import Plan
 from gcbs_cli.system.errors import BadInput
@@ -70,7 +70,8 @@ class PlannedBatchSampler(BatchSampler):
         self._source = PlanSource(plan, None if dataset is None else len(dataset))
         self._take(self._source.for_epoch(0))
         list_rows = self.loss_batch_size // (self.world_size if self._slices else 1)
-        super().__init__(_EpochRelay(self), list_rows, self.sharding.drop_last)
+        # Accelerate and Lightning look for `set_epoch` in the `.sampler` of a batch sampler.
+        super().__init__(self, list_rows, self.sharding.drop_last)  # type: ignore[arg-type]
 
     @property
     def loss_batch_size(self) -> int:
@@ -244,23 +245,6 @@ class PlannedBatchSampler(BatchSampler):
                 if above.split_batches
                 else "accelerate must split the planned batches between ranks, but has split_batches=False"
             )
-
-
-class _EpochRelay(Sampler[int]):
-    """The `.sampler` of the batch sampler, where accelerate and Lightning look for `set_epoch`."""
-
-    def __init__(self, owner: PlannedBatchSampler) -> None:
-        self._owner = owner
-
-    def __len__(self) -> int:
-        return self._owner.plan.rows
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._owner.plan.perm.tolist())
-
-    def set_epoch(self, epoch: int) -> None:
-        """Pass the epoch on to the batch sampler."""
-        self._owner.set_epoch(epoch)
 
 
 def is_distributed() -> bool:
