@@ -24,7 +24,6 @@ _LINE_BYTES: Final = 1024
 """An int64 has 20 characters; blanks around it are allowed, a file without line ends is not read to its end."""
 _SHOWN_CHARACTERS: Final = 40
 _ROWS_AT_ONCE: Final = 1 << 16
-_NAMED_ROWS: Final = 10
 
 Perm = NDArray[np.int64]
 
@@ -74,23 +73,19 @@ def verify_permutation(perm: NDArray[Any], rows: int, source: str = "permutation
         raise BadInput(f"{source}: expected a 1-D array of integers, got shape {perm.shape} of {perm.dtype}")
     outside = np.flatnonzero((perm < 0) | (perm >= rows))
     if outside.size:
-        first = _first(f"{perm[place]} at position {place}" for place in outside[: _NAMED_ROWS + 1].tolist())
-        count = "1 index" if outside.size == 1 else f"{outside.size} indices"
-        raise BadInput(f"{source}: {count} ({first}) outside 0..{rows - 1}; was the plan made for other data?")
+        first = f"the first {perm[outside[0]]} at position {outside[0]}"
+        raise BadInput(
+            f"{source}: indices outside 0..{rows - 1}: {outside.size}, {first}; was the plan made for other data?"
+        )
     twice = np.flatnonzero(np.bincount(perm, minlength=rows) > 1)
     if twice.size:
-        count = "1 row appears" if twice.size == 1 else f"{twice.size} rows appear"
-        first = _first(map(str, twice[: _NAMED_ROWS + 1].tolist()))
-        raise BadInput(f"{source}: {count} more than once: {first}; a plan holds each row once")
+        raise BadInput(
+            f"{source}: rows that appear more than once: {twice.size}, the first {twice[0]}; a plan holds each row once"
+        )
     if len(perm) != rows:
         raise BadInput(
             f"{source}: {len(perm)} indices, but the data has {rows} rows; was the plan made for other data?"
         )
-
-
-def _first(words: Iterator[str]) -> str:
-    found = list(words)
-    return ", ".join(found[:_NAMED_ROWS]) + (", …" if len(found) > _NAMED_ROWS else "")
 
 
 def write_stdout(perm: Perm) -> None:

