@@ -51,25 +51,3 @@ def test_texts_to_a_plan(gcbs: Gcbs, texts: Path) -> None:
     folder = gcbs("embed", "pairs.csv", *COLUMNS, "-m", model, "-o", "folder", "--device", "cpu", "-q")
     assert (folder.exit_code, folder.output) == (0, "")
     assert np.load("folder/x.npy") == pytest.approx(x, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["none.csv", *COLUMNS], "none.csv"),
-        (["pairs.csv", "--x-text", "q", "--y-text", "answer"], "--x-text"),
-        (["pairs.txt", *COLUMNS], "expected .parquet"),
-        (["pairs.csv", *COLUMNS], "--model"),
-        (["pairs.csv", *COLUMNS, "-o", "x.npz"], "--output"),
-        (["empty.jsonl", *COLUMNS], "rows without a text"),
-    ],
-    ids=["missing file", "missing column", "other suffix", "missing model", "other output", "an empty text"],
-)
-def test_what_does_not_fit_is_one_line(gcbs: Gcbs, texts: Path, words: list[str], said: str) -> None:
-    Path("pairs.txt").write_text("nothing")
-    Path("empty.jsonl").write_text('{"question": "a", "answer": " "}\n{"question": "a", "answer": "b"}\n')
-    result = gcbs("embed", "-o", "folder", *words, "-m", "no-model")
-    assert not Path("folder").exists()
-    assert result.exit_code == 2
-    assert said in result.stderr
-    assert len(result.stderr.splitlines()) == 1

@@ -12,15 +12,6 @@ from gcbs_cli.cli import report as reporting
 from tests.cli.conftest import Gcbs
 
 
-def _grow() -> None:
-    with open("y.npy", "ab") as file:
-        file.write(b"\0")
-
-
-def _touch() -> None:
-    os.utime("y.npy", (1, 1))
-
-
 def _replace() -> None:
     times = os.stat("y.npy").st_mtime_ns
     np.save("new.npy", np.load("y.npy")[::-1])
@@ -28,45 +19,40 @@ def _replace() -> None:
     os.replace("new.npy", "y.npy")
 
 
-def _remove() -> None:
-    os.unlink("y.npy")
-
-
-CHANGES: dict[str, Callable[[], None]] = {"grow": _grow, "touch": _touch, "replace": _replace, "remove": _remove}
+CHANGES: dict[str, Callable[[], object]] = {
+    "grow": lambda: Path("y.npy").write_bytes(Path("y.npy").read_bytes() + b"\0"),
+    "touch": lambda: os.utime("y.npy", (1, 1)),
+    "replace": _replace,
+    "remove": lambda: os.unlink("y.npy"),
+}
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-@pytest.mark.parametrize("output", ["perm.npy", "-"])
-def test_during_a_plan(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch, change, output: str) -> None:
-    work = planning.make_plan
+@pytest.mark.parametrize(
+    "command",
+    [
+        "plan x.npy y.npy -o perm.npy --report report.json -q",
+        "plan x.npy y.npy -o - -q",
+        "report x.npy y.npy -o report.json --json",
+    ],
+)
+def test_a_change_during_the_work_is_noticed(
+    gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object], command: str
+) -> None:
+    module, name = (planning, "make_plan") if command.startswith("plan") else (reporting, "measure")
+    work = getattr(module, name)
 
-    def then_change(*args, **kwargs):
+    def then_change(*args: object, **kwargs: object) -> object:
         result = work(*args, **kwargs)
         change()
         return result
 
-    monkeypatch.setattr(planning, "make_plan", then_change)
-    ended = gcbs("plan", "x.npy", "y.npy", "-o", output, "--report", "report.json", "-q")
-    assert ended.exit_code == 2, ended.output
-    assert ended.stdout == ""
-    assert ended.stderr.startswith("gcbs: y.npy: found that it changed")
-    assert len(ended.stderr.splitlines()) == 1
-    assert not {"perm.npy", "report.json"} & set(os.listdir())
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_during_a_report(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch, change) -> None:
-    work = reporting.measure
-
-    def then_change(*args, **kwargs):
-        result = work(*args, **kwargs)
-        change()
-        return result
-
-    monkeypatch.setattr(reporting, "measure", then_change)
-    ended = gcbs("report", "x.npy", "y.npy", "-o", "report.json", "--json")
+    monkeypatch.setattr(module, name, then_change)
+    ended = gcbs(*command.split())
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert not Path("report.json").exists()
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("gcbs: y.npy: found that it changed")
+    assert not {"perm.npy", "report.json"} & set(os.listdir())
 
 
 def test_other_bytes_of_the_same_size_and_time_are_found_by_check(gcbs: Gcbs, folder: Path) -> None:

@@ -69,32 +69,3 @@ def test_warns_when_rows_come_short(gcbs: Gcbs, folder: Path) -> None:
     result = gcbs("mine", "x.npy", "y.npy", "-o", "n.parquet", "--max-score", 0.1, "--json")
     assert result.exit_code == 0
     assert "fewer than 3 negatives" in result.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["-o", "n.npz"],
-        ["-l", "0"],
-        ["-l", "300"],
-        ["--range-max", "2"],
-        ["-k", "1000"],
-        ["-o", "-", "--json"],
-        ["--positives", "none.txt"],
-        ["--positives", "x.npy"],
-    ],
-    ids=" ".join,
-)
-def test_bad_options_are_one_line_and_write_nothing(gcbs: Gcbs, folder: Path, words: list[str]) -> None:
-    result = gcbs("mine", "x.npy", "y.npy", *words)
-    assert result.exit_code == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert sorted(path.name for path in folder.iterdir()) == ["x.npy", "y.npy"]
-
-
-def test_an_output_that_exists_needs_force(gcbs: Gcbs, folder: Path) -> None:
-    Path("n.csv").write_text("mine")
-    result = gcbs("mine", "x.npy", "y.npy", "-o", "n.csv")
-    assert result.exit_code == 2
-    assert "--force" in result.stderr
-    assert Path("n.csv").read_text() == "mine"

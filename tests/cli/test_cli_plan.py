@@ -23,6 +23,9 @@ from tests.cli.conftest import Gcbs
 def test_plan_writes_permutation_and_manifest(gcbs: Gcbs, sample: Path) -> None:
     result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 32, "--seed", 3)
     assert result.exit_code == 0, result.output
+    for word in ("pairs", "threshold", "achieved quantile", "edges", "without an edge", "bandwidth", "seconds"):
+        assert word in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
     perm = np.load("perm.npy", allow_pickle=False)
     assert perm.dtype == np.int64
     assert sorted(perm.tolist()) == list(range(1500))
@@ -52,13 +55,6 @@ def _grid_numbers() -> np.ndarray:
     return numbers_of(PairedRows(*units).grid)
 
 
-def test_table_names_what_a_person_needs(gcbs: Gcbs, sample: Path) -> None:
-    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
-    for word in ("pairs", "threshold", "achieved quantile", "edges", "without an edge", "bandwidth", "seconds"):
-        assert word in result.stdout
-    assert max(map(len, result.stdout.splitlines())) <= 80
-
-
 @pytest.mark.parametrize("suffix", ["npy", "parquet", "txt"])
 def test_every_output_format_holds_the_same_order(gcbs: Gcbs, folder: Path, suffix: str) -> None:
     assert gcbs("plan", "x.npy", "y.npy", "-o", "wanted.npy", "-q").exit_code == 0
@@ -73,8 +69,8 @@ def test_every_output_format_holds_the_same_order(gcbs: Gcbs, folder: Path, suff
     assert got.tolist() == wanted.tolist()
 
 
-def test_stdout_carries_the_indices_and_nothing_else(gcbs_process, folder: Path) -> None:
-    gcbs_process("plan", "x.npy", "y.npy", "-o", "perm.npy", cwd=folder)
+def test_stdout_carries_the_indices_and_nothing_else(gcbs: Gcbs, gcbs_process, folder: Path) -> None:
+    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
     result = gcbs_process("plan", "x.npy", "y.npy", "-o", "-", cwd=folder)
     assert result.returncode == 0
     assert [int(line) for line in result.stdout.splitlines()] == np.load(folder / "perm.npy").tolist()
@@ -108,24 +104,20 @@ def test_every_input_form_gives_the_same_plan(gcbs: Gcbs, folder: Path) -> None:
     wanted = Path("wanted.npy").read_bytes()
     inputs = json.loads(Path("wanted.npy.manifest.json").read_text())["entries"][0]["inputs"]
     for form, words in _write_forms(folder).items():
-        result = gcbs("plan", *words, "-o", "perm.npy", "--force", "-q")
+        result = gcbs("plan", *words, "-o", "perm.npy", "--force")
         assert result.exit_code == 0, (form, result.output)
+        assert result.stderr.find("part-2.npy") <= result.stderr.find("part-10.npy"), form
+        assert ("part-2.npy" in result.stderr) == ("shards" in form), form
         assert Path("perm.npy").read_bytes() == wanted, form
         entry = json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]["inputs"]
         assert [entry[s]["fingerprint"] for s in "xy"] == [inputs[s]["fingerprint"] for s in "xy"], form
 
 
-def test_shards_are_named_in_the_order_read(gcbs: Gcbs, folder: Path) -> None:
-    _write_forms(folder)
-    result = gcbs("plan", "shards", "y.npy", "-o", "perm.npy")
-    assert result.stderr.index("part-2.npy") < result.stderr.index("part-10.npy")
-
-
-@pytest.mark.parametrize("words", [["--chunk-rows", "17"], ["--max-memory", "2G"], ["--chunk-rows", "299"]], ids=str)
-def test_block_size_does_not_change_the_plan(gcbs: Gcbs, sample: Path, words: list[str]) -> None:
+def test_tile_size_does_not_change_the_plan(gcbs: Gcbs, sample: Path) -> None:
     gcbs("plan", "x.npy", "y.npy", "-o", "wanted.npy", "-q")
-    assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q", *words).exit_code == 0
-    assert Path("perm.npy").read_bytes() == Path("wanted.npy").read_bytes()
+    for words in (["--chunk-rows", "17"], ["--max-memory", "2G"]):
+        assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q", "-f", *words).exit_code == 0
+        assert Path("perm.npy").read_bytes() == Path("wanted.npy").read_bytes()
 
 
 def test_dry_run_writes_nothing_and_forecasts(gcbs: Gcbs, sample: Path) -> None:
@@ -149,26 +141,6 @@ def test_report_option_equals_the_report_command(gcbs: Gcbs, sample: Path) -> No
     printed = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)
     del written["timings"], printed["timings"]
     assert written == printed
-
-
-def test_an_existing_plan_is_replaced_only_by_force(gcbs: Gcbs, folder: Path) -> None:
-    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
-    before = Path("perm.npy").read_bytes()
-    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--method", "random")
-    assert result.exit_code == 2
-    assert "--force" in result.stderr
-    assert Path("perm.npy").read_bytes() == before
-    assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--method", "random", "--force").exit_code == 0
-    assert Path("perm.npy").read_bytes() != before
-
-
-def test_edges_beyond_the_limit_stop_before_and_the_advice_works(gcbs: Gcbs, sample: Path) -> None:
-    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--max-edges", 1000)
-    assert result.exit_code == 2
-    advised = result.stderr.split("--quantile ")[1].split()[0]
-    assert not Path("perm.npy").exists()
-    again = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--max-edges", 1000, "--quantile", advised)
-    assert again.exit_code == 0, again.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
@@ -197,14 +169,6 @@ def test_interruption_leaves_no_file(tmp_path: Path, number: signal.Signals) -> 
     assert sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
 
 
-def test_a_reader_that_leaves_early_sees_no_traceback(sample: Path) -> None:
-    command = f"{sys.executable} -m gcbs_cli plan x.npy y.npy -o - -q | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, cwd=sample)
-    assert len(done.stdout.splitlines()) == 1
-    assert "Traceback" not in done.stderr
-    assert "Exception" not in done.stderr
-
-
 def test_help_is_quick_and_imports_no_numerics() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from gcbs_cli.cli.app import app; "
@@ -213,3 +177,42 @@ def test_help_is_quick_and_imports_no_numerics() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+@pytest.mark.parametrize("method", ["knn-groups", "clusters", "neighbours"])
+def test_bsc_plans_beat_random_batches_and_say_how_they_were_made(gcbs: Gcbs, sample: Path, method: str) -> None:
+    words = ("plan", "x.npy", "y.npy", "--method", method, "--bsc-group-size", 6, "--json")
+    entry = json.loads(gcbs(*words, "-o", "p.npy").stdout)
+    assert (entry["method"], entry["method_settings"]["bsc_group_size"]) == (method, 6)
+    assert entry["method_settings"]["bsc_by"] == "both"
+    assert sorted(np.load("p.npy").tolist()) == list(range(1500))
+    report = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "p.npy", "--json").stdout)
+    assert report["gap"]["reduction"] > 0.01
+    assert gcbs(*words, "-o", "q.npy", "--seed", 1).exit_code == 0
+    assert np.load("q.npy").tolist() != np.load("p.npy").tolist()
+
+
+def test_words_come_from_a_text_file(gcbs: Gcbs, folder: Path) -> None:
+    texts = ["sort the list" if i % 3 else "open a file" for i in range(300)]
+    Path("t.txt").write_text("\n".join(texts))
+    Path("t.jsonl").write_text("".join(json.dumps({"n": i, "doc": text}) + "\n" for i, text in enumerate(texts)))
+    words = ["plan", "x.npy", "y.npy", "--method", "words", "--bsc-words", 2, "--bsc-group-size", 10, "-k", 20]
+    result = gcbs(*words, "-o", "p.npy", "--text", "t.txt", "--json")
+    assert json.loads(result.stdout)["method_settings"]["text"] == "t.txt"
+    assert gcbs(*words, "-o", "q.npy", "--text", "t.jsonl", "--text-column", "doc", "-q").exit_code == 0
+    order = np.load("p.npy")
+    assert order.tolist() == np.load("q.npy").tolist()
+    assert all(len({texts[row] for row in group}) == 1 for group in order.reshape(30, 10))
+
+
+def test_ranks_are_recorded_and_their_full_batches_stated(gcbs: Gcbs, folder: Path) -> None:
+    words = ("plan", "x.npy", "y.npy", "-k", "16", "-f")  # 300 pairs: 18 full batches
+    named = ("world_size", "gather", "full_batches_per_rank")
+    for options, expected in [
+        (("--world-size", 4, "--gather"), (4, True, None)),
+        (("--world-size", 4), (4, False, 4)),
+        ((), (None, False, None)),
+    ]:
+        result = json.loads(gcbs(*words, *options, "--json").stdout)
+        assert tuple(map(result.get, named)) == expected
+    assert "4: 4 full batches each, 2 over" in gcbs(*words, "--world-size", 4).stdout

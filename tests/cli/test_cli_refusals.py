@@ -1,0 +1,79 @@
+"""What does not fit is refused before any work: exit code 2, one line that names it, and no file."""
+
+import os
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Gcbs
+
+REFUSED = {
+    "plan x.npy y.npy --method words": "--method words: expected the rows' texts",
+    "plan x.npy y.npy --text t.txt": "--text: goes with --method words",
+    "plan x.npy y.npy --method words --text none.txt": "none.txt: found no such file",
+    "plan x.npy y.npy --method words --text short.txt": "short.txt: has 2 rows, the embeddings 300",
+    "plan x.npy y.npy --method words --text x.npy": "--text x.npy",
+    "plan x.npy y.npy --method knn-groups --bsc-clusters 3": "--bsc-clusters: goes with --method clusters",
+    "plan x.npy y.npy --world-size 0": "--world-size 0: expected at least 1",
+    "plan x.npy y.npy -k 16 --world-size 19": "18 full batches of 16, fewer than one for each rank",
+    "plan x.npy y.npy -k 16 --groups t.txt": "one group has 300 rows, and there are 19 batches of 16",
+    "plan x.npy y.npy --top 0": "--top 0: expected at least 1",
+    "plan x.npy y.npy --time-limit 0": "--time-limit 0: expected more than 0",
+    "plan x.npy y.npy --fn-margin 3": "--fn-margin 3: expected at most 2",
+    "plan x.npy y.npy --fn-weight -1": "--fn-weight -1: expected at least 0",
+    "plan x.npy y.npy -o here.npy": "here.npy: exists; use --force to replace it",
+    "report x.npy y.npy -o here.json": "here.json: exists; use --force to replace it",
+    "report x.npy y.npy --trials 0": "--trials 0",
+    "report x.npy y.npy --fn-margin -1": "--fn-margin -1",
+    "report x.npy y.npy -k 1": "--batch-size 1",
+    "report x.npy y.npy -t 0": "--temperature 0",
+    "report x.npy y.npy --queue -1": "--queue -1",
+    "report x.npy y.npy -p none.npy": "none.npy: found no such file",
+    "report x.npy y.npy --positives short.txt": "short.txt: has 2 rows",
+    "report x.npy y.npy --labels none.txt": "none.txt: found no such file",
+    "report x.npy y.npy --loss bsc --labels t.txt": "row 0 is same, expected 1 or 0",
+    "report x.npy y.npy --positives t.txt --loss simclr": "--positives and --labels go with --loss bsc",
+    "report x.npy y.npy --loss triplet --loss-margin 3": "--loss-margin 3",
+    "report x.npy y.npy --loss bsc --queue 2": "--queue: a memory queue goes with --loss infonce",
+    "report x.npy y.npy --loss bsc --html r.html": "--html: goes with --loss infonce",
+    "mine x.npy y.npy -o n.npz": "--output n.npz: expected .parquet",
+    "mine x.npy y.npy -l 0": "--negatives 0",
+    "mine x.npy y.npy -l 300": "--negatives 300",
+    "mine x.npy y.npy --range-max 2": "--range-max 2",
+    "mine x.npy y.npy -k 1000": "--batch-size 1000",
+    "mine x.npy y.npy -o - --json": "--json with -o -",
+    "mine x.npy y.npy --positives none.txt": "none.txt: found no such file",
+    "mine x.npy y.npy -o here.csv": "here.csv: exists; use --force to replace it",
+    "compare x.npy y.npy --methods rmc": "rmc",
+    "compare x.npy y.npy --methods words": "--method words: expected the rows' texts",
+    "compare x.npy y.npy --methods rcm --text t.txt": "--text: goes with --method words",
+    "compare x.npy y.npy --methods rcm,words --text short.txt": "has 2 rows, the embeddings 300",
+    "compare x.npy y.npy --methods rcm,cm --bsc-by x": "--bsc-by: goes with --method knn-groups or clusters",
+    "compare x.npy y.npy --methods rcm --groups none.txt": "none.txt: found no such file",
+    "tune x.npy y.npy --budget soon": "--budget soon: expected a time",
+    "doctor --rows 9 --quantile 1": "--quantile 1: expected",
+    "embed none.csv -m model": "none.csv: found no such file",
+    "embed pairs.csv -m model --x-text q --y-text answer": "--x-text",
+    "embed t.txt -m model": "t.txt: expected .parquet",
+    "embed pairs.csv -m model": "--model model: found no such folder",
+    "embed pairs.csv -m model -o x.npz": "--output x.npz",
+    "embed pairs.csv -m model --y-text empty": "pairs.csv:empty: found 2 rows without a text",
+}
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_what_does_not_fit_is_refused(gcbs: Gcbs, folder: Path, command: str) -> None:
+    Path("t.txt").write_text("same\n" * 300)
+    Path("short.txt").write_text("one\ntwo\n")
+    Path("pairs.csv").write_text("x,y,empty\na,b,\nc,d,\n")
+    np.save("here.npy", np.arange(300))
+    for name in ("here.json", "here.csv"):
+        Path(name).write_text("mine")
+    before = {name: Path(name).read_bytes() for name in os.listdir()}
+    result = gcbs(*shlex.split(command))
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.splitlines()
+    assert REFUSED[command] in line
+    assert {name: Path(name).read_bytes() for name in os.listdir()} == before
