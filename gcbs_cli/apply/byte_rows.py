@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.files import FileStamp, open_unchanged, read_bytes
 from gcbs_cli.data.npy import check_size, read_header
-from gcbs_cli.data.source import shown_shape
 from gcbs_cli.system.errors import BadInput
 
 _BLOCK_BYTES: Final = 1 << 22
@@ -63,7 +62,7 @@ def open_npy_rows(stamp: FileStamp) -> ByteRows:
         check_size(stamp, shape, stored, offset)
         if stored.hasobject or not shape or 0 in (stored.itemsize, *shape) or (fortran_order and len(shape) > 1):
             raise BadInput(
-                f"{stamp.shown}: found an array of shape {shown_shape(shape)}, expected rows in C order, of numbers or"
+                f"{stamp.shown}: found an array of shape {shape}, expected rows in C order, of numbers or"
                 " texts that are not empty; write it with np.save"
             )
         prefix = read_bytes(descriptor, offset, 0, stamp)

@@ -42,7 +42,7 @@ def find_files(data: str) -> DataFiles:
     Raises BadInput: nothing there, an unknown or mixed kind, an empty file.
     """
     if os.path.isdir(data):
-        paths = [path for path in list_directory(data) if os.path.isfile(path)]
+        paths = list_directory(data)
     else:
         paths = list_pattern(data) if glob.has_magic(data) and not os.path.lexists(data) else [data]
     suffixes = {Path(path).suffix.lower() for path in paths}

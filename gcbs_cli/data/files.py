@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from gcbs_cli.system.errors import BadInput
 
-_PREAD_BYTES = 1 << 30
-"""Most bytes asked for at once: Linux never reads more than 2 GiB in one call."""
+COPIES: dict[str, str] = {}
+"""Folders of fetched files, each with the address that it stands for."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,16 @@ class FileStamp:
         return self.shown if column is None else f"{self.shown}:{shown(column)}"
 
 
+def place(path: str) -> str:
+    """Return where a file lies: its path, or the address of which it is a copy."""
+    for folder, address in COPIES.items():
+        path = path.replace(folder, address)
+    return path
+
+
 def shown(path: str) -> str:
     """Return a path or column name fit for a one-line message: control characters are escaped."""
+    path = place(path)
     return path if path.isprintable() and path else ascii(path)
 
 
@@ -53,16 +61,8 @@ def stamp_file(path: str) -> FileStamp:
 
     Raises BadInput: missing, a directory, a pipe or device, unreadable, empty.
     """
-    try:
-        status = os.stat(path)  # before opening: to open a pipe would wait for its writer
-        if stat.S_ISREG(status.st_mode):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                status = os.fstat(descriptor)
-            finally:
-                os.close(descriptor)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
+    with _opened(path) as descriptor:
+        status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe or device"
         raise BadInput(f"{shown(path)}: found {kind}, expected a regular file; give the path of a file")
@@ -87,43 +87,29 @@ def open_unchanged(stamp: FileStamp) -> Iterator[int]:
 
     Raises BadInput when the file differs from its stamp, before the body or after it.
     """
-    try:
-        descriptor = os.open(stamp.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        raise unreadable(stamp.path, error) from None
-    try:
+    with _opened(stamp.path) as descriptor:
         check_unchanged(stamp, descriptor)
         yield descriptor
         check_unchanged(stamp, descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def check_unchanged(stamp: FileStamp, descriptor: int) -> None:
     """Raise BadInput when the open file differs in size, time or identity from its stamp."""
     if _stamp(stamp.path, os.fstat(descriptor)) != stamp:
-        raise changed(stamp)
+        raise _changed(stamp)
 
 
 def check_still_the_same(stamp: FileStamp) -> None:
     """Raise BadInput when the file that lies at the stamp's path now is another, or was written to since."""
     try:
-        same = _stamp(stamp.path, os.stat(stamp.path)) == stamp
-    except OSError:
+        same = stamp_file(stamp.path) == stamp
+    except BadInput:
         same = False
     if not same:
         raise BadInput(
             f"{stamp.shown}: found that it changed or went while the work ran, so the result would belong to data that"
             " is no longer there; run again when it is complete"
         )
-
-
-def changed(stamp: FileStamp) -> BadInput:
-    """Return the BadInput for a file that changed under the reader."""
-    return BadInput(
-        f"{stamp.shown}: found that it changed while it was read, expected a finished file;"
-        " run again when it is complete"
-    )
 
 
 def read_bytes(descriptor: int, count: int, offset: int, stamp: FileStamp) -> bytes:
@@ -139,12 +125,31 @@ def read_into(descriptor: int, array: NDArray[Any], offset: int, stamp: FileStam
     done = 0
     while done < len(view):
         try:
-            count = os.preadv(descriptor, [view[done : done + _PREAD_BYTES]], offset + done)
+            count = os.preadv(descriptor, [view[done:]], offset + done)
         except OSError as error:
             raise unreadable(stamp.path, error) from None
         if count == 0:
-            raise changed(stamp)
+            raise _changed(stamp)
         done += count
+
+
+def _changed(stamp: FileStamp) -> BadInput:
+    return BadInput(
+        f"{stamp.shown}: found that it changed while it was read, expected a finished file;"
+        " run again when it is complete"
+    )
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # or a pipe would be waited for
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _stamp(path: str, status: os.stat_result) -> FileStamp:

@@ -53,38 +53,29 @@ def open_pair(
 def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> EmbeddingSource:
     """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address."""
     if is_remote(path):
-        return fetched(path, lambda copy: _open_here(copy, choice, dtype))
-    return _open_here(path, choice, dtype)
-
-
-def _open_here(path: str | list[str], choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
-    """Open a path, or the files that a pattern matched elsewhere."""
-    if isinstance(path, list):
-        return _open_shards(os.path.commonpath(path), path, choice, dtype)
+        path = fetched(path)
     if os.path.isdir(path):
         return _open_shards(path, list_folder(path), choice, dtype)
     if glob.has_magic(path) and not os.path.lexists(path):
         return _open_shards(path, list_pattern(path), choice, dtype)
-    return open_file(path, choice, dtype)
+    return _open_file(path, choice, dtype)
 
 
-def open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
+def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
     """Open one side from one file, in the format that its suffix names."""
-    suffix = _suffix(path)
+    suffix, stamp = _suffix(path), stamp_file(path)  # a missing file is said to be missing, whatever its suffix
     if suffix in TABLE_SUFFIXES:
         return open_embedding_table(path, choice)
     if suffix == ".safetensors":
         return open_safetensors(path, choice)
-    stamp_file(path)  # a missing file is said to be missing, whatever its suffix
-    if suffix == ".npz":
-        raise BadInput(f"{shown(path)}: found .npz, {_EXPECTED}; save each array with numpy.save as its own .npy")
     if suffix != ".npy":
-        found = f"the suffix {shown(suffix)}" if suffix else "no suffix"
-        raise BadInput(f"{shown(path)}: found {found}, {_EXPECTED}; convert it or rename it")
+        raise BadInput(
+            f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; convert it or rename it"
+        )
     if choice.holds_both:
-        raise BadInput(f"{shown(path)}: found one array, expected both sides; give the file with Y as second argument")
+        raise BadInput(f"{stamp.shown}: found one array, expected both sides; give the file with Y as second argument")
     if choice.wanted is not None:
-        raise BadInput(f"{shown(path)}: found .npy, which has no columns, expected no {choice.option}; leave it out")
+        raise BadInput(f"{stamp.shown}: found .npy, which has no columns, expected no {choice.option}; leave it out")
     return open_npy(path, dtype)
 
 
@@ -95,50 +86,33 @@ def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str |
     element type or column is not that of the first.
     """
     for file in files:
-        suffix, expected = _suffix(file), _suffix(files[0])
-        if suffix not in SUFFIXES:
+        if _suffix(file) not in SUFFIXES or _suffix(file) != _suffix(files[0]):
             raise BadInput(
-                f"{shown(path)}: found {shown(os.path.basename(file))} in it, {_EXPECTED};"
+                f"{shown(path)}: found {shown(os.path.relpath(file, path))} in it, {_EXPECTED}, one format alone;"
                 " remove it or give a pattern such as 'folder/*.npy'"
             )
-        if suffix != expected:
-            raise BadInput(
-                f"{shown(path)}: found shards of {expected} and {suffix}, expected one format;"
-                f" give a pattern such as 'folder/*{expected}'"
-            )
-    shards = tuple(open_file(file, choice, dtype) for file in files)
+    shards = tuple(_open_file(file, choice, dtype) for file in files)
     first = next((shard for shard in shards if shard.rows), shards[0])  # an empty one may not know its width
     for shard in shards:
-        _check_alike(shard, first)
+        for found, expected, what in (
+            (shard.dim if shard.rows or shard.dim else first.dim, first.dim, "dimensions"),
+            (shard.dtype, first.dtype, "elements"),
+            (shard.column, first.column, "as its column"),
+        ):
+            if found != expected:
+                raise BadInput(
+                    f"{shard.name}: found {shown(str(found))} {what}, expected {shown(str(expected))} as in the first"
+                    f" shard {first.name}; write all shards alike"
+                )
 
     def blocks(rows_per_block: int) -> Iterator[NDArray[Any]]:
         for shard in shards:
             yield from shard.blocks(rows_per_block)
 
-    return EmbeddingSource(
-        shown(path) if first.column is None else f"{shown(path)}:{shown(first.column)}",
-        sum(shard.rows for shard in shards),
-        first.dim,
-        first.dtype,
-        blocks,
-        first.column,
-        tuple(stamp for shard in shards for stamp in shard.stamps),
-        tuple(path for shard in shards for path in shard.paths),
-        shards,
-    )
-
-
-def _check_alike(shard: EmbeddingSource, first: EmbeddingSource) -> None:
-    for found, expected, differ in (
-        (f"{shard.dim:,} dimensions", f"{first.dim:,}", shard.dim != first.dim and bool(shard.rows or shard.dim)),
-        (shard.dtype, first.dtype, shard.dtype != first.dtype),
-        (f"column {shown(str(shard.column))}", shown(str(first.column)), shard.column != first.column),
-    ):
-        if differ:
-            raise BadInput(
-                f"{shard.name}: found {found}, expected {expected} as in the first shard {first.name};"
-                " write all shards alike"
-            )
+    name = shown(path) if first.column is None else f"{shown(path)}:{shown(first.column)}"
+    stamps = tuple(stamp for shard in shards for stamp in shard.stamps)
+    rows = sum(shard.rows for shard in shards)
+    return EmbeddingSource(name, rows, first.dim, first.dtype, blocks, first.column, stamps, shards)
 
 
 def _suffix(path: str) -> str:

@@ -2,8 +2,8 @@
 
 import csv
 import json
-from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,8 +29,8 @@ _LONGEST: Final = 200
 
 
 def read_row_texts(path: str, option: str, column: str | None = None, rows: int | None = None) -> list[str]:
-    """Return the texts of all rows; null counts as an empty text. Raises BadInput that names the option."""
-    return ["" if value is None else str(value) for value in read_row_values(path, option, column, rows)]
+    """Return the texts of all rows; null counts as an empty text. Raises BadInput as `read_row_values` does."""
+    return [_text(value) for value in read_row_values(path, option, column, rows)]
 
 
 def read_row_ids(path: str, option: str, column: str | None = None, rows: int | None = None) -> NDArray[np.int64]:
@@ -50,9 +50,9 @@ def read_row_flags(path: str, option: str, column: str | None = None, rows: int 
 
 
 def read_row_values(path: str, option: str, column: str | None = None, rows: int | None = None) -> list[Any]:
-    """Return the values of all rows as the file has them, `rows` of them where that is known.
+    """Return the values of all rows as the file has them.
 
-    Raises BadInput that names the option.
+    rows: N, how many there have to be. Raises BadInput that names the option.
     """
     suffix = Path(path).suffix.lower()
     reader = READERS.get(suffix)
@@ -60,14 +60,14 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
         raise BadInput(f"{option} {shown(path)}: expected {', '.join(READERS)}")
     try:
         stamp_file(path)  # a pipe would be waited for
-        values = reader(path, option, column)
+        values = list(reader(path, column))
     except BadInput as error:
-        raise error if str(error).startswith(option) else BadInput(f"{option} {error}") from None
+        raise BadInput(f"{option} {error}") from None
     except OSError as error:
         raise BadInput(f"{option} {shown(path)}: cannot be read: {error.strerror or error}") from error
     except (ValueError, ArithmeticError, EOFError, RecursionError, csv.Error) as error:
         raise BadInput(f"{option} {shown(path)}: no {suffix} file, or damaged: {one_line(error)}") from error
-    if rows is not None and len(values) != rows:
+    if rows not in (None, len(values)):
         raise BadInput(
             f"{option} {shown(path)}: has {len(values):,} rows, the embeddings {rows:,}; one is needed for each"
         )
@@ -79,68 +79,66 @@ def read_ids(source: EmbeddingSource, rows: Iterable[int], column: str | None = 
 
     Reads the column alone. Raises BadInput where the column that was named is missing.
     """
-    wanted, name = sorted(set(rows)), column or _USUAL_COLUMN
-    names: dict[int, str] = {}
-    start = 0
-    for stamp in source.stamps if source.column is not None else ():
-        if not stamp.path.lower().endswith(TABLE_SUFFIXES):
-            break
-        with open_table(stamp) as table:
-            if name not in table.schema.names:
-                break
-            for values in table.column(name, _ROWS_AT_ONCE):
-                stop = start + len(values)
-                for row in wanted[bisect_left(wanted, start) : bisect_left(wanted, stop)]:
-                    value = values[row - start].as_py()
-                    names[row] = "" if value is None else str(value)[:_LONGEST]
-                start = stop
-    if start == source.rows:
-        return names
+    name, wanted = column or _USUAL_COLUMN, set(rows)
+    tables = source.column is not None and all(path.lower().endswith(TABLE_SUFFIXES) for path in source.paths)
+    if tables and all(name in _columns(stamp.path) for stamp in source.stamps):
+        values = chain.from_iterable(_read_table(stamp.path, name) for stamp in source.stamps)
+        return {row: _text(value)[:_LONGEST] for row, value in enumerate(values) if row in wanted}
     if column is not None:
         raise BadInput(f"{source.name}: found no column {shown(column)}, expected the one of --id-column; name another")
     return {}
 
 
-def _choose(names: list[str], path: str, option: str, column: str | None) -> str:
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _columns(path: str) -> list[str]:
+    with open_table(stamp_file(path)) as table:
+        return list(table.schema.names)
+
+
+def _choose(names: list[str], path: str, column: str | None) -> str:
     if column is not None and column in names:
         return column
     if column is None and len(names) == 1:
         return names[0]
     wanted = f"the column {shown(column)}" if column is not None else "one column, or its name"
-    raise BadInput(f"{option} {shown(path)}: found the columns {listed(names)}; expected {wanted}")
+    raise BadInput(f"{shown(path)}: found the columns {listed(names)}; expected {wanted}")
 
 
-def _read_text(path: str, option: str, column: str | None) -> list[Any]:
+def _read_text(path: str, column: str | None) -> list[str]:
     return Path(path).read_text(encoding="utf-8").splitlines()
 
 
-def _read_npy(path: str, option: str, column: str | None) -> list[Any]:
+def _read_npy(path: str, column: str | None) -> list[Any]:
     return list(read_vector(path, None, "texts or numbers; write it again").tolist())
 
 
-def _read_table(path: str, option: str, column: str | None) -> list[Any]:
+def _read_table(path: str, column: str | None) -> Iterator[Any]:
     with open_table(stamp_file(path)) as table:
-        name = _choose(table.schema.names, path, option, column)
-        return [value for values in table.column(name, _ROWS_AT_ONCE) for value in values.to_pylist()]
+        name = _choose(table.schema.names, path, column)
+        for values in table.column(name, _ROWS_AT_ONCE):
+            yield from values.to_pylist()
 
 
-def _read_jsonl(path: str, option: str, column: str | None) -> list[Any]:
+def _read_jsonl(path: str, column: str | None) -> list[Any]:
     with Path(path).open(encoding="utf-8") as file:
         values = [json.loads(line) for line in file if line.strip()]
     if not values or not all(isinstance(value, dict) for value in values):
         return values
-    name = _choose(list(values[0]), path, option, column)
+    name = _choose(list(values[0]), path, column)
     return [value.get(name) for value in values]
 
 
-def _read_csv(path: str, option: str, column: str | None) -> list[Any]:
+def _read_csv(path: str, column: str | None) -> list[str]:
     with Path(path).open(encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)
-        name = _choose(list(table.fieldnames or []), path, option, column)
+        name = _choose(list(table.fieldnames or []), path, column)
         return [line[name] for line in table]
 
 
-READERS: Final[dict[str, Callable[[str, str, str | None], list[Any]]]] = {
+READERS: Final[dict[str, Callable[[str, str | None], Iterable[Any]]]] = {
     ".npy": _read_npy,
     ".parquet": _read_table,
     ".jsonl": _read_jsonl,

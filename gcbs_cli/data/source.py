@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import FileStamp
+from gcbs_cli.data.files import FileStamp, place
 from gcbs_cli.system.errors import BadInput
 
 RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -48,10 +48,13 @@ class EmbeddingSource:
     """The column or tensor that is read, None where a file is one matrix."""
     stamps: tuple[FileStamp, ...] = ()
     """What tells whether the files are still those that were opened, in the order in which they are read."""
-    paths: tuple[str, ...] = ()
-    """Where the files lie: paths, or addresses of remote ones; none for an array in memory."""
     shards: tuple["EmbeddingSource", ...] = ()
     """The files one by one, where there are several."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the files lie: paths, or addresses of remote ones; none for an array in memory."""
+        return tuple(place(stamp.path) for stamp in self.stamps)
 
     def locate(self, row: int) -> str:
         """Say where a row lies when it is not plain from the name: "row 5 of part-2.npy", else ""."""
@@ -84,46 +87,25 @@ class FaultyRows:
         rows = "1 row (number" if self.count == 1 else f"{self.count:,} rows (numbers"
         if self.count > _NAMED_ROWS:
             rows = f"{self.count:,} rows (the first {_NAMED_ROWS}:"
-        place = locate(self.first[0]) if locate else ""
+        where = locate(self.first[0]) if locate else ""
         raise BadInput(
             f"{name}: found {rows} {', '.join(map(str, self.first))}, counted from 0) {self.found}"
-            + (f" (the first is {place})" if place else "")
+            + (f" (the first is {where})" if where else "")
             + f", expected {self.expected}"
         )
 
 
-def file_source(
-    stamp: FileStamp,
-    rows: int,
-    dim: int,
-    dtype: str,
-    blocks: Callable[[int], Iterator[NDArray[Any]]],
-    column: str | None = None,
-) -> EmbeddingSource:
-    """Return the source of one file."""
-    return EmbeddingSource(stamp.label(column), rows, dim, dtype, blocks, column, (stamp,), (stamp.path,))
-
-
 def check_matrix(name: str, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that is not (rows >= 0, dim >= 1) with a BadInput that names it."""
-    problem = "2-D (rows, dimensions); reshape it to one embedding a row" if len(shape) != 2 else None
-    if problem is None and shape[1] < 1:
-        problem = "at least one dimension; write it again"
-    if problem is not None:
-        raise BadInput(f"{name}: found an array of shape {shown_shape(shape)}, expected {problem}")
-
-
-def check_source(source: EmbeddingSource) -> None:
-    """Refuse fewer than two rows: one pair has no negatives."""
-    if source.rows < 2:
+    """Refuse a shape that is not (rows, dimensions) with a BadInput that names it."""
+    if len(shape) != 2 or shape[1] < 1:
         raise BadInput(
-            f"{source.name}: found {source.rows:,} row{'' if source.rows == 1 else 's'}, expected at least 2;"
-            " a single pair has no negatives to plan for"
+            f"{name}: found an array of shape {shape}, expected 2-D, with at least one dimension a row;"
+            " write one embedding a row"
         )
 
 
 def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
-    """Refuse sides whose rows or dimensions differ, or with fewer than two rows."""
+    """Refuse sides whose rows or dimensions differ, or with fewer than two rows: one pair has no negatives."""
     if x.rows != y.rows:
         raise BadInput(
             f"{y.name}: found {y.rows:,} rows, expected {x.rows:,} as in {x.name};"
@@ -133,16 +115,8 @@ def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
         raise BadInput(
             f"{y.name}: found {y.dim:,} dimensions, expected {x.dim:,} as in {x.name}; embed both sides with one model"
         )
-    check_source(x)
-
-
-def shown_count(count: int) -> str:
-    """Return a count from a header as text; a header can hold one of so many digits that Python refuses to print it."""
-    return f"{count:,}" if count < 10**18 else "more than 10^18"
-
-
-def shown_shape(shape: tuple[int, ...]) -> str:
-    """Return the shape as text, short even when a damaged header gives a thousand sizes."""
-    longest = 6
-    sizes = [str(size) if size < 10**18 else "more than 10^18" for size in shape[:longest]]
-    return "(" + ", ".join(sizes) + (", ...)" if len(shape) > longest else ",)" if len(shape) == 1 else ")")
+    if x.rows < 2:
+        raise BadInput(
+            f"{x.name}: found {x.rows} row{'' if x.rows == 1 else 's'}, expected at least 2;"
+            " a single pair has no negatives to plan for"
+        )

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import ColumnChoice
-from gcbs_cli.data.files import FileStamp, changed, one_line, open_unchanged, stamp_file
-from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows, file_source
+from gcbs_cli.data.files import FileStamp, check_unchanged, one_line, open_unchanged, stamp_file
+from gcbs_cli.data.source import EmbeddingSource, FaultyRows
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.threads import one_ahead
 
@@ -93,21 +93,18 @@ def open_table(stamp: FileStamp) -> Iterator[Table]:
     import pyarrow as pa
 
     damage = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError)
-    with open_unchanged(stamp):
+    with open_unchanged(stamp) as descriptor:
         try:
-            with pa.OSFile(stamp.path, "rb") as stream:
+            with pa.OSFile(f"/dev/fd/{descriptor}", "rb") as stream:
                 yield Table(stamp, stream)
         except BadInput:
             raise
         except (*damage, MemoryError) as error:
-            if stamp_file(stamp.path) != stamp:
-                raise changed(stamp) from None
+            check_unchanged(stamp, descriptor)
             raise BadInput(
                 f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole {_kind(stamp)}"
                 " file; write it again"
             ) from None
-        if stamp_file(stamp.path) != stamp:  # pyarrow opened it by its name
-            raise changed(stamp)
 
 
 def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
@@ -131,10 +128,11 @@ def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
         dim = _list_length(table, name, kind) if rows else 0
     if rows and dim < 1:
         raise BadInput(f"{stamp.label(name)}: found only nulls and empty lists, expected embeddings; write it again")
-    return file_source(stamp, rows, dim, element, lambda most: _blocks(stamp, name, dim, element, most), name)
+    label = stamp.label(name)
+    return EmbeddingSource(label, rows, dim, element, lambda most: _blocks(stamp, name, dim, most), name, (stamp,))
 
 
-def _blocks(stamp: FileStamp, name: str, dim: int, element: str, rows_per_block: int) -> Iterator[NDArray[Any]]:
+def _blocks(stamp: FileStamp, name: str, dim: int, rows_per_block: int) -> Iterator[NDArray[Any]]:
     """Yield the rows; raises BadInput at the end, with their count, when rows hold nulls or lists of another length."""
     drop = "drop these pairs from both sides"
     nulls = FaultyRows("with nulls", f"none; {drop}")
@@ -149,7 +147,7 @@ def _blocks(stamp: FileStamp, name: str, dim: int, element: str, rows_per_block:
                 nulls.add(null, done)
                 ragged.add(~null & [row is not None and len(row) != dim for row in rows], done)
             elif not nulls.count and not ragged.count:
-                yield _elements(values, RAW_DTYPES[element]).reshape(-1, dim)
+                yield np.from_dlpack(values).reshape(-1, dim)
             done += len(lists)
     for faulty in (nulls, ragged):
         faulty.refuse(stamp.label(name))
@@ -192,17 +190,9 @@ def _values(lists: Any, dim: int) -> Any:
 
     start, stop = lists.offset * dim, (lists.offset + len(lists)) * dim
     if not types.is_fixed_size_list(lists.type):
-        kind = np.int64 if types.is_large_list(lists.type) else np.int32
-        offsets = _elements(lists.offsets, np.dtype(kind))
+        offsets = np.from_dlpack(lists.offsets)
         if (np.diff(offsets) != dim).any():
             return None
         start, stop = int(offsets[0]), int(offsets[-1])
     values = lists.values.slice(start, stop - start)
     return None if lists.null_count or values.null_count else values
-
-
-def _elements(array: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return a view of the memory of an array of numbers; its own to_numpy would import pandas, which is slow."""
-    if len(array) == 0:
-        return np.empty(0, dtype=dtype)
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)

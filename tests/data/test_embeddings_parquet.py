@@ -1,6 +1,5 @@
 """Parquet columns of lists of floats, and the columns and files that are refused."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,8 +45,7 @@ def test_every_list_type_gives_the_arrays_own_rows(
 @pytest.mark.parametrize("kind", [fixed_lists, lists, large_lists])
 def test_values_of_a_slice_of_lists(matrix: NDArray[np.float32], kind: Callable[..., pa.Array]) -> None:
     part = kind(matrix).slice(4, 9)  # readers of other versions may give batches that are slices
-    values = tables._elements(tables._values(part, 5), matrix.dtype)
-    np.testing.assert_array_equal(values.reshape(9, 5), matrix[4:13])
+    np.testing.assert_array_equal(np.from_dlpack(tables._values(part, 5)).reshape(9, 5), matrix[4:13])
 
 
 def test_fixed_shape_tensors_are_lists_too(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
@@ -178,16 +176,13 @@ def test_encrypted_files_are_refused(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(lambda: read_all(path))
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path, matrix: NDArray[np.float32], in_place: bool) -> None:
+def test_a_file_that_is_written_while_it_is_read(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
     path = tmp_path / "a.parquet"
     write_parquet(path, x=lists(matrix), y=lists(matrix))
     x, _ = open_pair(str(path), None)
     blocks = x.blocks(4)
     next(blocks)
-    other = path if in_place else tmp_path / "b.parquet"
-    write_parquet(other, x=lists(matrix * 2), y=lists(matrix))
-    os.replace(other, path)
+    write_parquet(path, x=lists(matrix * 2), y=lists(matrix))
     assert "changed while it was read" in refusal(lambda: list(blocks))
 
 

@@ -129,16 +129,18 @@ def test_a_dataset_of_splits_names_one(tmp_path: Path, table: pa.Table, wanted: 
     (tmp_path / "all").mkdir()
     _save_dataset(tmp_path / "all" / "train", table)
     (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    with pytest.raises(BadInput, match="give .*all/train"):
+    with pytest.raises(BadInput, match="give the folder of that one"):
         open_pair(str(tmp_path / "all"), None)
     assert fingerprints(str(tmp_path / "all" / "train")) == wanted
 
 
-@pytest.mark.parametrize("text", ['{"splits": 3}', '{"splits": {"a": 1}}', "[1]", "[" * 200_000, "{"])
-@pytest.mark.parametrize("name", ["dataset_dict.json", "state.json"])
-def test_a_hostile_description_of_a_dataset_is_one_line(tmp_path: Path, name: str, text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ['{"_data_files": []}', '{"_data_files": [{"filename": 3}]}', '{"_data_files": 3}', "[1]", "[" * 200_000, "{"],
+)
+def test_a_hostile_description_of_a_dataset_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "dataset_info.json").write_text("{}")
-    (tmp_path / name).write_text(text)
+    (tmp_path / "state.json").write_text(text)
     with pytest.raises(BadInput) as caught:
         open_pair(str(tmp_path), None)
     assert "\n" not in str(caught.value)
@@ -249,17 +251,16 @@ def web(memory: str, tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_web_file_folder_pattern_and_signed_address(web: str, wanted: list[str]) -> None:
+def test_web_file_pattern_and_signed_address(web: str, wanted: list[str]) -> None:
     assert fingerprints(f"{web}/pairs.parquet") == wanted
     assert len(_Served.asked) == 1  # fetched once, and not to see whether it is a folder
     assert fingerprints(f"{web}/pairs.parquet?download=true&sign=a/b%2Fc") == wanted
-    assert fingerprints(f"{web}/x", f"{web}/y/") == wanted
     assert fingerprints(f"{web}/x/part-*.npy", f"{web}/y/part-*.npy") == wanted
 
 
 def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> None:
     signed = open_pair(f"{web}/pairs.parquet?sign=secret", None)[0]
-    assert signed.paths == (f"{web}/pairs.parquet?…",)
+    assert signed.paths == (f"{web}/pairs.parquet",)
     assert "secret" not in signed.name
     assert without_secrets("https://me:secret@host/x.npy") == "https://host/x.npy"
     for word in ("x.npy?", "--quantile", "s3://bucket/part-*.npy", "a?b=c", "memory://x"):
@@ -285,9 +286,8 @@ def test_what_the_web_has_not(web: str) -> None:
     for name in ("none.npy", "none", "x/none-*.npy"):
         with pytest.raises(BadInput, match="found no"):
             open_pair(f"{web}/{name}", f"{web}/{name}")
-    for name in ("x.npy", "x/part-*.npy"):
-        with pytest.raises(BadInput, match="cannot be fetched"):
-            open_pair(f"http://127.0.0.1:9/{name}", f"http://127.0.0.1:9/{name}")
+    with pytest.raises(BadInput, match="cannot be fetched"):
+        open_pair("http://127.0.0.1:9/x.npy", "http://127.0.0.1:9/x.npy")
 
 
 PLANS = "import sys; from gcbs_cli.cli.app import app; app(['plan', *sys.argv[1:], '-o', 'perm.npy', '-f', '-q'])"
@@ -324,12 +324,11 @@ def test_https_with_an_authority_of_ones_own(web: str, certificate: str, tmp_pat
         address = f"https://localhost:{server.server_port}"
         trusted = planned(f"{address}/pairs.parquet", SSL_CERT_FILE=certificate)
         assert (trusted.returncode, trusted.stderr) == (0, "")
-        for name in ("pairs.parquet", "x", "x/part-*.npy"):
-            refused = planned(f"{address}/{name}", f"{address}/{name}")
-            assert refused.returncode == 2
-            assert len(refused.stderr.splitlines()) == 1
-            assert refused.stderr.startswith(f"gcbs: {address}/{name}: found a certificate that is not trusted (")
-            assert "SSL_CERT_FILE" in refused.stderr
+        refused = planned(f"{address}/pairs.parquet")
+        assert refused.returncode == 2
+        assert len(refused.stderr.splitlines()) == 1
+        assert refused.stderr.startswith(f"gcbs: {address}/pairs.parquet: found that it cannot be fetched (")
+        assert "ertificate" in refused.stderr
         server.shutdown()
         thread.join()
 
