@@ -127,7 +127,7 @@ def _run_tries(target: str, way: str, seeds: list[int], failed: Path, writer: in
             began = time.monotonic()
             try:
                 data = input_of(target, way, seed)
-                outcome = attempt(target, data, Path(folder)).outcome
+                outcome = attempt(target, data, Path(folder))
                 if seed % EVERY_NTH_BY_COMMAND == 0:
                     _by_command(target, Path(folder), outcome)
             except BaseException as error:  # whatever a reader lets through is what is looked for
