@@ -103,9 +103,7 @@ def _plans(
     tasks: list[PartTask], read: ReadPart, progress: Progress, engine: Engine, kept: KeptParts | None
 ) -> list[PartPlan]:
     """The plans of all parts in their order: those that an earlier run left are taken, new ones are kept."""
-    plans = {}
-    if kept is not None:
-        plans = {task.number: part for task in tasks if (part := kept.load(task.number)) is not None}
+    plans = {} if kept is None else dict(kept.parts)
     for part in engine([task for task in tasks if task.number not in plans], read, progress):
         plans[part.number] = part
         if kept is not None:
