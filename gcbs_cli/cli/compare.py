@@ -4,7 +4,7 @@ from gcbs_cli.cli.inputs import open_inputs, read_groups, read_texts
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import compare_table
 from gcbs_cli.cli.watching import show_progress
-from gcbs_cli.comparison.compare import compare_methods, default_methods, not_installed, plain_names
+from gcbs_cli.comparison.compare import Comparison, default_methods, not_installed, plain_names
 from gcbs_cli.settings.others import Compare
 from gcbs_cli.settings.plan import PlanSettings
 
@@ -18,22 +18,24 @@ def compare(settings: Compare) -> None:
             out.note(f"left out: {missing}")
     else:
         names = [name.strip() for name in settings.methods.split(",")]
-    settings.check_text(plain_names(names))
+    methods = plain_names(names)
+    settings.check_text(methods)
+    settings.check_methods(methods)
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
     texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
     pair = stream.read()
     with show_progress(out) as progress:
-        lines = compare_methods(
+        comparison = Comparison(
             pair,
             settings.only(PlanSettings),
-            names,
             progress,
             trials=settings.trials,
             recurrence=settings.recurrence,
             groups=groups,
             inputs=texts,
         )
+        lines = [comparison.of_method(name) for name in names]
     stream.check_unchanged()
     out.table(compare_table(lines))
     shared = {"batch_size": settings.batch_size, "temperature": settings.temperature}

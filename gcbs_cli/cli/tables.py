@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from gcbs_cli.reports.figures import Figure, shown_in
 from gcbs_cli.reports.headline import headline
 from gcbs_cli.reports.schema import SampledReport
+from gcbs_cli.settings.model import words
 from gcbs_cli.system.limits import show_size
 
 if TYPE_CHECKING:
@@ -191,27 +192,14 @@ def compare_table(lines: "Sequence[Compared]") -> "Table":
 
 
 def tune_table(tuned: "Tuned") -> "Table":
-    """The trials, those within the cap marked, by falling masked reduction."""
+    """The trials, those within the cap marked, by falling reduction."""
     figures = [figure for figure in shown_in("compare") if figure.path in TUNED]
-    lines = [
-        [
-            "best" if trial is tuned.best else "" if trial.fits else "over",
-            f"{trial.worth.seconds:.1f}",
-            *_texts(figures, trial.worth.report),
-            _short(trial.options()),
-        ]
-        for trial in sorted(tuned.trials, key=lambda trial: -trial.reduction("masked"))
-    ]
+    best, lines = tuned.best, []
+    for trial in sorted(tuned.trials, key=tuned.reduction, reverse=True):
+        mark = "best" if trial is best else "" if tuned.fits(trial) else "over"
+        options = " ".join(words(trial.settings, always=("method",)))
+        lines.append([mark, f"{trial.seconds:.1f}", *_texts(figures, trial.report), options])
     return text_table(lines, ["", "seconds", *_headings(figures), "options"], "lr" + "r" * len(figures) + "f")
-
-
-def _short(options: str) -> str:
-    """Options without those that all trials share, which the command line below the table shows."""
-    words = options.split(" ")
-    for name in ("--batch-size", "--temperature"):
-        if name in words:
-            del words[words.index(name) : words.index(name) + 2]
-    return " ".join(words)
 
 
 def history_table(history: "History") -> "RenderableType":

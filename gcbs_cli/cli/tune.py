@@ -1,13 +1,14 @@
 """`gcbs tune`: which settings suit this data, within a time budget."""
 
 import shlex
+import time
 
 from gcbs_cli.cli.inputs import open_inputs, read_groups, read_texts
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import tune_table
 from gcbs_cli.cli.watching import show_progress
-from gcbs_cli.comparison.compare import default_methods, not_installed
-from gcbs_cli.comparison.tune import plan_options
+from gcbs_cli.comparison.compare import NEEDS_TEXT, Comparison, default_methods, not_installed
+from gcbs_cli.comparison.tune import LONGEST_LIST, TRIALS
 from gcbs_cli.comparison.tune import tune as find_settings
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Inputs, TextFile, Tune
@@ -23,37 +24,33 @@ def tune(settings: Tune) -> None:
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
     texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
-    pair = stream.read()
+    pair, began = stream.read(), time.monotonic()
     with show_progress(out) as progress:
-        tuned = find_settings(
+        comparison = Comparison(
             pair,
             settings.only(PlanSettings),
             progress,
-            budget=settings.budget,
-            target=settings.target,
-            most_suspected=settings.max_suspected,
+            trials=TRIALS,
+            longest_list=LONGEST_LIST,
             groups=groups,
             inputs=texts,
         )
-    out.table(tune_table(tuned))
-    if tuned.timed_out:
+        found = find_settings(
+            comparison, began, settings.budget, settings.target, settings.max_suspected, texts=bool(texts)
+        )
+    out.table(tune_table(found))
+    if found.timed_out:
         out.note(f"--budget {settings.budget:g}: not everything was tried")
-    command = None
-    if tuned.best is not None:
-        best = tuned.best.settings
-        texts_too = words(settings.only(TextFile)) if best.method == "words" else []
-        parts = [*words(settings.only(Inputs)), *plan_options(best), *words(settings.only(GroupFile)), *texts_too]
+    command, best = None, found.best
+    if best is not None:
+        texts_too = words(settings.only(TextFile)) if best.settings.method == NEEDS_TEXT else []
+        parts = [*words(settings.only(Inputs)), *best.options(), *words(settings.only(GroupFile)), *texts_too]
         command = shlex.join(["gcbs", "plan", *parts])
         out.line(f"\n{command}")
     else:
-        out.warning(f"no plan that was tried holds {tuned.most_suspected:,} suspected pairs or fewer; try a larger cap")
-    out.result(
-        {
-            "command": command,
-            "max_suspected": tuned.most_suspected,
-            "timed_out": tuned.timed_out,
-            "trials": [
-                {**trial.worth.as_record(), "options": trial.options(), "fits": trial.fits} for trial in tuned.trials
-            ],
-        }
-    )
+        out.warning(f"no plan that was tried holds {found.most_suspected:,} suspected pairs or fewer; try a larger cap")
+    trials = [
+        {**trial.as_record(), "options": " ".join(trial.options()), "fits": found.fits(trial)} for trial in found.trials
+    ]
+    capped = {"max_suspected": found.most_suspected, "timed_out": found.timed_out}
+    out.result({"command": command, **capped, "trials": trials})

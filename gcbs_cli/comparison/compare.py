@@ -1,4 +1,4 @@
-"""Make a plan with each method and report on all of them: two passes over all pairs, however many methods."""
+"""Make several plans of the same data and report on them: two passes over all pairs, however many plans."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.settings.model import words
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import BadInput
@@ -28,16 +29,31 @@ NEEDS_TEXT = "words"
 
 @dataclass(frozen=True)
 class Compared:
-    """What a plan is worth."""
+    """What a plan with these settings is worth."""
 
-    method: str
+    settings: PlanSettings
     seconds: float
     """Those after the pass over all pairs."""
     report: GapReport
     losses_std: float
     """Standard deviation of the losses of full batches, in nats."""
-    recurring: float | None = None
+    recurring: float | None
     """Share of its in-batch pairs that come again with the next seed, where that was asked for."""
+
+    @property
+    def method(self) -> str:
+        """The method, and whether its plan is refined."""
+        return self.settings.method + REFINED * self.settings.refine
+
+    @property
+    def suspected(self) -> int:
+        """Suspected pairs that share a batch."""
+        return int(self.report.at("false_negatives.suspected_pairs") or 0)
+
+    def options(self) -> list[str]:
+        """The words after `gcbs plan X Y` that make this plan."""
+        used = self.settings if self.settings.refine else self.settings.changed(time_limit=None)
+        return words(used, always=("method", "batch_size", "temperature"))
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
@@ -81,77 +97,44 @@ class Comparison:
         settings: PlanSettings,
         progress: Progress,
         *,
-        longest_list: int,
         trials: int,
+        longest_list: int = 0,
         recurrence: bool = False,
         groups: NDArray[np.int64] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Make both passes; `recurrence`: also for plans with the next seed.
+        """Make both passes.
 
+        settings: what all plans share; longest_list: the longest of the hardest that any of them needs; trials: random
+        orders to compare with; recurrence: plan each once more with the next seed; groups, inputs: as in `make_plan`.
         Suspected pairs are counted by the settings' margin, or the usual one. Raises BadInput.
         """
-        self.rows, self.progress = rows, progress
-        self._groups, self._inputs = groups, inputs
+        self.settings, self._rows, self._progress, self._recurrence = settings, rows, progress, recurrence
+        self._given: dict[str, Any] = {"groups": groups, "inputs": inputs}
         progress.step("pass for the plans")
-        seeds = (settings.seed, settings.seed + 1) if recurrence else (settings.seed,)
-        self._found = find_pairs(rows, settings, longest_list, progress, seeds)
+        seeds = range(settings.seed, settings.seed + 1 + recurrence)
+        self._found = find_pairs(rows, settings, max(longest_list, lists_wanted(settings)), progress, seeds)
         progress.step("pass for the reports")
         asked = report_on(settings, self._found[settings.seed].threshold.similarity).changed(trials=trials)
         data = ReportInputs(rows, asked, progress, RowFacts(groups=groups))
         self._reports = OrderReports(data, asked.losses[0], settings.batch_size)
 
-    def plan(self, settings: PlanSettings) -> NDArray[np.int64]:
-        """(N,) the permutation that `gcbs plan` makes with these settings."""
-        return make_plan(
-            self.rows, settings, groups=self._groups, inputs=self._inputs, found=self._found[settings.seed]
-        ).perm
+    def of_method(self, name: str) -> Compared:
+        """What the plan of a method is worth; `rcm+refine` is rcm refined."""
+        method = name.removesuffix(REFINED)
+        return self.of(self.settings.changed(method=method, refine=self.settings.refine or method != name))
 
-    def compared(self, name: str, settings: PlanSettings, *, recurrence: bool = False) -> Compared:
-        """What the plan with these settings is worth; `recurrence`: plan once more with the next seed."""
-        self.progress.step(name)
+    def of(self, settings: PlanSettings) -> Compared:
+        """What the plan that `gcbs plan` makes with these settings is worth."""
         began = time.perf_counter()
-        perm = self.plan(settings)
+        perm = self._plan(settings)
         seconds = time.perf_counter() - began
         measured = self._reports.of(perm)[0]
-        recurring = None
-        if recurrence:
-            again = self.plan(settings.changed(seed=settings.seed + 1))
-            recurring = recurring_pairs(perm, again, settings.batch_size)
         full = measured.batch_losses[: len(perm) // settings.batch_size]
-        return Compared(name, seconds, measured.report, float(np.std(full)), recurring)
+        again = self._plan(settings.changed(seed=settings.seed + 1)) if self._recurrence else None
+        recurring = recurring_pairs(perm, again, settings.batch_size)
+        return Compared(settings, seconds, measured.report, float(np.std(full)), recurring)
 
-
-def compare_methods(
-    pair: PairedRows,
-    settings: PlanSettings,
-    methods: Sequence[str],
-    watcher: Progress,
-    *,
-    trials: int,
-    recurrence: bool = False,
-    groups: NDArray[np.int64] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-) -> list[Compared]:
-    """One line a method; `rcm+refine` is rcm refined. `settings`: all else that the plans are asked for.
-
-    `recurrence`: plan once more with the next seed; `groups`, `inputs`: as in `make_plan`. Raises BadInput.
-    """
-    settings.check_methods(plain_names(methods))
-    longest = lists_wanted(settings)
-    comparison = Comparison(
-        pair,
-        settings,
-        watcher,
-        longest_list=longest,
-        trials=trials,
-        recurrence=recurrence,
-        groups=groups,
-        inputs=inputs,
-    )
-    lines = []
-    for method in methods:
-        name = method.removesuffix(REFINED)
-        asked = settings.changed(method=name, refine=settings.refine or method != name)
-        lines.append(comparison.compared(method, asked, recurrence=recurrence))
-    return lines
+    def _plan(self, settings: PlanSettings) -> NDArray[np.int64]:
+        self._progress.step(settings.method)
+        return make_plan(self._rows, settings, found=self._found[settings.seed], **self._given).perm

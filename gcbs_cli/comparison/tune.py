@@ -1,112 +1,72 @@
 """Look for the settings that close most of the gap under a cap of suspected false negatives, within a time budget."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.comparison.compare import NEEDS_TEXT, Compared, Comparison, default_methods
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.settings.model import words
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, PlanSettings
-from gcbs_cli.system.progress import Progress
 
 TOPS = (32, 8)
 WEIGHTS = (0.3, 0.1, 3.0)
 MARGINS = (0.9, 0.85)
 LONGEST_LIST = 32
 FIRST_TOP = 16
+TRIALS = 3
 
-
-@dataclass(frozen=True)
-class Trial:
-    """Settings that were tried and what came of them."""
-
-    settings: PlanSettings
-    worth: Compared
-    fits: bool
-    """Whether the plan holds no more suspected pairs than allowed."""
-
-    @property
-    def suspected(self) -> int:
-        """Suspected pairs that share a batch."""
-        return int(self.worth.report.at("false_negatives.suspected_pairs") or 0)
-
-    def reduction(self, target: str) -> float:
-        """What is being maximised: the reduction of the masked gap (`masked`) or of the gap."""
-        return float(self.worth.report.at("gap.masked.reduction" if target == "masked" else "gap.reduction") or 0.0)
-
-    def options(self) -> str:
-        """The options of `gcbs plan` that make this plan."""
-        return " ".join(plan_options(self.settings))
+Idea = Callable[[PlanSettings, PlanSettings], Iterator[PlanSettings]]
+"""From the best settings so far and the first ones to some that may be better."""
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """All trials in the order in which they were made, the best that fits (None where none does), and the cap."""
+    """All trials in the order in which they were made, and the cap."""
 
-    trials: list[Trial]
-    best: Trial | None
+    trials: list[Compared]
     most_suspected: int
-    timed_out: bool
+    target: str
+    """The reduction that is maximised: of the masked gap (`masked`) or of the gap."""
+    timed_out: bool = False
 
+    def fits(self, trial: Compared) -> bool:
+        """Whether the plan holds no more suspected pairs than allowed."""
+        return trial.suspected <= self.most_suspected
 
-def plan_options(settings: PlanSettings) -> list[str]:
-    """The words after `gcbs plan X Y` that ask for these settings."""
-    used = settings if settings.refine else settings.changed(time_limit=None)
-    return words(used, always=("method", "batch_size", "temperature"))
+    def reduction(self, trial: Compared) -> float:
+        """What is being maximised."""
+        path = "gap.masked.reduction" if self.target == "masked" else "gap.reduction"
+        return float(trial.report.at(path) or 0.0)
+
+    @property
+    def best(self) -> Compared | None:
+        """The best that fits, None where none does."""
+        return max(filter(self.fits, self.trials), key=self.reduction, default=None)
 
 
 def tune(
-    pair: PairedRows,
-    settings: PlanSettings,
-    watcher: Progress,
-    *,
-    budget: float,
-    target: str = "masked",
-    most_suspected: int | None = None,
-    trials: int = 3,
-    groups: NDArray[np.int64] | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    comparison: Comparison, began: float, budget: float, target: str, most_suspected: int | None, *, texts: bool
 ) -> Tuned:
-    """Try plans until the ideas or the `budget` (seconds, passes included) run out; the first is always made.
+    """Try plans until the ideas or the `budget` (seconds since `began`) run out; the first is always made.
 
-    `target`: masked or gap, the reduction to maximise; `most_suspected`: the cap, by default what plain RCM's plan
-    holds; `groups`, `inputs`: as in `make_plan`; with texts among the latter, `words` is tried too. One setting
-    is changed at a time and the best that fits is kept; until one does, the one that holds the fewest. Raises BadInput.
+    target: masked or gap, the reduction to maximise; most_suspected: the cap, by default what plain RCM's plan holds;
+    texts: try the method words too. One setting is changed at a time and the best that fits is kept; until one does,
+    the one that holds the fewest. Raises BadInput.
     """
-    began = time.monotonic()
-    comparison = Comparison(
-        pair, settings, watcher, longest_list=LONGEST_LIST, trials=trials, groups=groups, inputs=inputs
-    )
-
-    def attempt(asked: PlanSettings) -> Trial:
-        worth = comparison.compared(" ".join(plan_options(asked)), asked)
-        tried = Trial(asked, replace(worth, method=asked.method), fits=True)
-        return replace(tried, fits=most_suspected is None or tried.suspected <= most_suspected)
-
-    ideas = [_strong_start, *([_by_words] if inputs else []), _weights, _graphs, _margins, _group_sizes]
-    done = [attempt(settings)]
-    if most_suspected is None:
-        most_suspected = done[0].suspected
-    best, timed_out, longest = (done[0] if done[0].fits else None), False, 0.0
+    first = comparison.settings
+    trials, longest = [comparison.of(first)], 0.0
+    tuned = Tuned(trials, trials[0].suspected if most_suspected is None else most_suspected, target)
+    ideas: list[Idea] = [_strong_start, *([_by_words] if texts else []), _weights, _graphs, _margins, _group_sizes]
     for idea in ideas:
-        start_of_idea = best or min(done, key=lambda trial: trial.suspected)
-        for asked in idea(start_of_idea.settings, settings):
-            if any(asked == trial.settings for trial in done):
+        best = tuned.best or min(trials, key=lambda trial: trial.suspected)
+        for asked in idea(best.settings, first):
+            if any(asked == trial.settings for trial in trials):
                 continue
-            if time.monotonic() - began + longest > budget:
-                timed_out = True
-                break
             start = time.monotonic()
-            done.append(attempt(asked))
+            if start - began + longest > budget:
+                return replace(tuned, timed_out=True)
+            trials.append(comparison.of(asked))
             longest = max(longest, time.monotonic() - start)
-            if done[-1].fits and (best is None or done[-1].reduction(target) > best.reduction(target)):
-                best = done[-1]
-    return Tuned(done, best, most_suspected, timed_out)
+    return tuned
 
 
 def _strong_start(best: PlanSettings, first: PlanSettings) -> Iterator[PlanSettings]:

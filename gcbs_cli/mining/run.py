@@ -31,15 +31,15 @@ class MinedGap(ReportPart):
     random: float
     own: float
     shared: float
-    own_reduction: float | None
-    shared_reduction: float | None
+    own_reduction: float | None = None
+    shared_reduction: float | None = None
 
 
 class Scores(ReportPart):
     """Mean similarities: of the positive pairs, of the mined negatives (None without any)."""
 
     positive: float
-    negative: float | None
+    negative: float | None = None
 
 
 class MineReport(ReportPart):

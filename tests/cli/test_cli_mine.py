@@ -69,3 +69,11 @@ def test_warns_when_rows_come_short(gcbs: Gcbs, folder: Path) -> None:
     result = gcbs("mine", "x.npy", "y.npy", "-o", "n.parquet", "--max-score", 0.1, "--json")
     assert result.exit_code == 0
     assert "fewer than 3 negatives" in result.stderr
+
+
+def test_one_batch_of_all_rows_leaves_no_gap_and_a_score_no_negatives(gcbs: Gcbs, folder: Path) -> None:
+    words = ("mine", "x.npy", "y.npy", "-o", "n.csv", "-f", "-k", 300, "--max-score", -0.9)
+    found = json.loads(gcbs(*words, "--json").stdout)
+    assert (found["mined"], found["scores"]["negative"]) == (0, None)
+    assert found["gap"]["own_reduction"] is found["gap"]["shared_reduction"] is None
+    assert "no gap to close" in gcbs(*words).stdout

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import Result
 
-from gcbs_cli.comparison.compare import compare_methods
+from gcbs_cli.comparison.compare import Comparison
 from gcbs_cli.comparison.history import recurring_pairs
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
@@ -38,7 +38,7 @@ def test_what_recurs_is_what_recurs_in_two_plans() -> None:
     pair, settings = clustered(ROWS), PlanSettings(batch_size=32, quantile=0.99)
     first, second = (make_plan(pair, settings.changed(seed=seed)) for seed in (0, 1))
     assert first.threshold != second.threshold
-    line = compare_methods(pair, settings, ["rcm"], Progress(), trials=1, recurrence=True)[0]
+    line = Comparison(pair, settings, Progress(), trials=1, recurrence=True).of_method("rcm")
     assert line.recurring == recurring_pairs(first.perm, second.perm, 32)
     assert line.recurring < 1.0
 

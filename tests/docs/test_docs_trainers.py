@@ -22,8 +22,7 @@ def parameters_of(file: Path, name: str) -> set[str]:
     assert found, f"docs/trainers.md: {file.name} has no {name}"
     assert isinstance(found[0], ast.FunctionDef)
     marks = [mark for mark in found[0].decorator_list if isinstance(mark, ast.Call)]
-    values = [value for mark in marks for value in ast.literal_eval(mark.args[1])]
-    return {str(value) for value in values}
+    return {str(node.value) for mark in marks for node in ast.walk(mark.args[1]) if isinstance(node, ast.Constant)}
 
 
 def test_every_cell_of_the_trainers_table_names_its_test() -> None:
