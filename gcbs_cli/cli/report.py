@@ -23,7 +23,7 @@ from gcbs_cli.plan_file.manifest import (
 )
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
-from gcbs_cli.reports.basis import RowFacts
+from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import measure
 from gcbs_cli.reports.headline import suspects_warning
 from gcbs_cli.reports.page.page import flat, report_page
@@ -88,19 +88,16 @@ def _whole(
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
     facts = RowFacts(positives, flags, groups, entry.part_sizes if entry is not None and same else None)
-    measured = measure(pair, perm, asked, progress, facts=facts)
+    measured = measure(ReportInputs(pair, asked, progress, facts), perm)
     reports = [one.report for one in measured]
     stream.check_unchanged()
     if html is not None:
         plan = [] if settings.perm is None else ["stdin" if settings.perm == "-" else settings.perm]
-        warning = suspects_warning(reports)
         page = report_page(
-            measured[0],
-            grid=reports,
+            measured,
             names=" · ".join([*plan, *(side.name for side in stream.sources)]),
             facts=_facts(InputsRecord.of(stream.sources, stream.fingerprints), asked, settings.perm, perm, entry),
             names_of=lambda chosen: row_values.read_ids(stream.x, chosen, settings.id_column),
-            warnings=[] if warning is None else [warning],
         )
         write(html, page)
     return reports

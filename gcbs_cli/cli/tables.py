@@ -54,7 +54,7 @@ def two_columns(lines: Iterable[tuple[str, str]]) -> "Table":
 
 
 def _headings(figures: Sequence[Figure]) -> list[str]:
-    return [figure.heading or figure.words for figure in figures]
+    return [figure.short for figure in figures]
 
 
 def _texts(figures: Sequence[Figure], values: "GapReport | SampledReport | Epoch") -> list[str]:
@@ -186,7 +186,7 @@ def compare_table(lines: "Sequence[Compared]") -> "Table":
         for line in lines
     ]
     table = text_table(cells, ["method", "seconds", *_headings(figures), "spread", *["recur"] * recurring])
-    said = [f"{figure.heading}: {figure.meaning}" for figure in figures]
+    said = [f"{figure.short}: {figure.meaning}" for figure in figures]
     table.caption = "; ".join([*said, "spread: standard deviation of the batches' losses, nats"])
     return table
 

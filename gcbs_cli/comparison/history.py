@@ -193,7 +193,6 @@ def history_page(history: History) -> str:
         unit=epochs[0].report.unit,
         epochs=epochs,
         figures=SHOWN,
-        headings=[figure.heading or figure.words for figure in SHOWN],
         losses=chart("Losses", "nats", "loss.plan", "loss.random_mean", "loss.global"),
         shares=chart("What the plans are worth", "share", *shares, form="{:.0%}"),
         threshold=chart("Threshold", "similarity", "graph.threshold"),

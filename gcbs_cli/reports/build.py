@@ -70,23 +70,15 @@ def make_reports(
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
     Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return [measured.report for measured in measure(pair, perm, settings, watcher, facts=facts)]
+    return [measured.report for measured in measure(ReportInputs(pair, settings, watcher, facts), perm)]
 
 
-def measure(
-    pair: PairedRows,
-    perm: NDArray[np.int64] | None,
-    settings: ReportSettings,
-    watcher: Progress | None = None,
-    *,
-    facts: RowFacts | None = None,
-) -> list[Measured]:
+def measure(inputs: ReportInputs, perm: NDArray[np.int64] | None) -> list[Measured]:
     """The same, and what the reports were taken from, for a page."""
-    inputs = ReportInputs(pair, settings, watcher, facts)
     return [
         measured
-        for loss in settings.losses
-        for batch_size in settings.batch_sizes
+        for loss in inputs.settings.losses
+        for batch_size in inputs.settings.batch_sizes
         for measured in OrderReports(inputs, loss, batch_size).of(perm)
     ]
 

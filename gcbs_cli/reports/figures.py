@@ -31,6 +31,11 @@ class Figure:
     random: str | None = None
     spread: str | None = None
 
+    @property
+    def short(self) -> str:
+        """The name above a column."""
+        return self.heading or self.words
+
     def text(self, value: Any) -> str:
         """The value for people: – for None, an estimate with half the width of its interval."""
         if value is None:

@@ -6,8 +6,6 @@ Rows of a batch depend on each other: the interval comes from the means of the b
 residuals (Cochran, Sampling Techniques, 1977, chapters 6 and 9).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -26,34 +24,6 @@ from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
-Rows = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class _Drawn:
-    """planned, random: (b, k) rows of the drawn batches and of as many random ones; rows, x, y: each row once."""
-
-    planned: NDArray[np.int64]
-    random: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    x: Rows
-    y: Rows
-
-    def sides_of(self, chosen: NDArray[np.int64]) -> tuple[Rows, Rows]:
-        """The unit rows of both sides at these rows."""
-        places = np.searchsorted(self.rows, chosen)
-        return self.x[places], self.y[places]
-
-
-def check_sample(rows: int, settings: ReportSettings, of_rows: int) -> None:
-    """Raises BadInput where so many rows are too few, or not needed."""
-    size = settings.batch_sizes[0]
-    least = LEAST_BATCHES * size
-    if rows < least:
-        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, {LEAST_BATCHES} batches of {size}")
-    if of_rows < least:
-        raise BadInput(f"--rows: {of_rows:,} rows are few; without it the report takes them all")
-
 
 def sampled_report(
     stream: PairStream, perm: NDArray[np.int64], rows: int, settings: ReportSettings, progress: Progress | None = None
@@ -61,105 +31,85 @@ def sampled_report(
     """Losses, gaps and the gap reduction of the full batches of `perm` (N,), each with a 95 % interval.
 
     rows: about how many to draw; of the settings, the first loss (infonce or symmetric), batch size and temperature
-    count. Reads the embeddings twice. Raises BadInput for settings that do not fit the data.
+    count. Reads the embeddings twice. Raises BadInput where so many rows are too few, or not needed.
     """
-    check_sample(rows, settings, stream.rows)
-    size, temperature, sides = settings.batch_sizes[0], settings.temperatures[0], settings.losses[0].sides
+    size, temperature, loss = settings.batch_sizes[0], settings.temperatures[0], settings.losses[0]
+    least, full = LEAST_BATCHES * size, stream.rows // size
+    if rows < least:
+        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, {LEAST_BATCHES} batches of {size}")
+    if stream.rows < least:
+        raise BadInput(f"--rows: {stream.rows:,} rows are few; without it the report takes them all")
     clock = Stopwatch(progress or Progress())
     with clock.step("rows drawn"):
-        drawn = _draw(stream, perm, rows, size, settings.seed)
+        generator = np.random.default_rng([settings.seed, 0x5A3D])
+        chosen = np.sort(generator.choice(full, min(full, rows // size), replace=False))
+        planned = perm[: full * size].reshape(full, size)[chosen]
+        random = generator.integers(stream.rows, size=(len(chosen), size - 1))
+        drawn = np.unique(np.concatenate([planned.reshape(-1), random.reshape(-1)]))
+        sides = _read(stream, drawn)
+        pair = PairedRows(*(side[np.searchsorted(drawn, planned.reshape(-1))] for side in sides))
     with clock.step("all columns"):
-        backend = choose_backend(settings.device)
-        total = _log_sums(stream, drawn, sides, temperature, backend, progress or Progress())
+        total = _log_sums(stream, pair, loss, temperature, choose_backend(settings.device), progress or Progress())
     with clock.step("batches"):
-        means = _batch_means(drawn, total, settings.losses[0], temperature)
-    count = len(drawn.planned)
-    left = 1.0 - count / (stream.rows // size)
-    planned, random = means["global"] - means["plan"], means["global"] - means["random"]
+        positive = pair.diagonal() / temperature
+        total = np.maximum(total, positive)
+        plans = batch_sums(pair, np.arange(pair.rows), size, [temperature], SuspectPairs.none(), loss).log_sums[0, 0]
+        trials = np.empty_like(total)
+        for batch, others in enumerate(random):
+            places, found = slice(batch * size, (batch + 1) * size), np.searchsorted(drawn, others)
+            for side in loss.sides:
+                values = (pair.x, pair.y)[side][places] @ sides[1 - side][found].T
+                values[planned[batch][:, None] == others] = -np.inf
+                own = (positive[places, None] * temperature).astype(np.float32)
+                trials[side, places] = log_sum_exp(np.concatenate([own, values], axis=1), temperature)
+        whole, plan, random_loss = (
+            (np.clip(sums, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
+            for sums in (total, plans, trials)
+        )
+    left = sqrt(1.0 - len(chosen) / full)  # the error of a mean over batches falls with the share that was not drawn
     figures = {
-        "loss.global": _mean(means["global"], left),
-        "loss.plan": _mean(means["plan"], left),
-        "loss.random_mean": _mean(means["random"], 1.0),
-        "gap.plan": _mean(planned, left),
-        "gap.random_mean": _mean(random, 1.0),
-        "gap.reduction": _reduction(planned, random),
+        "loss.global": _estimate(whole, left),
+        "loss.plan": _estimate(plan, left),
+        "loss.random_mean": _estimate(random_loss),
+        "gap.plan": _estimate(whole - plan, left),
+        "gap.random_mean": _estimate(whole - random_loss),
+        "gap.reduction": _reduction(whole - plan, whole - random_loss),
     }
     return SampledReport(
         n=stream.rows,
         dim=stream.dim,
         batch_size=size,
         temperature=temperature,
-        loss_kind=settings.losses[0].name,
-        rows=drawn.planned.size,
-        batches=count,
+        loss_kind=loss.name,
+        rows=pair.rows,
+        batches=len(chosen),
         timings=clock.seconds,
         **nest(figures),
     )
 
 
-def _draw(stream: PairStream, perm: NDArray[np.int64], wanted: int, size: int, seed: int) -> _Drawn:
-    """Batches of the plan without replacement, random rows for each, and one pass to read them."""
-    full = stream.rows // size
-    generator = np.random.default_rng([seed, 0x5A3D])
-    chosen = np.sort(generator.choice(full, min(full, wanted // size), replace=False))
-    planned = perm[: full * size].reshape(full, size)[chosen]
-    random = generator.integers(stream.rows, size=(len(chosen), size - 1))
-    rows = np.unique(np.concatenate([planned.reshape(-1), random.reshape(-1)]))
-    x, y = np.empty((2, len(rows), stream.dim), np.float32)
-    for start, left, right in stream.blocks():
-        first, stop = np.searchsorted(rows, [start, start + len(left)])
-        inside = rows[first:stop] - start
-        x[first:stop], y[first:stop] = left[inside], right[inside]
-    return _Drawn(planned, random, rows, x, y)
+def _read(stream: PairStream, wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The unit rows of both sides with these numbers, which rise."""
+    x, y = np.empty((2, len(wanted), stream.dim), np.float32)
+    for start, *blocks in stream.blocks():
+        first, stop = np.searchsorted(wanted, [start, start + len(blocks[0])])
+        for side, block in zip((x, y), blocks, strict=True):
+            side[first:stop] = block[wanted[first:stop] - start]
+    return x, y
 
 
 def _log_sums(
-    stream: PairStream, drawn: _Drawn, sides: Sequence[int], temperature: float, backend: Backend, progress: Progress
+    stream: PairStream, pair: PairedRows, loss: Loss, temperature: float, backend: Backend, progress: Progress
 ) -> NDArray[np.float64]:
-    """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of the drawn batches, by side."""
-    anchors = drawn.sides_of(drawn.planned.reshape(-1))
-    sums = np.full((len(sides), drawn.planned.size), -np.inf)
+    """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of a pair, by direction."""
+    sums = np.full((len(loss.sides), pair.rows), -np.inf)
     for start, x, y in stream.blocks():
-        for line, side in enumerate(sides):
+        for side in loss.sides:
             keys = np.ascontiguousarray((y, x)[side])
-            found, _ = loss_sums(anchors[side], keys, [temperature], backend, columns=False)
-            np.logaddexp(sums[line], found.log_sums[0], out=sums[line])
-        progress.progress((start + len(x)) * drawn.planned.size, stream.rows * drawn.planned.size)
+            found, _ = loss_sums((pair.x, pair.y)[side], keys, [temperature], backend, columns=False)
+            np.logaddexp(sums[side], found.log_sums[0], out=sums[side])
+        progress.progress((start + len(x)) * pair.rows, stream.rows * pair.rows)
     return sums
-
-
-def _batch_means(
-    drawn: _Drawn, total: NDArray[np.float64], loss: Loss, temperature: float
-) -> dict[str, NDArray[np.float64]]:
-    """(b,) means over the rows of each drawn batch: the global loss, that of the batch, and that of random ones."""
-    size = drawn.planned.shape[1]
-    planned = PairedRows(*drawn.sides_of(drawn.planned.reshape(-1)))
-    inside = batch_sums(planned, np.arange(planned.rows), size, [temperature], SuspectPairs.none(), loss)
-    positive = planned.diagonal() / temperature
-    total = np.maximum(total, positive)
-    sums = {"global": total, "plan": inside.log_sums[0, 0], "random": _random_sums(drawn, loss.sides, temperature)}
-    return {
-        name: (np.clip(found, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
-        for name, found in sums.items()
-    }
-
-
-def _random_sums(drawn: _Drawn, sides: Sequence[int], temperature: float) -> NDArray[np.float64]:
-    """(S, n) log sums of each drawn row over its positive and the random rows of its batch."""
-    found = np.empty((len(sides), *drawn.planned.shape))
-    for batch, (planned, random) in enumerate(zip(drawn.planned, drawn.random, strict=True)):
-        rows, others = drawn.sides_of(planned), drawn.sides_of(random)
-        for line, side in enumerate(sides):
-            own = (rows[side] * rows[1 - side]).sum(axis=1, keepdims=True)
-            values = np.concatenate([own, rows[side] @ others[1 - side].T], axis=1)
-            values[:, 1:][planned[:, None] == random] = -np.inf
-            found[line, batch] = log_sum_exp(values, temperature)
-    return found.reshape(len(sides), -1)
-
-
-def _mean(values: NDArray[np.float64], left: float) -> Estimate:
-    """A mean over batches; `left`: the share of all batches that was not drawn."""
-    return _estimate(float(values.mean()), sqrt(left) * values)
 
 
 def _reduction(planned: NDArray[np.float64], random: NDArray[np.float64]) -> Estimate | None:
@@ -168,12 +118,13 @@ def _reduction(planned: NDArray[np.float64], random: NDArray[np.float64]) -> Est
     if whole <= 0.0:
         return None
     ratio = float(planned.mean()) / whole
-    return _estimate(1.0 - ratio, (planned - ratio * random) / whole)
+    return _estimate(1.0 - ratio + (planned - ratio * random) / whole)  # residuals, whose mean is 0
 
 
-def _estimate(value: float, spread: NDArray[np.float64]) -> Estimate:
-    """The value with its 95 % interval; spread: of each batch, about any mean."""
+def _estimate(means: NDArray[np.float64], share: float = 1.0) -> Estimate:
+    """The mean over batches with its 95 % interval; `share`: of the half width for draws with replacement."""
     from scipy.special import stdtrit
 
-    half = float(stdtrit(len(spread) - 1, 0.975)) * sqrt(float(spread.var(ddof=1)) / len(spread))
+    value, count = float(means.mean()), len(means)
+    half = share * float(stdtrit(count - 1, 0.975)) * sqrt(float(means.var(ddof=1)) / count)
     return Estimate(value=value, low=value - half, high=value + half)

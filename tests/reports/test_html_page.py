@@ -18,6 +18,7 @@ from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import make_reports, measure
 from gcbs_cli.reports.page.page import hardest_in_order, suspect_examples
 from gcbs_cli.reports.page.pictures import density, density_uri, encode_png, pictures, zoom_window
@@ -154,7 +155,7 @@ def pair() -> PairedRows:
 def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     perm = plan(pair.x, pair.y, batch_size=48).perm
     settings = ReportSettings(batch_sizes=[48], trials=5)
-    (measured,) = measure(pair, perm, settings)
+    (measured,) = measure(ReportInputs(pair, settings), perm)
     report = measured.report
     (plain,) = make_reports(pair, perm, settings)
     assert report.model_dump(exclude={"timings"}) == plain.model_dump(exclude={"timings"})
@@ -214,7 +215,7 @@ def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal() -> None:
 
 
 def test_outlines_that_would_hide_what_is_in_them_are_left_out(pair: PairedRows) -> None:
-    (measured,) = measure(pair, None, ReportSettings.of(batch_sizes=[2], trials=1))
+    (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[2], trials=1)), None)
     assert [(picture.side, picture.batch) for picture in pictures(measured)] == [(400, 0)] * 2 + [(24, 2)] * 2
 
 

@@ -14,11 +14,10 @@ from gcbs_cli.graph.measures import batches_of
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.build import Measured, random_order
 from gcbs_cli.reports.figures import FIGURES, shown_in
-from gcbs_cli.reports.headline import headline, lead
+from gcbs_cli.reports.headline import headline, lead, suspects_warning
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.reports.page import charts
 from gcbs_cli.reports.page.pictures import pictures
-from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss, LossKind
 
 LISTED_BATCHES = 5
@@ -31,20 +30,18 @@ Facts = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 
 
 def report_page(
-    measured: Measured,
-    *,
-    grid: Sequence[GapReport],
+    reports: Sequence[Measured],
     names: str,
     facts: Facts,
     names_of: Callable[[Sequence[int]], Mapping[int, str]],
-    warnings: Sequence[str] = (),
 ) -> str:
-    """The page as HTML, complete in itself.
+    """The page on the first of the reports as HTML, complete in itself, with a line for each of the others.
 
-    measured: the first report that was asked for; grid: all of them. names: of the plan and the inputs; names_of: the
-    names of these rows, where the input has any; facts: settings, inputs and hashes.
+    names: of the plan and the inputs; facts: settings, inputs and hashes; names_of: the names of these rows, where the
+    input has any.
     """
-    report, perm, compared = measured.report, measured.perm, shown_in("many")
+    measured, every = reports[0], [one.report for one in reports]
+    report, perm = measured.report, measured.perm
     orders = {"random": random_order(measured.inputs, 0)} | ({} if perm is None else {"plan": perm})
     hardest = {kind: hardest_in_order(measured, order) for kind, order in orders.items()}
     batches, suspects = _listed_batches(measured), suspect_examples(measured)
@@ -64,12 +61,11 @@ def report_page(
         batch_losses=measured.batch_losses[np.isfinite(measured.batch_losses)],
         batches=batches,
         suspects=suspects,
-        reports=grid,
-        warnings=warnings,
+        reports=every,
+        warning=suspects_warning(every),
         facts=facts,
         figures={figure.path: figure for figure in FIGURES},
-        compared=compared,
-        headings=[figure.heading or figure.words for figure in compared],
+        compared=shown_in("many"),
         row_name=lambda row: f"{row} ({named[row]})" if row in named else f"{row}",
         charts=charts,
     )
