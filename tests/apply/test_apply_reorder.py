@@ -5,11 +5,9 @@ import io
 import json
 import os
 import resource
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +17,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from typer.testing import CliRunner, Result
 
 from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.reorder import reorder
+from gcbs_cli.cli.app import app
 from gcbs_cli.plan_file.permutation import write_permutation
 from gcbs_cli.system.errors import BadInput
 
@@ -181,29 +181,15 @@ def test_what_does_not_fit_is_refused_and_nothing_written(name: str, content: by
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def _npy(header: str, data: bytes = b"") -> bytes:
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
-
-
-def _header(descr: str, shape: str) -> str:
-    return f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n"
-
-
 @pytest.mark.parametrize(
-    "content",
-    [
-        _npy(_header("<f4", f"({10**23},)")),
-        _npy(_header("<U0", "(3,)")),
-        _npy(_header("<f4", "(3, 0)")),
-        _npy(_header("|O", "(3,)"), bytes(24)),
-    ],
-    ids=["huge", "empty texts", "no columns", "objects"],
+    "array",
+    [np.ones((3, 0)), np.array([{}, {}, {}]), np.ones((3, 2), order="F"), np.array(1.0)],
+    ids=["no columns", "objects", "columns first", "no rows"],
 )
-def test_hostile_arrays_are_refused_in_one_line(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "d.npy").write_bytes(content)
+def test_arrays_without_rows_of_bytes_are_refused_in_one_line(array: np.ndarray, tmp_path: Path) -> None:
+    np.save(tmp_path / "d.npy", array)
     with pytest.raises(BadInput, match=r"d\.npy: found ") as caught:
         run(np.array([2, 0, 1]), tmp_path / "d.npy", tmp_path / "o.npy")
-    assert len(str(caught.value)) < 400
     assert "\n" not in str(caught.value)
 
 
@@ -225,21 +211,22 @@ def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def gcbs(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gcbs_cli", "apply", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
-
-
 def test_command_reads_a_plan_from_stdin(tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_bytes(b"a\nb\nc\n")
-    done = gcbs("-", tmp_path / "d.jsonl", "-o", tmp_path / "out", "--json", input="2\n0\n1\n")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["output"].endswith("out.jsonl")
+
+    def apply(*words: str) -> Result:
+        return CliRunner().invoke(app, ["apply", "-", str(tmp_path / "d.jsonl"), "-o", *words], input="2\n0\n1\n")
+
+    done = apply(str(tmp_path / "out"), "--json")
+    assert (done.exit_code, json.loads(done.stdout)["output"]) == (0, str(tmp_path / "out.jsonl"))
     assert (tmp_path / "out.jsonl").read_text() == "c\na\nb\n"
-    again = gcbs("-", tmp_path / "d.jsonl", "-o", tmp_path / "out", input="2\n0\n1\n")
-    assert again.returncode == 2
-    assert "exists" in again.stderr
-    assert gcbs("-", tmp_path / "d.jsonl", "-o", tmp_path / "d.jsonl", "-f", input="0\n").returncode == 2
+    again = apply(str(tmp_path / "out"))
+    assert (again.exit_code, "exists" in again.stderr) == (2, True)
+    assert apply(str(tmp_path / "d.jsonl"), "-f").exit_code == 2
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "gcbs_cli", "apply", *map(str, words), "--max-memory", "64M", "-q"]
 
 
 LINE = 2048
@@ -251,70 +238,57 @@ LARGE_ROWS = 150_000  # 300 MB
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_data_larger_than_memory(kind: str, tmp_path: Path) -> None:
     """300 MB under a limit: the process may hold 64 MB of rows above what Python and its libraries take."""
-    path, out = tmp_path / f"d.{kind}", tmp_path / f"o.{kind}"
-    _write_large(path)
-    perm = order(LARGE_ROWS)
+    path, out, perm = tmp_path / f"d.{kind}", tmp_path / f"o.{kind}", order(LARGE_ROWS)
+    write_lines(path, LARGE_ROWS) if kind == "jsonl" else write_table(path)
     write_permutation(tmp_path / "perm.npy", perm, 64)
-    done = gcbs(
-        tmp_path / "perm.npy",
-        path,
-        "-o",
-        out,
-        "--max-memory",
-        "64M",
-        "-q",
-        preexec_fn=_limit_memory(1 << 28),
+    limit = 1 << 28  # of private memory: heap, mappings, stacks
+    done = subprocess.run(
+        command(tmp_path / "perm.npy", path, "-o", out),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
         env={**os.environ, **ONE_HEAP},
     )
     assert done.returncode == 0, done.stderr
-    ids = _ids(out)
+    ids = read_lines(out) if kind == "jsonl" else pq.read_table(out, columns=["id"]).column(0).to_numpy()
     np.testing.assert_array_equal(ids, perm)
 
 
-def _write_large(path: Path) -> None:
-    if path.suffix == ".jsonl":
-        with path.open("wb") as file:
-            for row in range(LARGE_ROWS):
-                file.write(b"%012d" % row + b"x" * (LINE - 13) + b"\n")
-        return
+def write_lines(path: Path, rows: int) -> None:
+    with path.open("wb") as file:
+        file.writelines(b"%012d" % row + b"x" * (LINE - 13) + b"\n" for row in range(rows))
+
+
+def read_lines(path: Path) -> list[int]:
+    with path.open("rb") as file:
+        return [int(line[:12]) for line in file]
+
+
+def write_table(path: Path) -> None:
     schema = pa.schema({"id": pa.int64(), "text": pa.binary(LINE)})
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
         for start in range(0, LARGE_ROWS, 5000):
-            ids = np.arange(start, start + 5000)
-            text = pa.FixedSizeBinaryArray.from_buffers(
-                schema.field(1).type, 5000, [None, pa.py_buffer(bytes(5000 * LINE))]
-            )
-            writer.write_table(pa.table([ids, text], schema=schema))
-
-
-def _ids(path: Path) -> Perm:
-    if path.suffix == ".parquet":
-        return pq.read_table(path, columns=["id"]).column(0).to_numpy()
-    with path.open("rb") as file:
-        return np.array([int(line[:12]) for line in file])
-
-
-def _limit_memory(allowed: int) -> Callable[[], None]:
-    """A limit on private memory (heap, mappings, stacks), far below the size of the data."""
-    return lambda: resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
+            buffers = [None, pa.py_buffer(bytes(5000 * LINE))]
+            text = pa.FixedSizeBinaryArray.from_buffers(schema.field(1).type, 5000, buffers)
+            writer.write_table(pa.table([np.arange(start, start + 5000), text], schema=schema))
 
 
 def test_killed_while_writing_leaves_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "d.jsonl"
-    _write_large(path)
-    write_permutation(tmp_path / "perm.npy", order(LARGE_ROWS), 64)
+    rows = 40_000
     (tmp_path / "data").mkdir()
-    os.link(path, tmp_path / "data" / "a.jsonl")
-    words = [str(tmp_path / "perm.npy"), str(tmp_path / "data"), "-o", str(tmp_path / "out"), "--max-memory", "64M"]
-    process = subprocess.Popen([sys.executable, "-m", "gcbs_cli", "apply", *words], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".out.*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    write_lines(tmp_path / "data" / "a.jsonl", rows)
+    write_permutation(tmp_path / "perm.npy", order(rows), 64)
+    words = command(tmp_path / "perm.npy", tmp_path / "data", "-o", tmp_path / "out")
+    with subprocess.Popen(words) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.glob(".out.*")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
     assert not (tmp_path / "out").exists()
     for left in tmp_path.glob(".out.*"):
         os.utime(left, (0, 0))
-    assert gcbs(*words).returncode == 0
+    subprocess.run(words, check=True, timeout=120)
     assert not list(tmp_path.glob(".out.*"))  # what a run left that was killed long ago is gone
-    np.testing.assert_array_equal(_ids(tmp_path / "out" / "a.jsonl"), order(LARGE_ROWS))
+    np.testing.assert_array_equal(read_lines(tmp_path / "out" / "a.jsonl"), order(rows))

@@ -1,6 +1,5 @@
 import errno
 import os
-import resource
 import stat
 import time
 from pathlib import Path
@@ -71,41 +70,6 @@ def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int
     assert says in message.lower()
     assert "\n" not in message
     assert names(tmp_path) == []
-
-
-def test_a_disk_that_is_really_full(small_disk: Path) -> None:
-    path = small_disk / "out"
-    write(path, lambda output: output.write(b"old"))
-    with pytest.raises(GcbsError, match="no space left on the disk"):
-        write(path, lambda output: output.write(b"x" * (1 << 17)))
-    assert path.read_bytes() == b"old"
-    assert names(small_disk) == ["out"]
-
-
-def test_a_file_size_limit(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
-    try:
-        with pytest.raises(GcbsError, match="ulimit -f"):
-            write(path, lambda output: output.write(b"x" * (1 << 14)))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert names(tmp_path) == []
-
-
-def test_the_folder_is_removed_meanwhile(tmp_path: Path) -> None:
-    folder = tmp_path / "gone"
-    folder.mkdir()
-
-    def fill(output: BinaryIO) -> None:
-        output.write(b"new")
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
-
-    with pytest.raises(GcbsError, match="was removed meanwhile"):
-        write(folder / "out", fill)
 
 
 def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
