@@ -30,7 +30,7 @@ class ByteData:
 
     def __init__(self, files: DataFiles, rows: int, *, header: bool) -> None:
         self.schema = pa.schema({"row": pa.large_binary()})
-        self.row_bytes = files.bytes / rows + 8
+        self.row_bytes = sum(stamp.size for stamp in files.stamps) / rows + 8
         quoted = files.kind == "csv"
         self._sources = [
             open_npy_rows(stamp) if files.kind == "npy" else open_lines(stamp, quoted=quoted, header=quoted and header)

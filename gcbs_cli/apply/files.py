@@ -25,11 +25,6 @@ class DataFiles:
     single: bool
 
     @property
-    def bytes(self) -> int:
-        """All sizes together."""
-        return sum(stamp.size for stamp in self.stamps)
-
-    @property
     def named(self) -> str:
         """The files in the order in which their rows count."""
         names = [shown(os.path.basename(stamp.path)) for stamp in self.stamps]

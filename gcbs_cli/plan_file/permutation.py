@@ -3,9 +3,10 @@
 import sys
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.lib import format as npy
@@ -47,7 +48,8 @@ def write_permutation(path: Path | str, perm: Perm, batch_size: int) -> None:
 
 def fill(path: Path | str, perm: Perm, batch_size: int, file: BinaryIO) -> None:
     """Write `perm` to an open file in the format of `path`. Raises BadInput for an unknown suffix."""
-    _FORMATS[check_suffix(path)].write(file, perm, batch_size)
+    _, write = _FORMATS[check_suffix(path)]
+    write(file, perm, batch_size)
 
 
 def read_permutation(path: Path | str, rows: int | None = None) -> Perm:
@@ -57,11 +59,12 @@ def read_permutation(path: Path | str, rows: int | None = None) -> Perm:
     Raises BadInput for a file that is missing, damaged or of another type or shape; nothing is ever unpickled.
     """
     if str(path) == "-":
-        perm = _read_stdin()
+        perm = _read_text("-")
     elif is_folder(path):
         perm = _read_folder(Path(path))
     else:
-        perm = _FORMATS[check_suffix(path)].read(str(path))
+        read, _ = _FORMATS[check_suffix(path)]
+        perm = read(str(path))
     if rows is not None:
         verify_permutation(perm, rows, "stdin" if str(path) == "-" else shown(str(path)))
     return perm
@@ -148,29 +151,22 @@ def _read_parquet(path: str) -> Perm:
     return np.concatenate(pieces)
 
 
-def _read_text_file(path: str) -> Perm:
-    stamp = stamp_file(path)
-    try:
-        with open(path, "rb") as file:
-            return _read_text(file, stamp.shown)
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def _read_stdin() -> Perm:
-    if sys.stdin is None:
-        raise BadInput("stdin is closed; pipe the indices in, or name a file")
-    try:
-        return _read_text(sys.stdin.buffer, "stdin")
-    except OSError as error:
-        raise BadInput(f"stdin cannot be read: {error.strerror or error}") from error
-
-
-def _read_text(file: BinaryIO, source: str) -> Perm:
+def _read_text(path: str) -> Perm:
     """Read one index a line; blanks around an index, Windows line ends and empty lines are allowed.
 
     Raises BadInput where there is no index at all, and for a line that is none, with its number.
     """
+    if path == "-" and sys.stdin is None:
+        raise BadInput("stdin is closed; pipe the indices in, or name a file")
+    source = "stdin" if path == "-" else stamp_file(path).shown
+    try:
+        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
+            return _read_lines(file, source)
+    except OSError as error:
+        raise unreadable(source, error) from None
+
+
+def _read_lines(file: BinaryIO, source: str) -> Perm:
     found = array("q")
     for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
         try:
@@ -184,16 +180,12 @@ def _read_text(file: BinaryIO, source: str) -> Perm:
     return np.array(found, dtype=np.int64)
 
 
-class _Format(NamedTuple):
-    read: Callable[[str], Perm]
-    write: Callable[[BinaryIO, Perm, int], None]
-
-
-_FORMATS: Final = {
-    ".npy": _Format(_read_npy, _write_npy),
-    ".parquet": _Format(_read_parquet, _write_parquet),
-    ".txt": _Format(_read_text_file, _write_text),
+_FORMATS: Final[dict[str, tuple[Callable[[str], Perm], Callable[[BinaryIO, Perm, int], None]]]] = {
+    ".npy": (_read_npy, _write_npy),
+    ".parquet": (_read_parquet, _write_parquet),
+    ".txt": (_read_text, _write_text),
 }
+"""How to read and to write a file with a suffix."""
 SUFFIXES: Final = tuple(_FORMATS)
 
 

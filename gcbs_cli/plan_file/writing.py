@@ -23,17 +23,10 @@ _ABANDONED_SECONDS: Final = 86_400.0
 _LOCAL_SCHEMES: Final = ("local://", "file://")
 _ADVICE: Final = {
     errno.ENOSPC: "no space left on the disk; free some or write to another folder",
-    errno.EDQUOT: "the disk quota is used up; free some space or write to another folder",
     errno.EFBIG: "the file would pass the size limit; raise it (ulimit -f) or write to another folder",
-    errno.EROFS: "the file system is read-only; write to another folder",
     errno.EACCES: "no permission to write here; write to another folder",
-    errno.EPERM: "no permission to write here; write to another folder",
     errno.ENOENT: "the output folder was removed meanwhile; create it and run again",
-    errno.ENOTDIR: "the output folder is no longer a folder; write to another one",
     errno.ENAMETOOLONG: "the file name is too long; choose a shorter one",
-    errno.EIO: "the disk reported an error; write to another disk",
-    errno.ESTALE: "the network folder was lost; write to another folder or run again",
-    errno.EMFILE: "too many open files; raise the limit (ulimit -n)",
 }
 
 PathLike = Path | str | None

@@ -33,8 +33,6 @@ class RankSharding:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise BadInput(f"batch_size {self.batch_size}: expected at least 1")
-        if self.world_size < 1:
-            raise BadInput(f"world_size {self.world_size}: expected at least 1")
         if self.gather and self.batch_size % self.world_size:
             raise BadInput(
                 f"batch_size {self.batch_size}: not divisible by world_size {self.world_size}; "

@@ -50,8 +50,8 @@ def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path, stop
         (errno.ENOSPC, "no space left on the disk"),
         (errno.EDQUOT, "quota"),
         (errno.EROFS, "read-only"),
-        (errno.EIO, "disk reported an error"),
-        (errno.EPERM, "no permission"),
+        (errno.EIO, "input/output error"),
+        (errno.EFBIG, "ulimit -f"),
         (errno.EBUSY, "busy"),
     ],
 )
