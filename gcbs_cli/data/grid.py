@@ -7,9 +7,9 @@ x·y comes back as one whole number a row and one a column. The grid itself is m
 whole-number sums alone, whose bits no library or processor changes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
-from typing import TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ GROUP = 4
 """The rows are padded with zeros to a multiple of so many coordinates, as products of bytes want them."""
 ROWS_AT_ONCE = 512
 
-Number = TypeVar("Number", int, NDArray[np.int64])
+Numbers = NDArray[np.int8] | NDArray[np.int16]
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Grid:
     The products with their offsets, without the constant, are the *numbers* that a pass compares.
     """
 
-    x: NDArray[np.int8] | NDArray[np.int16]
+    x: Numbers
     """(N, D) rows, D a multiple of 4; int8, or int16 where bytes would be too coarse."""
-    y: NDArray[np.int8] | NDArray[np.int16]
+    y: Numbers
     """(M, D) rows, of the same type."""
     x_offsets: NDArray[np.int32]
     """(N,) S·x̂_i·ȳ, rounded."""
@@ -75,15 +75,8 @@ class Grid:
 
     def diagonal(self) -> NDArray[np.int64]:
         """(N,) numbers of the positives, of sides of equal length."""
-        numbers = np.empty(len(self.x), np.int64)
-
-        def fill(start: int, stop: int) -> None:
-            part = slice(start, stop)
-            products = np.multiply(self.x[part], self.y[part], dtype=np.int32).sum(axis=1, dtype=np.int64)
-            numbers[part] = products + self.x_offsets[part] + self.y_offsets[part]
-
-        in_parts(len(numbers), ROWS_AT_ONCE, fill)
-        return numbers
+        products: NDArray[np.int64] = np.einsum("nd,nd->n", self.x, self.y, dtype=np.int64)
+        return products + self.x_offsets + self.y_offsets
 
 
 @dataclass(frozen=True)
@@ -93,11 +86,6 @@ class _Side:
     rows: NDArray[np.float32]
     mean: NDArray[np.float64]
     largest: float
-
-    def spread_rows(self, count: int) -> "_Side":
-        """At most `count` of the rows, evenly apart."""
-        places = np.linspace(0, len(self.rows) - 1, min(count, len(self.rows))).astype(np.int64)
-        return _Side(self.rows[places], self.mean, self.largest)
 
 
 def make_grid(x: NDArray[np.float32], y: NDArray[np.float32], largest: int | None = None) -> Grid:
@@ -135,60 +123,38 @@ def _rounded(left: _Side, right: _Side, largest: int) -> Grid:
     spread = max(left.largest, right.largest)
     scale = largest / spread if spread > EQUAL else EQUAL_SCALE
     while True:
-        grid = _at_scale(left, right, scale, np.int8 if largest <= BYTES else np.int16)
-        reach = np.abs(grid.x_offsets).max() + np.abs(grid.y_offsets).max()
-        if _largest_norm(grid.x) * _largest_norm(grid.y) + float(reach) < LARGEST_SUM:
-            return grid
+        means = [np.rint(side.mean * (scale * 2.0**OFFSET_BITS)).astype(np.int64) for side in (left, right)]
+        x, x_offsets, x_norm = _numbers(left, means[1], scale, largest)
+        y, y_offsets, y_norm = (x, x_offsets, x_norm) if right is left else _numbers(right, means[0], scale, largest)
+        if x_norm * y_norm + float(np.abs(x_offsets).max() + np.abs(y_offsets).max()) < LARGEST_SUM:
+            constant = sum(a * b for a, b in zip(means[0].tolist(), means[1].tolist(), strict=True))
+            return Grid(x, y, x_offsets, y_offsets, _shifted(constant, 2 * OFFSET_BITS), scale)
         scale /= 2.0
 
 
-def _at_scale(left: _Side, right: _Side, scale: float, kind: type[np.int8] | type[np.int16]) -> Grid:
-    x = _numbers(left, scale, kind)
-    y = x if right is left else _numbers(right, scale, kind)
-    own, other = (np.rint(side.mean * (scale * 2.0**OFFSET_BITS)).astype(np.int64) for side in (left, right))
-    constant = sum(a * b for a, b in zip(own.tolist(), other.tolist(), strict=True))
-    return Grid(x, y, _offsets(x, other), _offsets(y, own), _shifted(constant, 2 * OFFSET_BITS), scale)
-
-
-def _numbers(side: _Side, scale: float, kind: type[np.int8] | type[np.int16]) -> NDArray[np.int8] | NDArray[np.int16]:
+def _numbers(
+    side: _Side, other_mean: NDArray[np.int64], scale: float, largest: int
+) -> tuple[Numbers, NDArray[np.int32], float]:
+    """The rows of a side as whole numbers, their offsets and their largest norm; the mean comes in units of 2⁻¹²."""
     count, dim = side.rows.shape
-    numbers = np.zeros((count, -(-dim // GROUP) * GROUP), kind)
+    numbers = np.zeros((count, -(-dim // GROUP) * GROUP), np.int8 if largest <= BYTES else np.int16)
+    offsets, squares = np.empty(count, np.int32), np.empty(count)
 
     def fill(start: int, stop: int) -> None:
-        work = side.rows[start:stop] - side.mean  # float64
+        part = slice(start, stop)
+        work = side.rows[part] - side.mean  # float64
         np.rint(np.multiply(work, scale, out=work), out=work)
-        numbers[start:stop, :dim] = work
+        numbers[part, :dim] = work
+        offsets[part] = np.clip(_shifted(work.astype(np.int64) @ other_mean, OFFSET_BITS), -LARGEST_SUM, LARGEST_SUM)
+        squares[part] = np.multiply(work, work, out=work).sum(axis=1)  # of whole numbers, so in any order the same
 
     in_parts(count, ROWS_AT_ONCE, fill)
-    return numbers
+    return numbers, offsets, float(np.sqrt(squares.max()))
 
 
-def _offsets(numbers: NDArray[np.int8] | NDArray[np.int16], other_mean: NDArray[np.int64]) -> NDArray[np.int32]:
-    """(n,) numbers · mean; the mean comes in units of 2⁻¹²."""
-    offsets = np.empty(len(numbers), np.int32)
-
-    def fill(start: int, stop: int) -> None:
-        part = numbers[start:stop, : len(other_mean)].astype(np.int64)
-        offsets[start:stop] = np.clip(_shifted(part @ other_mean, OFFSET_BITS), -LARGEST_SUM, LARGEST_SUM)
-
-    in_parts(len(numbers), ROWS_AT_ONCE, fill)
-    return offsets
-
-
-def _shifted(value: Number, bits: int) -> Number:
-    """Divided by a power of two and rounded."""
+def _shifted(value: Any, bits: int) -> Any:
+    """Whole numbers divided by a power of two and rounded."""
     return (value + (1 << (bits - 1))) >> bits
-
-
-def _largest_norm(numbers: NDArray[np.int8] | NDArray[np.int16]) -> float:
-    squares = np.zeros(-(-len(numbers) // ROWS_AT_ONCE), np.int64)
-
-    def fill(start: int, stop: int) -> None:
-        part = numbers[start:stop].astype(np.int32)
-        squares[start // ROWS_AT_ONCE] = np.multiply(part, part, out=part).sum(axis=1, dtype=np.int64).max()
-
-    in_parts(len(numbers), ROWS_AT_ONCE, fill)
-    return float(np.sqrt(squares.max()))
 
 
 def _too_coarse(left: _Side, right: _Side) -> bool:
@@ -196,10 +162,16 @@ def _too_coarse(left: _Side, right: _Side) -> bool:
     spread = max(left.largest, right.largest)
     if spread <= EQUAL:
         return False
-    fine = _rounded(left.spread_rows(SAMPLE_ROWS), right.spread_rows(SAMPLE_ROWS), FINE)
+    fine = _rounded(_spread(left), _spread(right), FINE)
     products = fine.x.astype(np.float32) @ fine.y.astype(np.float32).T
     numbers = (products + fine.x_offsets[:, None].astype(np.float32) + fine.y_offsets.astype(np.float32)).reshape(-1)
     place = numbers.size - max(1, int(numbers.size * TAIL)) - 1
     numbers.partition(place)
     rise = (numbers[place + 1 :].mean(dtype=np.float64) - numbers[place]) / fine.scale**2
     return bool(rise < LEAST_TAIL_DEVIATIONS * ROUNDING_DEVIATION * spread / BYTES)
+
+
+def _spread(side: _Side) -> _Side:
+    """A side with at most SAMPLE_ROWS of its rows, evenly apart."""
+    places = np.linspace(0, len(side.rows) - 1, min(SAMPLE_ROWS, len(side.rows))).astype(np.int64)
+    return replace(side, rows=side.rows[places])

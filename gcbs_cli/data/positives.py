@@ -16,28 +16,22 @@ class Positives:
 
     ids: NDArray[np.int64]
 
-    @cached_property
+    @property
     def most(self) -> int:
         """The largest number of positives that a row has."""
-        return int(np.bincount(self._numbers).max())
+        return int(np.unique(self.ids, return_counts=True)[1].max())
 
     @cached_property
-    def _numbers(self) -> NDArray[np.int64]:
-        """(N,) the ids as 0, 1, 2 …"""
-        return np.unique(self.ids, return_inverse=True)[1].reshape(-1).astype(np.int64)
-
-    @cached_property
-    def _members(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Rows by id, and where each id's rows begin."""
-        order = np.argsort(self._numbers, kind="stable")
-        return order, np.searchsorted(self._numbers[order], np.arange(self._numbers.max() + 2))
+    def _by_id(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows in the order of their ids, and these ids."""
+        order = np.argsort(self.ids, kind="stable")
+        return order, self.ids[order]
 
     def of(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Every positive of these rows: its place in `rows`, and the row that it is. Both (P,), by place."""
-        order, starts = self._members
-        first = starts[self._numbers[rows]]
-        counts = starts[self._numbers[rows] + 1] - first
-        places, within = ragged(counts)
+        order, ids = self._by_id
+        first = np.searchsorted(ids, self.ids[rows])
+        places, within = ragged(np.searchsorted(ids, self.ids[rows], side="right") - first)
         return places, order[first[places] + within]
 
     def least_scores(self, pair: PairedRows, rows: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -32,28 +32,19 @@ class UnitRows:
     fingerprint: str
 
 
+@dataclass
 class UnitRowBlocks:
-    """The unit rows of a source block by block.
+    """The unit rows of a source block by block; the bits do not depend on block size or file format."""
 
-    The bits do not depend on block size or file format. `fingerprint`: of all rows, once all have been read.
-    """
-
-    def __init__(
-        self,
-        source: EmbeddingSource,
-        *,
-        normalize: bool = True,
-        block_bytes: int = BLOCK_BYTES,
-        into: Rows | None = None,
-    ) -> None:
-        """Set what to read.
-
-        normalize: False takes the rows as they are, which must have norm 1 within 1e-2. block_bytes: raw rows in
-        memory. into: (rows, dim), whose parts the blocks then are; otherwise each is a new array.
-        """
-        self._source, self._normalize, self._into = source, normalize, into
-        self._rows_at_once = max(1, block_bytes // (source.dim * RAW_DTYPES[source.dtype].itemsize))
-        self.fingerprint = ""
+    source: EmbeddingSource
+    normalize: bool = True
+    """False takes the rows as they are, which must have norm 1 within 1e-2."""
+    block_bytes: int = BLOCK_BYTES
+    """Raw rows in memory."""
+    into: Rows | None = None
+    """(rows, dim), whose parts the blocks then are; otherwise each is a new array."""
+    fingerprint: str = ""
+    """Of all rows, once all have been read."""
 
     def __iter__(self) -> Iterator[Rows]:
         """Yield blocks of (n, d) float32 unit rows.
@@ -61,7 +52,7 @@ class UnitRowBlocks:
         Raises BadInput after the last one for rows with NaN or infinity, of zeros, or not of norm 1 (their count and
         the first ten), and for a file that changed meanwhile.
         """
-        source, done, drop = self._source, 0, "drop these pairs from both sides"
+        source, done, drop = self.source, 0, "drop these pairs from both sides"
         faults = {
             RowFault.NON_FINITE: FaultyRows("with NaN or infinite values", f"finite numbers; {drop}"),
             RowFault.ZERO: FaultyRows("of zeros alone", f"rows with a direction; {drop}"),
@@ -70,13 +61,14 @@ class UnitRowBlocks:
             ),
         }
         digest = xxhash.xxh3_128(f"{source.dtype};{source.rows}x{source.dim};".encode())
-        for raw in source.blocks(self._rows_at_once):
+        row_bytes = source.dim * RAW_DTYPES[source.dtype].itemsize
+        for raw in source.blocks(max(1, self.block_bytes // row_bytes)):
             start, done = done, done + len(raw)
             if done > source.rows:
                 break
             digest.update(raw.astype(raw.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
-            rows = np.empty(raw.shape, np.float32) if self._into is None else self._into[start:done]
-            found = unit_rows_into(raw, source.dtype, rows, normalize=self._normalize)
+            rows = np.empty(raw.shape, np.float32) if self.into is None else self.into[start:done]
+            found = unit_rows_into(raw, source.dtype, rows, normalize=self.normalize)
             del raw  # or it would stay in memory while the next one is read
             for fault, faulty in faults.items():
                 faulty.add(found == fault, start)
@@ -103,7 +95,7 @@ def read_unit_rows(source: EmbeddingSource, *, normalize: bool = True, block_byt
             f"{source.name}: found {source.rows:,} x {source.dim:,} embeddings, which need {gib:,.1f} GiB as float32,"
             " expected them to fit into memory; use a machine with more memory or fewer rows"
         ) from None
-    blocks = UnitRowBlocks(source, normalize=normalize, block_bytes=block_bytes, into=values)
+    blocks = UnitRowBlocks(source, normalize, block_bytes, values)
     for _ in blocks:
         pass
     return UnitRows(values, blocks.fingerprint)
@@ -153,7 +145,7 @@ class PairStream:
 
         Raises BadInput for rows that cannot be unit rows and for files that differ from an earlier pass.
         """
-        x, y = (UnitRowBlocks(side, normalize=self.normalize, block_bytes=self.block_bytes) for side in self.sources)
+        x, y = (UnitRowBlocks(side, self.normalize, self.block_bytes) for side in self.sources)
         yield from _in_step(iter(x), iter(y))
         found = x.fingerprint, y.fingerprint
         if self.fingerprints not in (("", ""), found):

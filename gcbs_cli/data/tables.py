@@ -48,15 +48,16 @@ class Table:
             self.schema = self._parquet.schema_arrow
         else:
             self._is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
+            self._open = pa.ipc.open_file if self._is_file else pa.ipc.open_stream
             stream.seek(0)
-            self.schema = (pa.ipc.open_file(stream) if self._is_file else pa.ipc.open_stream(stream)).schema
+            self.schema = self._open(stream).schema
 
     @property
     def rows(self) -> int:
         """The number of rows; an Arrow file does not say it, so that its batches are gone through."""
         if self._parquet is not None:
             return int(self._parquet.metadata.num_rows)
-        return sum(batch.num_rows for batch in self._arrow_batches([]))
+        return sum(batch.num_rows for batch in self._arrow_batches(0))
 
     def column(self, name: str, rows: int) -> Iterator[Any]:
         """Yield the arrays of a column, at most `rows` long and validated: offsets of a stranger's file may lie."""
@@ -65,7 +66,7 @@ class Table:
         if self._parquet is not None:
             batches = self._parquet.iter_batches(rows, columns=[name], use_threads=False)
         else:
-            batches = self._arrow_batches([self.schema.names.index(name)])
+            batches = self._arrow_batches(self.schema.names.index(name))
         for batch in batches:
             if batch.num_columns != 1:
                 raise ValueError(f"{batch.num_columns} columns named {name}")
@@ -74,17 +75,13 @@ class Table:
                 part = batch.column(0).slice(start, rows)
                 yield part.storage if isinstance(part, pa.ExtensionArray) else part
 
-    def _arrow_batches(self, columns: list[int]) -> Iterator[Any]:
-        """Yield the record batches with these columns alone."""
+    def _arrow_batches(self, column: int) -> Iterator[Any]:
+        """Yield the record batches with this column alone."""
         import pyarrow as pa
 
         self._stream.seek(0)
-        options = pa.ipc.IpcReadOptions(included_fields=columns or [0])
-        if self._is_file:
-            reader = pa.ipc.open_file(self._stream, options=options)
-            yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
-        else:
-            yield from pa.ipc.open_stream(self._stream, options=options)
+        reader = self._open(self._stream, options=pa.ipc.IpcReadOptions(included_fields=[column]))
+        return map(reader.get_batch, range(reader.num_record_batches)) if self._is_file else iter(reader)
 
 
 @contextmanager
@@ -114,21 +111,19 @@ def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
     """
     stamp = stamp_file(path)
     with open_table(stamp) as table:
-        types = [_storage_type(field.type) for field in table.schema]
-        matrices = [name for name, kind in zip(table.schema.names, types, strict=True) if _element_type(kind)]
-        name = choice.choose(stamp, list(table.schema.names), matrices, "column")
-        kind = types[table.schema.names.index(name)]
-        element = _element_type(kind)
+        types = {field.name: _storage_type(field.type) for field in table.schema}
+        matrices = [name for name in table.schema.names if _element_type(types[name])]
+        name = choice.choose(stamp, table.schema.names, matrices, "column")
+        label, element, rows = stamp.label(name), _element_type(types[name]), table.rows
         if element is None:
             raise BadInput(
-                f"{stamp.label(name)}: found a column of {one_line(ValueError(str(kind)))}, expected lists of float16,"
+                f"{label}: found a column of {one_line(ValueError(str(types[name])))}, expected lists of float16,"
                 f" float32 or float64; convert it or name another with {choice.option}"
             )
-        rows = table.rows
-        dim = _list_length(table, name, kind) if rows else 0
+        lists = (row for part in table.column(name, _PROBED_ROWS) for row in part.to_pylist())
+        dim = next((len(row) for row in lists if row), 0)
     if rows and dim < 1:
-        raise BadInput(f"{stamp.label(name)}: found only nulls and empty lists, expected embeddings; write it again")
-    label = stamp.label(name)
+        raise BadInput(f"{label}: found only nulls and empty lists, expected embeddings; write it again")
     return EmbeddingSource(label, rows, dim, element, lambda most: _blocks(stamp, name, dim, most), name, (stamp,))
 
 
@@ -170,15 +165,6 @@ def _element_type(kind: Any) -> str | None:
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _ELEMENT_TYPES.get(str(kind.value_type))
     return None
-
-
-def _list_length(table: Table, column: str, kind: Any) -> int:
-    """Return the length of the lists: the type's own, or that of the first list with values (0 if none has)."""
-    from pyarrow import types
-
-    if types.is_fixed_size_list(kind):
-        return int(kind.list_size)
-    return next((len(row) for lists in table.column(column, _PROBED_ROWS) for row in lists.to_pylist() if row), 0)
 
 
 def _values(lists: Any, dim: int) -> Any:
