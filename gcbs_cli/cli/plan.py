@@ -11,7 +11,6 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import forecast_table, plan_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.plan_file.manifest import InputsRecord
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.parts.kept import clear
@@ -56,9 +55,8 @@ def plan(settings: Plan) -> None:
         stream.check_unchanged()
         entry = plan_entry(
             result,
-            InputsRecord.of(stream.sources, stream.fingerprints),
+            stream,
             command_line(),
-            normalize=stream.normalize,
             groups=groups,
             files=(settings.only(GroupFile), settings.only(TextFile)),
             seconds=clock.seconds,

@@ -11,14 +11,13 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, with_every_row
 from gcbs_cli.graph.measures import OrderMeasures
 from gcbs_cli.graph.weighted import weigh
-from gcbs_cli.orders import Planner, PlannerInput, planner_named
+from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.finish import finish
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.refinement import Refinement
 from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast, stays_on_device
 from gcbs_cli.products.devices import choose_backend
-from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.products.tiles import tile_rows_for
 from gcbs_cli.settings.plan import PlanSettings
@@ -81,41 +80,39 @@ class PlanResult:
         return self.settings.gather
 
 
-@dataclass(frozen=True)
 class Run:
-    """What the steps of a plan share."""
+    """What the steps of a plan share: rows, settings, the device that they name, and who watches."""
 
-    settings: PlanSettings
-    device: Backend
-    progress: Progress
-    clock: Stopwatch
+    def __init__(self, rows: PairedRows, settings: PlanSettings, progress: Progress | None) -> None:
+        """Raises BadInput where the settings do not fit the rows, and for a GPU that is not there."""
+        settings.check_rows(rows.rows)
+        self.rows, self.settings, self.progress = rows, settings, progress or Progress()
+        self.device, self.clock = choose_backend(settings.device), Stopwatch(self.progress)
 
-    def threshold(self, rows: PairedRows, seed: int) -> Threshold:
+    def threshold(self, seed: int) -> Threshold:
         """t by the settings, with a seed for its sample."""
-        return find_threshold(rows.grid, self.settings, seed, self.device, self.progress.progress)
+        return find_threshold(self.rows.grid, self.settings, seed, self.device, self.progress.progress)
 
-    def expect(
-        self, rows: PairedRows, threshold: Threshold, *, lists: int | None = None, on_host: bool = False
-    ) -> Forecast:
+    def expect(self, threshold: Threshold, *, lists: int | None = None, on_host: bool = False) -> Forecast:
         """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
-        settings = self.settings
+        rows, settings = self.rows, self.settings
         expected = forecast(rows, threshold, settings, self.device, lists=lists, on_host=on_host)
         check_room(rows, expected, settings, "the plan", "use fewer rows or more --partitions", settings.max_edges)
         self.progress.note(f"expecting {expected}")
         return expected
 
-    def find(self, rows: PairedRows, threshold: Threshold, lists: int | None = None) -> PassResult:
+    def find(self, threshold: Threshold, lists: int | None = None) -> PassResult:
         """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds.
 
         `lists`: for plans of any method, the length of the longest lists of the hardest; None: for these settings.
         """
         settings, any_method = self.settings, lists is not None
-        expected = self.expect(rows, threshold, lists=lists, on_host=True)
+        expected = self.expect(threshold, lists=lists, on_host=True)
         height = settings.chunk_rows
         if height is None and settings.max_memory is not None:
             height = tile_rows_for(settings.max_memory // 8, self.device.workers)
         return find(
-            rows.grid,
+            self.rows.grid,
             threshold,
             self.device,
             above=any_method or settings.uses_threshold or settings.fn_margin is not None,
@@ -124,14 +121,8 @@ class Run:
             seed=settings.seed,
             tile_rows=height,
             progress=self.progress.progress,
-            limit=entry_limit(rows, expected, settings.max_memory),
+            limit=entry_limit(self.rows, expected, settings.max_memory),
         )
-
-
-def begin(settings: PlanSettings, progress: Progress | None) -> Run:
-    """A run on the device of the settings. Raises BadInput for a GPU that is not there."""
-    progress = progress or Progress()
-    return Run(settings, choose_backend(settings.device), progress, Stopwatch(progress))
 
 
 def find_pairs(
@@ -141,11 +132,9 @@ def find_pairs(
 
     Raises BadInput, before it, where the settings do not fit.
     """
-    settings.check_rows(rows.rows)
-    run = begin(settings, progress)
-    thresholds = {seed: run.threshold(rows, seed) for seed in seeds}
-    least = min(thresholds.values(), key=lambda threshold: threshold.number)
-    found = run.find(rows, least, longest_list)
+    run = Run(rows, settings, progress)
+    thresholds = {seed: run.threshold(seed) for seed in seeds}
+    found = run.find(min(thresholds.values(), key=lambda threshold: threshold.number), longest_list)
     return {seed: found.at(threshold) for seed, threshold in thresholds.items()}
 
 
@@ -164,8 +153,7 @@ def make_plan(
     understands, such as texts; `found`: a pass made already, for several plans of the same data.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    settings.check_rows(rows.rows)
-    method, run = planner_named(settings.method), begin(settings, progress)
+    method, run = planner_named(settings.method), Run(rows, settings, progress)
     labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:
@@ -175,9 +163,24 @@ def make_plan(
     method.check()
     threshold, graph = None, None
     if method.needs_graph or settings.refine:
-        threshold, graph = _find_graph(rows, run, found)
-    hard = graph if isinstance(graph, HardPairs) else None
-    given = _order_input(rows, run, method, hard, labels, inputs or {})
+        threshold, graph = _find_graph(run, found)
+    hard, weighted = graph if isinstance(graph, HardPairs) else None, None
+    if hard is not None and (method.needs_weights or settings.refine):
+        with run.clock.step("weights"):
+            weighted = weigh(with_every_row(hard.graph, rows.grid, hard.suspects, settings.top), rows)
+    given = PlannerInput(
+        pair=rows,
+        graph=hard.graph if hard else None,
+        batch_size=settings.group_size or settings.batch_size,
+        seed=settings.seed,
+        temperature=settings.temperature,
+        weighted=weighted,
+        suspects=hard.suspects if hard else None,
+        labels=labels,
+        bsc=settings,
+        inputs=inputs or {},
+        backend=run.device,
+    )
     with run.clock.step("order"):
         if given.batch_size == 1:  # groups of one row are mixed at random in any case
             perm = plan_random(rows.rows, settings.seed)
@@ -196,11 +199,11 @@ def make_plan(
     return PlanResult(perm, settings, run.device.name, threshold, figures, run.clock.seconds, refinement, inside)
 
 
-def _find_graph(rows: PairedRows, run: Run, found: PassResult | None) -> "tuple[Threshold, HardPairs | DeviceGraph]":
+def _find_graph(run: Run, found: PassResult | None) -> "tuple[Threshold, HardPairs | DeviceGraph]":
     """t and the graph: of what a pass has found already, else on a GPU where it can stay, else on the host."""
     if found is None:
         with run.clock.step("quantile"):
-            threshold = run.threshold(rows, run.settings.seed)
+            threshold = run.threshold(run.settings.seed)
     with run.clock.step("edges"):
         if found is None and stays_on_device(run.settings, run.device):
             from torch import OutOfMemoryError
@@ -208,44 +211,17 @@ def _find_graph(rows: PairedRows, run: Run, found: PassResult | None) -> "tuple[
             from gcbs_cli.graph.device_graph import find_device_graph
             from gcbs_cli.products.torch_device import TorchBackend
 
-            run.expect(rows, threshold)
+            run.expect(threshold)
             height, progress = run.settings.chunk_rows, run.progress.progress
             try:
                 return threshold, find_device_graph(
-                    rows.grid, threshold.number, cast(TorchBackend, run.device), tile_rows=height, progress=progress
+                    run.rows.grid, threshold.number, cast(TorchBackend, run.device), tile_rows=height, progress=progress
                 )
             except (OutOfDeviceMemory, OutOfMemoryError):
                 run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
             run.device.free_memory()
-        found = found or run.find(rows, threshold)
-        return found.threshold, hard_pairs(rows.grid, run.settings, found)
-
-
-def _order_input(
-    rows: PairedRows,
-    run: Run,
-    method: Planner,
-    hard: HardPairs | None,
-    labels: NDArray[np.int64],
-    inputs: Mapping[str, Any],
-) -> PlannerInput:
-    settings, weighted = run.settings, None
-    if hard is not None and (method.needs_weights or settings.refine):
-        with run.clock.step("weights"):
-            weighted = weigh(with_every_row(hard.graph, rows.grid, hard.suspects, settings.top), rows)
-    return PlannerInput(
-        pair=rows,
-        graph=hard.graph if hard else None,
-        batch_size=settings.group_size or settings.batch_size,
-        seed=settings.seed,
-        temperature=settings.temperature,
-        weighted=weighted,
-        suspects=hard.suspects if hard else None,
-        labels=labels,
-        bsc=settings,
-        inputs=inputs,
-        backend=run.device,
-    )
+        found = found or run.find(threshold)
+        return found.threshold, hard_pairs(run.rows.grid, run.settings, found)
 
 
 def _figures(graph: "HardPairs | DeviceGraph", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:

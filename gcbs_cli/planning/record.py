@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import (
     GraphRecord,
     InputsRecord,
@@ -25,10 +26,9 @@ RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 
 def plan_entry(
     result: PlanResult,
-    inputs: InputsRecord,
+    stream: PairStream,
     command: list[str],
     *,
-    normalize: bool,
     groups: NDArray[np.int64] | None,
     files: tuple[Settings, ...],
     seconds: dict[str, float],
@@ -52,12 +52,12 @@ def plan_entry(
         tool_version=__version__,
         command=command,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        inputs=inputs,
-        rows=inputs.x.rows,
+        inputs=InputsRecord.of(stream.sources, stream.fingerprints),
+        rows=stream.rows,
         batch_size=settings.batch_size,
         temperature=settings.temperature,
         seed=settings.seed,
-        quantile=_quantile(result, inputs.x.rows),
+        quantile=_quantile(result, stream.rows),
         **of_graph,
         method=settings.method,
         method_settings=_asked(result) | _named(files, groups),
@@ -67,7 +67,7 @@ def plan_entry(
         permutation_hash=permutation_hash(result.perm),
         libraries=library_versions(),
         drop_last=settings.drop_last,
-        normalize=normalize,
+        normalize=stream.normalize,
         world_size=settings.world_size,
         gather=settings.gather,
     )
