@@ -1,6 +1,5 @@
 """Chooses the column of a table, or the tensor of a file, that holds one side of the pairs."""
 
-import shlex
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -46,30 +45,18 @@ class ColumnChoice:
         side alone, a usual name or the only candidate. Raises BadInput that names what the file has and the option to
         use.
         """
-        name = self._preferred(columns, matrices)
+        likely = [self.planned, self.side, *(() if self.holds_both else _USUAL_NAMES)]
+        only = matrices[0] if len(matrices) == 1 and not self.holds_both else None
+        name = self.wanted or next((name for name in likely if name in columns), only)
         if name is None or name not in columns:
             wanted = f"a {kind} {self.side} of embeddings" if self.wanted is None else f"{kind} {shown(self.wanted)}"
+            both = self.wanted is None and self.holds_both
             raise BadInput(
-                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {wanted}; {self._advice(matrices)}"
+                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {wanted};"
+                f" name the right {'ones with --x-column and --y-column' if both else f'one with {self.option}'}"
             )
         if columns.count(name) > 1:
             raise BadInput(
                 f"{stamp.shown}: found {columns.count(name)} {kind}s {shown(name)}, expected one; rename them"
             )
         return name
-
-    def _advice(self, matrices: list[str]) -> str:
-        """Both options at once where neither side was found, with the names to give where only two can be meant."""
-        if self.wanted is not None or not self.holds_both or self.side == "y":
-            return f"name the right one with {self.option}"
-        if len(matrices) == 2:
-            x, y = (shlex.quote(shown(name)) for name in matrices)
-            return f"name the right ones, such as --x-column {x} --y-column {y}"
-        return "name the right ones with --x-column and --y-column"
-
-    def _preferred(self, columns: list[str], matrices: list[str]) -> str | None:
-        if self.wanted is not None:
-            return self.wanted
-        likely = [self.planned, self.side, *(() if self.holds_both else _USUAL_NAMES)]
-        only = matrices[0] if len(matrices) == 1 and not self.holds_both else None
-        return next((name for name in likely if name in columns), only)

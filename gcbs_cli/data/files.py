@@ -75,8 +75,6 @@ def unreadable(path: str, error: OSError | ValueError) -> BadInput:
     """Return the BadInput for a path that the system cannot open."""
     if isinstance(error, FileNotFoundError):
         return BadInput(f"{shown(path)}: found no such file, expected data; check the path")
-    if isinstance(error, PermissionError):
-        return BadInput(f"{shown(path)}: found no permission to read it, expected a readable file; check its mode")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)
     return BadInput(f"{shown(path)}: found that it cannot be opened ({reason}), expected a file; check the path")
 

@@ -28,7 +28,7 @@ Header = tuple[tuple[int, ...], bool, np.dtype[Any], int]
 def open_npy(path: str, dtype: str | None = None) -> EmbeddingSource:
     """Open a `.npy` file: parse its header and compare it with the file's size, reading none of the data.
 
-    dtype: "bfloat16" reads `|V2` and uint16 files as bfloat16; float32 and float64 files are read as they are.
+    dtype: "bfloat16" reads `|V2` and uint16 files as bfloat16; files of floats are read as they are.
     Raises BadInput for anything that is not a whole two-dimensional float array.
     """
     stamp = stamp_file(path)
@@ -124,15 +124,8 @@ def _element_type(name: str, stored: np.dtype[Any], dtype: str | None) -> str:
     two_raw_bytes = stored.str == "|V2" or (stored.kind == "u" and stored.itemsize == 2)
     if two_raw_bytes and dtype == "bfloat16":
         return "bfloat16"
-    if stored.name in RAW_DTYPES and not (dtype == "bfloat16" and stored.itemsize == 2):
+    if stored.name in RAW_DTYPES:
         return stored.name
-    found, advice = shown(stored.name[:40]), "save it with astype('float32')"
-    if stored.hasobject:
-        found = "an object array (pickle), which is never unpickled"
-    elif stored.names is not None or stored.subdtype is not None:
-        found, advice = "a structured array", "save its embedding field alone"
-    elif two_raw_bytes:
-        advice = "if it holds bfloat16, give --dtype bfloat16"
-    elif stored.name in RAW_DTYPES:
-        advice = "leave out --dtype bfloat16"
-    raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; {advice}")
+    found = "an object array (pickle), which is never unpickled" if stored.hasobject else shown(str(stored)[:40])
+    advice = "; if it holds bfloat16, give --dtype bfloat16" if two_raw_bytes else ""
+    raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; save it with astype('float32'){advice}")

@@ -63,9 +63,7 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
         values = list(reader(path, column))
     except BadInput as error:
         raise BadInput(f"{option} {error}") from None
-    except OSError as error:
-        raise BadInput(f"{option} {shown(path)}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, ArithmeticError, EOFError, RecursionError, csv.Error) as error:
+    except Exception as error:  # a damaged file has the parsers raise whatever they can
         raise BadInput(f"{option} {shown(path)}: no {suffix} file, or damaged: {one_line(error)}") from error
     if rows not in (None, len(values)):
         raise BadInput(

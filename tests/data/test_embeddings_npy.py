@@ -65,7 +65,7 @@ def test_bfloat16_bits_are_read_when_the_user_says_so(tmp_path: Path, dtype: str
 def test_dtype_option_on_other_types(tmp_path: Path) -> None:
     half = write_npy(tmp_path / "half.npy", np.ones((3, 2), np.float16))
     wide = write_npy(tmp_path / "wide.npy", np.ones((3, 2), np.float32))
-    assert "leave out --dtype" in refusal(lambda: open_pair(half, half, dtype="bfloat16"))
+    assert open_pair(half, half, dtype="bfloat16")[0].dtype == "float16"
     assert open_pair(wide, wide, dtype="bfloat16")[0].dtype == "float32"
     assert "--dtype: found int8" in refusal(lambda: open_pair(wide, wide, dtype="int8"))
 
@@ -75,10 +75,10 @@ def test_dtype_option_on_other_types(tmp_path: Path) -> None:
     [
         (np.ones((3, 2), np.int32), "found int32"),
         (np.ones((3, 2), complex), "found complex128"),
-        (np.array([["a", "b"]] * 3), "found str"),
+        (np.array([["a", "b"]] * 3), "found <U1"),
         (np.ones((3, 2), np.longdouble), "found float128" if np.longdouble(1).itemsize == 16 else "found"),
-        (np.ones((3, 2), [("a", "f4"), ("b", "f4")]), "structured"),
-        (np.ones((3, 2), "V4"), "found void"),
+        (np.ones((3, 2), [("a", "f4"), ("b", "f4")]), "found [("),
+        (np.ones((3, 2), "V4"), "found |V4"),
         (np.ones(6, np.float32), "shape (6,), expected 2-D"),
         (np.float32(1), "shape (), expected 2-D"),
         (np.ones((3, 2, 1), np.float32), "shape (3, 2, 1)"),

@@ -166,7 +166,7 @@ def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     if os.geteuid() == 0:  # whom no mode keeps out
         monkeypatch.setattr(os, "open", denied)
-    assert "no permission" in refusal(lambda: open_pair(str(path), str(path)))
+    assert "Permission denied" in refusal(lambda: open_pair(str(path), str(path)))
 
 
 def test_a_pipe_of_values_is_not_waited_for(tmp_path: Path) -> None:
