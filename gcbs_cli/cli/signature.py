@@ -7,20 +7,19 @@ is wrong with it is said in the same words.
 import inspect
 import os
 from collections.abc import Iterable
-from enum import Enum
 from importlib import import_module
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
 
-from gcbs_cli.cli.defaults import build, defaults_of, find_config
+from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
 from gcbs_cli.cli.edge import report_errors
 from gcbs_cli.cli.output import say
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import Leaf, Settings, leaves
 
-METAVARS = {int: "INTEGER", float: "NUMBER"}
-"""What stands for a value in --help; TEXT where nothing is said."""
+METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+"""What stands for a value in --help."""
 
 
 def model_of(name: str) -> type[Settings]:
@@ -35,12 +34,12 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
 
     @report_errors
     def run(ctx: typer.Context, **typed: Any) -> None:
-        sources = {key: getattr(ctx.get_parameter_source(key), "name", None) for key in typed}
-        typed = {key: value for key, value in typed.items() if sources[key] == "COMMANDLINE"}
+        sources = {key: ctx.get_parameter_source(key) for key in typed}
+        typed = {key: typed[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
         file = find_config(ctx.obj)
-        models = {key: model_of(key) for key in commands if key != "config"} if file.table else {}
-        defaults = defaults_of({**models, name: model}, file, os.environ)[name]
-        settings, taken = build(model, defaults, typed)
+        if file.values:
+            check_keys({key: model_of(key) for key in commands}, file)
+        settings, taken = build(model, defaults_of(name, model, file, os.environ), typed)
         used = sorted({value.source for value in taken.values() if value.source.startswith(str(file.path))})
         if used and not (typed.get("quiet") or typed.get("json_")):
             say(f"defaults from {' and '.join(used)}")
@@ -57,49 +56,29 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
 
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
-    typed, kind = leaf.typed, leaf.kind
-    names = [leaf.option, *([typed.short] if typed.short else [])]
-    shown: Any = typed.default or leaf.default not in (None, "")
-    shared: dict[str, Any] = {"help": _plain(leaf.help), "show_default": shown}
-    default: Any = None if leaf.default is None or typed.default else leaf.default
+    typed, choices = leaf.typed, leaf.choices
+    default = None if typed.default else leaf.default
+    annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
+    shown: Any = typed.default or (default not in (None, "") and default is not False)
+    info: Any
     if typed.argument:
-        shared["show_default"] = False
-        annotation: Any = list[str] if leaf.many else str
-        default = inspect.Parameter.empty if leaf.field.is_required() else None
-        info: Any = typer.Argument(metavar=leaf.option, **shared)
-    elif kind is bool:
-        annotation = bool | None
-        names[0] += f"/{typed.off}" if typed.off else ""
-        shared["show_default"] = typed.default or bool(default)
-        info = typer.Option(*names, rich_help_panel=leaf.panel, **shared)
+        info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(leaf.help))
     else:
-        found = choices(leaf)
-        annotation = list[str] | None if leaf.many else str | None
-        if default is not None:
-            default = [str(item) for item in default] if leaf.many else str(getattr(default, "value", default))
-        metavar = typed.metavar or (f"[{'|'.join(found)}]" if found else METAVARS.get(element(kind), "TEXT"))
-        complete = (lambda: found) if found else None
-        info = typer.Option(*names, metavar=metavar, rich_help_panel=leaf.panel, autocompletion=complete, **shared)
-    if leaf.field.is_required() and not typed.argument:
-        shared["help"] += r" \[required]"
-    return inspect.Parameter(
-        leaf.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, info]
-    )
-
-
-def element(kind: Any) -> Any:
-    """The plain type below a tuple or an annotation: `int` of `tuple[Annotated[int, ...], ...]`."""
-    while get_origin(kind) in (tuple, Annotated):
-        kind = get_args(kind)[0]
-    return kind
-
-
-def choices(leaf: Leaf) -> list[str]:
-    """The values that a field takes, where they are few."""
-    kind = element(leaf.kind)
-    if get_origin(kind) is Literal:
-        return list(get_args(kind))
-    return [item.value for item in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+        info = typer.Option(
+            leaf.option + (f"/{typed.off}" if typed.off else ""),
+            *([typed.short] if typed.short else []),
+            help=_plain(leaf.help) + (r" \[required]" if leaf.field.is_required() else ""),
+            metavar=typed.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
+            rich_help_panel=leaf.panel,
+            show_default=shown,
+            autocompletion=(lambda: choices) if choices else None,
+        )
+    if typed.argument and leaf.field.is_required():
+        default = inspect.Parameter.empty
+    else:
+        annotation = annotation | None
+    annotated = Annotated[annotation, info]
+    return inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
 
 
 def _joined(text: str) -> str:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import Enum
 from types import UnionType
-from typing import Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -86,14 +87,23 @@ class Leaf:
 
     @property
     def kind(self) -> Any:
-        """The type of a value: `int` of `int | None`."""
+        """The type of one value: `int` of `tuple[Annotated[int, ...], ...]` and of `int | None`."""
         kind = self.field.annotation
-        return get_args(kind)[0] if get_origin(kind) in (Union, UnionType) else kind
+        while get_origin(kind) in (Union, UnionType, Annotated, tuple):
+            kind = get_args(kind)[0]
+        return kind
+
+    @property
+    def choices(self) -> list[str]:
+        """The values that it takes, where they are few."""
+        if get_origin(self.kind) is Literal:
+            return list(get_args(self.kind))
+        return [item.value for item in self.kind] if issubclass(self.kind, Enum) else []
 
     @property
     def many(self) -> bool:
         """Whether the option may be given several times."""
-        return get_args(self.kind)[-1:] == (...,)
+        return get_args(self.field.annotation)[-1:] == (...,)
 
     @property
     def one_call(self) -> bool:
@@ -182,7 +192,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
     leaf = fields[name]
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return BadSetting(f"{leaf.option}: is missing; give it", name)
-    found = str(first["input"])
+    found = "".join(char if char.isprintable() else " " for char in str(first["input"]))
     return BadSetting(f"{leaf.option} {found}: expected {_expected(first, leaf.field, found)}", name)
 
 

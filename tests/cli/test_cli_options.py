@@ -90,7 +90,7 @@ def test_a_file_that_nobody_named_may_not_replace_files(gcbs: Gcbs, folder: Path
         Path("pyproject.toml").write_text(f"[tool.gcbs.plan]\n{key} = {value}\n")
         result = gcbs("plan", "x.npy", "y.npy")
         assert result.exit_code == 2
-        assert f"sets {key}, which a file that nobody named may not" in result.stderr
+        assert f"sets plan.{key}, which a file that nobody named may not" in result.stderr
     assert gcbs("plan", "x.npy", "y.npy", "--config", "pyproject.toml", "--output", "z.npy").exit_code == 0
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import Gcbs
 
 COMMANDS = {
-    "plan": ["plan", "x.npy", "y.npy", "-o", "new.npy", "-k", "20"],
+    "plan": ["plan", "x.npy", "y.npy", "-o", "new.npy", "-k", "20", "-f"],
     "dry run": ["plan", "x.npy", "y.npy", "--dry-run", "-k", "20"],
     "report": ["report", "x.npy", "y.npy", "-p", "perm.npy"],
     "report without a plan": ["report", "x.npy", "y.npy", "-k", "20"],
@@ -48,15 +48,12 @@ def test_every_command_in_every_mode(gcbs: Gcbs, planned: Path, words: list[str]
     assert plain.exit_code == 0, plain.output
     assert "\x1b" not in plain.output  # no terminal, no colours
     assert max(map(len, plain.stdout.splitlines()), default=0) <= 80
-    Path("new.npy").unlink(missing_ok=True)
     as_json = gcbs(*words, "--json")
     assert isinstance(json.loads(as_json.stdout), dict)
     assert all(line.startswith("warning: ") for line in as_json.stderr.splitlines())
-    Path("new.npy").unlink(missing_ok=True)
     only_json = gcbs(*words, "--json", "-q")
     assert json.loads(only_json.stdout).keys() == json.loads(as_json.stdout).keys()
     assert only_json.stderr == ""
-    Path("new.npy").unlink(missing_ok=True)
     quiet = gcbs(*words, "-q")
     assert (quiet.stdout, quiet.stderr) == ("", "")
 

@@ -252,10 +252,11 @@ def config_whole(rng: random.Random) -> bytes:
 
 
 def config_lying(rng: random.Random) -> bytes:
-    """Deep nesting, dotted keys without end, bytes that are no text."""
+    """Deep nesting, long dotted keys, bytes that are no text."""
     many = rng.choice([10, 500, 20_000])
     texts = ["batch-size = " + "[" * many + "]" * many, "batch-size = " + "{a = " * many + "1" + "}" * many]
-    texts += [".".join(["a"] * many) + " = 1", "[" + ".".join(["tool"] * many) + "]", "quantile = 0." + "9" * many]
+    dotted = ".".join(["tool"] * min(many, 500))
+    texts += [f"{dotted} = 1", f"[{dotted}]", "quantile = 0." + "9" * many]
     return rng.choice([*(text.encode() for text in texts), b"\xff\xfeq\0 \0=\0 \x001\0", b'"\x80" = 1'])
 
 

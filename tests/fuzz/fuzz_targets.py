@@ -95,14 +95,13 @@ def _values(path: Path) -> None:
 
 def _config(path: Path) -> None:
     from gcbs_cli.cli.app import COMMANDS
-    from gcbs_cli.cli.defaults import build, defaults_of, find_config
+    from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
     from gcbs_cli.cli.signature import model_of
 
     models = {name: model_of(name) for name in COMMANDS if name != "config"}
-    found = defaults_of(models, find_config(str(path)), {})
-    if set(found) != set(models):
-        raise Wrong(f"settings of {sorted(found)}")
-    build(models["plan"], found["plan"], {"x": "x.npy"})
+    file = find_config(str(path))
+    check_keys(models, file)
+    build(models["plan"], defaults_of("plan", models["plan"], file, {}), {"x": "x.npy"})
 
 
 TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {
