@@ -1,9 +1,9 @@
 """Decide which planned batches an epoch trains on, in which order, and what each rank gets of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.system.errors import BadInput
 
@@ -65,31 +65,23 @@ class RankSharding:
             return count
         return -(-count // self.world_size) if self.fill_last_step else count // self.world_size
 
-    @property
-    def batches(self) -> int:
-        """Number of batches in an epoch on all ranks, including repeated ones."""
-        return self.steps if self.gather else self.steps * self.world_size
+    def deal(self, *, shuffle: bool, seed: int, epoch: int) -> Iterator[list[slice]]:
+        """Yield for each step what each rank gets, as positions in the permutation; the short batch comes last.
 
-    def order(self, *, shuffle: bool, seed: int, epoch: int) -> NDArray[np.int64]:
-        """Return the numbers of the batches, (batches,), in the order of training; the short batch comes last.
-
-        The order is the same on every rank and in every run. If a batch must be left out, shuffling leaves out a
-        different one each epoch.
+        The order of the batches is the same on every rank and in every run. If a batch must be left out, shuffling
+        leaves out a different one each epoch.
         """
-        numbers = np.arange(self.full, dtype=np.int64)
+        numbers = np.arange(self.full)
         if shuffle:
             numbers = np.random.default_rng([seed, _ORDER_STREAM, epoch]).permutation(numbers)
         if self._short_rows:
             numbers = np.append(numbers, self.full)
-        return np.resize(numbers, self.batches)
+        each = 1 if self.gather else self.world_size
+        for step in np.resize(numbers, (self.steps, each)).tolist():
+            yield [share for number in step for share in self._shares(number)]
 
-    def places(self, number: int) -> slice:
-        """Return the positions of a batch in the permutation."""
-        start = number * self.batch_size
-        return slice(start, start + (self._short_rows if number == self.full else self.batch_size))
-
-    def slice_of(self, number: int, rank: int) -> slice:
-        """Return the positions of a rank's share of a batch, if the loss gathers; shares are in rank order."""
-        batch = self.places(number)
-        size = (batch.stop - batch.start) // self.world_size
-        return slice(batch.start + rank * size, batch.start + (rank + 1) * size)
+    def _shares(self, number: int) -> list[slice]:
+        """The whole of a batch, or each rank's share of it if the loss gathers."""
+        start, parts = number * self.batch_size, self.world_size if self.gather else 1
+        size = (self._short_rows if number == self.full else self.batch_size) // parts
+        return [slice(start + part * size, start + (part + 1) * size) for part in range(parts)]

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Sized
 from dataclasses import asdict
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class PlannedBatchSampler(BatchSampler):
         self.epoch = self._next = self._start = 0
         self._source = PlanSource(plan, None if dataset is None else len(dataset))
         self._take(self._source.for_epoch(0))
-        list_rows = self.loss_batch_size // (self.world_size if self._slices else 1)
+        list_rows = self.loss_batch_size // (self.world_size if self.sharding.gather and not self._split else 1)
         # Accelerate and Lightning look for `set_epoch` in the `.sampler` of a batch sampler.
         super().__init__(self, list_rows, self.sharding.drop_last)  # type: ignore[arg-type]
 
@@ -80,14 +81,14 @@ class PlannedBatchSampler(BatchSampler):
 
     def __len__(self) -> int:
         """Number of lists in a whole epoch."""
-        return self.sharding.steps * self._lists_a_step()
+        return self.sharding.steps * self._lists_a_step
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator starts at the first batch, so that a plan made at the start of the epoch is still in time.
         self._refuse_wrong_sharding()
         start, self._start = self._start, 0
         self._next = start
-        for batch in self._lists(start):
+        for batch in islice(self._lists(), start, None):
             self._next += 1
             yield batch
 
@@ -107,7 +108,7 @@ class PlannedBatchSampler(BatchSampler):
     def start_at(self, epoch: int, step: int) -> None:
         """Start the next iteration at a step of an epoch, to resume a run; a step counts once for all ranks."""
         self.set_epoch(epoch)
-        self._start = self._next = step * self._lists_a_step()
+        self._start = self._next = step * self._lists_a_step
 
     def use_plan(self, plan: Any) -> None:
         """Train on another permutation of the same rows from now on; `EpochPlanner` does so each epoch.
@@ -125,13 +126,14 @@ class PlannedBatchSampler(BatchSampler):
 
         rank: only this rank's batch (the whole batch if the loss gathers).
         """
-        order, each = self._order(), 1 if self.sharding.gather else self.sharding.world_size
-        batches = [self.plan.perm[self.sharding.places(int(b))] for b in order[step * each : (step + 1) * each]]
-        return batches if rank is None or self.sharding.gather else [batches[rank]]
+        shares = next(islice(self._deal(), step, None))
+        if self.sharding.gather:
+            return [self.plan.perm[_joined(shares)]]
+        return [self.plan.perm[share] for share in (shares if rank is None else [shares[rank]])]
 
     def left_out(self) -> NDArray[np.int64]:
         """Return the rows that this epoch does not train on, ascending; `RankSharding` says why there may be some."""
-        trained = [self.plan.perm[self.sharding.places(int(number))] for number in np.unique(self._order())]
+        trained = [self.plan.perm[share] for shares in self._deal() for share in shares]
         return np.setdiff1d(self.plan.perm, np.concatenate(trained))
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
@@ -184,29 +186,24 @@ class PlannedBatchSampler(BatchSampler):
         self._next = self._start = 0
 
     @property
-    def _slices(self) -> bool:
-        """Whether a list holds a rank's slice of a batch."""
-        return self.sharding.gather and self.yields is not Yields.BATCHES
+    def _split(self) -> bool:
+        """Whether accelerate slices the batches that this sampler yields whole."""
+        return self.sharding.gather and self.yields is Yields.BATCHES
 
+    @property
     def _lists_a_step(self) -> int:
-        if self.yields is Yields.SHARE or (self.yields is Yields.BATCHES and self.sharding.gather):
-            return 1
-        return self.world_size
+        return 1 if self.yields is Yields.SHARE or self._split else self.world_size
 
-    def _order(self) -> NDArray[np.int64]:
-        return self.sharding.order(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
+    def _deal(self) -> Iterator[list[slice]]:
+        return self.sharding.deal(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
 
-    def _lists(self, start: int) -> Iterator[list[int]]:
-        order, sharding = self._order(), self.sharding
-        if self._slices:
-            ranks = range(self.world_size) if self.yields is Yields.SLICES else [self.rank]
-            places = [sharding.slice_of(int(number), rank) for number in order for rank in ranks]
-        else:
-            mine = order[self.rank :: self.world_size] if self.yields is Yields.SHARE else order
-            places = [sharding.places(int(number)) for number in mine]
+    def _lists(self) -> Iterator[list[int]]:
         perm = self.plan.perm
-        for place in places[start:]:
-            yield perm[place].tolist()
+        for shares in self._deal():
+            if self.yields is Yields.SHARE:
+                yield perm[shares[self.rank]].tolist()
+            else:
+                yield from (perm[share].tolist() for share in ([_joined(shares)] if self._split else shares))
 
     def _agree(self) -> None:
         """Refuse different plans on different ranks: a file may appear between the looks of two of them."""
@@ -238,13 +235,17 @@ class PlannedBatchSampler(BatchSampler):
                 "with dispatch_batches=True, accelerate skips single batches although a step takes one per rank; "
                 "resume with gcbs_cli.trainers.accelerate.start_at, or without dispatch_batches"
             )
-        splits = self.sharding.gather and self.yields is Yields.BATCHES
-        if above.split_batches != splits:
+        if above.split_batches != self._split:
             raise BadInput(
                 "split_batches=True would split each planned batch between ranks; leave it out, or gather in the loss"
                 if above.split_batches
                 else "accelerate must split the planned batches between ranks, but has split_batches=False"
             )
+
+
+def _joined(shares: list[slice]) -> slice:
+    """The batch of which these are the shares."""
+    return slice(shares[0].start, shares[-1].stop)
 
 
 def is_distributed() -> bool:
