@@ -126,7 +126,7 @@ class PartitionsRecord(_Record):
 
 
 class ShardRecord(_Record):
-    """One file of a permutation in a folder, in plan order."""
+    """One file of a permutation in a folder, in plan order; older versions wrote such folders."""
 
     name: str
     rows: PositiveInt
@@ -184,14 +184,9 @@ class Manifest(_Record):
     entries: list[ManifestEntry]
 
 
-def is_folder(path: Path | str) -> bool:
-    """Return whether a plan's name means a folder: it ends in a slash, or there is one."""
-    return str(path).endswith("/") or os.path.isdir(path)
-
-
 def manifest_path(perm_path: Path) -> Path:
     """`perm.npy` → `perm.npy.manifest.json`, and `plan/` → `plan/manifest.json` where that is a folder."""
-    if is_folder(perm_path):
+    if perm_path.is_dir():
         return perm_path / FOLDER_MANIFEST
     return perm_path.with_name(perm_path.name + ".manifest.json")
 
@@ -205,7 +200,7 @@ def plan_files(perm: Path | str | None) -> list[Path | str]:
     """The files of a plan, for `check_outputs`: the folder, or the permutation and its manifest; none for `-`."""
     if perm is None or str(perm) == "-":
         return []
-    return [perm] if is_folder(perm) else [perm, manifest_path(Path(perm))]
+    return [perm] if os.path.isdir(perm) else [perm, manifest_path(Path(perm))]
 
 
 def read_manifest(perm_path: Path | str) -> Manifest | None:

@@ -1,5 +1,6 @@
-"""Permutations as files: the suffix decides the format, `-` is stdin or stdout, a folder holds shards."""
+"""Permutations as files: the suffix decides the format, `-` is stdin or stdout; folders of older versions are read."""
 
+import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from gcbs_cli.data.files import shown, stamp_file, unreadable
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, is_folder, read_manifest
+from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_manifest
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 _WRITE_LINES: Final = 1 << 17
@@ -35,8 +36,7 @@ def check_suffix(path: Path | str) -> str:
     if suffix not in SUFFIXES:
         found = f"the suffix {shown(suffix)}" if suffix else "no suffix"
         raise BadInput(
-            f"{shown(str(path))}: {found} names no permutation format; use {', '.join(SUFFIXES)}, a folder (plan/) or -"
-            " for a pipe"
+            f"{shown(str(path))}: {found} names no permutation format; use {', '.join(SUFFIXES)} or - for a pipe"
         )
     return suffix
 
@@ -60,7 +60,7 @@ def read_permutation(path: Path | str, rows: int | None = None) -> Perm:
     """
     if str(path) == "-":
         perm = _read_text("-")
-    elif is_folder(path):
+    elif os.path.isdir(path):
         perm = _read_folder(Path(path))
     else:
         read, _ = _FORMATS[check_suffix(path)]

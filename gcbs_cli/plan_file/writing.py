@@ -36,26 +36,19 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
     """Refuse, before any work, an output that cannot be written or that is an input or another output as well.
 
     outputs: files; None and `-` (stdout) are passed over. inputs: files, folders, glob patterns, addresses. Without
-    `force`, an output that exists is refused; with it, only an input or another output is. Raises BadInput.
-    """
-    outputs = list(outputs)
-    check_apart(outputs, inputs)
-    for path in _named(outputs):
-        _check_place(Path(path), force)
-
-
-def check_apart(outputs: Iterable[PathLike], inputs: Iterable[PathLike]) -> None:
-    """Refuse an output that is one of the inputs, lies in a folder of them, or is another output.
-
+    `force`, an output that exists is refused; with it, only an input, a file in a folder of them, or another output is.
     Files are the same by device and inode or by resolved path. Raises BadInput.
     """
+    paths = _named(outputs)
     taken = {_identity(file): f"is read by this command ({shown(file)})" for path in inputs for file in _files_of(path)}
-    for path in _named(outputs):
+    for path in paths:
         around = Path(os.path.realpath(path)).parents if os.path.lexists(path) else ()
         for place in (path, *map(str, around)):
             if _identity(place) in taken:
                 raise BadInput(f"{shown(path)}: {taken[_identity(place)]}; name another output")
         taken[_identity(path)] = f"is an output already ({shown(path)})"
+    for path in paths:
+        _check_place(Path(path), force)
 
 
 def _named(outputs: Iterable[PathLike]) -> list[str]:

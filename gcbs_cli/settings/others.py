@@ -121,7 +121,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
 
       gcbs plan x.npy y.npy --graph top-m --refine --fn-margin 0.95
 
-      gcbs plan x.npy y.npy --partitions 4 -o plan/
+      gcbs plan x.npy y.npy --partitions 4
 
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
@@ -135,8 +135,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
     )
     output: Annotated[str, Typed("-o")] = Field(
         "perm.npy",
-        description="The permutation: .npy, .parquet, .txt, a folder of shards (plan/); - for one index a line on "
-        "stdout.",
+        description="The permutation: .npy, .parquet, .txt; - for one index a line on stdout.",
     )
     report: str | None = Field(None, description="Write the gap report to this .json as well.")
     dry_run: bool = Field(False, description="Estimate threshold, edges and memory; write nothing.")
@@ -169,7 +168,7 @@ class Report(ReportSettings, RowFiles, Inputs, Written):
 
       gcbs report pairs.parquet -p perm.npy --html report.html
 
-      gcbs report x.npy y.npy -p plan/ --rows 100000
+      gcbs report x.npy y.npy -p perm.npy --rows 100000
 
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """

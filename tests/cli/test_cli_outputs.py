@@ -34,9 +34,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "g.txt").write_text("\n".join(str(row // 2) for row in range(300)) + "\n")
     (folder / "g.csv").write_text("id\n" + (folder / "g.txt").read_text())
     (folder / "lines.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(300)))
-    for words in (["-o", "perm.npy", "--report", "r.json"], ["-o", "folder/"]):
-        command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", *words]
-        subprocess.run(command, cwd=folder, check=True, timeout=120)
+    command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json"]
+    subprocess.run(command, cwd=folder, check=True, timeout=120)
+    (folder / "folder").mkdir()  # a plan of an older version
+    (folder / "folder" / "part-00000.npy").touch()
     return folder
 
 
@@ -65,12 +66,11 @@ CALLS = [
     "plan x.npy y.npy -o o.npy --report o.npy -f",
     "plan x.npy y.npy -o o.npy --report here/o.npy",
     "plan x.npy y.npy -o o.npy --report o.npy.manifest.json -f",
-    "plan x.npy y.npy -o folder --report folder/manifest.json -f",
     "plan local://{cwd}/x.npy y.npy -o x.npy -f",
     "report x.npy y.npy -p perm.npy -o perm.npy -f",
     "report x.npy y.npy -p perm.npy --html perm.npy -f",
     "report x.npy y.npy -p perm.npy --html perm.npy.manifest.json -f",
-    "report x.npy y.npy -p folder -o folder/manifest.json -f",
+    "report x.npy y.npy -p folder -o folder/part-00000.npy -f",
     "report x.npy y.npy -p perm.npy -o same --html same",
     "report x.npy y.npy -p perm.npy --groups g.txt -o g.txt -f",
     "report x.npy y.npy -p perm.npy --rows 100 -o y.npy -f",
@@ -106,7 +106,6 @@ def test_file_names_that_are_not_utf8(
     os.rename("y.npy", y)
     for words in (
         ["plan", x, y, "-o", perm, "--report", report, "--json"],
-        ["plan", x, y, "-o", os.fsdecode(b"folder\xff/"), "-q"],
         ["report", x, y, "-p", perm, "--html", page],
         ["check", perm, x, y],
         ["history", report, "--html", "history.html"],

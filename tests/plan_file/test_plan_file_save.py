@@ -21,7 +21,7 @@ from gcbs_cli.system.errors import BadInput, GcbsError
 
 ROWS = 200
 TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
-OUTPUTS = pytest.mark.parametrize("output", ["perm.npy", "perm.parquet", "perm.txt", "plan/"])
+OUTPUTS = pytest.mark.parametrize("output", ["perm.npy", "perm.parquet", "perm.txt"])
 
 
 def order(seed: int, rows: int = ROWS) -> NDArray[np.int64]:
@@ -38,8 +38,7 @@ def assert_whole(path: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def shards_of_96_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(save, "SHARD_ROWS", 96)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
@@ -48,11 +47,8 @@ def test_a_plan_replaces_another_with_its_manifest(make_entry, output: str) -> N
     for seed in range(3):
         save_plan(output, order(seed), make_entry(order(seed)))
         assert read_permutation(output, ROWS).tolist() == order(seed).tolist()
-        manifest = read_manifest(output)
-        assert manifest is not None
-        (entry,) = manifest.entries
-        assert entry.model_copy(update={"shards": None}) == make_entry(order(seed))
-    assert len(files(Path())) == (4 if output == "plan/" else 2)
+        assert read_manifest(output) == Manifest(entries=[make_entry(order(seed))])
+    assert set(files(Path())) == {output, f"{output}.manifest.json"}
 
 
 def test_to_stdout_there_is_no_manifest(make_entry, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -105,8 +101,6 @@ def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one(make_entry, outp
     assert moment > 5
     assert kept == {order(0)[0], order(1)[0]}
     assert left
-    if output == "plan/":
-        assert len(list(Path("plan").glob("*part*"))) == 3  # shards that killed runs left are gone
 
 
 @OUTPUTS
@@ -175,30 +169,25 @@ def test_a_manifest_that_cannot_be_read_needs_force(make_entry, text: str) -> No
 
 
 def test_the_output_is_checked_before_any_work(make_entry) -> None:
-    for good in ("-", "perm.npy", "plan/"):
+    for good in ("-", "perm.npy"):
         check_plan_output(good, force=False)
-    for output in ("other.npy", "folder/"):
-        save_plan(output, order(0), make_entry(order(0)))
-        with pytest.raises(BadInput, match="exists; use --force to replace it"):
-            check_plan_output(output, force=False)
-        check_plan_output(output, force=True)
-    Path("mine").mkdir()
-    Path("mine/part-00000.npy").touch()
+    save_plan("other.npy", order(0), make_entry(order(0)))
+    with pytest.raises(BadInput, match="exists; use --force to replace it"):
+        check_plan_output("other.npy", force=False)
+    check_plan_output("other.npy", force=True)
     manifest_path(Path("perm.npy")).mkdir()
     for output, says in (
         ("perm.json", "names no permutation format"),
+        ("plan/", "no suffix names no permutation format"),
         ("missing/perm.npy", "does not exist"),
-        ("missing/plan/", "does not exist"),
         ("perm.npy", "perm.npy.manifest.json: is a folder"),
-        ("mine", r"is a folder and no plan \(holds part-00000.npy\)"),
     ):
         with pytest.raises(BadInput, match=says):
             check_plan_output(output, force=True)
 
 
-@pytest.mark.parametrize("output", ["perm.npy", "plan/"])
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
-def test_writers_at_once(make_entry, monkeypatch: pytest.MonkeyPatch, output: str, locks: bool) -> None:
+def test_writers_at_once(make_entry, monkeypatch: pytest.MonkeyPatch, locks: bool) -> None:
     def no_locks(descriptor: int, operation: int) -> None:
         raise OSError("no locks")
 
@@ -207,29 +196,18 @@ def test_writers_at_once(make_entry, monkeypatch: pytest.MonkeyPatch, output: st
 
     def save_ten(first: int) -> None:
         for seed in range(first, first + 10):
-            save_plan(output, order(seed), make_entry(order(seed)))
+            save_plan("perm.npy", order(seed), make_entry(order(seed)))
 
     writers = [threading.Thread(target=save_ten, args=(100 * number,)) for number in range(2 if locks else 1)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
-    assert_whole(Path(output))
-    assert len(json.loads(manifest_path(Path(output)).read_text())["entries"]) == 1
-    assert len(files(Path())) == (4 if output == "plan/" else 2)
+    assert_whole(Path("perm.npy"))
+    assert len(json.loads(manifest_path(Path("perm.npy")).read_text())["entries"]) == 1
+    assert len(files(Path())) == 2
 
 
 def test_a_folder_that_is_gone(make_entry) -> None:
     with pytest.raises(GcbsError, match="folder was removed meanwhile"):
         save_plan("gone/perm.npy", order(0), make_entry(order(0)))
-
-
-def test_a_manifest_of_a_stranger_removes_no_file_outside_its_folder(make_entry) -> None:
-    save_plan("plan/", order(0), make_entry(order(0)))
-    Path("secret.npy").touch()
-    manifest = manifest_path(Path("plan"))
-    manifest.write_text(manifest.read_text().replace("part-00000-", "../secret.npy"))
-    Manifest.model_validate_json(manifest.read_text())
-    save_plan("plan/", order(1), make_entry(order(1)))
-    assert Path("secret.npy").exists()
-    assert_whole(Path("plan"))

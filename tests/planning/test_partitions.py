@@ -262,7 +262,7 @@ def test_options_that_do_not_fit(
 
 
 def test_auto_makes_as_few_parts_as_fit(files: Path) -> None:
-    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto/")
+    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto.npy")
     assert json.loads(result.stdout)["partitions"]["parts"] == 1
 
 
