@@ -1,6 +1,5 @@
 """`.npy` files as numpy.save writes them, and damaged ones of every kind."""
 
-import io
 import os
 import struct
 import sys
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from gcbs_cli.data import open_pair, read_unit_rows
 from gcbs_cli.data.npy import open_npy
-from gcbs_cli.system.errors import BadInput
 
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -74,16 +72,12 @@ def test_dtype_option_on_other_types(tmp_path: Path) -> None:
     ("array", "expected"),
     [
         (np.ones((3, 2), np.int32), "found int32"),
-        (np.ones((3, 2), complex), "found complex128"),
         (np.array([["a", "b"]] * 3), "found <U1"),
-        (np.ones((3, 2), np.longdouble), "found float128" if np.longdouble(1).itemsize == 16 else "found"),
         (np.ones((3, 2), [("a", "f4"), ("b", "f4")]), "found [("),
         (np.ones((3, 2), "V4"), "found |V4"),
         (np.ones(6, np.float32), "shape (6,), expected 2-D"),
-        (np.float32(1), "shape (), expected 2-D"),
         (np.ones((3, 2, 1), np.float32), "shape (3, 2, 1)"),
         (np.ones((1, 2), np.float32), "found 1 row,"),
-        (np.ones((0, 2), np.float32), "found 0 rows"),
         (np.ones((3, 0), np.float32), "at least one dimension"),
     ],
     ids=str,
@@ -109,42 +103,25 @@ def test_objects_are_refused_and_never_unpickled(tmp_path: Path) -> None:
     "content",
     [
         b"\x93NUMPY",
-        b"\x93NUMPY\x01\x00",
         b"\x93NUMPY\x01\x00\xff",
         b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
         b"\x93NUMPY\x07\x00" + bytes(100),
         b"PK\x03\x04" + bytes(100),
-        bytes(200),
-        npy_bytes(header(), bytes(23)),
         npy_bytes(header(), bytes(25)),
-        npy_bytes(header(), b""),
         npy_bytes(header(shape=f"({10**12}, 384)"), bytes(100)),
         npy_bytes(header(shape=f"({10**400}, 384)"), bytes(100)),
         npy_bytes(header(shape=f"(0x{'f' * 8000}, 2)"), bytes(24)),
-        npy_bytes(header(shape=f"(0x{'f' * 8000},)"), bytes(24)),
-        npy_bytes(header(shape=f"(-0x{'f' * 8000}, 2)"), bytes(24)),
         npy_bytes(header(shape="(-3, 2)"), bytes(24)),
-        npy_bytes(header(shape="(-3, -2)"), bytes(24)),
         npy_bytes(header(shape="(3.0, 2)"), bytes(24)),
-        npy_bytes(header(shape="[3, 2]"), bytes(24)),
         npy_bytes(header(shape="(" + "2, " * 3000 + ")"), bytes(24)),
-        npy_bytes(header(shape="3"), bytes(24)),
-        npy_bytes(header(order="1"), bytes(24)),
         npy_bytes(header(descr="'O'"), bytes(24)),
         npy_bytes(header(descr="'<f5'"), bytes(24)),
-        npy_bytes(header(descr="3"), bytes(24)),
-        npy_bytes(header(descr="[1, 2]"), bytes(24)),
         npy_bytes(header(descr="[('a', '<f4')]"), bytes(24)),
         npy_bytes(header(descr="('<f4', (2,))"), bytes(24)),
         npy_bytes(header(descr="'\\x00\\n'"), bytes(24)),
-        npy_bytes("{}", bytes(24)),
-        npy_bytes("[]", bytes(24)),
         npy_bytes("__import__('os').system('true')", bytes(24)),
         npy_bytes("(" * 5000, bytes(24)),
         npy_bytes("-" * 9000 + "1", bytes(24)),
-        npy_bytes("{'a" * 10, bytes(24)),
-        npy_bytes("1L '''", bytes(24)),
-        npy_bytes("\x00" * 50, bytes(24)),
         npy_bytes(" " * 20000 + header(), bytes(24), (2, 0)),
         npy_bytes(header(), bytes(24), (3, 0)),
     ],
@@ -160,41 +137,6 @@ def test_headers_of_version_2_are_read(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     path.write_bytes(npy_bytes(header(), np.ones(6, "<f4").tobytes(), (2, 0)))
     assert open_npy(str(path)).rows == 3
-
-
-def test_truncated_at_every_length(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, np.ones((3, 2), np.float32))
-    whole = buffer.getvalue()
-    path = tmp_path / "x.npy"
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        refusal(lambda: open_npy(str(path)))
-
-
-@shared_folder
-@given(content=st.binary(max_size=300), prefix=st.sampled_from([b"", b"\x93NUMPY\x01\x00", npy_bytes(header())[:30]]))
-def test_random_bytes(tmp_path: Path, content: bytes, prefix: bytes) -> None:
-    path = tmp_path / "x.npy"
-    path.write_bytes(prefix + content)
-    refusal(lambda: open_npy(str(path)))
-
-
-@shared_folder
-@given(position=st.integers(0, 127), bit=st.integers(0, 7))
-def test_a_flipped_bit_in_the_header_is_refused_or_harmless(tmp_path: Path, position: int, bit: int) -> None:
-    buffer = io.BytesIO()
-    np.save(buffer, np.ones((3, 2), np.float32))
-    content = bytearray(buffer.getvalue())
-    content[position] ^= 1 << bit
-    path = tmp_path / "x.npy"
-    path.write_bytes(content)
-    try:
-        source = open_npy(str(path))
-    except BadInput:
-        pass  # the other tests look at the messages
-    else:
-        assert sum(map(len, source.blocks(10))) == source.rows
 
 
 @pytest.mark.parametrize("change", ["shrink", "grow", "touch", "replace", "remove"])

@@ -46,6 +46,21 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path: Path, matri
         np.testing.assert_array_equal(sides[1].values, sides[0].values[::-1])
 
 
+@pytest.mark.parametrize("suffix", ["npy", "safetensors", "parquet"])
+def test_a_file_cut_at_any_length_is_refused(tmp_path: Path, matrix: Matrix, suffix: str) -> None:
+    writers = {
+        "npy": lambda path: write_npy(path, matrix),
+        "safetensors": lambda path: write_safetensors(path, x=matrix),
+        "parquet": lambda path: write_parquet(path, x=lists(matrix)),
+    }
+    path = str(tmp_path / f"a.{suffix}")
+    whole = Path(writers[suffix](Path(path))).read_bytes()
+    for length in [*range(16), *range(16, len(whole), 37), *range(len(whole) - 12, len(whole))]:
+        Path(path).write_bytes(whole[:length])
+        message = refusal(lambda: [read_unit_rows(source) for source in open_pair(path, path)])
+        assert message.startswith(f"{path}: found ")
+
+
 def test_shards_are_read_in_natural_order(tmp_path: Path) -> None:
     names = ["part-2.npy", "part-10.npy", "part-1.npy", "part-03.npy", "part-3.npy"]
     for name in names:

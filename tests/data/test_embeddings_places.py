@@ -1,10 +1,7 @@
 """Embeddings in Arrow files, saved datasets, partitioned folders and at remote addresses: always the same rows."""
 
 import json
-import os
 import shutil
-import ssl
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -68,9 +65,6 @@ def test_names_of_rows_in_arrow_and_shards(arrow: Path, table: pa.Table, tmp_pat
     assert read_ids(x, [1], column="id") == {1: ids[1]}
     with pytest.raises(BadInput, match="--id-column"):
         read_ids(x, [1], column="name")
-
-
-def test_files_without_names_have_none() -> None:
     x, _ = open_pair(str(SAMPLE / "x.npy"), str(SAMPLE / "y.npy"))
     assert read_ids(x, [1]) == {}
 
@@ -111,27 +105,18 @@ def _save_dataset(folder: Path, table: pa.Table) -> None:
 def test_a_saved_dataset(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
     _save_dataset(tmp_path / "saved", table)
     assert fingerprints(str(tmp_path / "saved")) == wanted
+    (tmp_path / "dataset_dict.json").write_text('{"splits": ["saved"]}')
+    with pytest.raises(BadInput, match="give the folder of that one"):
+        open_pair(str(tmp_path), None)
 
 
 def test_a_dataset_saved_by_datasets_itself(tmp_path: Path, table: pa.Table) -> None:
     datasets = pytest.importorskip("datasets")
-    columns = {name: table[name].to_pylist() for name in ("id", "x", "y")}
-    features = datasets.Features(
-        {"id": datasets.Value("string"), **{s: datasets.Sequence(datasets.Value("float32")) for s in "xy"}}
-    )
-    datasets.Dataset.from_dict(columns, features=features).save_to_disk(str(tmp_path / "saved"))
+    columns = {side: table[side].to_pylist() for side in "xy"}
+    datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path / "saved"), num_shards=3)
     x, _ = (read_unit_rows(source).values for source in open_pair(str(tmp_path / "saved"), None))
     expected = np.load(SAMPLE / "x.npy")[:ROWS].astype(np.float32)
     assert np.abs(x - expected / np.linalg.norm(expected, axis=1, keepdims=True)).max() < 1e-6
-
-
-def test_a_dataset_of_splits_names_one(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
-    (tmp_path / "all").mkdir()
-    _save_dataset(tmp_path / "all" / "train", table)
-    (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train"]}')
-    with pytest.raises(BadInput, match="give the folder of that one"):
-        open_pair(str(tmp_path / "all"), None)
-    assert fingerprints(str(tmp_path / "all" / "train")) == wanted
 
 
 @pytest.mark.parametrize(
@@ -178,7 +163,10 @@ def memory(table: pa.Table, tmp_path: Path) -> Iterator[str]:
 
 def test_remote_file_folder_and_pattern(memory: str, wanted: list[str]) -> None:
     assert fingerprints(f"{memory}/pairs.parquet") == wanted
-    assert fingerprints(f"{memory}/x", f"{memory}/y") == wanted
+    x, _ = open_pair(f"{memory}/pairs.parquet", None)
+    assert (x.name, x.paths) == (f"{memory}/pairs.parquet:x", (f"{memory}/pairs.parquet",))
+    assert len(read_ids(x, [0, 3])) == 2
+    assert fingerprints(f"{memory}/x", f"{memory}/y/") == wanted
     assert fingerprints(f"{memory}/x/part-*.npy", f"{memory}/y/part-*.npy") == wanted
 
 
@@ -195,34 +183,22 @@ def test_remote_files_of_equal_names_are_all_read(memory: str, table: pa.Table, 
     assert (x.rows, y.rows) == (ROWS - 100, ROWS - 100)
 
 
-def test_remote_names_are_addresses(memory: str) -> None:
-    x, _ = open_pair(f"{memory}/pairs.parquet", None)
-    assert x.name == f"{memory}/pairs.parquet:x"
-    assert x.paths == (f"{memory}/pairs.parquet",)
-    assert len(read_ids(x, [0, 3])) == 2
-
-
 @pytest.mark.parametrize(
     ("url", "said"),
     [
         ("memory://bucket/none.npy", "found no such file"),
         ("memory://bucket/x/none-*.npy", "found no file that matches"),
         ("noproto://bucket/x.npy", "cannot be fetched"),
+        ("memory://bucket/bad.npy", r"memory://bucket/bad\.npy: found no valid"),
     ],
 )
-def test_what_is_not_there(memory: str, url: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said) as caught:
-        open_pair(url, url)
-    assert "gcbs-" not in str(caught.value)
-
-
-def test_damage_is_told_by_the_address(memory: str) -> None:
+def test_what_cannot_be_read_is_told_by_its_address(memory: str, url: str, said: str) -> None:
     import fsspec
 
     fsspec.filesystem("memory").pipe_file("/bucket/bad.npy", b"\x93NUMPY nothing")
-    with pytest.raises(BadInput, match=r"memory://bucket/bad\.npy: found no valid") as caught:
-        open_pair(f"{memory}/bad.npy", f"{memory}/bad.npy")
-    assert "/tmp" not in str(caught.value)
+    with pytest.raises(BadInput, match=said) as caught:
+        open_pair(url, url)
+    assert "gcbs-" not in str(caught.value)  # the folder of the copies
 
 
 class _Served(SimpleHTTPRequestHandler):
@@ -263,17 +239,13 @@ def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> 
     assert signed.paths == (f"{web}/pairs.parquet",)
     assert "secret" not in signed.name
     assert without_secrets("https://me:secret@host/x.npy") == "https://host/x.npy"
-    for word in ("x.npy?", "--quantile", "s3://bucket/part-*.npy", "a?b=c", "memory://x"):
-        assert without_secrets(word) == word
-
-
-def test_errors_of_a_fetch_keep_the_secrets_of_the_address() -> None:
-    pytest.importorskip("aiohttp")
     address = "http://me:secret@127.0.0.1:9/x.npy?signature=hidden"
     with pytest.raises(BadInput, match="cannot be fetched") as caught:
         open_pair(address, address)
     assert "secret" not in str(caught.value)
     assert "hidden" not in str(caught.value)
+    for word in ("x.npy?", "--quantile", "s3://bucket/part-*.npy", "a?b=c", "memory://x"):
+        assert without_secrets(word) == word
 
 
 def test_a_fetch_stops_before_the_disk_is_full(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,74 +260,6 @@ def test_what_the_web_has_not(web: str) -> None:
             open_pair(f"{web}/{name}", f"{web}/{name}")
     with pytest.raises(BadInput, match="cannot be fetched"):
         open_pair("http://127.0.0.1:9/x.npy", "http://127.0.0.1:9/x.npy")
-
-
-PLANS = "import sys; from gcbs_cli.cli.app import app; app(['plan', *sys.argv[1:], '-o', 'perm.npy', '-f', '-q'])"
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> str:
-    """A certificate of its own authority for localhost, with its key in the same file."""
-    if shutil.which("openssl") is None:
-        pytest.skip("needs openssl")
-    new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
-    words = [*new.split(), "-addext", "subjectAltName=DNS:localhost"]
-    subprocess.run(
-        ["openssl", *words, "-keyout", "key.pem", "-out", "own.pem"], cwd=tmp_path, check=True, capture_output=True
-    )
-    return str(tmp_path / "own.pem")
-
-
-def test_https_with_an_authority_of_ones_own(web: str, certificate: str, tmp_path: Path) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, str(tmp_path / "key.pem"))
-    handler = partial(_Served, directory=str(tmp_path / "www"))
-
-    def planned(*addresses: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Of a process of its own: aiohttp reads the authorities when it is imported."""
-        command = [sys.executable, "-c", PLANS, *addresses]
-        surroundings = {key: value for key, value in os.environ.items() if key != "SSL_CERT_FILE"} | variables
-        return subprocess.run(command, cwd=tmp_path, env=surroundings, capture_output=True, text=True, timeout=120)
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        address = f"https://localhost:{server.server_port}"
-        trusted = planned(f"{address}/pairs.parquet", SSL_CERT_FILE=certificate)
-        assert (trusted.returncode, trusted.stderr) == (0, "")
-        refused = planned(f"{address}/pairs.parquet")
-        assert refused.returncode == 2
-        assert len(refused.stderr.splitlines()) == 1
-        assert refused.stderr.startswith(f"gcbs: {address}/pairs.parquet: found that it cannot be fetched (")
-        assert "ertificate" in refused.stderr
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.filterwarnings("default")
-def test_s3_file_folder_and_pattern(
-    memory: str, tmp_path: Path, wanted: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
-    s3fs = pytest.importorskip("s3fs")
-    import fsspec
-
-    fsspec.filesystem("memory").get("/bucket/", str(tmp_path / "up") + "/", recursive=True)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "DEFAULT_REGION": "us-east-1"}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    files = s3fs.S3FileSystem()
-    files.mkdir("pairs")
-    files.put(str(tmp_path / "up") + "/", "pairs/", recursive=True)
-    assert fingerprints("s3://pairs/pairs.parquet") == wanted
-    assert fingerprints("s3://pairs/x", "s3://pairs/y/") == wanted
-    assert fingerprints("s3://pairs/x/part-*.npy", "s3://pairs/y/part-*.npy") == wanted
-    with pytest.raises(BadInput, match="found no such file"):
-        open_pair("s3://pairs/none.npy", "s3://pairs/none.npy")
-    server.stop()
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
