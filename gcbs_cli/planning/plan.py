@@ -16,6 +16,7 @@ from gcbs_cli.orders.finish import finish
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.refinement import Refinement
+from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast, stays_on_device
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
@@ -27,7 +28,6 @@ from gcbs_cli.system.progress import Progress, Stopwatch
 
 if TYPE_CHECKING:
     from gcbs_cli.graph.device_graph import DeviceGraph
-    from gcbs_cli.plan_file.manifest import PartitionsRecord
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PlanResult:
     """What swaps did, where they were asked for."""
     suspected_inside: int | None = None
     """Suspected pairs left inside batches, where they were looked for."""
-    partitions: "PartitionsRecord | None" = None
+    partitions: PartitionsRecord | None = None
     """What the parts were, of a plan in parts."""
 
     @property

@@ -188,10 +188,10 @@ def check_room(
     raise BadInput(f"{head}: {task} would need {expected}; {'; '.join([*advice, otherwise])}")
 
 
-def entry_limit(rows: PairedRows, expected: Forecast, max_memory: int | None) -> EntryLimit | None:
-    """What the pass may find on this machine before it is stopped: what fits, or more than a sample errs."""
-    if expected.entry_bytes == 0:
-        return None
+def entry_limit(rows: PairedRows, expected: Forecast, max_memory: int | None) -> EntryLimit:
+    """What a pass whose entries come to this machine may find before it is stopped: what fits, or more than a sample
+    errs.
+    """
     fits = (memory_limit(rows, max_memory) - expected.fixed) // expected.entry_bytes
     return EntryLimit(
         expected.listed + max(fits, 2 * expected.entries + rows.rows),

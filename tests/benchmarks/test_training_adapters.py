@@ -38,12 +38,7 @@ def test_heads_start_as_the_identity_and_learn(data, capsys):
 
     _run(data, "--methods", "random", "rcm", "--seeds", "0", "1", "--test")
     records = read_records(data / "out.jsonl")
-    assert [(record["name"], record["seed"]) for record in records] == [
-        ("random", 0),
-        ("rcm", 0),
-        ("random", 1),
-        ("rcm", 1),
-    ]
+    assert [f"{record['name']} {record['seed']}" for record in records] == ["random 0", "rcm 0", "random 1", "rcm 1"]
     x, y = load_embeddings(data)
     split = split_rows(ROWS, 200, 50, seed=0)
     answers = from_numpy(places_in(split.test, split.candidates))
@@ -87,10 +82,8 @@ def test_the_bound_is_the_loss_over_all_training_rows(data):
 
     x, y = adapters.load_embeddings(data)
     split = adapters.split_rows(len(x), 200, 50, 0)
-    dim = x.shape[1]
-    heads = adapters.Heads(
-        adapters.ResidualHead(dim), adapters.ResidualHead(dim), torch.from_numpy(x), torch.from_numpy(y)
-    )
+    own = (adapters.ResidualHead(DIM) for _ in "xy")
+    heads = adapters.Heads(*own, torch.from_numpy(x), torch.from_numpy(y))
     found = adapters._loss_over_all(heads, split, np.arange(200), 0.05).item()
     left, right = (side.detach().numpy() for side in heads.outputs(split.train))
     assert found == pytest.approx(gcbs_cli.report(left, right, trials=2, temperature=0.05).loss.global_, rel=1e-5)

@@ -21,7 +21,7 @@ from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.planning.engines import engine_of, local
 from gcbs_cli.planning.engines.local import plan_here
 from gcbs_cli.planning.engines.part import PartPlan, PartTask, plan_part
-from gcbs_cli.planning.parts.partition import find_nearest_parts, learn_centres, make_partition, part_sizes
+from gcbs_cli.planning.parts.partition import learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.products import devices
@@ -58,7 +58,7 @@ def test_parts_are_whole_batches_of_all_rows(kind: str, parts: int) -> None:
     pair = make_pair(kind, ROWS)
     means = mean_rows(pair.x, pair.y)
     centres = learn_centres(means, parts, seed=0)
-    partition = make_partition(find_nearest_parts(stream_of(pair), centres), centres, 64)
+    partition = make_partition(stream_of(pair), centres, 64)
     assert sorted(partition.members.tolist()) == list(range(ROWS))
     assert len(partition.sizes) == parts
     assert (partition.sizes[:-1] % 64 == 0).all()

@@ -39,18 +39,6 @@ class Centres:
     values: NDArray[np.float32]
     prices: NDArray[np.int32]
 
-    def scores(self, means: NDArray[np.float32]) -> NDArray[np.int32]:
-        """(n, P) product less price of unit rows."""
-        return products(whole(means), self.values) - self.prices
-
-
-@dataclass(frozen=True)
-class NearestParts:
-    """The parts that each row scores best with, best first: `parts` (N, m) int16, `scores` (N, m) int32."""
-
-    parts: NDArray[np.int16]
-    scores: NDArray[np.int32]
-
 
 @dataclass(frozen=True)
 class Partition:
@@ -134,19 +122,43 @@ def _balancing_prices(similar: NDArray[np.int32], prices: NDArray[np.int32], rou
     return prices
 
 
-def find_nearest_parts(stream: PairStream, centres: Centres) -> NearestParts:
-    """The best few parts of every row, from one pass; equal scores go to the lower number."""
+def make_partition(stream: PairStream, centres: Centres, batch_size: int) -> Partition:
+    """Every row in the part that it scores best with, but for those that must move so that parts are whole batches.
+
+    Rows that lose least move first, to the best part with room among those kept for them, else to the part with room
+    whose centre is nearest.
+    """
+    best, scores = _best_parts(stream, centres)
+    parts = len(centres.values)
+    labels = best[:, 0].copy()
+    sizes = part_sizes(np.bincount(labels, minlength=parts), batch_size)
+    room = sizes - np.bincount(labels, minlength=parts)
+    between = products(centres.values, centres.values)
+    moved = 0
+    while (room < 0).any():
+        part = int(np.argmin(room))
+        rows = np.flatnonzero(labels == part)
+        targets = _moves(best[rows], scores[rows].astype(np.int64), part, room, between)
+        labels[rows] = targets
+        moved += int(np.count_nonzero(targets != part))
+    members = np.argsort(labels, kind="stable").astype(np.int64)
+    return Partition(members, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), moved)
+
+
+def _best_parts(stream: PairStream, centres: Centres) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+    """(N, m) the parts that each row scores best with, best first and of equal ones the first, and the scores: products
+    less prices. From one pass.
+    """
     kept = min(PARTS_KEPT, len(centres.values))
-    parts = np.empty((stream.rows, kept), np.int16)
-    scores = np.empty((stream.rows, kept), np.int32)
+    parts, scores = np.empty((stream.rows, kept), np.int16), np.empty((stream.rows, kept), np.int32)
     for start, x, y in stream.blocks():
-        found = centres.scores(mean_rows(x, y))
+        found = products(whole(mean_rows(x, y)), centres.values) - centres.prices
         lines = np.arange(len(found))
         for place in range(kept):
             best = np.argmax(found, axis=1)
             parts[start + lines, place], scores[start + lines, place] = best, found[lines, best]
             found[lines, best] = np.iinfo(np.int32).min
-    return NearestParts(parts, scores)
+    return parts, scores
 
 
 def part_sizes(wanted: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
@@ -167,34 +179,15 @@ def part_sizes(wanted: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
     return sizes
 
 
-def make_partition(nearest: NearestParts, centres: Centres, batch_size: int) -> Partition:
-    """Every row in its best part, but for those that must move so that parts are whole batches.
-
-    Rows that lose least move first, to the best part with room among those kept for them, else to the part with room
-    whose centre is nearest.
-    """
-    parts = len(centres.values)
-    labels = nearest.parts[:, 0].copy()
-    sizes = part_sizes(np.bincount(labels, minlength=parts), batch_size)
-    room = sizes - np.bincount(labels, minlength=parts)
-    between = products(centres.values, centres.values)
-    moved = 0
-    while (room < 0).any():
-        part = int(np.argmin(room))
-        rows = np.flatnonzero(labels == part)
-        targets = _moves(nearest, rows, part, room, between)
-        labels[rows] = targets
-        moved += int(np.count_nonzero(targets != part))
-    members = np.argsort(labels, kind="stable").astype(np.int64)
-    return Partition(members, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), moved)
-
-
 def _moves(
-    nearest: NearestParts, rows: NDArray[np.int64], part: int, room: NDArray[np.int64], between: NDArray[np.int32]
+    parts: NDArray[np.int16],
+    scores: NDArray[np.int64],
+    part: int,
+    room: NDArray[np.int64],
+    between: NDArray[np.int32],
 ) -> NDArray[np.int16]:
-    """(n,) where the rows of an overfull part go; `room` (P,) is brought up to date."""
-    parts, scores = nearest.parts[rows], nearest.scores[rows].astype(np.int64)
-    targets, lines = np.full(len(rows), part, np.int16), np.arange(len(rows))
+    """(n,) where the rows of an overfull part go, which list these best parts; `room` (P,) is brought up to date."""
+    targets, lines = np.full(len(parts), part, np.int16), np.arange(len(parts))
     none = np.iinfo(np.int64).min // 2
     while room[part] < 0:
         offered = np.where(room[parts] > 0, scores, none)
@@ -203,7 +196,7 @@ def _moves(
         able = (value > none) & (targets == part)
         if not able.any():  # none of the parts that these rows list has room
             to[:] = int(np.argmax(np.where(room > 0, between[part], np.iinfo(np.int32).min)))
-            value, able = np.zeros(len(rows), np.int64), targets == part
+            value, able = np.zeros(len(parts), np.int64), targets == part
         loss = np.where(able, scores[:, 0] - value, np.iinfo(np.int64).max)
         order = np.argsort(loss, kind="stable")[: min(int(-room[part]), int(able.sum()))]
         goes = order[_rank_within(to[order]) < room[to[order]]]

@@ -14,11 +14,10 @@ from gcbs_cli.orders import planner_named
 from gcbs_cli.orders.finish import shuffle_batches
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.engines import engine_of
-from gcbs_cli.planning.engines.part import Engine, PartPlan, PartTask, ReadPart
+from gcbs_cli.planning.engines.part import Engine, PartPlan, PartTask
 from gcbs_cli.planning.parts.kept import KeptParts
 from gcbs_cli.planning.parts.partition import (
     Partition,
-    find_nearest_parts,
     learn_centres,
     make_partition,
     sample_means,
@@ -56,7 +55,7 @@ def plan_in_parts(
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
-        partition = make_partition(find_nearest_parts(stream, centres), centres, settings.batch_size)
+        partition = make_partition(stream, centres, settings.batch_size)
     # Batches are shuffled once all parts are there, and ranks divide the whole.
     each = settings.changed(shuffle_batches=False, world_size=None, gather=False)
     each.check_rows(int(partition.sizes.min()))
@@ -68,10 +67,15 @@ def plan_in_parts(
         kept = None
         if work_dir is not None:
             kept = KeptParts(work_dir, _run_key(stream, each, count, groups, inputs), progress)
+        found = {} if kept is None else dict(kept.parts)
         with clock.step("plans"):
-            tasks = _tasks(partition, each, groups, inputs)
-            plans = _plans(tasks, read, progress, engine, kept)
+            tasks = [task for task in _tasks(partition, each, groups, inputs) if task.number not in found]
+            for part in engine(tasks, read, progress):
+                found[part.number] = part
+                if kept is not None:
+                    kept.save(part)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
+    plans = [found[number] for number in range(count)]
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
     if settings.shuffle_batches:
         perm = shuffle_batches(perm, settings.batch_size, settings.seed)
@@ -97,18 +101,6 @@ def _tasks(
         own = {name: [values[row] for row in rows] for name, values in inputs.items()}
         tasks.append(PartTask(number, count, settings, None if groups is None else groups[rows], own))
     return tasks
-
-
-def _plans(
-    tasks: list[PartTask], read: ReadPart, progress: Progress, engine: Engine, kept: KeptParts | None
-) -> list[PartPlan]:
-    """The plans of all parts in their order: those that an earlier run left are taken, new ones are kept."""
-    plans = {} if kept is None else dict(kept.parts)
-    for part in engine([task for task in tasks if task.number not in plans], read, progress):
-        plans[part.number] = part
-        if kept is not None:
-            kept.save(part)
-    return [plans[task.number] for task in tasks]
 
 
 def _run_key(
