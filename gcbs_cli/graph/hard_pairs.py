@@ -13,7 +13,7 @@ from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.tiles import Progress
-from gcbs_cli.products.top_lists import TopLists, TopSearch
+from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
 
@@ -22,17 +22,10 @@ class PassResult:
     """What one pass over X Yᵀ has found."""
 
     threshold: Threshold
-    listed: Entries | None
-    """The entries above t, or from t on, the diagonal included; their values are numbers of the grid."""
-    hardest: list[TopLists]
-    """The hardest columns of each row and the hardest rows of each column, or nothing."""
-
-    @property
-    def reaching(self) -> Entries:
-        """What was listed, of a pass that looked for entries."""
-        if self.listed is None:
-            raise ValueError("this pass looked for no entries above the threshold")
-        return self.listed
+    reaching: Entries
+    """The entries above t, or from t on, the diagonal included, if they were asked for, with numbers of the grid."""
+    hardest: list[NDArray[np.int32]]
+    """(N, m) the hardest columns of each row and the hardest rows of each column, or nothing."""
 
     def edges(self) -> Entries:
         """The entries above t: those listed themselves, where none of them equals it."""
@@ -46,10 +39,8 @@ class PassResult:
 
     def at(self, threshold: Threshold) -> "PassResult":
         """The same for a threshold that is no lower."""
-        if threshold.number == self.threshold.number:
-            return replace(self, threshold=threshold)
-        listed = self.reaching.chosen(self.reaching.values >= threshold.number)
-        return replace(self, threshold=threshold, listed=listed)
+        reaching = self.reaching.chosen(self.reaching.values >= threshold.number)
+        return replace(self, threshold=threshold, reaching=reaching)
 
 
 @dataclass(frozen=True)
@@ -109,16 +100,10 @@ def find(
         if limit is not None:
             limit.add(sum(map(len, found)))
     hardest = [search.lists(found, 0, len(grid.x)) for search, found in zip(searches, parts, strict=False)]
-    return PassResult(threshold, _numbers(grid, parts[-1]) if above else None, hardest)
-
-
-def _numbers(grid: Grid, parts: list[Entries]) -> Entries:
-    rows = np.concatenate([part.rows for part in parts])
-    cols = np.concatenate([part.cols for part in parts])
-    values = np.concatenate([part.values for part in parts])
-    values += grid.x_offsets[rows]
-    values += grid.y_offsets[cols]
-    return Entries(rows, cols, values)
+    reaching = Entries.joined(parts[-1])  # without entries asked for, lists have taken what was there
+    np.add(reaching.values, grid.x_offsets[reaching.rows], out=reaching.values)
+    np.add(reaching.values, grid.y_offsets[reaching.cols], out=reaching.values)
+    return PassResult(threshold, reaching, hardest)
 
 
 def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPairs:
@@ -128,9 +113,8 @@ def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPai
     if settings.fn_margin is not None:
         suspects = found.suspects(grid, settings.fn_margin)
         graph = drop_pairs(graph, suspects.lower, suspects.higher)
-    if found.listed is not None:
-        above = np.count_nonzero(found.listed.values > found.threshold.number)
-        achieved = 1.0 - int(above) / len(grid.x) ** 2
+    if settings.uses_threshold or settings.fn_margin is not None:
+        achieved = 1.0 - len(found.edges()) / len(grid.x) ** 2
     return HardPairs(graph, suspects, achieved)
 
 
@@ -142,36 +126,21 @@ def lists_wanted(settings: PlanSettings) -> int:
 
 def _graph(count: int, settings: GraphSettings, found: PassResult) -> Adjacency:
     if settings.rank_window is not None:
-        return _mutual_window(found.hardest[0], *settings.rank_window)
+        # B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j.
+        skipped, width = settings.rank_window
+        rows, cols = _ends(found.hardest[0][:, skipped : skipped + width])
+        there, back = rows.astype(np.int64) * count + cols, cols.astype(np.int64) * count + rows
+        mutual = np.isin(there, back, assume_unique=True)
+        return adjacency_from_pairs(count, rows[mutual], cols[mutual])
     if settings.graph == "top-m":
-        ends = [_ranked_entries(lists, 0, settings.top) for lists in found.hardest]
-        return _joined(count, ends[0], ends[1][::-1])
+        return adjacency_from_pairs(count, *_ends(np.hstack([lists[:, : settings.top] for lists in found.hardest])))
     edges = found.edges()
     return adjacency_from_pairs(count, edges.rows, edges.cols)
 
 
-Ends = tuple[NDArray[np.int32], NDArray[np.int32]]
-
-
-def _joined(count: int, *ends: Ends) -> Adjacency:
-    """The graph of the directed pairs of several sets, each as rows (n,) and columns (n,)."""
-    return adjacency_from_pairs(count, *(np.concatenate(part) for part in zip(*ends, strict=True)))
-
-
-def _ranked_entries(lists: TopLists, first: int, stop: int) -> Ends:
-    """Each query with each of its keys of ranks first to stop − 1."""
-    keys = lists.indices[:, first:stop]
-    return np.repeat(np.arange(len(keys), dtype=np.int32), keys.shape[1]), keys.reshape(-1)
-
-
-def _mutual_window(lists: TopLists, skipped: int, width: int) -> Adjacency:
-    """B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j."""
-    count = len(lists.indices)
-    rows, cols = _ranked_entries(lists, skipped, skipped + width)
-    there = rows.astype(np.int64) * count + cols
-    back = cols.astype(np.int64) * count + rows
-    mutual = np.isin(there, back, assume_unique=True)
-    return adjacency_from_pairs(count, rows[mutual], cols[mutual])
+def _ends(lists: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Each row with each of those on its list."""
+    return np.repeat(np.arange(len(lists), dtype=np.int32), lists.shape[1]), lists.reshape(-1)
 
 
 def with_every_row(graph: Adjacency, grid: Grid, suspects: SuspectPairs | None, top: int) -> Adjacency:
@@ -183,7 +152,7 @@ def with_every_row(graph: Adjacency, grid: Grid, suspects: SuspectPairs | None, 
     alone = np.flatnonzero(graph.degrees == 0)
     if len(alone) == 0:
         return graph
-    cols, rows = (TopSearch(grid, side, top).of_few(alone).reshape(-1) for side in range(2))
-    own = np.repeat(alone.astype(np.int32), len(cols) // len(alone))
-    joined = _joined(graph.nodes, (graph.row_of_entry(), graph.indices), (own, cols), (rows, own))
+    places, others = _ends(np.hstack([TopSearch(grid, side, top).of_few(alone) for side in range(2)]))
+    rows = np.concatenate([graph.row_of_entry(), alone[places]])
+    joined = adjacency_from_pairs(graph.nodes, rows, np.concatenate([graph.indices, others]))
     return joined if suspects is None else drop_pairs(joined, suspects.lower, suspects.higher)

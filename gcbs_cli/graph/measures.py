@@ -7,10 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.system.arrays import inverse
-from gcbs_cli.system.threads import in_parts
-
-ENTRIES_AT_ONCE = 1 << 20
-"""So many that the work arrays of a thread stay in its processor's cache, or near it."""
+from gcbs_cli.system.compiled import compiled
 
 
 @dataclass(frozen=True)
@@ -40,23 +37,21 @@ def measure_order(
     """
     if graph.edges == 0:
         return OrderMeasures(0, 0, None)
-    place = inverse(perm).astype(np.int32)
-    batch = batches_of(perm, batch_size, drop_last=drop_last).astype(np.int32)
-    degrees = graph.degrees
-    farthest = np.zeros(graph.nodes, np.int32)  # how far the farthest neighbour that comes before a row
-    together = np.zeros(graph.nodes, np.int32)  # neighbours in its batch
+    batch = batches_of(perm, batch_size, drop_last=drop_last)
+    bandwidth, profile, together = _measure(graph.indptr, graph.indices, inverse(perm), batch)
+    return OrderMeasures(bandwidth, profile, together / len(graph.indices))
 
-    def measure(start: int, stop: int) -> None:
-        occupied = start + np.flatnonzero(degrees[start:stop])
-        if len(occupied) == 0:
-            return
-        some, counts = slice(graph.indptr[start], graph.indptr[stop]), degrees[start:stop]
-        neighbours, starts = graph.indices[some], graph.indptr[occupied] - some.start
-        farthest[occupied] = place[occupied] - np.minimum.reduceat(place[neighbours], starts)
-        same = batch[neighbours] == np.repeat(batch[start:stop], counts)
-        together[occupied] = np.add.reduceat(same, starts, dtype=np.int32)
 
-    rows_at_once = max(1, ENTRIES_AT_ONCE * graph.nodes // len(graph.indices))
-    in_parts(graph.nodes, rows_at_once, measure)
-    share = int(together.sum(dtype=np.int64)) / len(graph.indices)
-    return OrderMeasures(int(farthest.max()), int(np.maximum(farthest, 0).sum(dtype=np.int64)), share)
+@compiled
+def _measure(
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], place: NDArray[np.int64], batch: NDArray[np.int64]
+) -> tuple[int, int, int]:
+    bandwidth, profile, together = 0, 0, 0
+    for row in range(len(indptr) - 1):
+        farthest = 0
+        for e in range(indptr[row], indptr[row + 1]):
+            farthest = max(farthest, place[row] - place[indices[e]])
+            together += batch[row] == batch[indices[e]]
+        bandwidth = max(bandwidth, farthest)
+        profile += farthest
+    return bandwidth, profile, together

@@ -68,7 +68,7 @@ def mine_negatives(
     parts, skipped = [], Counter[str]()
     for rows, listed in lists:
         queries = np.arange(rows.start, rows.stop)
-        keys, scores = _hardest(pair, queries, listed.indices, width)
+        keys, scores = _hardest(pair, queries, listed, width)
         others = positives.ids[keys] != positives.ids[queries][:, None]
         allowed = others.copy()
         for reason, refused in _refused(scores, positives.least_scores(pair, queries)[:, None], settings):

@@ -61,7 +61,7 @@ def compared_rows(pair: PairedRows, by: str) -> NDArray[np.float32]:
 
 def _neighbours(given: PlannerInput, side: NDArray[np.float32], count: int) -> NDArray[np.int32]:
     lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=given.seed)
-    return np.concatenate([found.indices for _, found in lists])
+    return np.concatenate([found for _, found in lists])
 
 
 def _generator(given: PlannerInput) -> np.random.Generator:

@@ -1,11 +1,11 @@
 """Which devices a name means: auto, cpu, cuda, cuda:1, cuda:0,1 or cuda:all; and the backend that serves them."""
 
 import os
+import re
 
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.system.errors import BadInput
 
-EXPECTED = "expected auto, cpu, cuda, cuda:INDEX, cuda:0,1,... or cuda:all"
 ALL_GPUS = "cuda:all"
 
 
@@ -29,42 +29,26 @@ def devices_named(name: str) -> list[str]:
 
     Raises BadInput for an unknown name, for a GPU that is not there and for one that is named twice.
     """
-    if name == "auto":
-        return ["cuda:0"] if _nvidia_driver_present() and _cuda_device_count() > 0 else ["cpu"]
-    if name == "cpu":
+    if name == "cpu" or (name == "auto" and not (_nvidia_driver_present() and _cuda_device_count())):
         return ["cpu"]
+    if not re.fullmatch("auto|cuda(:all|:[0-9]+(,[0-9]+)*)?", name):
+        raise BadInput(f"--device {name}: expected auto, cpu, cuda, cuda:INDEX, cuda:0,1,... or {ALL_GPUS}")
+    count = _cuda_device_count()
+    indices = [int(text) for text in re.findall("[0-9]+", name)] or [0]
     if name == ALL_GPUS:
-        return [f"cuda:{index}" for index in range(_gpus_for(name, 0))]
-    indices = _indices(name)
+        indices = list(range(max(count, 1)))
     twice = [index for index in sorted(set(indices)) if indices.count(index) > 1]
     if twice:
         raise BadInput(f"--device {name}: names cuda:{twice[0]} twice; name each GPU once")
-    _gpus_for(name, max(indices))
+    if max(indices) >= count:
+        seen = {0: "no GPU", 1: "one GPU, cuda:0,"}.get(count, f"{count} GPUs, cuda:0 to cuda:{count - 1},")
+        raise BadInput(f"--device {name}: PyTorch sees {seen} here; name others, or use --device cpu or auto")
     return [f"cuda:{index}" for index in indices]
 
 
 def may_mean_several(name: str) -> bool:
     """Whether a name can mean more than one device; looks at the name alone."""
     return name == ALL_GPUS or "," in name
-
-
-def _indices(name: str) -> list[int]:
-    if name == "cuda":
-        return [0]
-    kind, _, rest = name.partition(":")
-    texts = rest.split(",")
-    if kind != "cuda" or not all(text.isascii() and text.isdecimal() for text in texts):
-        raise BadInput(f"--device {name}: {EXPECTED}")
-    return [int(text) for text in texts]
-
-
-def _gpus_for(name: str, highest: int) -> int:
-    """How many GPUs there are, if the highest index asked for is among them."""
-    count = _cuda_device_count()
-    if highest >= count:
-        seen = {0: "no GPU", 1: "one GPU, cuda:0,"}.get(count, f"{count} GPUs, cuda:0 to cuda:{count - 1},")
-        raise BadInput(f"--device {name}: PyTorch sees {seen} here; name others, or use --device cpu or auto")
-    return count
 
 
 def _nvidia_driver_present() -> bool:

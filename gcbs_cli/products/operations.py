@@ -27,6 +27,9 @@ Product = Any
 """(r, c) products of a tile: a numpy array or a torch tensor, which numpy's arrays of places and masks index alike."""
 
 
+_NO_ENTRIES = np.empty((3, 0), np.int32)
+
+
 @dataclass(frozen=True)
 class Entries:
     """Entries of a product: rows (n,), cols (n,) int32 of the whole matrix, and values (n,).
@@ -40,6 +43,12 @@ class Entries:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Entries]") -> "Entries":
+        """All entries of some parts, of a grid."""
+        columns = zip(_NO_ENTRIES, *((part.rows, part.cols, part.values) for part in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
 
     def chosen(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> "Entries":
         """Only these, by a mask or by their places."""

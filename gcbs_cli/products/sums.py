@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from gcbs_cli.products.operations import Backend, Limits, Product
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.products.tiles import Progress, Tile
+from gcbs_cli.products.top_lists import keep_largest
 from gcbs_cli.system.arrays import grouped
-from gcbs_cli.system.compiled import compiled
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,27 @@ def loss_sums(
     scratch of the tiles.
     """
     sides = (x, y) if columns and x is not y else (x,)
-    sums = [_Sums(len(temperatures), len(side), hardest) for side in sides]
-    work = _TileWork(x, y, temperatures, backend, removed or SuspectPairs.none(), sums)
-    tiles = _no_two_in_line(backend.tiles(len(x), len(y), tile_rows))
-    for tile, ends in backend.run(tiles, work, progress):
-        for side, places, end in zip(sums, (tile.rows, tile.cols), ends, strict=False):
-            side.add(places, end)
-    found = [side.finished() for side in sums]
-    return found[0], found[-1]
+    work = _Pass(
+        x,
+        y,
+        temperatures,
+        backend,
+        removed or SuspectPairs.none(),
+        [_nothing(temperatures, side, hardest) for side in sides],
+    )
+    for tile, ends in backend.run(_no_two_in_line(backend.tiles(len(x), len(y), tile_rows)), work.of_tile, progress):
+        work.add(tile, ends)
+    for side in work.sides:
+        side.hardest.sort(axis=1)
+        side.hardest[:] = side.hardest[:, ::-1].copy()
+    return work.sides[0], work.sides[-1]
+
+
+def _nothing(temperatures: Sequence[float], side: NDArray[np.float32], hardest: int) -> SideSums:
+    """The sums over no keys. While keys are added, `hardest` holds a heap a row, the least of it first."""
+    log_sums, masked = np.full((2, len(temperatures), len(side)), -np.inf)
+    heaps, largest = np.full((len(side), hardest), -np.inf, np.float32), np.full(len(side), -np.inf, np.float32)
+    return SideSums(log_sums, masked, heaps, largest)
 
 
 def _no_two_in_line(tiles: list[Tile]) -> list[Tile]:
@@ -69,49 +82,13 @@ def _no_two_in_line(tiles: list[Tile]) -> list[Tile]:
     return [tiles[row * wide + (row + shift) % wide] for shift in range(wide) for row in range(high)]
 
 
-@dataclass(frozen=True)
-class _TileSums:
-    """Of a tile's n rows, or columns."""
-
-    log_sums: NDArray[np.float64]
-    """(T, n)"""
-    masked: NDArray[np.float64]
-    """(T, n)"""
-    largest: NDArray[np.float32]
-    """(n,) the largest unsuspected."""
-    indices: NDArray[np.int32]
-    """(c,) the row or column, in the matrix, of what may be among the hardest there."""
-    values: NDArray[np.float32]
-    """(c,) that similarity."""
+_EndSums = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]
+"""Of a tile's n rows, or columns: log sums (T, n), those masked, the largest unsuspected (n,), and of what may be among
+the hardest the row or column (c,) in the matrix, and its similarity."""
 
 
-class _Sums:
-    """What has been summed so far of one side."""
-
-    def __init__(self, temperatures: int, rows: int, hardest: int) -> None:
-        self._log_sums, self._masked = np.full((2, temperatures, rows), -np.inf)
-        self._unsuspected = np.full(rows, -np.inf, np.float32)
-        self.heaps = np.full((rows, hardest), -np.inf, np.float32)
-        self.limits = np.full(rows, -np.inf, np.float32)
-        """(N,) below each row's K hardest of all keys."""
-
-    def add(self, places: slice, part: _TileSums) -> None:
-        """Take a tile's sums, those of the rows at these places."""
-        for total, sums in ((self._log_sums, part.log_sums), (self._masked, part.masked)):
-            np.logaddexp(total[:, places], sums, out=total[:, places])
-        np.maximum(self._unsuspected[places], part.largest, out=self._unsuspected[places])
-        if self.heaps.size:
-            _push(self.heaps, part.indices, part.values)
-            np.maximum(self.limits[places], self.heaps[places, 0], out=self.limits[places])
-
-    def finished(self) -> SideSums:
-        """All of it; nothing can be added any more."""
-        self.heaps.sort(axis=1)
-        return SideSums(self._log_sums, self._masked, np.ascontiguousarray(self.heaps[:, ::-1]), self._unsuspected)
-
-
-class _TileWork:
-    """What is done with a tile: its sums by row and, unless both sides are one, by column."""
+class _Pass:
+    """What is done with tiles: their sums by row and, unless both sides are one, by column."""
 
     def __init__(
         self,
@@ -120,19 +97,33 @@ class _TileWork:
         temperatures: Sequence[float],
         backend: Backend,
         removed: SuspectPairs,
-        sums: list[_Sums],
+        sides: list[SideSums],
     ) -> None:
+        self.sides = sides
         self._scales = [1.0 / temperature for temperature in temperatures]
-        self._backend, self._sums, self._one_side = backend, sums, x is y
+        self._backend, self._one_side = backend, x is y
         self._loaded = backend.load(x, y)
         rows, cols = removed.both_ways()
         places, self._starts = grouped(rows, len(x))
         self._rows, self._cols = rows[places], cols[places]
         self._groups = None if removed.groups is None else group_numbers(removed.groups)
         zeros = [np.zeros(len(side), np.float32) for side in (x, y)]
-        self._limits = [Limits(sums[0].limits, zeros[1]), Limits(zeros[0], sums[-1].limits)]
+        # For each row, and each column, what its hardest are above; it rises.
+        self._above = [np.full(len(side.hardest), -np.inf, np.float32) for side in sides]
+        self._limits = [Limits(self._above[0], zeros[1]), Limits(zeros[0], self._above[-1])]
 
-    def __call__(self, tile: Tile) -> list[_TileSums]:
+    def add(self, tile: Tile, ends: list[_EndSums]) -> None:
+        """Add a tile's sums to those of its rows, and of its columns."""
+        for end, (side, (plain, masked, largest, indices, values)) in enumerate(zip(self.sides, ends, strict=True)):
+            places = (tile.rows, tile.cols)[end]
+            for total, part in ((side.log_sums, plain), (side.masked, masked)):
+                np.logaddexp(total[:, places], part, out=total[:, places])
+            np.maximum(side.hardest_unsuspected[places], largest, out=side.hardest_unsuspected[places])
+            if side.hardest.size:
+                keep_largest(side.hardest, indices, values)
+                np.maximum(self._above[end][places], side.hardest[places, 0], out=self._above[end][places])
+
+    def of_tile(self, tile: Tile) -> list[_EndSums]:
         """The sums by row, and by column."""
         product = self._backend.product(self._loaded, tile)
         shared = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
@@ -141,27 +132,27 @@ class _TileWork:
         product[own] = positives
         plain = masked = self._log_sums(product)
         product[own] = -np.inf
-        hard = [self._candidates(product, tile, end) for end in range(len(self._sums))]
+        hard = [self._candidates(product, tile, end) for end in range(len(self.sides))]
         removed = self._remove_suspects(product, tile)
-        largest = [self._backend.of_rank(along, 1) for along in (product, product.T)[: len(self._sums)]]
+        largest = [self._backend.of_rank(along, 1) for along in (product, product.T)[: len(self.sides)]]
         if removed:
             product[own] = positives
             masked = self._log_sums(product)
-        return [_TileSums(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
+        return [(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
 
     def _log_sums(self, product: Product) -> list[NDArray[np.float64]]:
         """(T, n) by row, and by column."""
-        found = [self._backend.log_sums(product, scale, columns=len(self._sums) == 2) for scale in self._scales]
+        found = [self._backend.log_sums(product, scale, columns=len(self.sides) == 2) for scale in self._scales]
         return [np.stack(parts) for parts in zip(*found, strict=True)]
 
     def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Row (end 0) or column (end 1), and value, of what may be among the hardest there."""
-        limits, count = self._sums[end].limits[(tile.rows, tile.cols)[end]], self._sums[end].heaps.shape[1]
+        above, count = self._above[end][(tile.rows, tile.cols)[end]], self.sides[end].hardest.shape[1]
         if count == 0:
             return np.empty(0, np.int32), np.empty(0, np.float32)
         along = product.T if end else product
-        if along.shape[1] >= count and np.isneginf(limits).any():
-            np.maximum(limits, np.nextafter(self._backend.of_rank(along, count), np.float32(-np.inf)), out=limits)
+        if along.shape[1] >= count and np.isneginf(above).any():
+            np.maximum(above, np.nextafter(self._backend.of_rank(along, count), np.float32(-np.inf)), out=above)
         found = self._backend.above(product, tile, self._limits[end])
         return found.cols if end else found.rows, found.values
 
@@ -174,25 +165,3 @@ class _TileWork:
         if self._groups is not None:
             product[self._groups[tile.rows, None] == self._groups[tile.cols]] = -np.inf
         return bool(inside.any()) or self._groups is not None
-
-
-@compiled
-def _push(heaps: NDArray[np.float32], indices: NDArray[np.int32], values: NDArray[np.float32]) -> None:
-    """Let each value into the heap of its index where it exceeds the least one there, which goes.
-
-    The root is written once, with its final value, so that other threads may read it meanwhile.
-    """
-    count = heaps.shape[1]
-    for number in range(len(indices)):
-        heap, value = heaps[indices[number]], values[number]
-        if value <= heap[0]:
-            continue
-        place, child = 0, 1
-        while child < count:
-            if child + 1 < count and heap[child + 1] < heap[child]:
-                child += 1
-            if heap[child] >= value:
-                break
-            heap[place] = heap[child]
-            place, child = child, 2 * child + 1
-        heap[place] = value

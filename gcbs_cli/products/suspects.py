@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import Entries
+from gcbs_cli.system.arrays import ragged
 
 
 def suspected(grid: Grid, reaching: Entries, margin: float) -> NDArray[np.bool_]:
@@ -76,13 +77,10 @@ def group_mates(groups: NDArray[np.int64]) -> SuspectPairs:
     """All pairs of rows with the same id >= 0."""
     rows = np.flatnonzero(groups >= 0)
     rows = rows[np.argsort(groups[rows], kind="stable")]
-    places = np.arange(len(rows))
-    last = np.searchsorted(groups[rows], groups[rows], side="right") - 1
-    # Each row with all later rows of its group.
-    lower = np.repeat(rows, last - places)
-    starts = np.cumsum(last - places) - (last - places)
-    later = np.arange(len(lower)) - np.repeat(starts, last - places) + np.repeat(places, last - places) + 1
-    return pairs_of(lower.astype(np.int32), rows[later].astype(np.int32), len(groups))
+    stops = np.searchsorted(groups[rows], groups[rows], side="right")
+    places, within = ragged(stops - np.arange(len(rows)) - 1)  # each row with all later rows of its group
+    later = rows[places + within + 1]
+    return pairs_of(rows[places].astype(np.int32), later.astype(np.int32), len(groups))
 
 
 def pairs_of(rows: NDArray[np.int32], cols: NDArray[np.int32], count: int) -> SuspectPairs:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import LARGEST_SUM, Grid
-from gcbs_cli.products.operations import EVERYTHING, Backend, EntryLimit, Limits
+from gcbs_cli.products.operations import EVERYTHING, Backend, EntryLimit, Limits, Loaded
 from gcbs_cli.products.sample import Sample, draw_sample, of_rank, rank_of
 from gcbs_cli.products.tiles import Progress, Tile
 from gcbs_cli.settings.plan import ThresholdSettings
@@ -37,20 +37,8 @@ class Threshold:
 
 
 def find_threshold(
-    grid: Grid, settings: ThresholdSettings, seed: int, backend: Backend, progress: Progress | None = None
-) -> Threshold:
-    """t by the settings. Of the estimators `sample` reads a seeded sample, `chunks` and `exact` every entry."""
-    quantile = settings.requested_quantile(len(grid.x))
-    if quantile is None:
-        given = float(settings.threshold or 0.0)
-        return Threshold(max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(given))), given, grid.scale)
-    return estimate(grid, quantile, settings.quantile_method, seed, backend, progress)
-
-
-def estimate(
     grid: Grid,
-    quantile: float,
-    method: str,
+    graph: ThresholdSettings,
     seed: int,
     backend: Backend,
     progress: Progress | None = None,
@@ -58,56 +46,63 @@ def estimate(
     sample: Sample | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> Threshold:
-    """t at the quantile q. `chunks`: GCBS, algorithm 1, the (lower) median over chunks of rows of each one's quantile.
+    """t by the settings. Of the estimators `sample` reads a seeded sample, `chunks` and `exact` every entry.
 
-    `sample`: by default drawn by the seed.
+    `chunks`: GCBS, algorithm 1, the (lower) median over chunks of rows of each one's quantile; `sample`: by default
+    drawn by the seed. Raises BadInput where the memory does not hold the tail above an exact quantile.
     """
+    count = len(grid.x)
+    quantile, method = graph.requested_quantile(count), graph.quantile_method
+    if quantile is None:
+        given = float(graph.threshold or 0.0)
+        return Threshold(max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(given))), given, grid.scale)
     sample = sample or draw_sample(grid, quantile, seed)
+    drawn = 0
     if method == "sample" or (method == "exact" and sample.whole):
         number = sample.number(quantile)
-        drawn = 0 if sample.whole else len(sample.rows)
-        return Threshold(number, grid.similarity(number), grid.scale, quantile, sample.interval(number), drawn)
-    height = len(grid.x) if method == "exact" else chunk_rows
-    tails = _tails(grid, quantile, height, sample, backend, progress)
-    numbers = sorted(int(of_rank(tail, rank)) for tail, rank in tails)
-    number = numbers[(len(numbers) - 1) // 2]
-    interval = sample.interval(number)
-    if method == "exact":
-        achieved = 1.0 - int(np.count_nonzero(tails[0][0] > number)) / len(grid.x) ** 2
-        interval = achieved, achieved
-    return Threshold(number, grid.similarity(number), grid.scale, quantile, interval)
+        interval, drawn = sample.interval(number), 0 if sample.whole else len(sample.rows)
+    else:
+        loaded, height, tails = backend.load(grid.x, grid.y), chunk_rows if method == "chunks" else count, []
+        for top in range(0, count, height):
+            rows = slice(top, min(top + height, count))
+            tails.append(_quantile(grid, loaded, rows, quantile, sample, backend, progress))
+        number, above = sorted(tails)[(len(tails) - 1) // 2]
+        achieved = 1.0 - above / count**2
+        interval = (achieved, achieved) if method == "exact" else sample.interval(number)
+    return Threshold(number, grid.similarity(number), grid.scale, quantile, interval, drawn)
 
 
-def _tails(
-    grid: Grid, quantile: float, height: int, sample: Sample, backend: Backend, progress: Progress | None
-) -> list[tuple[NDArray[np.int32], int]]:
-    """For each `height` rows the numbers down to their quantile or further, and its rank among them.
-
-    Raises BadInput where the memory does not hold these numbers: 16 bytes for each above the quantile.
-    """
-    count, loaded = len(grid.x), backend.load(grid.x, grid.y)
+def _quantile(
+    grid: Grid,
+    loaded: Loaded,
+    rows: slice,
+    quantile: float,
+    sample: Sample,
+    backend: Backend,
+    progress: Progress | None,
+) -> tuple[int, int]:
+    """The quantile of the entries of some rows, and how many of them are above it."""
     room = EntryLimit(available_memory() // 8, "use a higher --quantile, or --quantile-method sample")
-    ranks = {top: rank_of(quantile, min(height, count - top) * count) for top in range(0, count, height)}
-    tails: dict[int, NDArray[np.int32]] = {}
-    share = 1.0 - quantile
-    while missing := [top for top in ranks if top not in tails]:
+    count, height, share = len(grid.y), rows.stop - rows.start, 1.0 - quantile
+    rank, tail = rank_of(quantile, height * count), np.empty(0, np.int32)
+    tiles = [
+        Tile(slice(tile.rows.start + rows.start, tile.rows.stop + rows.start), tile.cols)
+        for tile in backend.tiles(height, count)
+    ]
+
+    def numbers_of(tile: Tile) -> NDArray[np.int32]:
+        (found,) = backend.scan(loaded, tile, [limits])
+        room.add(len(found))
+        return found.values + grid.x_offsets[found.rows] + grid.y_offsets[found.cols]
+
+    def tell(done: int, _: int) -> None:
+        if progress is not None:
+            progress(rows.start * count + done, len(grid.x) * count)
+
+    while len(tail) < rank:
         share *= WIDER_TAIL
         floor = sample.number(1.0 - share) if share < 1.0 else EVERYTHING
         limits = Limits(np.int32(floor) - grid.x_offsets, -grid.y_offsets)
-
-        def numbers_of(tile: Tile, limits: Limits = limits) -> NDArray[np.int32]:
-            (found,) = backend.scan(loaded, tile, [limits])
-            return found.values + grid.x_offsets[found.rows] + grid.y_offsets[found.cols]
-
-        found: dict[int, list[NDArray[np.int32]]] = {top: [] for top in missing}
-        tiles = [
-            Tile(slice(tile.rows.start + top, tile.rows.stop + top), tile.cols)
-            for top in missing
-            for tile in backend.tiles(min(height, count - top), count)
-        ]
-        for tile, numbers in backend.run(tiles, numbers_of, progress):
-            room.add(len(numbers))
-            found[tile.rows.start // height * height].append(numbers)
-        joined = {top: np.concatenate(parts) for top, parts in found.items()}
-        tails.update({top: tail for top, tail in joined.items() if len(tail) >= ranks[top]})
-    return [(tails[top], rank) for top, rank in ranks.items()]
+        tail = np.concatenate([numbers for _, numbers in backend.run(tiles, numbers_of, tell)])
+    number = of_rank(tail, rank)
+    return int(number), int(np.count_nonzero(tail > number))

@@ -5,7 +5,6 @@ lists are the same on every device and for every size of tile.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,27 +13,17 @@ from numpy.typing import NDArray
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits
 from gcbs_cli.products.tiles import Progress, Tile, cut
-from gcbs_cli.system.arrays import equal_rows, grouped
+from gcbs_cli.system.arrays import equal_rows
+from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts
 
 SAMPLE_KEYS = 2048
 SAMPLE_SHARE = 1 / 64
 """Of the keys, where that is more: the smaller the share, the more keys lie above the rank that is safe."""
-QUERIES_AT_ONCE = 1024
 ENTRIES_AT_ONCE = 1 << 22
 """Of all keys of some queries, which one thread holds."""
 LOW_BITS = (1 << 32) - 1
 NO_KEY = np.iinfo(np.int64).min
-
-
-@dataclass(frozen=True)
-class TopLists:
-    """The hardest keys of consecutive queries, falling; equal ones by rising index, and the lowest are taken."""
-
-    indices: NDArray[np.int32]
-    """(n, m)"""
-    values: NDArray[np.int32]
-    """(n, m) numbers of the grid, with or without its offsets."""
 
 
 def likely_candidates(count: int, keys: int) -> int:
@@ -88,53 +77,41 @@ class TopSearch:
                 likely[tile.rows] = found
         return Limits(-self._offsets, likely) if self._side else Limits(likely, -self._offsets)
 
-    def lists(self, candidates: list[Entries], start: int, stop: int) -> TopLists:
-        """The lists of these queries from all their entries above the likely limits, which it lets go of."""
-        ends = [(part.cols, part.rows) if self._side else (part.rows, part.cols) for part in candidates]
-        queries, keys = (np.concatenate([part[end] for part in ends]) for end in range(2))
-        values = np.concatenate([part.values for part in candidates])
+    def lists(self, candidates: list[Entries], start: int, stop: int) -> NDArray[np.int32]:
+        """(n, count) the keys of these queries from all their entries above the likely limits, which it lets go of.
+
+        The hardest come first, equal ones by rising index, of which the lowest are taken.
+        """
+        found = Entries.joined(candidates)
         candidates.clear()
         if self._skip_own:
-            apart = queries != keys
-            queries, keys, values = queries[apart], keys[apart], values[apart]
-        ranks = _ranks(values + self._offsets[keys], keys)
-        places, starts = grouped(queries - np.int32(start), stop - start)
-        ranks, counts = ranks[places], np.diff(starts)
-        chosen = np.empty((stop - start, self._count), np.int64)
-
-        def choose(first: int, last: int) -> None:
-            width = max(int(counts[first:last].max()), self._count)
-            table = np.full((last - first, width), NO_KEY)
-            table[np.arange(width) < counts[first:last, None]] = ranks[starts[first] : starts[last]]
-            chosen[first:last] = _largest(table, self._count)
-
-        in_parts(len(chosen), QUERIES_AT_ONCE, choose)
-        short = np.flatnonzero(counts < self._count)
-        chosen[short] = self._in_full(short + start)
-        return TopLists(_keys_of(chosen), (chosen >> 32).astype(np.int32))
+            found = found.chosen(found.rows != found.cols)
+        queries, keys = (found.cols, found.rows) if self._side else (found.rows, found.cols)
+        ranks = _ranks(found.values + self._offsets[keys], keys)
+        heaps = np.full((stop - start, self._count), NO_KEY)
+        keep_largest(heaps, queries - np.int32(start), ranks)
+        heaps.sort(axis=1)
+        lists, short = _keys_of(heaps[:, ::-1]), np.flatnonzero(heaps[:, 0] == NO_KEY)
+        lists[short] = self.of_few(short + start)
+        return lists
 
     def of_few(self, queries: NDArray[np.int64]) -> NDArray[np.int32]:
-        """(n, count) the keys of these queries alone."""
-        return _keys_of(self._in_full(queries))
-
-    def _in_full(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """(n, count) ranks from products with all keys. Queries that are equal have the same, but for their own."""
-        if len(queries) == 0:
-            return np.empty((0, self._count), np.int64)
+        """(n, count) the same of any queries, by products with all keys: once for those that are equal."""
         first, contents = equal_rows(self._queries[queries])
         rows, width = queries[first], self._count + self._skip_own
-        chosen = np.empty((len(rows), width), np.int64)
+        chosen = np.empty((len(rows), width), np.int32)
 
         def fill(start: int, stop: int) -> None:
             product = self._queries[rows[start:stop]].astype(np.float32) @ self._keys.astype(np.float32).T
-            numbers = product.astype(np.int32) + self._offsets
-            chosen[start:stop] = _largest(_ranks(numbers, np.arange(len(self._keys), dtype=np.int32)), width)
+            ranks = _ranks(product.astype(np.int32) + self._offsets, np.arange(len(self._keys), dtype=np.int32))
+            largest = np.partition(ranks, -width, axis=1)[:, -width:]
+            chosen[start:stop] = _keys_of(np.sort(largest, axis=1)[:, ::-1])
 
         in_parts(len(rows), max(1, ENTRIES_AT_ONCE // len(self._keys)), fill)
         wanted = chosen[contents]
         if not self._skip_own:
             return wanted
-        apart = _keys_of(wanted) != queries[:, None]
+        apart = wanted != queries[:, None]
         apart[:, -1] &= ~apart.all(axis=1)  # without its own key among them, a query has all but the last
         return wanted[apart].reshape(-1, self._count)
 
@@ -148,8 +125,8 @@ def lists_by_rows(
     skip_own: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
-) -> Iterator[tuple[slice, TopLists]]:
-    """The hardest columns of each row by their whole similarity, for some rows after the others, in one pass.
+) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+    """(n, count) the hardest columns of n rows by their whole similarity, some rows after the others, in one pass.
 
     Memory: the candidates of one row of tiles.
     """
@@ -176,8 +153,23 @@ def _keys_of(ranks: NDArray[np.int64]) -> NDArray[np.int32]:
     return (LOW_BITS - (ranks & LOW_BITS)).astype(np.int32)
 
 
-def _largest(table: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """(n, count) the largest of each line, falling."""
-    if count < table.shape[1]:
-        table = np.partition(table, table.shape[1] - count, axis=1)[:, table.shape[1] - count :]
-    return np.sort(table, axis=1)[:, ::-1]
+@compiled
+def keep_largest(heaps: NDArray[Any], indices: NDArray[np.int32], values: NDArray[Any]) -> None:
+    """Let each value into the heap of its index, a row of `heaps`, where it exceeds the least one there, which goes.
+
+    The root is written once, with its final value, so that other threads may read it meanwhile.
+    """
+    count = heaps.shape[1]
+    for number in range(len(indices)):
+        heap, value = heaps[indices[number]], values[number]
+        if value <= heap[0]:
+            continue
+        place, child = 0, 1
+        while child < count:
+            if child + 1 < count and heap[child + 1] < heap[child]:
+                child += 1
+            if heap[child] >= value:
+                break
+            heap[place] = heap[child]
+            place, child = child, 2 * child + 1
+        heap[place] = value

@@ -27,7 +27,7 @@ def test_a_pass_finds_lists_and_entries_at_once(kind: str, tile_rows: int | None
     for ties in (True, False):
         found = find(pair.grid, threshold, backend, ties=ties, lists=top, tile_rows=tile_rows)
         for lists, values in zip(found.hardest, (products, products.T), strict=True):
-            assert lists.indices.tolist() == [ranked(values[i], i)[:top] for i in range(rows)]
+            assert lists.tolist() == [ranked(values[i], i)[:top] for i in range(rows)]
         listed = found.reaching
         places = np.sort(listed.rows.astype(np.int64) * rows + listed.cols)
         wanted = numbers >= threshold.number if ties else numbers > threshold.number

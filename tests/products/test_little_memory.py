@@ -8,7 +8,7 @@ from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sample import draw_sample
-from gcbs_cli.products.threshold import estimate, find_threshold
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.products.tiles import Tile
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
@@ -64,18 +64,17 @@ def test_what_did_not_fit_once_is_not_tried_again():
 
 
 def lists_of_a_pass(backend: Backend):
-    return [part for lists in found_by(backend, lists=5).hardest for part in (lists.indices, lists.values)]
+    return found_by(backend, lists=5).hardest
 
 
 def streamed_lists(backend: Backend):
-    return [np.concatenate([lists.indices for _, lists in lists_by_rows(GRID, 5, backend)])]
+    return [np.concatenate([lists for _, lists in lists_by_rows(GRID, 5, backend)])]
 
 
 def quantiles(backend: Backend):
     sample = draw_sample(GRID, 0.9, 0, least=32, most=32)
-    return [
-        estimate(GRID, 0.9, method, 0, backend, sample=sample, chunk_rows=40).number for method in ("chunks", "exact")
-    ]
+    asked = [GraphSettings(quantile=0.9, quantile_method=method) for method in ("chunks", "exact")]
+    return [find_threshold(GRID, each, 0, backend, sample=sample, chunk_rows=40).number for each in asked]
 
 
 @pytest.mark.parametrize("work", [lists_of_a_pass, streamed_lists, quantiles])

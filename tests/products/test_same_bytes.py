@@ -17,7 +17,7 @@ from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.threshold import estimate
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import PlanSettings
 
 rng = np.random.default_rng(4)
@@ -31,12 +31,11 @@ for largest in (BYTES, FINE):
     sums.update(b"".join(part.tobytes() for part in (grid.x, grid.y, grid.x_offsets, grid.y_offsets)))
     sums.update(repr((grid.constant, grid.scale)).encode())
     backend = CpuBackend(byte_products=json.loads(sys.argv[1]))
-    threshold = estimate(grid, 0.99, "exact", 0, backend)
+    threshold = find_threshold(grid, PlanSettings(quantile=0.99, quantile_method="exact"), 0, backend)
     listed = find(grid, threshold, backend, ties=True, lists=9, tile_rows=int(sys.argv[2]))
     above = listed.edges()
     graph = adjacency_from_pairs(1200, above.rows, above.cols)
-    of_rows, of_cols = listed.hardest
-    for part in (graph.indptr, graph.indices, of_rows.indices, of_rows.values, of_cols.indices):
+    for part in (graph.indptr, graph.indices, *listed.hardest):
         sums.update(part.tobytes())
     sums.update(str(threshold.number).encode())
 found["passes"] = sums.hexdigest()

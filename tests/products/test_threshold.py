@@ -10,10 +10,14 @@ from unit_data import KINDS, make_pair, numbers_of, unit
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.sample import draw_sample
-from gcbs_cli.products.threshold import estimate, find_threshold
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import GraphSettings
 
 QUANTILES = [0.001, 0.2, 0.5, 0.9, 0.99, 0.9999]
+
+
+def estimate(grid, q, method, seed=0, **sample):
+    return find_threshold(grid, GraphSettings(quantile=q, quantile_method=method), seed, CpuBackend(2), **sample)
 
 
 def _small(grid, q, seed=0, rows=40):
@@ -23,17 +27,15 @@ def _small(grid, q, seed=0, rows=40):
 @pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_estimator_gives_the_quantile_of_what_it_reads(kind, largest):
-    pair, backend = make_pair(kind, 150, seed=3), CpuBackend(2)
+    pair = make_pair(kind, 150, seed=3)
     grid = make_grid(pair.x, pair.y, largest)
     numbers = numbers_of(grid)
     for q in QUANTILES:
-        whole = estimate(grid, q, "sample", 0, backend)
+        whole = estimate(grid, q, "sample")
         assert whole.number == reference.quantile_of(numbers, q)
         assert whole.sampled == 0
         sample = _small(grid, q)
-        found = {
-            m: estimate(grid, q, m, 0, backend, sample=sample, chunk_rows=37) for m in ("sample", "chunks", "exact")
-        }
+        found = {m: estimate(grid, q, m, sample=sample, chunk_rows=37) for m in ("sample", "chunks", "exact")}
         assert found["sample"].number == reference.quantile_of(numbers[np.ix_(sample.rows, sample.cols)], q)
         chunks = sorted(reference.quantile_of(numbers[top : top + 37], q) for top in range(0, 150, 37))
         assert found["chunks"].number == chunks[2]
@@ -49,7 +51,7 @@ def test_of_an_even_number_of_chunks_the_lower_median_is_taken():
     numbers = numbers_of(pair.grid)
     chunks = sorted(reference.quantile_of(numbers[top : top + 30], 0.9) for top in range(0, 120, 30))
     sample = _small(pair.grid, 0.9)
-    assert estimate(pair.grid, 0.9, "chunks", 0, CpuBackend(1), sample=sample, chunk_rows=30).number == chunks[1]
+    assert estimate(pair.grid, 0.9, "chunks", sample=sample, chunk_rows=30).number == chunks[1]
 
 
 def test_chunks_of_very_different_rows():
@@ -59,7 +61,7 @@ def test_chunks_of_very_different_rows():
     grid = make_grid(unit(x), unit(y))
     for q in (0.9, 0.99, 0.999):
         chunks = sorted(reference.quantile_of(numbers_of(grid)[top : top + 30], q) for top in range(0, 150, 30))
-        found = estimate(grid, q, "chunks", 0, CpuBackend(1), sample=_small(grid, q), chunk_rows=30)
+        found = estimate(grid, q, "chunks", sample=_small(grid, q), chunk_rows=30)
         assert found.number == chunks[2]
 
 
@@ -74,7 +76,7 @@ def test_exact_quantile_of_generated_rows(q, rows, contents, seed):
     generator = np.random.default_rng(seed)
     pool = unit(generator.normal(size=(contents, 3)))
     grid = make_grid(*(pool[generator.integers(contents, size=rows)] for _ in "xy"))
-    found = estimate(grid, q, "exact", 0, CpuBackend(1), sample=_small(grid, q, rows=min(10, rows)))
+    found = estimate(grid, q, "exact", sample=_small(grid, q, rows=min(10, rows)))
     assert found.number == reference.quantile_of(numbers_of(grid), q)
 
 
@@ -85,7 +87,7 @@ def test_a_threshold_given_is_the_number_that_its_similarity_means():
     assert (found.similarity, found.requested, found.interval, found.sampled) == (0.25, None, None, 0)
     numbers = numbers_of(pair.grid)
     assert np.array_equal(numbers > found.number, (numbers + pair.grid.constant) / pair.grid.scale**2 > 0.25)
-    again = GraphSettings(threshold=estimate(pair.grid, 0.9, "sample", 0, CpuBackend(1)).similarity)
+    again = GraphSettings(threshold=estimate(pair.grid, 0.9, "sample").similarity)
     assert find_threshold(pair.grid, again, 0, CpuBackend(1)).number == reference.quantile_of(numbers, 0.9)
 
 
