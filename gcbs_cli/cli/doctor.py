@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import two_columns
+from gcbs_cli.cli.tables import text_table
 from gcbs_cli.doctor import examine, forecast_plan
 from gcbs_cli.settings.others import Doctor
 from gcbs_cli.system.limits import show_size
@@ -16,7 +16,7 @@ def doctor(settings: Doctor) -> None:
     rows = settings.rows
     forecast = None if rows is None else forecast_plan(rows, settings.dim, settings.quantile)
     found = examine(settings.seconds) | {"forecast": forecast}
-    out.table(two_columns(_lines(found)))
+    out.table(text_table(_lines(found)))
     out.result(found)
 
 

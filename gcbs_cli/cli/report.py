@@ -1,6 +1,6 @@
 """`gcbs report`: what a plan is worth."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from gcbs_cli.plan_file.manifest import (
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
-from gcbs_cli.reports.build import measure
+from gcbs_cli.reports.build import Measured, measure
 from gcbs_cli.reports.headline import suspects_warning
 from gcbs_cli.reports.page.page import flat, report_page
 from gcbs_cli.reports.sampled import sampled_report
@@ -47,14 +47,19 @@ def report(settings: Report) -> None:
     entry = None if perm is None else entry_for(manifest, perm)
     asked = as_planned(settings, entry)
     asked.check_rows(stream.rows)
-    reports: Sequence[GapReport | SampledReport]
+    measured: list[Measured] = []
+    sampled: list[SampledReport] = []
     with show_progress(out) as progress:
         if settings.rows is None or perm is None:
-            reports = whole = _whole(settings, stream, perm, entry, out, progress)
+            measured = _measured(settings, stream, perm, entry, out, progress)
         else:
-            reports, whole = [sampled_report(stream, perm, settings.rows, asked, progress)], []
-            stream.check_unchanged()
+            sampled = [sampled_report(stream, perm, settings.rows, asked, progress)]
             _same_data(settings, entry, stream.fingerprints, out)
+    stream.check_unchanged()
+    whole = [one.report for one in measured]
+    if settings.html is not None:
+        write(settings.html, _page(settings, stream, entry, measured))
+    reports: list[GapReport | SampledReport] = [*whole, *sampled]
     result = reports[0] if len(reports) == 1 else GapReports(results=whole)
     if settings.output is not None:
         write(settings.output, result.model_dump_json(indent=2) + "\n")
@@ -66,16 +71,16 @@ def report(settings: Report) -> None:
         out.hint("a plan with --graph top-m --refine --fn-margin 0.95 keeps most of them apart")
 
 
-def _whole(
+def _measured(
     settings: Report,
     stream: PairStream,
     perm: NDArray[np.int64] | None,
     entry: ManifestEntry | None,
     out: Output,
     progress: Progress,
-) -> list[GapReport]:
-    """The reports on all rows, and the page where one is wanted."""
-    rows, html, labels = stream.rows, settings.html, settings.labels
+) -> list[Measured]:
+    """The reports on all rows; warns where the plan was made from other data or for other batches."""
+    rows, labels = stream.rows, settings.labels
     positives = read_ids(settings.positives, settings.positives_column, rows, "--positives")
     flags = row_values.read_row_flags(labels, "--labels", settings.labels_column, rows) if labels else None
     groups = read_ids(settings.groups, settings.groups_column, rows, "--groups")
@@ -88,19 +93,7 @@ def _whole(
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
     facts = RowFacts(positives, flags, groups, entry.part_sizes if entry is not None and same else None)
-    measured = measure(ReportInputs(pair, asked, progress, facts), perm)
-    reports = [one.report for one in measured]
-    stream.check_unchanged()
-    if html is not None:
-        plan = [] if settings.perm is None else ["stdin" if settings.perm == "-" else settings.perm]
-        page = report_page(
-            measured,
-            names=" · ".join([*plan, *(side.name for side in stream.sources)]),
-            facts=_facts(InputsRecord.of(stream.sources, stream.fingerprints), asked, settings.perm, perm, entry),
-            names_of=lambda chosen: row_values.read_ids(stream.x, chosen, settings.id_column),
-        )
-        write(html, page)
-    return reports
+    return measure(ReportInputs(pair, asked, progress, facts), perm)
 
 
 def _same_data(settings: Report, entry: ManifestEntry | None, fingerprints: tuple[str, str], out: Output) -> bool:
@@ -129,19 +122,17 @@ def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool
     return asked.changed(**{name: value for name, value in planned.items() if name not in asked.model_fields_set})
 
 
-def _facts(
-    inputs: InputsRecord,
-    asked: ReportSettings,
-    perm_name: str | None,
-    perm: NDArray[np.int64] | None,
-    entry: ManifestEntry | None,
-) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Groups of what it takes to make the same page again: command, settings, inputs and plan."""
-    ours = {"gcbs": __version__, "command": " ".join(command_line()), **inputs.model_dump(mode="json"), **dict(asked)}
-    groups = [("This report", ours)]
-    if perm is not None:
-        record = {"manifest": "none"} if entry is None else entry.model_dump(mode="json")
+def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, measured: list[Measured]) -> str:
+    """The page, with the names of plan and inputs, and at its foot what it takes to make the same again."""
+    first, names = measured[0], [side.name for side in stream.sources]
+    inputs = InputsRecord.of(stream.sources, stream.fingerprints).model_dump(mode="json")
+    ours = {"gcbs": __version__, "command": " ".join(command_line()), **inputs, **dict(first.inputs.settings)}
+    facts = {"This report": ours}
+    if first.perm is not None:
+        names.insert(0, "stdin" if settings.perm == "-" else str(settings.perm))
+        facts["Plan"] = {"file": settings.perm, "hash of the order": permutation_hash(first.perm)}
         if entry is not None:
-            record["command"] = " ".join(entry.command)
-        groups.append(("Plan", {"file": perm_name, "hash of the order": permutation_hash(perm), **record}))
-    return [(title, [line for line in flat(values) if line[1] != "–"]) for title, values in groups]
+            facts["Plan"] |= entry.model_dump(mode="json") | {"command": " ".join(entry.command)}
+    known = [(title, [line for line in flat(values) if line[1] != "–"]) for title, values in facts.items()]
+    named = partial(row_values.read_ids, stream.x, column=settings.id_column)
+    return report_page(measured, " · ".join(names), known, named)

@@ -28,18 +28,16 @@ BARS = "▁▂▃▄▅▆▇█"
 BARS_SHOWN = 24
 
 
-def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "") -> "Table":
+def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
     """A table of words: names and values, or what stands under `headings`.
 
-    columns: a letter for each, l for left, r for right, f for folded into the room that is left; by default the first
-    is left and the others are right.
+    columns: a letter for each, l for left, r for right, f for folded into the room that is left.
     """
     from rich.table import Table
 
     padding = (0, 1 if headings else 2, 0, 0)
     table = Table(box=None, pad_edge=False, padding=padding, show_header=bool(headings), caption_justify="left")
-    names = headings or ("", "")
-    for name, kind in zip(names, columns or "l" + "r" * (len(names) - 1), strict=True):
+    for name, kind in zip(headings or [""] * len(columns), columns, strict=True):
         side: Literal["left", "right"] = "right" if kind == "r" else "left"
         table.add_column(name, justify=side, no_wrap=kind != "f", overflow="fold" if kind == "f" else "ellipsis")
     table.columns[0].style = "bold"
@@ -48,17 +46,21 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
     return table
 
 
-def two_columns(lines: Iterable[tuple[str, str]]) -> "Table":
-    """Names and values."""
-    return text_table(lines, columns="lf")
+def figure_table(
+    lines: "Iterable[tuple[Sequence[str], GapReport | SampledReport | Compared | Epoch]]",
+    headings: Sequence[str],
+    figures: Sequence[Figure],
+    columns: str = "",
+) -> "Table":
+    """A line for each report: words about it, under `headings` and with `columns` as in `text_table`, and its figures.
 
-
-def _headings(figures: Sequence[Figure]) -> list[str]:
-    return [figure.short for figure in figures]
-
-
-def _texts(figures: Sequence[Figure], values: "GapReport | SampledReport | Epoch") -> list[str]:
-    return [figure.text(values.at(figure.path)) for figure in figures]
+    A figure that no report has is left out.
+    """
+    lines = list(lines)
+    known = [figure for figure in figures if any(report.at(figure.path) is not None for _, report in lines)]
+    cells = ([*said, *(figure.text(report.at(figure.path)) for figure in known)] for said, report in lines)
+    columns = columns or "l" + "r" * (len(headings) - 1)
+    return text_table(cells, [*headings, *(figure.short for figure in known)], columns + "r" * len(known))
 
 
 def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
@@ -84,7 +86,7 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
         lines.append(("suspected pairs", f"{suspected:,} inside batches"))
     steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
-    return two_columns(lines)
+    return text_table(lines)
 
 
 def _graph_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
@@ -135,16 +137,15 @@ def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", devi
         ("device", device),
         ("written", "nothing (dry run)"),
     ]
-    return two_columns(lines)
+    return text_table(lines)
 
 
 def report_tables(reports: "Sequence[GapReport | SampledReport]") -> "RenderableType":
     """One report as a table with a sentence a figure; several as a line each."""
     if len(reports) == 1:
         return _one_report(reports[0])
-    figures = shown_in("many")
-    lines = ([r.loss_kind, str(r.batch_size), f"{r.temperature:g}", *_texts(figures, r)] for r in reports)
-    return text_table(lines, ["loss", "k", "tau", *_headings(figures)])
+    lines = (((report.loss_kind, str(report.batch_size), f"{report.temperature:g}"), report) for report in reports)
+    return figure_table(lines, ["loss", "k", "tau"], shown_in("many"))
 
 
 def _one_report(report: "GapReport | SampledReport") -> "RenderableType":
@@ -173,33 +174,23 @@ def _settings_of(report: "GapReport | SampledReport") -> str:
 
 def compare_table(lines: "Sequence[Compared]") -> "Table":
     """One line a method."""
-    figures = shown_in("compare")
-    recurring = any(line.recurring is not None for line in lines)
-    cells = [
-        [
-            line.method,
-            f"{line.seconds:.1f}",
-            *_texts(figures, line.report),
-            f"{line.losses_std:.2f}",
-            *["–" if line.recurring is None else f"{line.recurring:.1%}"] * recurring,
-        ]
-        for line in lines
-    ]
-    table = text_table(cells, ["method", "seconds", *_headings(figures), "spread", *["recur"] * recurring])
-    said = [f"{figure.short}: {figure.meaning}" for figure in figures]
-    table.caption = "; ".join([*said, "spread: standard deviation of the batches' losses, nats"])
+    from gcbs_cli.comparison.compare import SHOWN
+
+    table = figure_table((((line.method, f"{line.seconds:.1f}"), line) for line in lines), ["method", "seconds"], SHOWN)
+    said = (f"{figure.short}: {figure.meaning}" for figure in SHOWN if lines[0].at(figure.path) is not None)
+    table.caption = "; ".join(said)
     return table
 
 
 def tune_table(tuned: "Tuned") -> "Table":
     """The trials, those within the cap marked, by falling reduction."""
-    figures = [figure for figure in shown_in("compare") if figure.path in TUNED]
     best, lines = tuned.best, []
     for trial in sorted(tuned.trials, key=tuned.reduction, reverse=True):
         mark = "best" if trial is best else "" if tuned.fits(trial) else "over"
         options = " ".join(words(trial.settings, always=("method",)))
-        lines.append([mark, f"{trial.seconds:.1f}", *_texts(figures, trial.report), options])
-    return text_table(lines, ["", "seconds", *_headings(figures), "options"], "lr" + "r" * len(figures) + "f")
+        lines.append(((mark, f"{trial.seconds:.1f}", options), trial))
+    figures = [figure for figure in shown_in("compare") if figure.path in TUNED]
+    return figure_table(lines, ["", "seconds", "options"], figures, "lrf")
 
 
 def history_table(history: "History") -> "RenderableType":
@@ -208,16 +199,16 @@ def history_table(history: "History") -> "RenderableType":
 
     from gcbs_cli.comparison.history import SHOWN
 
-    table = text_table(([epoch.name, *_texts(SHOWN, epoch)] for epoch in history.epochs), ["epoch", *_headings(SHOWN)])
+    table = figure_table((((epoch.name,), epoch) for epoch in history.epochs), ["epoch"], SHOWN)
     courses = []
-    for figure, name in zip(SHOWN, _headings(SHOWN), strict=True):
+    for figure in SHOWN:
         values = [epoch.at(figure.path) for epoch in history.epochs]
         known = [value for value in values if value is not None]
         if known:
-            courses.append([name, sparkline(values), f"{figure.text(known[0])} → {figure.text(known[-1])}"])
+            courses.append([figure.short, sparkline(values), f"{figure.text(known[0])} → {figure.text(known[-1])}"])
     first = history.epochs[0].report
     settings = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"
-    bars = text_table(courses, ["", "", ""], "lll")
+    bars = text_table(courses, columns="lll")
     return Group(history.verdict, "", table, "", bars, "", f"{settings}; losses in {first.unit}")
 
 

@@ -15,7 +15,7 @@ from gcbs_cli.orders import PLANNERS, planner_named
 from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import OrderReports
-from gcbs_cli.reports.figures import nest, shown_in
+from gcbs_cli.reports.figures import Figure, nest, shown_in
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.plan import PlanSettings
@@ -23,6 +23,12 @@ from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
+SHOWN = [
+    *shown_in("compare"),
+    Figure("batch_losses_std", "spread", "standard deviation of the batches' losses, nats", "{:.2f}"),
+    Figure("recurring", "recur", "share of the in-batch pairs that come again with the next seed", "{:.1%}"),
+]
+"""The figures of the table."""
 REFINED = "+refine"
 NEEDS_TEXT = "words"
 
@@ -35,7 +41,7 @@ class Compared:
     seconds: float
     """Those after the pass over all pairs."""
     report: GapReport
-    losses_std: float
+    batch_losses_std: float
     """Standard deviation of the losses of full batches, in nats."""
     recurring: float | None
     """Share of its in-batch pairs that come again with the next seed, where that was asked for."""
@@ -50,6 +56,10 @@ class Compared:
         """Suspected pairs that share a batch."""
         return int(self.report.at("false_negatives.suspected_pairs") or 0)
 
+    def at(self, path: str) -> Any:
+        """The value of a figure of the report, or of one that only a comparison has."""
+        return getattr(self, path) if path in ("batch_losses_std", "recurring") else self.report.at(path)
+
     def options(self) -> list[str]:
         """The words after `gcbs plan X Y` that make this plan."""
         used = self.settings if self.settings.refine else self.settings.changed(time_limit=None)
@@ -57,9 +67,8 @@ class Compared:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
-        figures = nest({figure.path: self.report.at(figure.path) for figure in shown_in("compare")})
-        more = {"batch_losses_std": self.losses_std, "recurring": self.recurring}
-        return {"method": self.method, "seconds": self.seconds, **figures, **more}
+        figures = nest({figure.path: self.at(figure.path) for figure in SHOWN})
+        return {"method": self.method, "seconds": self.seconds, **figures}
 
 
 def default_methods(*, texts: bool = False) -> list[str]:

@@ -110,7 +110,7 @@ def test_table_says_what_the_figures_mean_in_80_columns(gcbs: Gcbs, sample: Path
         assert word in result.stdout
     assert "suspected false negatives share a batch" in result.stderr
     assert "hint: a plan with --graph top-m --refine --fn-margin 0.95" in result.stderr
-    several = gcbs("report", "x.npy", "y.npy", "-k", 16, "-k", 64, "--loss", "symmetric")
+    several = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "-k", 16, "-k", 64)
     assert "suspects" in several.stdout
     assert max(map(len, (result.stdout + several.stdout).splitlines())) <= 80
 
