@@ -171,13 +171,3 @@ class Backend(ABC):
     @abstractmethod
     def log_sums(self, product: Product, inverse_temperature: float, *, columns: bool) -> list[NDArray[np.float64]]:
         """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,) where asked."""
-
-
-def float32_error(dim: int) -> float:
-    """Bound on the rounding of a float32 dot product of unit rows, in any order of summation.
-
-    Higham, Accuracy and Stability of Numerical Algorithms, section 3.1: |error| <= γ_d Σ|x_i y_i|, and the sum is at
-    most ‖x‖‖y‖, which for float32 unit rows is at most 1 + 2⁻²². Fused multiply-adds only make it smaller.
-    """
-    growth = (dim + 2) * FLOAT32_UNIT_ROUNDOFF
-    return growth / (1.0 - growth) * (1.0 + 2.0**-20)

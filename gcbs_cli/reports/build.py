@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.measures import batches_of, measure_order
-from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF, float32_error
+from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Figures, ReportInputs, RowFacts
 from gcbs_cli.reports.bsc import BscTerms
 from gcbs_cli.reports.figures import FIGURES, nest
@@ -24,8 +24,6 @@ from gcbs_cli.system.threads import in_order
 
 TRIALS_STREAM = 0x7121A1
 """Sets the draws of the random trials apart from others of the same seed."""
-EXPONENT_ROUNDOFF = 2.0**-22
-"""What float32 exponentials and their sums can add to one log-sum-exp, relative to its magnitude in nats."""
 OWN_TERMS: dict[LossKind, type[LossTerms]] = {LossKind.BSC: BscTerms, LossKind.TRIPLET: TripletTerms}
 OF_ROWS = ("loss.global", "gap.oracle", "positive_probability.global")
 """Figures that depend on an order only by the rows that it counts."""
@@ -208,15 +206,8 @@ class OrderReports:
         excess = np.maximum(largest - here, 0.0) / temperature
         translation = float((reach + np.log(terms.keys / sums.seen[rows])).mean())
         logsumexp = float(excess.mean()) + log(terms.keys)
-        # How far two right computations of a gap may differ: two log-sum-exps of float32 products each.
-        error = float32_error(self._inputs.pair.dim) / temperature
-        rounding = 2.0 * (error + EXPONENT_ROUNDOFF * (1.0 / temperature + 30.0))
-        return outwards(translation, gap, rounding), outwards(logsumexp, gap, rounding)
-
-
-def outwards(bound: float, gap: float, rounding: float) -> float:
-    """The bound, or the gap where it is no more than its rounding above: the true gap is never above the true bound."""
-    return gap if bound < gap <= bound + rounding else bound
+        # The true gap is never above the true bounds, but where they are equal the rounded one can be.
+        return max(translation, gap), max(logsumexp, gap)
 
 
 def random_order(inputs: ReportInputs, number: int) -> NDArray[np.int64]:

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.products.sums import SideSums
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.settings.report import KeySet, Loss
@@ -29,13 +28,15 @@ class LossTerms:
     def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
         self.inputs, self.loss, self.suspects, self.beside = inputs, loss, inputs.suspects, inputs.diagonal
         self.keys = loss.keys_in_all(inputs.pair.rows)
-        own = inputs.same_side if loss.keys is KeySet.VIEWS else ()
-        sides = [_merged(inputs.across[side], *own[side : side + 1]) for side in loss.sides]
-        sums = np.stack([[side.log_sums, side.masked] for side in sides]).transpose(2, 1, 0, 3)
+        views = inputs.same_side if loss.keys is KeySet.VIEWS else ()
+        sides = [[inputs.across[side], *views[side : side + 1]] for side in loss.sides]
+        sums = np.stack([np.logaddexp.reduce([[part.log_sums, part.masked] for part in parts]) for parts in sides])
         # The positive is one of the keys, however the float32 products round.
         temperatures = np.reshape(inputs.settings.temperatures, (-1, 1, 1, 1))
-        self.log_sums = np.maximum(sums, inputs.diagonal / temperatures)
-        self.hardest = np.stack([side.hardest for side in sides])
+        self.log_sums = np.maximum(sums.transpose(2, 1, 0, 3), inputs.diagonal / temperatures)
+        self.hardest = np.stack([np.concatenate([part.hardest for part in parts], axis=1) for parts in sides])
+        if views:
+            self.hardest = np.sort(self.hardest)[:, :, ::-1]
 
     def beside_in(self, sums: BatchSums, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
         """The same as `beside` in the batches of an order, whose sums these are."""
@@ -64,16 +65,3 @@ class LossTerms:
         largest = np.maximum(positive, hard[:, :, 0])
         seen = largest + np.log(np.exp(positive - largest) + np.exp(hard - largest[..., None]).sum(axis=-1))
         return np.maximum(log_sums - seen, 0.0)
-
-
-def _merged(across: SideSums, same_side: SideSums | None = None) -> SideSums:
-    """Keys of the other side, and of the own side where the loss has them, as one set."""
-    if same_side is None:
-        return across
-    both = np.concatenate([across.hardest, same_side.hardest], axis=1)
-    return SideSums(
-        np.logaddexp(across.log_sums, same_side.log_sums),
-        np.logaddexp(across.masked, same_side.masked),
-        np.sort(both, axis=1)[:, ::-1],
-        np.maximum(across.hardest_unsuspected, same_side.hardest_unsuspected),
-    )

@@ -18,12 +18,11 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Line:
-    """Points joined by a line, or the outline of an area where the style sheet fills `kind`."""
+    """Points joined by a line, with dots where `kind` is a line, or the outline of an area, as the style sheet says."""
 
     kind: str
     points: Points
     name: str = ""
-    dots: bool = False
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def courses(
         points = [(float(place), value) for place, value in enumerate(values) if value is not None]
         if points:
             ends.append(f"{name} from {points[0][1]:.4g} to {points[-1][1]:.4g}")
-            lines.append(Line(f"line line-{len(lines) % COLOURS}", points, name, dots=True))
+            lines.append(Line(f"line line-{len(lines) % COLOURS}", points, name))
     if not lines:
         return None
     known = [value for line in lines for _, value in line.points]

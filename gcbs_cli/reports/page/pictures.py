@@ -24,8 +24,6 @@ _HUE: Final = (58, 124, 224)
 _FAINTEST: Final = 50
 """Opacity (of 255) of a cell with a single entry, so that it can be seen."""
 _FULL_QUANTILE: Final = 0.995
-_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
-_RGB_AND_OPACITY: Final = bytes([8, 6, 0, 0, 0])
 
 
 @dataclass(frozen=True)
@@ -84,18 +82,20 @@ def density_uri(counts: NDArray[np.int64], full: float) -> str:
     """A data: URI of a (rows, columns) picture: zero is clear, opacity rises with the root of the count to `full`."""
     share = np.sqrt(np.minimum(counts / full, 1.0))
     opacity = np.where(counts > 0, _FAINTEST + (255 - _FAINTEST) * share, 0).astype(np.uint8)
-    pixels = np.empty((*counts.shape, 4), np.uint8)
-    pixels[..., :3] = _HUE
-    pixels[..., 3] = opacity
-    return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
+    return "data:image/png;base64," + base64.b64encode(encode_png(opacity)).decode()
 
 
-def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """(height, width, 4) bytes as a PNG file."""
-    height, width, _ = pixels.shape
-    lines = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)
-    header = struct.pack(">II", width, height) + _RGB_AND_OPACITY
-    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b"")]
-    return _SIGNATURE + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+def encode_png(opacity: NDArray[np.uint8]) -> bytes:
+    """(height, width) bytes as a PNG file of one hue, whose palette has it in every opacity."""
+    height, width = opacity.shape
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
+        b"PLTE": bytes(_HUE) * 256,
+        b"tRNS": bytes(range(256)),
+        b"IDAT": zlib.compress(np.pad(opacity, ((0, 0), (1, 0))).tobytes(), 9),  # 0 before a line: not filtered
+        b"IEND": b"",
+    }
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks.items()
     )
