@@ -87,8 +87,8 @@ def _help(text: str) -> str:
 
 def _default(leaf: Leaf) -> str:
     value = getattr(leaf.default, "value", leaf.default)
-    if leaf.typed.default:
-        return f" [default: {leaf.typed.default}]"
+    if leaf.typed.default_words:
+        return f" [default: {leaf.typed.default_words}]"
     return "" if value is None or isinstance(value, bool) or value == "" else f" [default: {value}]"
 
 

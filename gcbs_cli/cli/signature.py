@@ -57,9 +57,9 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
     typed, choices = leaf.typed, leaf.choices
-    default = None if typed.default else leaf.default
+    default = None if typed.default_words else leaf.default
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
-    shown: Any = typed.default or (default not in (None, "") and default is not False)
+    shown: Any = typed.default_words or (default not in (None, "") and default is not False)
     info: Any
     if typed.argument:
         info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(leaf.help))

@@ -1,10 +1,10 @@
 """What `gcbs mine` can be asked for; names and meanings are those of sentence-transformers' `mine_hard_negatives`."""
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from gcbs_cli.settings.model import Settings, Typed
+from gcbs_cli.settings.model import Settings, option
 from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_TEMPERATURE,
@@ -28,19 +28,17 @@ class NegativeSettings(Settings):
 
     panel = "Which negatives"
 
-    negatives: Annotated[int, Typed("-l")] = Field(3, ge=1, description="Negatives for each row.")
-    range_min: int = Field(0, ge=0, description="Number of the hardest candidates to skip.")
-    range_max: int | None = Field(None, description="Take no candidate beyond this rank.")
-    max_score: float | None = Field(None, description="Refuse candidates with a similarity above this.")
-    min_score: float | None = Field(None, description="Refuse candidates with a similarity below this.")
-    absolute_margin: float | None = Field(
-        None, description="Refuse candidates with a similarity above positive − margin."
+    negatives: int = option(3, "Negatives for each row.", "-l", ge=1)
+    range_min: int = option(0, "Number of the hardest candidates to skip.", ge=0)
+    range_max: int | None = option(None, "Take no candidate beyond this rank.")
+    max_score: float | None = option(None, "Refuse candidates with a similarity above this.")
+    min_score: float | None = option(None, "Refuse candidates with a similarity below this.")
+    absolute_margin: float | None = option(None, "Refuse candidates with a similarity above positive − margin.")
+    relative_margin: float | None = option(
+        None, "Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."
     )
-    relative_margin: float | None = Field(
-        None, description="Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."
-    )
-    sampling: Literal["top", "random"] = Field(
-        "top", description="top: take the hardest candidates; random: a seeded draw from the first --range-max."
+    sampling: Literal["top", "random"] = option(
+        "top", "top: take the hardest candidates; random: a seeded draw from the first --range-max."
     )
 
     @model_validator(mode="after")
@@ -72,9 +70,9 @@ class ShownLossSettings(Settings):
 
     panel = "The loss with them"
 
-    batch_size: Annotated[int, Typed("-k")] = Field(DEFAULT_BATCH_SIZE, ge=2, description="Pairs in one loss.")
+    batch_size: int = option(DEFAULT_BATCH_SIZE, "Pairs in one loss.", "-k", ge=2)
     temperature: Temperature = DEFAULT_TEMPERATURE
-    trials: int = Field(5, ge=1, description="Number of random orders to take the mean of.")
+    trials: int = option(5, "Number of random orders to take the mean of.", ge=1)
 
 
 class MineSettings(NegativeSettings, ShownLossSettings, WorkSettings):

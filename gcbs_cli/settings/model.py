@@ -10,7 +10,7 @@ from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from gcbs_cli.system.errors import BadInput
@@ -39,19 +39,25 @@ class Typed:
     """How a field is typed on the command line where `--its-name VALUE` does not say it.
 
     `short`: such as -k; `option`: the name where the field's is a plural; `off`: the flag that says no, such as
-    --no-refine; `default`: the default in words, where the field holds None; `metavar`: what stands for the value;
-    `argument`: no option but an argument; `one_call`: says what one call does, so that a default for all commands
-    would surprise; `panel`: title of its panel in --help, where it is not the model's.
+    --no-refine; `default_words`: the default in words, where the field holds None; `metavar`: what stands for the
+    value; `argument`: no option but an argument; `one_call`: says what one call does, so that a default for all
+    commands would surprise; `panel`: title of its panel in --help, where it is not the model's.
     """
 
     short: str | None = None
     option: str | None = None
     off: str | None = None
-    default: str | None = None
+    default_words: str | None = None
     metavar: str | None = None
     argument: bool = False
     one_call: bool = False
     panel: str | None = None
+
+
+def option(default: Any, description: str, short: str | None = None, **more: Any) -> Any:
+    """A field with its default (... for none) and its help; `more`: what `Typed` holds, and pydantic's bounds."""
+    typed = {name: more.pop(name) for name in Typed.__dataclass_fields__ if name in more} | {"short": short}
+    return Field(default, description=description, json_schema_extra=typed, **more)
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,7 @@ def leaves(model: type[Settings]) -> list[Leaf]:
         for name in inspect.get_annotations(base):
             if name in model.model_fields and name not in model.omitted | found.keys():
                 field = model.model_fields[name]
-                typed = next((item for item in field.metadata if isinstance(item, Typed)), Typed())
+                typed = Typed(**cast(dict[str, Any], field.json_schema_extra or {}))
                 found[name] = Leaf(name, field, typed, typed.panel or vars(base).get("panel"))
     return sorted(found.values(), key=lambda leaf: leaf.panel == OUTPUT_PANEL)
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
-from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, Typed
+from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, option
 from gcbs_cli.settings.plan import WORK_PANEL, BscSettings, Device, FalseNegativeSettings, PlanSettings, Size
 from gcbs_cli.settings.report import LOSS_PANEL, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
@@ -16,13 +16,14 @@ FORECAST_PANEL = "Forecast of a plan"
 ROW_FILES = ("groups", "text", "positives", "labels")
 """Options of files, each of which has one for the column in it."""
 
-Permutation = Annotated[str, Typed(argument=True), Field(description="The permutation; - reads indices from stdin.")]
+Permutation = Annotated[str, option(..., "The permutation; - reads indices from stdin.", argument=True)]
 SecondSide = Annotated[
-    str | None,
-    Typed(argument=True),
-    Field(description="Embeddings of the second side; leave out when X holds both."),
+    str | None, option(..., "Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
-ColumnName = Annotated[str | None, Field(description="Name of the column to read, where the file has several.")]
+
+
+def _column(panel: str | None = None) -> Any:
+    return option(None, "Name of the column to read, where the file has several.", panel=panel)
 
 
 class Columns(Settings):
@@ -30,9 +31,9 @@ class Columns(Settings):
 
     panel = INPUT_PANEL
 
-    x_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of X.")
-    y_column: str | None = Field(None, description="Column (Parquet) or tensor (safetensors) of Y.")
-    dtype: Literal["bfloat16"] | None = Field(None, description="Read 2-byte void elements of .npy as bfloat16.")
+    x_column: str | None = option(None, "Column (Parquet) or tensor (safetensors) of X.")
+    y_column: str | None = option(None, "Column (Parquet) or tensor (safetensors) of Y.")
+    dtype: Literal["bfloat16"] | None = option(None, "Read 2-byte void elements of .npy as bfloat16.")
 
 
 class Inputs(Columns):
@@ -40,13 +41,14 @@ class Inputs(Columns):
 
     panel = INPUT_PANEL
 
-    x: Annotated[str, Typed(argument=True)] = Field(
-        description="Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of "
-        "shards."
+    x: str = option(
+        ...,
+        "Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of shards.",
+        argument=True,
     )
     y: SecondSide = None
-    normalize: Annotated[bool, Typed(off="--no-normalize")] = Field(
-        True, description="Scale rows to unit length; --no-normalize for rows that have it already."
+    normalize: bool = option(
+        True, "Scale rows to unit length; --no-normalize for rows that have it already.", off="--no-normalize"
     )
 
 
@@ -55,10 +57,8 @@ class Shown(Settings):
 
     panel = OUTPUT_PANEL
 
-    json_: Annotated[bool, Typed(option="--json")] = Field(
-        False, description="Print the result as one JSON object on stdout."
-    )
-    quiet: Annotated[bool, Typed("-q")] = Field(False, description="Print errors only.")
+    json_: bool = option(False, "Print the result as one JSON object on stdout.", option="--json")
+    quiet: bool = option(False, "Print errors only.", "-q")
 
 
 class Written(Shown):
@@ -66,7 +66,7 @@ class Written(Shown):
 
     panel = OUTPUT_PANEL
 
-    force: Annotated[bool, Typed("-f")] = Field(False, description="Replace files that exist already.")
+    force: bool = option(False, "Replace files that exist already.", "-f")
 
 
 class RowFiles(Settings):
@@ -85,12 +85,10 @@ class GroupFile(RowFiles):
 
     panel = FalseNegativeSettings.panel
 
-    groups: str | None = Field(
-        None,
-        description="An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a "
-        "batch.",
+    groups: str | None = option(
+        None, "An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a batch."
     )
-    groups_column: ColumnName = None
+    groups_column: str | None = _column()
 
 
 class TextFile(RowFiles):
@@ -98,8 +96,8 @@ class TextFile(RowFiles):
 
     panel = BscSettings.panel
 
-    text: str | None = Field(None, description="words: a text for each row (.txt, .parquet, .jsonl, .csv).")
-    text_column: ColumnName = None
+    text: str | None = option(None, "words: a text for each row (.txt, .parquet, .jsonl, .csv).")
+    text_column: str | None = _column()
 
     def check_text(self, methods: list[str]) -> None:
         """Raises BadInput when the methods and the option do not belong together."""
@@ -128,17 +126,18 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
 
     panel = OUTPUT_PANEL
 
-    work_dir: str | None = Field(
+    work_dir: str | None = option(
         None,
-        description="With --partitions, keep the plans of finished parts in this folder until the whole is saved: "
-        "after a kill, the same command goes on from there.",
+        "With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a "
+        "kill, the same command goes on from there.",
     )
-    output: Annotated[str, Typed("-o")] = Field(
+    output: str = option(
         "perm.npy",
-        description="The permutation: .npy, .parquet, .txt; - for one index a line on stdout.",
+        "The permutation: .npy, .parquet, .txt; - for one index a line on stdout.",
+        "-o",
     )
-    report: str | None = Field(None, description="Write the gap report to this .json as well.")
-    dry_run: bool = Field(False, description="Estimate threshold, edges and memory; write nothing.")
+    report: str | None = option(None, "Write the gap report to this .json as well.")
+    dry_run: bool = option(False, "Estimate threshold, edges and memory; write nothing.")
 
     @model_validator(mode="after")
     def _check_plan(self) -> Self:
@@ -173,39 +172,41 @@ class Report(ReportSettings, RowFiles, Inputs, Written):
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
 
-    perm: Annotated[str | None, Typed("-p", one_call=True)] = Field(
+    perm: str | None = option(
         None,
-        description="The permutation to report on; - reads indices from stdin. Without it: is planning worth it?",
+        "The permutation to report on; - reads indices from stdin. Without it: is planning worth it?",
+        "-p",
+        one_call=True,
     )
-    rows: int | None = Field(
+    rows: int | None = option(
         None,
+        "Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % intervals: for "
+        "N where N² is out of reach. Reads block by block.",
         ge=2,
-        description="Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % "
-        "intervals: for N where N² is out of reach. Reads block by block.",
     )
-    groups: Annotated[str | None, Typed(default="as planned")] = Field(
-        None, description="An id for each row: rows with the same one are suspected false negatives, too."
-    )
-    groups_column: ColumnName = None
-    positives: Annotated[str | None, Typed(default="rows with equal x", panel=LOSS_PANEL)] = Field(
+    groups: str | None = option(
         None,
-        description="bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are "
-        "positives of each other.",
+        "An id for each row: rows with the same one are suspected false negatives, too.",
+        default_words="as planned",
     )
-    positives_column: Annotated[ColumnName, Typed(panel=LOSS_PANEL)] = None
-    labels: Annotated[str | None, Typed(panel=LOSS_PANEL)] = Field(
-        None, description="bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."
+    groups_column: str | None = _column()
+    positives: str | None = option(
+        None,
+        "bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are positives of "
+        "each other.",
+        default_words="rows with equal x",
+        panel=LOSS_PANEL,
     )
-    labels_column: Annotated[ColumnName, Typed(panel=LOSS_PANEL)] = None
-    id_column: Annotated[str | None, Typed(default="id, where there is one", panel=INPUT_PANEL)] = Field(
-        None, description="Column with the rows' names for --html."
+    positives_column: str | None = _column(LOSS_PANEL)
+    labels: str | None = option(
+        None, "bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only.", panel=LOSS_PANEL
     )
-    output: Annotated[str | None, Typed("-o", panel=OUTPUT_PANEL)] = Field(
-        None, description="Write the JSON report to this file."
+    labels_column: str | None = _column(LOSS_PANEL)
+    id_column: str | None = option(
+        None, "Column with the rows' names for --html.", default_words="id, where there is one", panel=INPUT_PANEL
     )
-    html: Annotated[str | None, Typed(panel=OUTPUT_PANEL)] = Field(
-        None, description="Write the report as one page that needs no network."
-    )
+    output: str | None = option(None, "Write the JSON report to this file.", "-o", panel=OUTPUT_PANEL)
+    html: str | None = option(None, "Write the report as one page that needs no network.", panel=OUTPUT_PANEL)
 
     @model_validator(mode="before")
     @classmethod
@@ -232,9 +233,9 @@ class Report(ReportSettings, RowFiles, Inputs, Written):
         loss = self.losses[0]
         if loss.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC) or loss.queue_batches:
             raise BadInput(f"--rows: goes with --loss infonce and symmetric, without a queue; found {loss.name}")
-        for option, given in (("--html", self.html), ("--groups", self.groups)):
+        for name, given in (("--html", self.html), ("--groups", self.groups)):
             if given is not None:
-                raise BadInput(f"{option}: needs all pairs and does not go with --rows; leave one of them out")
+                raise BadInput(f"{name}: needs all pairs and does not go with --rows; leave one of them out")
 
 
 class Mine(MineSettings, RowFiles, Inputs, Written):
@@ -250,16 +251,18 @@ class Mine(MineSettings, RowFiles, Inputs, Written):
       gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
 
-    positives: Annotated[str | None, Typed(panel=NegativeSettings.panel)] = Field(
+    positives: str | None = option(
         None,
-        description="A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are "
-        "positives of each other, never negatives.",
+        "A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are positives of each "
+        "other, never negatives.",
+        panel=NegativeSettings.panel,
     )
-    positives_column: Annotated[ColumnName, Typed(panel=NegativeSettings.panel)] = None
-    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+    positives_column: str | None = _column(NegativeSettings.panel)
+    output: str = option(
         "negatives.parquet",
-        description="The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on "
-        "stdout.",
+        "The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on stdout.",
+        "-o",
+        panel=OUTPUT_PANEL,
     )
 
     @model_validator(mode="after")
@@ -288,13 +291,11 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
       gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
 
-    methods: Annotated[str | None, Typed(default="all there are; words with --text")] = Field(
-        None, description="Names with commas between, such as rcm,metis+refine."
+    methods: str | None = option(
+        None, "Names with commas between, such as rcm,metis+refine.", default_words="all there are; words with --text"
     )
-    recurrence: bool = Field(
-        False, description="Plan with the next seed too, and say how many in-batch pairs come again."
-    )
-    trials: int = Field(5, ge=1, description="Number of random orders to compare with.")
+    recurrence: bool = option(False, "Plan with the next seed too, and say how many in-batch pairs come again.")
+    trials: int = option(5, "Number of random orders to compare with.", ge=1)
     omitted = frozenset(OF_ONE_PLAN)
 
 
@@ -325,14 +326,17 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
       gcbs tune x.npy y.npy -k 256 --max-suspected 1000 --json
     """
 
-    budget: Annotated[float, BeforeValidator(_seconds), Typed(metavar="TIME", default="60s")] = Field(
-        60.0, description="Time for it all, such as 60s or 5m; a trial that has begun is finished."
+    budget: Annotated[float, BeforeValidator(_seconds)] = option(
+        60.0,
+        "Time for it all, such as 60s or 5m; a trial that has begun is finished.",
+        metavar="TIME",
+        default_words="60s",
     )
-    max_suspected: Annotated[int | None, Typed(default="as many as plain RCM's")] = Field(
-        None, ge=0, description="Number of suspected false negatives that batches may hold."
+    max_suspected: int | None = option(
+        None, "Number of suspected false negatives that batches may hold.", ge=0, default_words="as many as plain RCM's"
     )
-    target: Literal["masked", "gap"] = Field(
-        "masked", description="Reduction to maximise: of the masked gap, or of the plain one."
+    target: Literal["masked", "gap"] = option(
+        "masked", "Reduction to maximise: of the masked gap, or of the plain one."
     )
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
 
@@ -350,7 +354,7 @@ class Check(Columns, Shown):
     """
 
     perm: Permutation
-    x: Annotated[str | None, Typed(argument=True)] = Field(None, description="Embeddings it should belong to.")
+    x: str | None = option(None, "Embeddings it should belong to.", argument=True)
     y: SecondSide = None
 
 
@@ -368,18 +372,20 @@ class Apply(Written):
     """
 
     perm: Permutation
-    data: Annotated[str, Typed(argument=True)] = Field(
-        description="A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards."
-    )
-    header: Annotated[bool, Typed(off="--no-header")] = Field(
-        True, description="The first record of a CSV file names its columns."
-    )
-    max_memory: Annotated[Size, Typed(default="512M", metavar="SIZE", panel=WORK_PANEL)] = Field(
+    data: str = option(..., "A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards.", argument=True)
+    header: bool = option(True, "The first record of a CSV file names its columns.", off="--no-header")
+    max_memory: Size = option(
         512 * 2**20,
-        description="Memory for rows, such as 2G; larger data passes through temporary files beside the output.",
+        "Memory for rows, such as 2G; larger data passes through temporary files beside the output.",
+        default_words="512M",
+        metavar="SIZE",
+        panel=WORK_PANEL,
     )
-    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
-        description="A file (the input's suffix is added where it has none); for shards a new folder."
+    output: str = option(
+        ...,
+        "A file (the input's suffix is added where it has none); for shards a new folder.",
+        "-o",
+        panel=OUTPUT_PANEL,
     )
 
 
@@ -391,23 +397,19 @@ class Embed(Written):
       gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
     """
 
-    texts: Annotated[str, Typed(argument=True)] = Field(description="Pairs of texts: a .parquet, .csv or .jsonl file.")
-    model: Annotated[str, Typed("-m", panel=MODEL_PANEL)] = Field(
-        description="Folder of a sentence-transformers model."
-    )
-    x_prompt: Annotated[str, Typed(panel=MODEL_PANEL)] = Field(
-        "", description="Put this before each text of X, such as 'query: '."
-    )
-    y_prompt: Annotated[str, Typed(panel=MODEL_PANEL)] = Field("", description="Put this before each text of Y.")
-    encode_batch: Annotated[int, Typed(panel=MODEL_PANEL)] = Field(
-        64, ge=1, description="Number of texts that the model takes at once."
-    )
-    x_text: Annotated[str, Typed(panel=INPUT_PANEL)] = Field("x", description="Column with the texts of X.")
-    y_text: Annotated[str, Typed(panel=INPUT_PANEL)] = Field("y", description="Column with the texts of Y.")
+    texts: str = option(..., "Pairs of texts: a .parquet, .csv or .jsonl file.", argument=True)
+    model: str = option(..., "Folder of a sentence-transformers model.", "-m", panel=MODEL_PANEL)
+    x_prompt: str = option("", "Put this before each text of X, such as 'query: '.", panel=MODEL_PANEL)
+    y_prompt: str = option("", "Put this before each text of Y.", panel=MODEL_PANEL)
+    encode_batch: int = option(64, "Number of texts that the model takes at once.", ge=1, panel=MODEL_PANEL)
+    x_text: str = option("x", "Column with the texts of X.", panel=INPUT_PANEL)
+    y_text: str = option("y", "Column with the texts of Y.", panel=INPUT_PANEL)
     device: Device = "auto"
-    output: Annotated[str, Typed("-o", panel=OUTPUT_PANEL)] = Field(
+    output: str = option(
         "embeddings.parquet",
-        description="A .parquet with the columns x and y (and id), or a folder for x.npy and y.npy.",
+        "A .parquet with the columns x and y (and id), or a folder for x.npy and y.npy.",
+        "-o",
+        panel=OUTPUT_PANEL,
     )
 
 
@@ -423,18 +425,17 @@ class History(Written):
       gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
     """
 
-    reports: Annotated[tuple[str, ...], Typed(argument=True, metavar="REPORT")] = Field(
-        min_length=1, description="Reports that gcbs report -o or gcbs plan --report wrote."
+    reports: tuple[str, ...] = option(
+        ..., "Reports that gcbs report -o or gcbs plan --report wrote.", min_length=1, argument=True, metavar="REPORT"
     )
-    plans: Annotated[
-        str | None, Typed(default="epoch-2.npy, .parquet or .txt beside epoch-2.json", panel=INPUT_PANEL)
-    ] = Field(None, description="Quoted pattern of the plans, in the reports' order.")
-    keep_order: Annotated[bool, Typed(panel=INPUT_PANEL)] = Field(
-        False, description="Take the reports in the order given, not 2 before 10."
+    plans: str | None = option(
+        None,
+        "Quoted pattern of the plans, in the reports' order.",
+        default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json",
+        panel=INPUT_PANEL,
     )
-    html: Annotated[str | None, Typed(panel=OUTPUT_PANEL)] = Field(
-        None, description="Write the history as one page that needs no network."
-    )
+    keep_order: bool = option(False, "Take the reports in the order given, not 2 before 10.", panel=INPUT_PANEL)
+    html: str | None = option(None, "Write the history as one page that needs no network.", panel=OUTPUT_PANEL)
 
 
 class Doctor(Shown):
@@ -447,14 +448,10 @@ class Doctor(Shown):
       gcbs doctor --rows 1000000 --dim 768
     """
 
-    seconds: float = Field(1.0, gt=0, description="Time to measure rates for.")
-    rows: Annotated[int | None, Typed(panel=FORECAST_PANEL)] = Field(
-        None, ge=2, description="Forecast a plan of this many pairs."
-    )
-    dim: Annotated[int, Typed(panel=FORECAST_PANEL)] = Field(384, ge=1, description="Dimensions of the embeddings.")
-    quantile: Annotated[float, Typed(panel=FORECAST_PANEL)] = Field(
-        0.999, gt=0, lt=1, description="Quantile of the plan."
-    )
+    seconds: float = option(1.0, "Time to measure rates for.", gt=0)
+    rows: int | None = option(None, "Forecast a plan of this many pairs.", ge=2, panel=FORECAST_PANEL)
+    dim: int = option(384, "Dimensions of the embeddings.", ge=1, panel=FORECAST_PANEL)
+    quantile: float = option(0.999, "Quantile of the plan.", gt=0, lt=1, panel=FORECAST_PANEL)
 
 
 class Config(Shown):
@@ -470,6 +467,4 @@ class Config(Shown):
       gcbs config --all --config gcbs.toml
     """
 
-    all_: Annotated[bool, Typed(option="--all")] = Field(
-        False, description="Show the options that have their own default, too."
-    )
+    all_: bool = option(False, "Show the options that have their own default, too.", option="--all")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gcbs_cli.settings.model import Settings, Typed
+from gcbs_cli.settings.model import Settings, option
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import parse_size
 
@@ -41,13 +41,12 @@ EXCLUSIVE = ("quantile", "per_row", "threshold")
 """Of these one at most may be given."""
 
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
-Seed = Annotated[int, Field(ge=0, description="Decides every random draw.")]
-Temperature = Annotated[float, Typed("-t"), Field(ge=1e-6, le=1e6, description="Temperature of the loss.")]
+Seed = Annotated[int, option(..., "Decides every random draw.", ge=0)]
+Temperature = Annotated[float, option(..., "Temperature of the loss.", "-t", ge=1e-6, le=1e6)]
 """What float32 can divide by."""
 Device = Annotated[
     str,
-    Typed(panel=WORK_PANEL),
-    Field(description="auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all."),
+    option(..., "auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.", panel=WORK_PANEL),
 ]
 Margin = Annotated[float, Field(ge=0.0, le=2.0)]
 Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARITY)]
@@ -85,19 +84,17 @@ class ThresholdSettings(Settings):
 
     panel = GRAPH_PANEL
 
-    quantile: Annotated[float | None, Typed(default="0.999")] = Field(
-        None, gt=0, lt=1, description="Pairs above this quantile of all similarities are edges."
+    quantile: float | None = option(
+        None, "Pairs above this quantile of all similarities are edges.", gt=0, lt=1, default_words="0.999"
     )
-    per_row: float | None = Field(
-        None, gt=0, description="The quantile as the number of entries expected in each row, m: q = 1 − m/N."
+    per_row: float | None = option(
+        None, "The quantile as the number of entries expected in each row, m: q = 1 − m/N.", gt=0
     )
-    threshold: Similarity | None = Field(
-        None, description="Pairs above this similarity are edges; nothing is estimated."
-    )
-    quantile_method: Literal["sample", "chunks", "exact"] = Field(
+    threshold: Similarity | None = option(None, "Pairs above this similarity are edges; nothing is estimated.")
+    quantile_method: Literal["sample", "chunks", "exact"] = option(
         "sample",
-        description="How the quantile is found. sample: random rows × random columns; chunks: median over chunks of "
-        "rows (GCBS); exact: all N² entries.",
+        "How the quantile is found. sample: random rows × random columns; chunks: median over chunks of rows "
+        "(GCBS); exact: all N² entries.",
     )
 
     @model_validator(mode="after")
@@ -127,14 +124,13 @@ class GraphSettings(ThresholdSettings):
 
     panel = GRAPH_PANEL
 
-    graph: Literal["quantile", "top-m"] = Field(
+    graph: Literal["quantile", "top-m"] = option(
         "quantile",
-        description="quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has "
-        "some.",
+        "quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some.",
     )
-    top: int = Field(16, ge=1, description="How many of its hardest each row keeps with --graph top-m, both ways.")
-    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window), Typed(metavar="P:M")] = Field(
-        None, description="Join two rows only where each is among ranks P to P+M−1 of the other (B3)."
+    top: int = option(16, "How many of its hardest each row keeps with --graph top-m, both ways.", ge=1)
+    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window)] = option(
+        None, "Join two rows only where each is among ranks P to P+M−1 of the other (B3).", metavar="P:M"
     )
 
     @model_validator(mode="after")
@@ -155,16 +151,15 @@ class FalseNegativeSettings(Settings):
 
     panel = "False negatives"
 
-    fn_margin: Margin | None = Field(
+    fn_margin: Margin | None = option(
         None,
-        description="Suspect a pair of being a false negative when its similarity is at least this fraction of its "
-        "positive's, such as 0.95: it gets no edge, and the refinement keeps it apart.",
+        "Suspect a pair of being a false negative when its similarity is at least this fraction of its positive's, "
+        "such as 0.95: it gets no edge, and the refinement keeps it apart.",
     )
-    fn_weight: float = Field(
+    fn_weight: float = option(
         1.0,
+        "What a suspected pair inside a batch costs the refinement, in nats; 0.2 trained better models than 1.",
         ge=0,
-        description="What a suspected pair inside a batch costs the refinement, in nats; 0.2 trained better models "
-        "than 1.",
     )
 
 
@@ -173,13 +168,12 @@ class BatchOrderSettings(Settings):
 
     panel = "What batches hold"
 
-    group_size: int | None = Field(
+    group_size: int | None = option(
         None,
+        "Plan hard groups of this size and mix them at random into batches: 1 is random, k as hard as the plan.",
         ge=1,
-        description="Plan hard groups of this size and mix them at random into batches: 1 is random, k as hard as "
-        "the plan.",
     )
-    shuffle_batches: bool = Field(False, description="Put the full batches in random order.")
+    shuffle_batches: bool = option(False, "Put the full batches in random order.")
 
 
 class BscSettings(Settings):
@@ -187,18 +181,16 @@ class BscSettings(Settings):
 
     panel = "BSC (--method knn-groups, words, clusters, neighbours)"
 
-    bsc_group_size: int = Field(8, ge=2, description="Rows in a group, at most.")
-    bsc_neighbours: Annotated[int | None, Typed(default="500 for knn-groups, 3 for neighbours")] = Field(
-        None, ge=1, description="Nearest rows considered."
+    bsc_group_size: int = option(8, "Rows in a group, at most.", ge=2)
+    bsc_neighbours: int | None = option(
+        None, "Nearest rows considered.", ge=1, default_words="500 for knn-groups, 3 for neighbours"
     )
-    bsc_by: Literal["x", "y", "both"] = Field(
-        "both", description="Compare rows by x, by y or by the mean of both similarities."
+    bsc_by: Literal["x", "y", "both"] = option("both", "Compare rows by x, by y or by the mean of both similarities.")
+    bsc_skip_identical: bool = option(False, "knn-groups: skip neighbours with the same embedding.")
+    bsc_clusters: int | None = option(
+        None, "clusters: how many.", ge=1, default_words="one for each batch, 1,024 at most"
     )
-    bsc_skip_identical: bool = Field(False, description="knn-groups: skip neighbours with the same embedding.")
-    bsc_clusters: Annotated[int | None, Typed(default="one for each batch, 1,024 at most")] = Field(
-        None, ge=1, description="clusters: how many."
-    )
-    bsc_words: int = Field(1, ge=1, description="Words, or neighbours, in a shingle.")
+    bsc_words: int = option(1, "Words, or neighbours, in a shingle.", ge=1)
 
     def neighbours_for(self, method: str) -> int:
         """Nearest neighbours considered by a method."""
@@ -222,9 +214,9 @@ class RankSettings(Settings):
 
     panel = "Ranks"
 
-    world_size: int | None = Field(None, ge=1, description="Number of ranks W that train on the plan.")
-    gather: Annotated[bool, Typed(off="--no-gather")] = Field(
-        False, description="The loss gathers over ranks: each rank takes k/W rows of every batch."
+    world_size: int | None = option(None, "Number of ranks W that train on the plan.", ge=1)
+    gather: bool = option(
+        False, "The loss gathers over ranks: each rank takes k/W rows of every batch.", off="--no-gather"
     )
 
 
@@ -234,11 +226,14 @@ class WorkSettings(Settings):
     panel = WORK_PANEL
 
     device: Device = "auto"
-    chunk_rows: int | None = Field(
-        None, ge=1, description="Rows of a tile of the pass; changes memory and speed, never the result."
+    chunk_rows: int | None = option(
+        None, "Rows of a tile of the pass; changes memory and speed, never the result.", ge=1
     )
-    max_memory: Annotated[Size | None, Typed(default="most of what is free", metavar="SIZE")] = Field(
-        None, description="Stop before the pass if more would be needed, such as 8G."
+    max_memory: Size | None = option(
+        None,
+        "Stop before the pass if more would be needed, such as 8G.",
+        default_words="most of what is free",
+        metavar="SIZE",
     )
 
 
@@ -247,20 +242,17 @@ class PlanWorkSettings(WorkSettings):
 
     panel = WORK_PANEL
 
-    max_edges: int | None = Field(
-        None, ge=1, description="Stop before the pass if more entries would lie above the threshold."
+    max_edges: int | None = option(None, "Stop before the pass if more entries would lie above the threshold.", ge=1)
+    partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions)] = option(
+        None,
+        "Plan in this many parts of similar rows, one in memory at a time; auto: at most 131,072 rows each. "
+        "Quantile and lists count within a part.",
+        metavar="NUMBER|auto",
     )
-    partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions), Typed(metavar="NUMBER|auto")] = (
-        Field(
-            None,
-            description="Plan in this many parts of similar rows, one in memory at a time; auto: at most 131,072 rows "
-            "each. Quantile and lists count within a part.",
-        )
+    engine: Literal["local", "ray"] = option(
+        "local", "Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray])."
     )
-    engine: Literal["local", "ray"] = Field(
-        "local", description="Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray])."
-    )
-    address: str = Field("auto", description="Address of the Ray cluster to join.")
+    address: str = option("auto", "Address of the Ray cluster to join.")
 
     def parts_for(self, rows: int, dim: int, batch_size: int) -> int:
         """The number of parts: for `auto`, of at most 131,072 rows, fewer where --max-memory leaves less.
@@ -287,23 +279,23 @@ class PlanSettings(
 ):
     """Everything that decides a plan, and how it is computed."""
 
-    batch_size: Annotated[int, Typed("-k")] = Field(
-        DEFAULT_BATCH_SIZE, ge=2, description="Number of pairs that one loss sees together, k."
-    )
-    method: Annotated[Method, Typed(metavar="METHOD")] = Field(
+    batch_size: int = option(DEFAULT_BATCH_SIZE, "Number of pairs that one loss sees together, k.", "-k", ge=2)
+    method: Method = option(
         "rcm",
-        description="rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, "
-        "words, clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",
+        "rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, "
+        "clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",
+        metavar="METHOD",
     )
     temperature: Temperature = DEFAULT_TEMPERATURE
-    drop_last: bool = Field(False, description="The trainer drops the short last batch; changes only what is reported.")
+    drop_last: bool = option(False, "The trainer drops the short last batch; changes only what is reported.")
     seed: Seed = 0
-    refine: Annotated[bool, Typed(off="--no-refine")] = Field(
+    refine: bool = option(
         False,
-        description="After the method, swap rows between batches to raise the training loss, until it no longer pays.",
+        "After the method, swap rows between batches to raise the training loss, until it no longer pays.",
+        off="--no-refine",
     )
-    time_limit: float | None = Field(None, gt=0, description="Seconds that the refinement may take.")
-    no_duplicates: bool = Field(False, description="Rows with equal x or equal y never share a batch.")
+    time_limit: float | None = option(None, "Seconds that the refinement may take.", gt=0)
+    no_duplicates: bool = option(False, "Rows with equal x or equal y never share a batch.")
 
     @model_validator(mode="after")
     def _check_batch_size(self) -> Self:

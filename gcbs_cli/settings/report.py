@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from gcbs_cli.settings.model import Listed, Typed
+from gcbs_cli.settings.model import Listed, option
 from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_MARGIN,
@@ -112,42 +112,48 @@ class Loss:
 class ReportSettings(ThresholdSettings, WorkSettings):
     """What a report covers."""
 
-    batch_sizes: Annotated[
-        tuple[Annotated[int, Field(ge=2)], ...],
-        Listed,
-        Typed("-k", option="--batch-size", default="the plan's, else 64"),
-    ] = Field((DEFAULT_BATCH_SIZE,), min_length=1, description="Pairs in one loss; may be given several times.")
-    temperatures: Annotated[
-        tuple[Temperature, ...], Listed, Typed("-t", option="--temperature", default="the plan's, else 0.05")
-    ] = Field((DEFAULT_TEMPERATURE,), min_length=1, description="Temperature of the loss; may be given several times.")
-    loss: Annotated[
-        tuple[LossKind, ...],
-        Listed,
-        Typed(metavar="LOSS", default="symmetric; bsc with --positives or --labels", panel=LOSS_PANEL),
-    ] = Field(
-        (LossKind.SYMMETRIC,),
+    batch_sizes: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Listed] = option(
+        (DEFAULT_BATCH_SIZE,),
+        "Pairs in one loss; may be given several times.",
+        "-k",
         min_length=1,
-        description="infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, with several "
-        "positives for a row; triplet: hardest negative. May be given several times.",
+        option="--batch-size",
+        default_words="the plan's, else 64",
     )
-    queue: Annotated[int, Typed(panel=LOSS_PANEL)] = Field(
-        0, ge=0, description="Number of batches held in a memory queue; 0 for none."
+    temperatures: Annotated[tuple[Temperature, ...], Listed] = option(
+        (DEFAULT_TEMPERATURE,),
+        "Temperature of the loss; may be given several times.",
+        "-t",
+        min_length=1,
+        option="--temperature",
+        default_words="the plan's, else 0.05",
     )
-    queue_mode: Annotated[QueueMode, Typed(panel=LOSS_PANEL)] = Field(
+    loss: Annotated[tuple[LossKind, ...], Listed] = option(
+        (LossKind.SYMMETRIC,),
+        "infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, with several positives for a "
+        "row; triplet: hardest negative. May be given several times.",
+        min_length=1,
+        metavar="LOSS",
+        default_words="symmetric; bsc with --positives or --labels",
+        panel=LOSS_PANEL,
+    )
+    queue: int = option(0, "Number of batches held in a memory queue; 0 for none.", ge=0, panel=LOSS_PANEL)
+    queue_mode: QueueMode = option(
         QueueMode.XBM,
-        description="moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
+        "moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
+        panel=LOSS_PANEL,
     )
-    loss_margin: Annotated[Margin, Typed(panel=LOSS_PANEL)] = Field(
-        0.2, description="triplet: margin between positive and hardest negative."
+    loss_margin: Margin = option(0.2, "triplet: margin between positive and hardest negative.", panel=LOSS_PANEL)
+    drop_last: bool = option(
+        False,
+        "Whether the trainer drops the short last batch.",
+        off="--keep-last",
+        default_words="as planned, else kept",
     )
-    drop_last: Annotated[bool, Typed(off="--keep-last", default="as planned, else kept")] = Field(
-        False, description="Whether the trainer drops the short last batch."
-    )
-    trials: int = Field(20, ge=1, description="Number of random orders to compare with.")
-    fn_margin: Margin = Field(
+    trials: int = option(20, "Number of random orders to compare with.", ge=1)
+    fn_margin: Margin = option(
         DEFAULT_MARGIN,
-        description="Treat a pair as a suspected false negative when its similarity is at least this fraction of its "
-        "positive's.",
+        "Treat a pair as a suspected false negative when its similarity is at least this fraction of its positive's.",
     )
     seed: Seed = 0
 

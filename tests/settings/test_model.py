@@ -1,13 +1,12 @@
 """One model holds an option's name, type, bounds and default: what it refuses, and what is made from it."""
 
 import pickle
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from pydantic import Field
 
 from gcbs_cli.settings.mine import MineSettings
-from gcbs_cli.settings.model import Settings, Typed, as_arguments, leaves, words
+from gcbs_cli.settings.model import Settings, as_arguments, leaves, option, words
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
@@ -109,10 +108,10 @@ def test_a_list_takes_one_value_a_text_of_several_or_a_list() -> None:
 def test_names_of_options_and_of_arguments() -> None:
     class Inherited(Settings):
         panel = "More"
-        many: Annotated[tuple[int, ...], Typed("-m", option="--one")] = Field((), description="Numbers.")
+        many: tuple[int, ...] = option((), "Numbers.", "-m", option="--one")
 
     class Model(Inherited):
-        file: Annotated[str, Typed(argument=True)]
+        file: str = option(..., "A file.", argument=True)
 
     found = {leaf.option: (leaf.name, leaf.panel, leaf.many) for leaf in leaves(Model)}
     assert found == {"FILE": ("file", None, False), "--one": ("many", "More", True)}
