@@ -1,25 +1,32 @@
 """The manifest beside a permutation: what it was made from and how, `PERM.manifest.json`."""
 
 import os
-import re
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pydantic_core
 import xxhash
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
-from gcbs_cli.data.files import one_line, shown, unreadable
+from gcbs_cli.data.files import shown, unreadable
 from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
-SCHEMA = "gcbs.manifest"
 FOLDER_MANIFEST = "manifest.json"
 """Of a permutation that is a folder of shards, and in it."""
-SCHEMA_VERSION = "2.0"
+_MAJOR = 2
 
 
 class _Record(BaseModel):
@@ -180,8 +187,17 @@ class Manifest(_Record):
     """The file: one entry, or two while a permutation is being replaced by another."""
 
     schema_name: Literal["gcbs.manifest"] = Field(default="gcbs.manifest", alias="schema")
-    schema_version: str = SCHEMA_VERSION
+    schema_version: str = Field(default=f"{_MAJOR}.0", pattern="^[0-9]{1,9}[.]")
     entries: list[ManifestEntry]
+
+    @field_validator("schema_version")
+    @classmethod
+    def _is_known(cls, version: str) -> str:
+        if int(version.split(".")[0]) > _MAJOR:
+            raise PydanticCustomError(
+                "newer", f"written by a newer gcbs ({version}, read here: {_MAJOR}.x); upgrade gcbs"
+            )
+        return version
 
 
 def manifest_path(perm_path: Path) -> Path:
@@ -221,25 +237,11 @@ def read_manifest(perm_path: Path | str) -> Manifest | None:
 def parse_manifest(data: bytes, source: str) -> Manifest:
     """The manifest in `data`; `source` names it in the errors, which are BadInput."""
     try:
-        content = pydantic_core.from_json(data)
-    except ValueError as error:
-        raise BadInput(f"{source}: is no JSON, or damaged: {one_line(error)}") from error
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise BadInput(f'{source}: is no gcbs manifest: "schema" is not {SCHEMA!r}')
-    version = str(content.get("schema_version"))
-    major = re.match(r"[0-9]{1,9}\.", version)
-    if major is None:
-        raise BadInput(f'{source}: is no gcbs manifest: "schema_version" is {version[:40]!r}')
-    if float(major[0]) > float(SCHEMA_VERSION):
-        raise BadInput(
-            f"{source}: written by a newer gcbs (manifest schema {version}, read here: {SCHEMA_VERSION}); upgrade gcbs"
-        )
-    try:
-        return Manifest.model_validate(content)
+        return Manifest.model_validate_json(data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BadInput(f"{source}: is damaged: {place}: {first['msg']}") from error
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise BadInput(f"{source}: cannot be read as a gcbs manifest: {place}: {first['msg']}") from error
 
 
 def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
