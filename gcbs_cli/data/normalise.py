@@ -14,8 +14,8 @@ SLICE_BYTES: Final = 1024 * 1024
 UNIT_TOLERANCE: Final = 1e-2
 """How far from 1 the norm of a row may be that is said to be normalised: float16 and bfloat16 rounding stays below."""
 
-_SAFE_NORM2: Final = (1e-200, 1e200)
-"""Squared norms within are free of float64 overflow, and of underflow that could matter."""
+_LEAST_NORM2: Final = 1e-200
+"""A row with a smaller squared norm counts as zeros: near float64's least numbers it would lose digits."""
 
 
 class RowFault(IntEnum):
@@ -42,15 +42,13 @@ def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, n
             wide, squares = np.empty((2, stop - start, raw.shape[1]))
             wide[:] = _as_floats(raw[start:stop], dtype)
             norm2 = sum_by_halving(np.multiply(wide, wide, out=squares))
-            # Only float64 reaches norms whose square leaves its range.
-            extreme = _rescale_extreme(wide, norm2) if dtype == "float64" else False
             norm = np.sqrt(norm2)
             found = np.zeros(len(wide), np.uint8)
             if normalize:
                 wide /= norm[:, np.newaxis]
             else:
-                found[(np.abs(norm - 1) > UNIT_TOLERANCE) | extreme] = RowFault.NOT_UNIT
-            found[norm2 == 0] = RowFault.ZERO
+                found[np.abs(norm - 1) > UNIT_TOLERANCE] = RowFault.NOT_UNIT
+            found[norm2 < _LEAST_NORM2] = RowFault.ZERO
             found[~np.isfinite(norm2)] = RowFault.NON_FINITE
             faults[start:stop] = found
             out[start:stop] = wide
@@ -78,18 +76,3 @@ def sum_by_halving(work: NDArray[np.float64]) -> NDArray[np.float64]:
 def _as_floats(raw: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Return raw rows as numbers: bfloat16 is the upper half of a float32."""
     return (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw
-
-
-def _rescale_extreme(rows: NDArray[np.float64], norm2: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Scale rows whose squared norm is out of the safe range by a power of two, in place, and take it again.
-
-    rows: (n, d); norm2: (n,). Returns which rows were out of range, those of NaN, infinity or zeros included.
-    """
-    extreme = ~((norm2 >= _SAFE_NORM2[0]) & (norm2 <= _SAFE_NORM2[1]))
-    if extreme.any():
-        some = rows[extreme]
-        exponent = np.frexp(np.abs(some).max(axis=1))[1]
-        some = np.ldexp(some, -exponent[:, np.newaxis])
-        rows[extreme] = some
-        norm2[extreme] = sum_by_halving(some * some)
-    return extreme

