@@ -179,13 +179,13 @@ def check_room(
         return
     entries = int(SHARE_TO_SUGGEST * entries)
     if 2 * expected.tied > expected.entries:
-        otherwise = f"no --quantile parts products of equal rows: leave such rows out, or {otherwise}"
+        otherwise = f"leave out equal rows, which no --quantile parts, or {otherwise}"
     elif entries > 0 and expected.above:
         share = entries / rows.rows**2
         quantile = f"{1.0 - share:.{4 - floor(log10(share))}f}".rstrip("0")
         fits.insert(0, f"--quantile {quantile} (about {entries / rows.rows:.3g} a row)")
-    advice = [f"{' or '.join(fits)} would fit"] if fits else []
-    raise BadInput(f"{head}: {task} would need {expected}; {'; '.join([*advice, otherwise])}")
+    advice = f"{' or '.join(fits)} would fit, or " if fits else ""
+    raise BadInput(f"{head}: {task} would need {expected}; {advice}{otherwise}")
 
 
 def entry_limit(rows: PairedRows, expected: Forecast, max_memory: int | None) -> EntryLimit:

@@ -128,7 +128,7 @@ LISTS = {
 @pytest.mark.parametrize("asked", LISTS.values(), ids=LISTS)
 def test_the_advice_for_lists_of_the_hardest_fits(asked, max_edges):
     pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, max_edges=max_edges, **asked)
-    with pytest.raises(BadInput, match=" would fit; use fewer rows") as refused:
+    with pytest.raises(BadInput, match=" would fit, or use fewer rows") as refused:
         make_plan(pair, settings)
     advice = dict(re.findall(r"(--quantile|--max-edges) ([\d.]+) ", str(refused.value)))
     assert ("--quantile" in advice) == (max_edges == 110_000 and "quantile" in asked)

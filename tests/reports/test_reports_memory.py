@@ -62,7 +62,7 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPat
 
 def test_equal_rows_that_no_quantile_parts() -> None:
     pair = make_pair("all-equal", 700)
-    with pytest.raises(BadInput, match="no --quantile parts products of equal rows"):
+    with pytest.raises(BadInput, match="leave out equal rows, which no --quantile parts"):
         make_reports(pair, None, ReportSettings(batch_sizes=[8], trials=1, max_memory=40 << 20))
 
 
