@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.manifest import ManifestEntry, plan_files, read_manifest, write_manifest
+from gcbs_cli.plan_file.manifest import ManifestEntry, manifest_path, read_manifest, write_manifest
 from gcbs_cli.plan_file.permutation import check_suffix, fill, verify_permutation, write_stdout
 from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.errors import BadInput, GcbsError
@@ -23,9 +23,11 @@ def check_plan_output(
 
     inputs: what the command reads. Raises BadInput as `check_outputs` does, and for a format that is not written.
     """
-    writing.check_outputs([*plan_files(path), *others], inputs, force=force)
+    writing.check_outputs([path, *others], inputs, force=force)
     if str(path) != "-":
         check_suffix(path)
+        # Without --force too: it may be there still when its permutation is gone.
+        writing.check_outputs([manifest_path(Path(path))], [*inputs, *others], force=True)
 
 
 def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry) -> None:
