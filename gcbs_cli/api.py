@@ -47,16 +47,16 @@ def plan(
     if texts is not None and asked.method != "words":
         raise BadInput(f"texts: go with method words, not {asked.method}")
     stream = open_arrays(x, y, normalize=normalize)
+    asked.check_rows(stream.rows)
     if texts is not None and len(texts) != stream.rows:
         raise BadInput(f"texts: expected one for each of the {stream.rows:,} rows, got {len(texts):,}")
-    numbers, given = _ids(groups, "groups", stream.rows), {} if texts is None else {"texts": list(texts)}
+    ids, given = _ids(groups, "groups", stream.rows), {} if texts is None else {"texts": list(texts)}
     if asked.partitions is not None:
-        asked.check_rows(stream.rows)
-        return plan_in_parts(stream, asked, groups=numbers, inputs=given)
-    return make_plan(stream.read(), asked, groups=numbers, inputs=given)
+        return plan_in_parts(stream, asked, groups=ids, inputs=given)
+    return make_plan(stream.read(), asked, groups=ids, inputs=given)
 
 
-@typed_by(ReportSettings, "batch_sizes", "temperatures", "loss")
+@typed_by(ReportSettings, "batch_sizes", "temperatures")
 def report(
     x: Any,
     y: Any,
@@ -64,21 +64,18 @@ def report(
     *,
     batch_size: int = DEFAULT_BATCH_SIZE,
     temperature: float = DEFAULT_TEMPERATURE,
-    loss: str | None = None,
     **settings: Any,
 ) -> GapReport:
     """Say what a plan is worth at one batch size and temperature; the arguments are those of `report_all`."""
-    losses = None if loss is None else [loss]
-    return report_all(x, y, perm, batch_sizes=[batch_size], temperatures=[temperature], losses=losses, **settings)[0]
+    return report_all(x, y, perm, batch_sizes=batch_size, temperatures=temperature, **settings)[0]
 
 
-@typed_by(ReportSettings, "loss")
+@typed_by(ReportSettings)
 def report_all(
     x: Any,
     y: Any,
     perm: ArrayLike | None = None,
     *,
-    losses: Sequence[str] | None = None,
     positives: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     groups: ArrayLike | None = None,
@@ -88,22 +85,26 @@ def report_all(
     """Reports for every loss, batch size and temperature; one pass over all pairs serves them all.
 
     x, y as in `plan`; perm: (N,) permutation, or None to hear what random batches leave and the oracle could close.
-    losses: infonce, symmetric, simclr, bsc or triplet (with loss_margin), by default symmetric, and bsc with positives
-    or labels. positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true
-    for rows that are positive pairs, false for those that count as negatives only; groups: (N,) an id for each row,
-    rows with the same one are suspected false negatives. normalize: scale rows to unit length.
+    positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true for rows
+    that are positive pairs, false for those that count as negatives only; the loss is bsc where either is given.
+    groups: (N,) an id for each row, rows with the same one are suspected false negatives. normalize: scale rows to unit
+    length.
     Raises BadInput for arrays, permutation or settings that do not fit.
     """
     labelled = positives is not None or labels is not None
-    settings["loss"] = losses or ["bsc" if labelled else "symmetric"]
-    asked = ReportSettings(**settings)
+    asked = ReportSettings(**({"loss": "bsc"} | settings if labelled else settings))
     if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
     pair = open_arrays(x, y, normalize=normalize).read()
-    facts = RowFacts(
-        _ids(positives, "positives", pair.rows), _flags(labels, pair.rows), _ids(groups, "groups", pair.rows)
-    )
-    order = None if perm is None else _permutation(perm, pair.rows)
+    flags = _values(labels, "labels", pair.rows)
+    if flags is not None and not np.isin(flags, (0, 1)).all():
+        raise BadInput("labels: expected 1 or 0, true or false, for each row")
+    asks = None if flags is None else flags.astype(np.bool_)
+    facts = RowFacts(_ids(positives, "positives", pair.rows), asks, _ids(groups, "groups", pair.rows))
+    order = None if perm is None else np.asarray(perm.cpu() if hasattr(perm, "cpu") else perm)
+    if order is not None:
+        verify_permutation(order, pair.rows, "perm")
+        order = order.astype(np.int64)
     return make_reports(pair, order, asked, facts=facts)
 
 
@@ -122,30 +123,14 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
     return mine_pair(pair, asked, None if ids is None else Positives(ids))
 
 
-def _flags(labels: ArrayLike | None, rows: int) -> NDArray[np.bool_] | None:
-    if labels is None:
-        return None
-    asks = np.asarray(labels)
-    _check_shape(asks, "labels", rows)
-    if not np.isin(asks, (0, 1)).all():
-        raise BadInput("labels: expected 1 or 0, true or false, for each row")
-    return asks.astype(np.bool_)
-
-
 def _ids(ids: ArrayLike | None, name: str, rows: int) -> NDArray[np.int64] | None:
     """(N,) a number for each row's id, whatever the ids are; None for none."""
-    if ids is None:
-        return None
-    _check_shape(np.asarray(ids), name, rows)
-    return np.unique(np.asarray(ids), return_inverse=True)[1].astype(np.int64)
+    values = _values(ids, name, rows)
+    return None if values is None else np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _check_shape(values: NDArray[Any], name: str, rows: int) -> None:
-    if values.shape != (rows,):
-        raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {values.shape}")
-
-
-def _permutation(perm: Any, rows: int) -> NDArray[np.int64]:
-    array = perm.detach().cpu().numpy() if hasattr(perm, "detach") else np.asarray(perm)
-    verify_permutation(array, rows, "perm")
-    return array.astype(np.int64)
+def _values(values: ArrayLike | None, name: str, rows: int) -> NDArray[Any] | None:
+    found = None if values is None else np.asarray(values)
+    if found is not None and found.shape != (rows,):
+        raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {found.shape}")
+    return found
