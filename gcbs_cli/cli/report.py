@@ -26,7 +26,7 @@ from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import Measured, measure
 from gcbs_cli.reports.headline import suspects_warning
-from gcbs_cli.reports.page.page import flat, report_page
+from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
@@ -133,6 +133,5 @@ def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, mea
         facts["Plan"] = {"file": settings.perm, "hash of the order": permutation_hash(first.perm)}
         if entry is not None:
             facts["Plan"] |= entry.model_dump(mode="json") | {"command": " ".join(entry.command)}
-    known = [(title, [line for line in flat(values) if line[1] != "–"]) for title, values in facts.items()]
     named = partial(row_values.read_ids, stream.x, column=settings.id_column)
-    return report_page(measured, " · ".join(names), known, named)
+    return report_page(measured, " · ".join(names), facts, named)

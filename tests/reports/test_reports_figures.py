@@ -149,22 +149,9 @@ def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     assert uniformity(side, 3) == sampled[3]
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"batch_sizes": (61,)}, "--batch-size 61.*60 rows"),
-        ({"batch_sizes": (1,)}, "--batch-size 1"),
-        ({"temperatures": (0.0,)}, "--temperature 0.0"),
-        ({"temperatures": (-1.0,)}, "--temperature -1.0"),
-        ({"trials": 0}, "--trials 0"),
-        ({"fn_margin": -0.1}, "--fn-margin -0.1"),
-        ({"seed": -1}, "--seed -1"),
-    ],
-    ids=["k-beyond-n", "k-of-one", "tau-zero", "tau-negative", "no-trials", "margin-negative", "seed-negative"],
-)
-def test_settings_that_do_not_fit_are_refused(changed, message):
-    with pytest.raises(BadInput, match=message):
-        build_reports(make_pair("related", ROWS), None, **changed)
+def test_a_batch_of_more_rows_than_there_are_is_refused():
+    with pytest.raises(BadInput, match="--batch-size 61.*60 rows"):
+        build_reports(make_pair("related", ROWS), None, batch_sizes=[61])
 
 
 ONE_MORE_FIGURE = """

@@ -1,6 +1,6 @@
 """A report as one page: no script, no address outside it, every name escaped."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,20 +25,17 @@ EXAMPLES = 12
 MOST_ROWS = 256
 """Of a batch that are named."""
 
-Facts = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""Groups of names and values."""
-
 
 def report_page(
     reports: Sequence[Measured],
     names: str,
-    facts: Facts,
+    facts: Mapping[str, Mapping[str, object]],
     names_of: Callable[[Sequence[int]], Mapping[int, str]],
 ) -> str:
     """The page on the first of the reports as HTML, complete in itself, with a line for each of the others.
 
-    names: of the plan and the inputs; facts: settings, inputs and hashes; names_of: the names of these rows, where the
-    input has any.
+    names: of the plan and the inputs; facts: settings, inputs and hashes, by what they are of; names_of: the names of
+    these rows, where the input has any.
     """
     measured, every = reports[0], [one.report for one in reports]
     report, perm = measured.report, measured.perm
@@ -63,7 +60,7 @@ def report_page(
         suspects=suspects,
         reports=every,
         warning=suspects_warning(every),
-        facts=facts,
+        facts={title: list(_lines(values)) for title, values in facts.items()},
         figures={figure.path: figure for figure in FIGURES},
         compared=shown_in("many"),
         row_name=lambda row: f"{row} ({named[row]})" if row in named else f"{row}",
@@ -107,21 +104,15 @@ def suspect_examples(measured: Measured) -> list[tuple[Any, ...]]:
     return list(zip(*(column[most].tolist() for column in columns), strict=True))
 
 
-def flat(values: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested values as lines: the path with dots, and the value as text."""
-    found = []
+def _lines(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Nested values, but for those that are None: the path with dots, and the value as text."""
     for name, value in values.items():
         if isinstance(value, dict):
-            found += flat(value, f"{prefix}{name}.")
-        else:
-            text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
-            found.append((prefix + name, show(text, ".6g" if isinstance(value, float) else "")))
-    return found
-
-
-def show(value: object, form: str) -> str:
-    """The value in this format, a dash for None."""
-    return "–" if value is None else format(value, form)
+            yield from _lines(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):
+            yield prefix + name, ", ".join(map(str, value))
+        elif value is not None:
+            yield prefix + name, format(value, ".6g" if isinstance(value, float) else "")
 
 
 def render(template: str, **values: object) -> str:
@@ -138,5 +129,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["show"] = show
+    environment.filters["show"] = format
     return environment
