@@ -3,10 +3,9 @@
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,21 +94,13 @@ def pairs() -> PairStream:
 
 
 def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = plan_in_parts(pairs(), SETTINGS, beside=tmp_path / "perm.npy")
+    wanted = plan_in_parts(pairs(), SETTINGS)
     monkeypatch.setattr(ray_engine, "plan_part", stuck_on_the_second_node)
-    planned: Future[Any] = Future()
-
-    def plan() -> None:
-        try:
-            engine = ray_engine.plan_on_ray
-            planned.set_result(plan_in_parts(pairs(), SETTINGS, beside=tmp_path / "perm.npy", engine=engine))
-        except BaseException as error:
-            planned.set_exception(error)
-
-    threading.Thread(target=plan, daemon=True).start()
-    wait_for(tmp_path / "reached")
-    cluster.remove_node(cluster.second, allow_graceful=False)
-    found = planned.result(LONGEST_WAIT)
+    with ThreadPoolExecutor(1) as pool:
+        planned = pool.submit(plan_in_parts, pairs(), SETTINGS, engine=ray_engine.plan_on_ray)
+        wait_for(tmp_path / "reached")
+        cluster.remove_node(cluster.second, allow_graceful=False)
+        found = planned.result(LONGEST_WAIT)
     assert (found.perm == wanted.perm).all()
     assert found.partitions.parts == PARTS
 
