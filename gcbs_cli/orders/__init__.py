@@ -31,7 +31,7 @@ class Planner:
 
 
 def _metis(given: PlannerInput) -> NDArray[np.int64]:
-    worth = given.gains(None, penalty=0.0).linear().worth
+    worth = given.gains(None, penalty=0.0).worth()
     return plan_metis(given.weighted_edges.graph, worth, given.batch_size, given.seed)
 
 

@@ -5,10 +5,11 @@ from numpy.typing import NDArray
 
 from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.keeping_apart import NO_LABELS, keep_apart
-from gcbs_cli.orders.refinement import Refinement, compiled_already, refine
+from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_order import Order, change_places, may_swap, order_of
+from gcbs_cli.orders.swaps import propose
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.compiled import compiled
+from gcbs_cli.system.compiled import compiled, needs_compiling
 from gcbs_cli.system.progress import Stopwatch
 
 
@@ -31,7 +32,7 @@ def finish(
             perm = deal_unconnected(perm, degrees, labels, given.batch_size, settings.seed)
     refinement = None
     if settings.refine and given.batch_size > 1:
-        if not compiled_already():
+        if needs_compiling(propose):
             clock.note("compiling the refinement for this machine, some seconds; kept for the next time if it can be")
         with clock.step("refine"):
             refinement = refine_plan(perm, given, settings)
@@ -81,7 +82,7 @@ def _exchange(order: Order, places: NDArray[np.int64], others: NDArray[np.int64]
     """Fisher and Yates' shuffle, but for exchanges that labels forbid."""
     for n in range(len(places) - 1, 0, -1):
         u, v = order.perm[places[n]], order.perm[places[others[n]]]
-        if order.labels.size == 0 or order.batch[u] == order.batch[v] or may_swap(u, v, order):
+        if order.batch[u] == order.batch[v] or may_swap(u, v, order):
             change_places(u, v, order)
 
 

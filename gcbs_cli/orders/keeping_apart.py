@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders.dealing_apart import deal_apart
+from gcbs_cli.orders.swap_order import Order, change_places, order_of, places_of, rival
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
@@ -56,12 +57,13 @@ def keep_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: i
     """
     if labels.size == 0:
         return perm
-    starts = np.random.default_rng([seed, 0xA9A27]).integers(len(perm), size=len(perm))
-    repaired = perm.copy()
-    reach = len(perm)
+    order = order_of(perm, labels, batch_size)
+    reach = batches = -(-len(perm) // batch_size)
     if len(labels) <= 2:
-        reach = min(reach, batch_size * max(1, LOOKS // (1 + conflicts(perm, labels, batch_size))))
-    left = int(_repair(repaired, labels, batch_size, starts, reach))
+        reach = min(batches, max(1, LOOKS // (1 + conflicts(perm, labels, batch_size))))
+    _repair(order, np.random.default_rng([seed, 0xA9A27]).integers(batches, size=len(perm)), reach)
+    repaired = order.perm
+    left = conflicts(repaired, labels, batch_size)
     if left and len(labels) <= 2:
         dealt = deal_apart(perm, labels, batch_size)
         repaired, left = (repaired, left) if dealt is None else (dealt, 0)
@@ -81,60 +83,26 @@ def conflicts(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: in
 
 
 @compiled
-def rival(row: int, first: int, stop: int, ignored: int, perm: NDArray[np.int64], labels: NDArray[np.int64]) -> int:
-    """The place between first and stop of a row with a label of this row, `ignored` left out; −1 for none, −2 for two
-    or more.
-    """
-    found = -1
-    for place in range(first, stop):
-        other = perm[place]
-        if other in (row, ignored):
-            continue
-        for line in range(len(labels)):
-            if labels[line, row] >= 0 and labels[line, row] == labels[line, other]:
-                if found >= 0 and found != place:
-                    return -2
-                found = place
-    return found
+def _repair(order: Order, starts: NDArray[np.int64], reach: int) -> None:
+    """Swap rows until none shares a label in its batch, as far as that goes. `reach`: batches tried for each."""
+    for place in range(len(order.perm)):
+        row = order.perm[place]
+        if rival(row, order.batch[row], -1, order) != -1:
+            _swap_away(row, starts[place], reach, order)
 
 
 @compiled
-def _repair(
-    perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int, starts: NDArray[np.int64], reach: int
-) -> int:
-    """Swap rows until none shares a label in its batch, in place; returns for how many none fits.
-
-    `reach`: the places that are tried for each.
-    """
-    left = 0
-    for place in range(len(perm)):
-        first = place - place % batch_size
-        if rival(perm[place], first, place, -1, perm, labels) != -1:
-            other = _place_that_fits(place, starts[place], reach, batch_size, perm, labels)
-            if other >= 0:
-                perm[place], perm[other] = perm[other], perm[place]
-            else:
-                left += 1
-    return left
-
-
-@compiled
-def _place_that_fits(
-    place: int, start: int, reach: int, batch_size: int, perm: NDArray[np.int64], labels: NDArray[np.int64]
-) -> int:
-    """The first place, from `start` on and around, whose row can change with the row at `place`; −1 for none."""
-    row, rows, looked, at = perm[place], len(perm), 0, start
-    first = place - place % batch_size
-    stop = min(first + batch_size, rows)
-    while looked < reach:
-        there = at - at % batch_size
-        end = min(there + batch_size, rows)
-        last = min(end, at + reach - looked)
+def _swap_away(row: int, start: int, reach: int, order: Order) -> None:
+    """Let a row change places with the first, from a batch on, that makes no conflict there or here."""
+    here, batches = order.batch[row], -(-len(order.perm) // order.batch_size)
+    for step in range(reach):
+        there = (start + step) % batches
         # A batch with one rival can take the row in its rival's place alone.
-        only = -2 if there == first else rival(row, there, end, -1, perm, labels)
-        for other in range(at, last):
-            if only in (-1, other) and rival(perm[other], first, stop, row, perm, labels) == -1:
-                return other
-        looked += last - at
-        at = last % rows
-    return -1
+        only = rival(row, there, -1, order)
+        if only == -2 or there == here:
+            continue
+        for place in range(*places_of(there, order)):
+            other = order.perm[place]
+            if only in (-1, place) and rival(other, here, row, order) == -1:
+                change_places(row, other, order)
+                return

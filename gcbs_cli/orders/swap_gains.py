@@ -24,14 +24,6 @@ class Background(NamedTuple):
     y: NDArray[np.float64]
 
 
-class Pairs(NamedTuple):
-    """What each two rows of a CSR are worth to each other, in nats: (N + 1,) int64, (E,) int32, (E,) float32."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    worth: NDArray[np.float32]
-
-
 class SwapGains(NamedTuple):
     """For every row its candidates and suspected partners, as a CSR: `indptr` (N + 1,) int64, `indices` (E,) int32.
 
@@ -45,8 +37,8 @@ class SwapGains(NamedTuple):
     shares: NDArray[np.float32]
     penalties: NDArray[np.float32]
 
-    def linear(self) -> Pairs:
-        """The worth of each pair by itself: Σ log(1 + share) − penalty, the same both ways."""
+    def worth(self) -> NDArray[np.float32]:
+        """(E,) the worth of each pair by itself, in nats: Σ log(1 + share) − penalty, the same both ways."""
         worth = np.empty(len(self.shares), np.float32)
 
         def fill(start: int, stop: int) -> None:
@@ -54,7 +46,11 @@ class SwapGains(NamedTuple):
             worth[part] = _settled(np.log1p(self.shares[part], dtype=np.float64).sum(axis=1)) - self.penalties[part]
 
         in_parts(len(worth), ENTRIES_AT_ONCE, fill)
-        return Pairs(self.indptr, self.indices, worth)
+        return worth
+
+    def linear(self) -> "SwapGains":
+        """Gains by which each pair counts by itself: its worth is a negative penalty, and it adds to no sum."""
+        return self._replace(shares=np.zeros_like(self.shares), penalties=-self.worth())
 
 
 def swap_gains(

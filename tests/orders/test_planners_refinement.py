@@ -8,10 +8,12 @@ import pytest
 from unit_data import find_hard_pairs, make_pair
 
 from gcbs_cli.graph.weighted import weigh
-from gcbs_cli.orders.exact_swaps import exact_objective, gain_of_swap
 from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart
 from gcbs_cli.orders.refinement import refine
 from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
+from gcbs_cli.orders.swap_order import order_of
+from gcbs_cli.orders.swaps import gain_of_swap, new_state
+from gcbs_cli.orders.swaps import objective as sum_up
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
@@ -53,8 +55,8 @@ def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains: SwapGains) -
     generator = np.random.default_rng(1)
     perm = generator.permutation(ROWS)
     place = np.argsort(perm)
-    batch, sums, entry = place // SIZE, np.zeros((ROWS, 2)), np.full(ROWS, -1)
-    before = exact_objective(batch, gains, sums)
+    batch, state = place // SIZE, new_state(ROWS)
+    before = sum_up(order_of(perm, NO_LABELS, SIZE), gains, state)
     assert before == pytest.approx(objective(gains, perm, SIZE), rel=1e-12)
     changed = 0
     for u, v in generator.integers(ROWS, size=(300, 2)):
@@ -62,10 +64,9 @@ def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains: SwapGains) -
             continue
         swapped = perm.copy()
         swapped[place[u]], swapped[place[v]] = v, u
-        gain = gain_of_swap(u, v, batch, gains, sums, entry)
+        gain = gain_of_swap(u, v, batch, gains, state.sums)
         assert gain == pytest.approx(objective(gains, swapped, SIZE) - before, abs=1e-9)
         changed += abs(gain) > 1e-3
-        assert (entry == -1).all()
     assert changed > 100
 
 
@@ -148,6 +149,17 @@ def test_same_bytes_with_any_number_of_threads(
     assert len({one.perm.tobytes() for one in done}) == 1
     assert done[0].objectives == done[1].objectives == done[2].objectives
     assert conflicts(done[0].perm, labels, 4) == 0
+
+
+def test_pairs_count_by_themselves_where_their_worth_is_a_negative_penalty(gains: SwapGains) -> None:
+    linear, worth = gains.linear(), np.log1p(gains.shares.astype(float)).sum(axis=1) - gains.penalties
+    perm = np.random.default_rng(1).permutation(ROWS)
+    batch = np.argsort(perm) // SIZE
+    inside = np.repeat(batch, np.diff(gains.indptr)) == batch[gains.indices]
+    assert objective(linear, perm, SIZE) == pytest.approx(worth[inside].sum() / 2, rel=1e-5)
+    assert sum_up(order_of(perm, NO_LABELS, SIZE), linear, new_state(ROWS)) == pytest.approx(
+        worth[inside].sum() / 2, rel=1e-5
+    )
 
 
 def test_shares_beyond_the_range_of_products_are_added_up_as_logarithms() -> None:

@@ -24,7 +24,7 @@ graph = adjacency_from_pairs(pair.rows, *draws.integers(pair.rows, size=(2, 20_0
 background = log_background(pair, 0.05, 0)
 gains = swap_gains(weigh(graph, pair), None, pair, 0.05, 64, penalty=0.0, background=background)
 perm = refine(np.arange(pair.rows), gains, 64).perm
-for values in (*background, gains.shares, gains.linear().worth, perm):
+for values in (*background, gains.shares, gains.worth(), perm):
     print(hashlib.sha256(values.tobytes()).hexdigest())
 """
 MACHINES = {

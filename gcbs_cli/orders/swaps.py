@@ -1,0 +1,321 @@
+"""Local search by swaps on the loss itself: every swap made raises what is counted by the amount that is computed.
+
+Row i sees log(1 + Σ share_ij) over its batch, in each direction; a second hard negative adds less than the first. A row
+u tries the rows of its best few batches by what both would gain if the other's place were empty; the best of each batch
+is then evaluated exactly, in time linear in the degrees of the two. One batch is in hand at a time, and what every row
+would gain by joining it is kept, so that a row of another batch is tried for a memory access each.
+"""
+
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.orders.swap_gains import SwapGains
+from gcbs_cli.orders.swap_order import Order, change_places, may_swap, places_of
+from gcbs_cli.system.compiled import compiled
+
+TARGETS = 3
+"""Batches tried for each row: those with most worth to it."""
+LARGEST_PRODUCT = 1e100
+"""Factors are multiplied up to here before their logarithm is taken: one takes as long as ten products."""
+
+
+class State(NamedTuple):
+    """What the search keeps. Of each row: `sums` (N, 2), what its batch adds to its two, and `awake` (N,), whether
+    something near it has changed since it was last tried. Of each place, (N,): `own`, what its row's staying is worth,
+    `least`, what a swap of its row must gain, and `partner`, the row proposed to change places with, −1 for none.
+    """
+
+    sums: NDArray[np.float64]
+    awake: NDArray[np.bool_]
+    own: NDArray[np.float64]
+    least: NDArray[np.float64]
+    partner: NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """To work in, for one thread: zeros, and ones in `product`.
+
+    By place, (N,): `joins`, what the batch in hand and a row would gain by its joining, and `near`, what is counted
+    twice of that for neighbours of the row in hand. By batch, (B,): `worth`, the same of the row in hand and a batch.
+    By either: `added` (N, 2), what a batch adds to the sums of who joins it, and `product` (N,), by which factor
+    that raises the sums of the batch, before their logarithms are taken.
+    """
+
+    joins: NDArray[np.float64]
+    near: NDArray[np.float64]
+    worth: NDArray[np.float64]
+    added: NDArray[np.float64]
+    product: NDArray[np.float64]
+
+
+def new_state(rows: int) -> State:
+    """Before anything is summed; all rows are awake."""
+    sums, (own, least) = np.zeros((rows, 2)), np.zeros((2, rows))
+    return State(sums, np.ones(rows, np.bool_), own, least, np.full(rows, -1))
+
+
+def new_scratch(rows: int, batches: int) -> Scratch:
+    """For one thread."""
+    joins, near = np.zeros((2, rows))
+    return Scratch(joins, near, np.zeros(batches), np.zeros((rows, 2)), np.ones(rows))
+
+
+@compiled
+def objective(order: Order, gains: SwapGains, state: State) -> float:
+    """Σ over rows of log(1 + Σ shares), x→y and y→x, less the penalties inside batches; fills `sums`."""
+    total = 0.0
+    for row in range(len(order.perm)):
+        x, y, cost = 0.0, 0.0, 0.0
+        for e in range(gains.indptr[row], gains.indptr[row + 1]):
+            if order.batch[gains.indices[e]] == order.batch[row]:
+                x += gains.shares[e, 0]
+                y += gains.shares[e, 1]
+                cost += gains.penalties[e]
+        state.sums[row, 0], state.sums[row, 1] = x, y
+        total += log((1.0 + x) * (1.0 + y)) - cost / 2.0
+    return total
+
+
+@compiled
+def fill_own(order: Order, gains: SwapGains, state: State) -> None:
+    """`own`, from `sums`."""
+    for row in range(len(order.perm)):
+        state.own[order.place[row]] = _worth_of_staying(row, order.batch, gains, state.sums)
+
+
+@compiled
+def _worth_of_staying(u: int, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]) -> float:
+    """What the objective loses when a row leaves its place empty."""
+    shares = gains.shares
+    worth, product = 0.0, (1.0 + sums[u, 0]) * (1.0 + sums[u, 1])
+    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+        i = gains.indices[e]
+        if batch[i] == batch[u]:
+            x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
+            product *= x * y / ((x - shares[e, 2]) * (y - shares[e, 3]))
+            worth -= gains.penalties[e]
+            if product > LARGEST_PRODUCT:
+                worth += log(product)
+                product = 1.0
+    return worth + log(product)
+
+
+@compiled
+def gain_of_swap(u: int, v: int, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]) -> float:
+    """By how much the objective rises when u and v change places."""
+    return _gain_of_move(u, v, True, batch, gains, sums) + _gain_of_move(v, u, False, batch, gains, sums)
+
+
+@compiled
+def _gain_of_move(
+    one: int, other: int, with_common: bool, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]
+) -> float:
+    """What `one` and its neighbours gain by its going to the other's place.
+
+    Neighbours of both are counted once, `with_common`, by what they lose and what they gain.
+    """
+    shares, here, there = gains.shares, batch[one], batch[other]
+    x, y, gain = 1.0, 1.0, -log((1.0 + sums[one, 0]) * (1.0 + sums[one, 1]))
+    f, stop = gains.indptr[other], gains.indptr[other + 1]
+    for e in range(gains.indptr[one], gains.indptr[one + 1]):
+        i = gains.indices[e]
+        while f < stop and gains.indices[f] < i:
+            f += 1
+        if i == other or (batch[i] != here and batch[i] != there):
+            continue
+        sign = -1.0 if batch[i] == here else 1.0
+        gain -= sign * gains.penalties[e]
+        if sign > 0.0:
+            x += shares[e, 0]
+            y += shares[e, 1]
+        to_x, to_y = sign * shares[e, 2], sign * shares[e, 3]
+        if f < stop and gains.indices[f] == i:
+            if not with_common:
+                continue
+            to_x -= sign * shares[f, 2]
+            to_y -= sign * shares[f, 3]
+        at_x, at_y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
+        gain += log((at_x + to_x) * (at_y + to_y) / (at_x * at_y))
+    return gain + log(x * y)
+
+
+@compiled
+def propose(order: Order, gains: SwapGains, state: State, visits: NDArray[np.int64], scratch: Scratch) -> None:
+    """A swap that gains for each place of some batches whose row is awake, none of them made.
+
+    Rows for which none is found fall asleep, unless their swaps may lose.
+    """
+    for here in visits:
+        first, stop = places_of(here, order)
+        state.partner[first:stop] = -1
+        if not state.awake[order.perm[first:stop]].any():
+            continue
+        for p in range(first, stop):
+            _join(order.perm[p], order, gains, state.sums, scratch)
+        for p in range(first, stop):
+            _finish_joins(order.perm[p], order, gains, scratch)
+        for p in range(first, stop):
+            u = order.perm[p]
+            if state.awake[u]:
+                state.partner[p] = _partner(u, order, gains, state, scratch)
+                state.awake[u] = state.partner[p] >= 0 or state.least[p] < 0.0
+        for p in range(first, stop):
+            _clear(order.perm[p], order.place, gains, scratch.joins)
+
+
+@compiled
+def _join(row: int, order: Order, gains: SwapGains, sums: NDArray[np.float64], scratch: Scratch) -> None:
+    """Let a row of the batch in hand count in what others would gain by joining it."""
+    shares = gains.shares
+    x, y = 1.0 / (1.0 + sums[row, 0]), 1.0 / (1.0 + sums[row, 1])
+    for e in range(gains.indptr[row], gains.indptr[row + 1]):
+        v = order.place[gains.indices[e]]
+        scratch.joins[v] -= gains.penalties[e]
+        scratch.added[v, 0] += shares[e, 2]
+        scratch.added[v, 1] += shares[e, 3]
+        scratch.product[v] *= (1.0 + shares[e, 0] * x) * (1.0 + shares[e, 1] * y)
+        if scratch.product[v] > LARGEST_PRODUCT:
+            scratch.joins[v] += log(scratch.product[v])
+            scratch.product[v] = 1.0
+
+
+@compiled
+def _finish_joins(row: int, order: Order, gains: SwapGains, scratch: Scratch) -> None:
+    """Count what the neighbours of a row would see in the batch in hand, each once."""
+    for e in range(gains.indptr[row], gains.indptr[row + 1]):
+        v = order.place[gains.indices[e]]
+        scratch.joins[v] += _gathered(v, scratch)
+
+
+@compiled
+def _gathered(at: int, scratch: Scratch) -> float:
+    """The logarithm of what was added and multiplied there, which begins anew."""
+    x, y, product = scratch.added[at, 0], scratch.added[at, 1], scratch.product[at]
+    if x + y == 0.0 and product == 1.0:
+        return 0.0
+    scratch.added[at, 0], scratch.added[at, 1], scratch.product[at] = 0.0, 0.0, 1.0
+    return log(product * (1.0 + x) * (1.0 + y))
+
+
+@compiled
+def _partner(u: int, order: Order, gains: SwapGains, state: State, scratch: Scratch) -> int:
+    """The first row found to change places with that gains enough; −1 for none."""
+    partner, place = -1, order.place[u]
+    _look_around(u, order, gains, state.sums, scratch)
+    for _ in range(TARGETS):
+        there = _best_batch(u, order, gains, scratch.worth)
+        if there < 0:
+            break
+        p = _best_to_leave(u, there, order, state.own, scratch)
+        if p >= 0:
+            estimate = scratch.worth[there] - state.own[place] + scratch.joins[p] - state.own[p] - scratch.near[p]
+            if (
+                estimate > min(0.0, state.least[place])
+                and gain_of_swap(u, order.perm[p], order.batch, gains, state.sums) > state.least[place]
+            ):
+                partner = order.perm[p]
+                break
+        scratch.worth[there] = -np.inf
+    _clear(u, order.place, gains, scratch.near)
+    _clear(u, order.batch, gains, scratch.worth)
+    return partner
+
+
+@compiled
+def _look_around(u: int, order: Order, gains: SwapGains, sums: NDArray[np.float64], scratch: Scratch) -> None:
+    """Fill `worth` of the other batches where u has neighbours, and `near` of these."""
+    shares = gains.shares
+    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+        i = gains.indices[e]
+        there = order.batch[i]
+        if there != order.batch[u]:
+            x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
+            worth = log((x + shares[e, 2]) * (y + shares[e, 3]) / (x * y)) - gains.penalties[e]
+            scratch.near[order.place[i]] = 2.0 * worth
+            scratch.worth[there] += worth
+            scratch.added[there, 0] += shares[e, 0]
+            scratch.added[there, 1] += shares[e, 1]
+    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+        there = order.batch[gains.indices[e]]
+        scratch.worth[there] += _gathered(there, scratch)
+
+
+@compiled
+def _best_batch(u: int, order: Order, gains: SwapGains, worth: NDArray[np.float64]) -> int:
+    """The batch of most worth among those where u has neighbours, but its own; −1 for none."""
+    best, most = -1, -np.inf
+    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+        there = order.batch[gains.indices[e]]
+        if worth[there] > most and there != order.batch[u]:
+            best, most = there, worth[there]
+    return best
+
+
+@compiled
+def _best_to_leave(u: int, there: int, order: Order, own: NDArray[np.float64], scratch: Scratch) -> int:
+    """The place in a batch of the row that u had best change places with; −1 where labels allow none."""
+    best, most = -1, -np.inf
+    for p in range(*places_of(there, order)):
+        value = scratch.joins[p] - own[p] - scratch.near[p]
+        if value > most and may_swap(u, order.perm[p], order):
+            best, most = p, value
+    return best
+
+
+@compiled
+def _clear(row: int, key: NDArray[np.int64], gains: SwapGains, values: NDArray[np.float64]) -> None:
+    """Set the values at the keys of a row's neighbours to zero."""
+    for e in range(gains.indptr[row], gains.indptr[row + 1]):
+        values[key[gains.indices[e]]] = 0.0
+
+
+@compiled
+def make(order: Order, gains: SwapGains, state: State, visits: NDArray[np.int64]) -> int:
+    """Make the swaps proposed for some batches that still gain enough, in turn; returns how many.
+
+    Wakes the rows around those that moved.
+    """
+    swaps = 0
+    for here in visits:
+        for p in range(*places_of(here, order)):
+            u, v = order.perm[p], state.partner[p]
+            if v >= 0 and may_swap(u, v, order) and gain_of_swap(u, v, order.batch, gains, state.sums) > state.least[p]:
+                _swap(u, v, order, gains, state)
+                swaps += 1
+    return swaps
+
+
+@compiled
+def _swap(u: int, v: int, order: Order, gains: SwapGains, state: State) -> None:
+    """Let u and v change places; sums and own follow."""
+    for sign in (-1.0, 1.0):
+        for one in (u, v):
+            _change_sums(one, sign, order.batch, gains, state.sums)
+        if sign < 0.0:
+            change_places(u, v, order)
+    for one in (u, v):
+        state.own[order.place[one]] = _worth_of_staying(one, order.batch, gains, state.sums)
+        state.awake[one] = True
+        for e in range(gains.indptr[one], gains.indptr[one + 1]):
+            i = int(gains.indices[e])
+            state.awake[i] = True
+            if order.batch[i] == order.batch[u] or order.batch[i] == order.batch[v]:
+                state.own[order.place[i]] = _worth_of_staying(i, order.batch, gains, state.sums)
+
+
+@compiled
+def _change_sums(one: int, sign: float, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]) -> None:
+    """Let a row join (sign 1) the others of its batch, or leave (−1) them; its own sums are those after joining."""
+    shares, x, y = gains.shares, 0.0, 0.0
+    for e in range(gains.indptr[one], gains.indptr[one + 1]):
+        i = gains.indices[e]
+        if batch[i] == batch[one]:
+            x += shares[e, 0]
+            y += shares[e, 1]
+            # Never below what rounding leaves: a sum of shares is not negative.
+            sums[i, 0] = max(0.0, sums[i, 0] + sign * shares[e, 2])
+            sums[i, 1] = max(0.0, sums[i, 1] + sign * shares[e, 3])
+    sums[one, 0], sums[one, 1] = x, y
