@@ -25,6 +25,8 @@ BLOCK_ROWS = 12
 VECTORS = 2
 BLOCK_COLS = VECTORS * LANES
 """A block of sums stays in 24 of the 32 registers while its products are added."""
+WORD = 64
+"""Entries of a block whose flags make one 64-bit word: those of two rows."""
 OFFSET = 128
 """Added to the numbers of the columns: the instruction takes one side unsigned."""
 MOST_DIM = 32768
@@ -150,9 +152,11 @@ def _code() -> str:
         for r, v in sums
     )
     block = f"""
-  %row.first = mul i64 %rb, {BLOCK_ROWS}{_starts()}
+  %row.first = mul i64 %rb, {BLOCK_ROWS}
+  %col.first = mul i64 %cb, {BLOCK_COLS}{_starts()}
 {_loop("g", "%groups", _products())}{held}
-{_loop("r", str(BLOCK_ROWS), _listing())}"""
+{_loop("r", str(BLOCK_ROWS), _comparison())}
+{_loop("w", str(BLOCK_ROWS * BLOCK_COLS // WORD), _listing())}"""
     return f"""
 declare i64 @llvm.cttz.i64(i64, i1)
 ; Its older types, which newer versions of LLVM translate.
@@ -168,7 +172,10 @@ define i64 @scan(ptr %x, ptr %starts, ptr %row_limits, ptr %y, ptr %col_limits, 
   %g.at = alloca i64
   %r.at = alloca i64
   %l.at = alloca i64
-  %flags.at = alloca i64
+  %w.at = alloca i64
+  %left.at = alloca i64
+  %hits.at = alloca <{BLOCK_COLS} x i1>
+  %flags = alloca [{BLOCK_ROWS} x i{BLOCK_COLS}], align 8
   %block = alloca [{len(sums)} x {_SUMS}]{variables}
   %height = mul i64 %row_blocks, {BLOCK_ROWS}
   %width = mul i64 %col_blocks, {BLOCK_COLS}
@@ -238,22 +245,33 @@ def _products() -> str:
     )
 
 
-def _listing() -> str:
-    """The r-th row of a block: its entries above any limit as bits, and row, column and value of each."""
+def _comparison() -> str:
+    """The r-th row of a block: which of its entries are above any limit, as bits."""
     compare = f"""
   %rl.before = mul i64 %l, %height
-  %rl.at = add i64 %rl.before, %row
+  %rl.at = add i64 %rl.before, %row.r
   %cl.before = mul i64 %l, %width
   %cl.at = add i64 %cl.before, %col.first
   %cl.p = getelementptr i32, ptr %col_limits, i64 %cl.at
   %cl = load {_LINE}, ptr %cl.p, align 4{_broadcast("rl", "%row_limits", "%rl.at", _LINE)}
   %limit = add {_LINE} %rl, %cl
   %hit = icmp sgt {_LINE} %line, %limit
-  %bits = bitcast <{BLOCK_COLS} x i1> %hit to i{BLOCK_COLS}
-  %bits.64 = zext i{BLOCK_COLS} %bits to i64
-  %flags.before = load i64, ptr %flags.at
-  %flags.both = or i64 %flags.before, %bits.64
-  store i64 %flags.both, ptr %flags.at"""
+  %before = load <{BLOCK_COLS} x i1>, ptr %hits.at
+  %hits.both = or <{BLOCK_COLS} x i1> %before, %hit
+  store <{BLOCK_COLS} x i1> %hits.both, ptr %hits.at"""
+    return f"""
+  %row.r = add i64 %row.first, %r
+  %line.p = getelementptr {_LINE}, ptr %block, i64 %r
+  %line = load {_LINE}, ptr %line.p, align 64
+  store <{BLOCK_COLS} x i1> zeroinitializer, ptr %hits.at
+{_loop("l", "%limits", compare)}
+  %hits = load <{BLOCK_COLS} x i1>, ptr %hits.at
+  %hits.p = getelementptr i{BLOCK_COLS}, ptr %flags, i64 %r
+  store <{BLOCK_COLS} x i1> %hits, ptr %hits.p"""
+
+
+def _listing() -> str:
+    """Row, column and value of each entry above a limit, by the w-th word of a block's bits."""
     stores = "".join(
         f"""
   %{name}.p = getelementptr i32, ptr %{name}s, i64 %found
@@ -261,29 +279,31 @@ def _listing() -> str:
         for name in ("row", "col", "value")
     )
     return f"""
-  %row = add i64 %row.first, %r
-  %row.32 = trunc i64 %row to i32
-  %col.first = mul i64 %cb, {BLOCK_COLS}
-  %line.p = getelementptr {_LINE}, ptr %block, i64 %r
-  %line = load {_LINE}, ptr %line.p, align 64
-  store i64 0, ptr %flags.at
-{_loop("l", "%limits", compare)}
+  %word.p = getelementptr i64, ptr %flags, i64 %w
+  %word = load i64, ptr %word.p
+  store i64 %word, ptr %left.at
   br label %bits.head
 bits.head:
-  %flags = load i64, ptr %flags.at
-  %none = icmp eq i64 %flags, 0
+  %left = load i64, ptr %left.at
+  %none = icmp eq i64 %left, 0
   br i1 %none, label %bits.done, label %bits.body
 bits.body:
-  %bit = call i64 @llvm.cttz.i64(i64 %flags, i1 true)
-  %col = add i64 %col.first, %bit
+  %bit = call i64 @llvm.cttz.i64(i64 %left, i1 true)
+  %word.first = mul i64 %w, {WORD}
+  %entry = add i64 %word.first, %bit
+  %block.row = udiv i64 %entry, {BLOCK_COLS}
+  %block.col = urem i64 %entry, {BLOCK_COLS}
+  %row = add i64 %row.first, %block.row
+  %col = add i64 %col.first, %block.col
+  %row.32 = trunc i64 %row to i32
   %col.32 = trunc i64 %col to i32
-  %value.at = getelementptr i32, ptr %line.p, i64 %bit
+  %value.at = getelementptr i32, ptr %block, i64 %entry
   %value.32 = load i32, ptr %value.at
   %found = load i64, ptr %found.at{stores}
   %found.next = add i64 %found, 1
   store i64 %found.next, ptr %found.at
-  %less = sub i64 %flags, 1
-  %rest = and i64 %flags, %less
-  store i64 %rest, ptr %flags.at
+  %less = sub i64 %left, 1
+  %rest = and i64 %left, %less
+  store i64 %rest, ptr %left.at
   br label %bits.head
 bits.done:"""
