@@ -106,21 +106,19 @@ def _machine_code() -> tuple[Callable[..., int], Any] | None:
         from llvmlite import binding
 
         features = binding.get_host_cpu_features()
-        return _compiled(binding) if all(features.get(name) for name in NEEDED) else None
+        if not all(features.get(name) for name in NEEDED):
+            return None
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        machine = binding.Target.from_default_triple().create_target_machine(
+            cpu=binding.get_host_cpu_name(), features=features.flatten(), opt=3, jit=True
+        )
+        module = binding.parse_assembly(_code())
+        module.verify()
     except (ImportError, OSError, RuntimeError):
         return None
-
-
-def _compiled(binding: Any) -> tuple[Callable[..., int], Any]:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(), opt=3, jit=True
-    )
-    module = binding.parse_assembly(_code())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
-    module.verify()
     tuning = binding.PipelineTuningOptions()
     tuning.speed_level = 2
     tuning.loop_unrolling = tuning.loop_vectorization = tuning.slp_vectorization = False  # it is all by hand

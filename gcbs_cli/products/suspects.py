@@ -1,6 +1,7 @@
 """Suspected false negatives: pairs of rows so alike that calling one a negative of the other is probably wrong."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,17 +51,16 @@ class SuspectPairs:
     def in_batches(self, batch_of_row: NDArray[np.int64]) -> "SuspectPairs":
         """Only the pairs whose two rows share a batch, those of groups listed too."""
         together = batch_of_row[self.lower] == batch_of_row[self.higher]
-        lower, higher = self.lower[together], self.higher[together]
+        listed = SuspectPairs(self.lower[together], self.higher[together])
         if self.groups is None:
-            return SuspectPairs(lower, higher)
-        in_batch = batch_of_row * 2 * len(batch_of_row) + group_numbers(self.groups)
-        mates = group_mates(in_batch)
+            return listed
+        first, second = group_mates(batch_of_row * 2 * len(batch_of_row) + group_numbers(self.groups))
         if self.positives is not None:
             numbers = group_numbers(self.positives)
-            unknown = numbers[mates.lower] != numbers[mates.higher]
-            mates = SuspectPairs(mates.lower[unknown], mates.higher[unknown])
-        both = np.concatenate([lower, mates.lower]), np.concatenate([higher, mates.higher])
-        return pairs_of(*both, len(batch_of_row))
+            unknown = numbers[first] != numbers[second]
+            first, second = first[unknown], second[unknown]
+        ends = np.concatenate([listed.lower, first]), np.concatenate([listed.higher, second])
+        return pairs_of(*ends, len(batch_of_row))
 
     def rows(self) -> int:
         """How many rows are in at least one of the pairs."""
@@ -73,17 +73,15 @@ def group_numbers(groups: NDArray[np.int64]) -> NDArray[np.int32]:
     return np.where(groups < 0, len(groups) + np.arange(len(groups)), numbers).astype(np.int32)
 
 
-def group_mates(groups: NDArray[np.int64]) -> SuspectPairs:
-    """All pairs of rows with the same id >= 0."""
-    rows = np.flatnonzero(groups >= 0)
-    rows = rows[np.argsort(groups[rows], kind="stable")]
+def group_mates(groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All pairs of rows with the same id, as one (P,) and the other (P,)."""
+    rows = np.argsort(groups, kind="stable")
     stops = np.searchsorted(groups[rows], groups[rows], side="right")
     places, within = ragged(stops - np.arange(len(rows)) - 1)  # each row with all later rows of its group
-    later = rows[places + within + 1]
-    return pairs_of(rows[places].astype(np.int32), later.astype(np.int32), len(groups))
+    return rows[places], rows[places + within + 1]
 
 
-def pairs_of(rows: NDArray[np.int32], cols: NDArray[np.int32], count: int) -> SuspectPairs:
+def pairs_of(rows: NDArray[np.integer[Any]], cols: NDArray[np.integer[Any]], count: int) -> SuspectPairs:
     """The unordered pairs among directed ones; `count`: N."""
     keys = np.unique(np.minimum(rows, cols).astype(np.int64) * count + np.maximum(rows, cols))
     lower, higher = np.divmod(keys, max(count, 1))

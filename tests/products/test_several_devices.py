@@ -49,9 +49,9 @@ def test_an_error_in_one_thread_is_raised_and_ends_the_work() -> None:
 
 
 @pytest.fixture
-def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if PyTorch saw two."""
-    monkeypatch.setattr(devices, "_cuda_device_count", lambda: 2)
+def gpus(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """As if PyTorch saw two, or so many."""
+    monkeypatch.setattr(devices, "_cuda_device_count", lambda: getattr(request, "param", 2))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cuda:all", ["cuda:0", "cuda:1"]),
     ],
 )
-def test_what_names_mean(two_gpus: None, name: str, meant: list[str]) -> None:
+def test_what_names_mean(gpus: None, name: str, meant: list[str]) -> None:
     assert devices_named(name) == meant
     assert may_mean_several(name) == (len(meant) > 1)
     if len(meant) > 1:
@@ -73,37 +73,29 @@ def test_what_names_mean(two_gpus: None, name: str, meant: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("gpus", "name", "message"),
     [
-        ("cuda:0,7", "--device cuda:0,7: PyTorch sees 2 GPUs, cuda:0 to cuda:1, here"),
-        ("cuda:2", "--device cuda:2: PyTorch sees 2 GPUs"),
-        ("cuda:0,0", "--device cuda:0,0: names cuda:0 twice"),
-        ("cuda:0,1,1", "--device cuda:0,1,1: names cuda:1 twice"),
-        ("cuda:", "--device cuda:: expected auto, cpu, cuda"),
-        ("cuda:0,", "--device cuda:0,: expected auto"),
-        ("cuda:0,cpu", "--device cuda:0,cpu: expected auto"),
-        ("cuda:-1", "--device cuda:-1: expected auto"),
-        ("cuda:²", "--device cuda:²: expected auto"),
-        ("gpu", "--device gpu: expected auto"),
-        ("cpu,cpu", "--device cpu,cpu: expected auto"),
+        (2, "cuda:0,7", "PyTorch sees 2 GPUs, cuda:0 to cuda:1, here"),
+        (2, "cuda:2", "PyTorch sees 2 GPUs"),
+        (1, "cuda:0,1", "PyTorch sees one GPU, cuda:0, here"),
+        (0, "cuda:0,1", "PyTorch sees no GPU here"),
+        (0, "cuda:all", "PyTorch sees no GPU here"),
+        (2, "cuda:0,0", "names cuda:0 twice"),
+        (2, "cuda:0,1,1", "names cuda:1 twice"),
+        *((2, name, "expected auto, cpu, cuda") for name in ("cuda:", "cuda:0,", "cuda:0,cpu", "cuda:-1", "cuda:²")),
+        *((2, name, "expected auto, cpu, cuda") for name in ("gpu", "cpu,cpu", "auto:0", "cuda:0\n")),
     ],
+    indirect=["gpus"],
 )
-def test_names_that_mean_nothing(two_gpus: None, name: str, message: str) -> None:
+def test_names_that_mean_nothing(gpus: None, name: str, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         devices_named(name)
-    assert str(refused.value).startswith(message)
+    assert str(refused.value).startswith(f"--device {name}: {message}")
 
 
-@pytest.mark.parametrize(("there", "seen"), [(0, "no GPU here"), (1, "one GPU, cuda:0, here")])
-def test_fewer_gpus_than_named(there: int, seen: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "_cuda_device_count", lambda: there)
-    with pytest.raises(BadInput, match=f"--device cuda:0,1: PyTorch sees {seen}"):
-        devices_named("cuda:0,1")
-    if there == 0:
-        with pytest.raises(BadInput, match="--device cuda:all: PyTorch sees no GPU"):
-            devices_named("cuda:all")
-    else:
-        assert devices_named("cuda:all") == ["cuda:0"]
+@pytest.mark.parametrize("gpus", [1], indirect=True)
+def test_all_of_one_gpu_is_that_one(gpus: None) -> None:
+    assert devices_named("cuda:all") == ["cuda:0"]
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
