@@ -24,12 +24,6 @@ class DataFiles:
     stamps: tuple[FileStamp, ...]
     single: bool
 
-    @property
-    def named(self) -> str:
-        """The files in the order in which their rows count."""
-        names = [shown(os.path.basename(stamp.path)) for stamp in self.stamps]
-        return ", ".join(names[:12]) + (f", … ({len(names)} files)" if len(names) > 12 else "")
-
 
 def find_files(data: str) -> DataFiles:
     """The files of a path, a folder or a glob pattern, in natural order (part-2 before part-10).

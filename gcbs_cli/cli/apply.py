@@ -4,6 +4,7 @@ import time
 
 from gcbs_cli.apply.files import find_files, output_path
 from gcbs_cli.apply.reorder import reorder
+from gcbs_cli.cli.inputs import say_order
 from gcbs_cli.cli.output import Output
 from gcbs_cli.plan_file.check import load_plan
 from gcbs_cli.plan_file.manifest import plan_files
@@ -16,8 +17,7 @@ def apply(settings: Apply) -> None:
     out = Output(settings)
     files = find_files(data)
     target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
-    if not files.single:
-        out.note(f"{data}: rows counted in this order: {files.named}")
+    say_order(data, [stamp.path for stamp in files.stamps], out)
     order = load_plan(settings.perm).perm
     done = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
     seconds = time.perf_counter() - began

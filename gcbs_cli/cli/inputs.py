@@ -1,6 +1,7 @@
 """Open and read what a command was given: paired embeddings, and files with a value for each row."""
 
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +31,15 @@ def open_inputs(inputs: Inputs, out: Output, planned: InputsRecord | None = None
     sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=before)
     stream = PairStream(*sources, normalize=inputs.normalize)
     for source in stream.sources:
-        if len(source.paths) > 1:
-            shown = ", ".join(source.paths[:SHARDS_SHOWN])
-            more = f", … ({len(source.paths)} files)" if len(source.paths) > SHARDS_SHOWN else ""
-            out.note(f"{source.name}: read in this order: {shown}{more}")
+        say_order(source.name, source.paths, out)
     return stream
+
+
+def say_order(name: str, paths: Sequence[str], out: Output) -> None:
+    """Say in which order the files of a name are read, where there are several."""
+    if len(paths) > 1:
+        more = f", … ({len(paths)} files)" if len(paths) > SHARDS_SHOWN else ""
+        out.note(f"{name}: read in this order: {', '.join(paths[:SHARDS_SHOWN])}{more}")
 
 
 def read_ids(path: str | None, column: str | None, rows: int, option: str) -> NDArray[np.int64] | None:

@@ -1,6 +1,5 @@
 """Put datasets in plan order, for readers that go from front to back."""
 
-from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +19,7 @@ def planned_subset(dataset: "Dataset[Any]", plan: Any) -> "Subset[Any]":
     """
     from torch.utils.data import Subset
 
-    rows = len(dataset) if isinstance(dataset, Sized) else None
-    return Subset(dataset, PlanSource(plan, rows).for_epoch(0).perm.tolist())
+    return Subset(dataset, PlanSource(plan, len(dataset)).for_epoch(0).perm.tolist())  # type: ignore[arg-type]
 
 
 def select_planned(dataset: Any, plan: Any, *, flatten: bool = False) -> Any:
