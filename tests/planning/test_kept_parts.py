@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gcbs_cli.planning.engines.part import PartPlan
 from gcbs_cli.planning.parts.kept import FILE, KeptParts, clear
+from gcbs_cli.planning.parts.part import PartPlan
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 

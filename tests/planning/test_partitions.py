@@ -18,9 +18,8 @@ from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
-from gcbs_cli.planning.engines import local
-from gcbs_cli.planning.engines.local import plan_here
-from gcbs_cli.planning.engines.part import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.parts import part
+from gcbs_cli.planning.parts.part import PartPlan, PartTask, plan_here, plan_part
 from gcbs_cli.planning.parts.partition import learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
@@ -181,7 +180,7 @@ def test_every_device_gets_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         found = plan_part(replace(task, settings=task.settings.changed(device="cpu")), rows, progress)
         return replace(found, device=name)
 
-    monkeypatch.setattr(local, "plan_part", planned_on)
+    monkeypatch.setattr(part, "plan_part", planned_on)
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: 2)
     plan = plan_in_parts(stream_of(clustered()), FOUR.changed(device="cuda:all"))
     assert (sorted(set(used)), len(used)) == (["cuda:0", "cuda:1"], 4)
@@ -204,7 +203,7 @@ def gcbs(*words: str):
 def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("plan", "x.npy", "y.npy", "--partitions", "4", "--work-dir", "work", "-o", "perm.npy")
     done: list[int] = []
-    real = local.plan_part
+    real = part.plan_part
 
     def dying_at_the_third(task, *more):
         done.append(task.number)
@@ -212,7 +211,7 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
             raise KeyboardInterrupt
         return real(task, *more)
 
-    monkeypatch.setattr(local, "plan_part", dying_at_the_third)
+    monkeypatch.setattr(part, "plan_part", dying_at_the_third)
     assert gcbs(*command).exit_code != 0
     assert not Path("perm.npy").exists()
     assert gcbs(*command).exit_code == 0

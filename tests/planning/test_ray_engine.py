@@ -15,8 +15,8 @@ import pytest
 from gcbs_cli.data import from_array
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.planning.engines import ray_engine
-from gcbs_cli.planning.engines.part import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.parts import ray_engine
+from gcbs_cli.planning.parts.part import PartPlan, PartTask, plan_part
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput

@@ -10,7 +10,7 @@ import numpy as np
 import xxhash
 
 from gcbs_cli.plan_file.writing import explained
-from gcbs_cli.planning.engines.part import PartPlan
+from gcbs_cli.planning.parts.part import PartPlan
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,15 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import planner_named
 from gcbs_cli.orders.finish import shuffle_batches
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.engines import engine_of
-from gcbs_cli.planning.engines.part import Engine, PartPlan, PartTask
 from gcbs_cli.planning.parts.kept import KeptParts
-from gcbs_cli.planning.parts.partition import (
-    Partition,
-    learn_centres,
-    make_partition,
-    sample_means,
-)
+from gcbs_cli.planning.parts.part import Engine, PartPlan, PartTask, plan_here
+from gcbs_cli.planning.parts.partition import Partition, learn_centres, make_partition, sample_means
+from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.parts.scatter import scattered
 from gcbs_cli.planning.plan import PlanResult
+from gcbs_cli.products.devices import devices_named, may_mean_several
 from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.version import VERSION
 
@@ -90,6 +88,20 @@ def plan_in_parts(
         suspected_inside=sum(inside) if inside else None,
         partitions=_record(partition, plans, settings.engine, groups is not None),
     )
+
+
+def engine_of(work: PlanWorkSettings) -> Engine:
+    """How parts are planned. Raises BadInput for devices that do not fit the engine, and where Ray is not installed."""
+    several = may_mean_several(work.device)
+    if work.engine == "local":
+        return partial(plan_here, devices=devices_named(work.device) if several else [work.device])
+    if several:
+        raise BadInput(
+            f"--device {work.device}: names GPUs of this machine; with --engine ray each part asks the cluster for one "
+            "GPU, wherever it is: use --device cuda"
+        )
+    import_ray()
+    return partial(plan_on_ray, address=work.address)
 
 
 def _tasks(

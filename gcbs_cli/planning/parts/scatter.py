@@ -11,7 +11,7 @@ import numpy as np
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.writing import explained, temporary_folder
-from gcbs_cli.planning.engines.part import ReadPart
+from gcbs_cli.planning.parts.part import ReadPart
 from gcbs_cli.planning.parts.partition import Partition
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput

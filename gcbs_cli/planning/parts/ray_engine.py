@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from gcbs_cli.planning.engines.part import PartPlan, PartTask, ReadPart, plan_part
+from gcbs_cli.planning.parts.part import PartPlan, PartTask, ReadPart, plan_part
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
