@@ -27,11 +27,10 @@ COMMANDS = {
     "mine": "Find each row's hardest negatives, and say what the loss would be with them.",
 }
 """Each command with the first sentence of its help: the rest is imported when a command is called."""
-CONFIG = "--config"
 
 
 class Commands(TyperGroup):
-    """Builds a command when it is called, and takes --config before or after it."""
+    """Builds a command when it is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with its options in place of the sentence about it."""
@@ -39,20 +38,6 @@ class Commands(TyperGroup):
 
         name, _, rest = super().resolve_command(ctx, args)
         return name, make_command(str(name), COMMANDS), rest
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse, with --config FILE moved to the front, where the group reads it."""
-        return super().parse_args(ctx, _config_first(args))
-
-
-def _config_first(args: list[str]) -> list[str]:
-    end = args.index("--") if "--" in args else len(args)
-    for place, word in enumerate(args[:end]):
-        if word == CONFIG and place + 1 < end:
-            return [word, args[place + 1], *args[:place], *args[place + 2 :]]
-        if word.startswith(f"{CONFIG}="):
-            return [word, *args[:place], *args[place + 1 :]]
-    return args
 
 
 app = typer.Typer(
@@ -85,7 +70,7 @@ def _root(
     config: Annotated[
         str | None,
         typer.Option(
-            CONFIG,
+            "--config",
             envvar="GCBS_CONFIG",
             metavar="FILE",
             help=r"TOML file with defaults of options. \[default: \[tool.gcbs] of the nearest pyproject.toml]",

@@ -33,10 +33,10 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
     model = model_of(name)
 
     @report_errors
-    def run(ctx: typer.Context, **typed: Any) -> None:
+    def run(ctx: typer.Context, config: str | None, **typed: Any) -> None:
         sources = {key: ctx.get_parameter_source(key) for key in typed}
         typed = {key: typed[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
-        file = find_config(ctx.obj)
+        file = find_config(config or ctx.obj)
         if file.values:
             check_keys({key: model_of(key) for key in commands}, file)
         settings, taken = build(model, defaults_of(name, model, file, os.environ), typed)
@@ -46,8 +46,13 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
         work(settings, file) if name == "config" else work(settings)
 
-    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    run.__signature__ = inspect.Signature([context, *map(parameter, leaves(model))])  # type: ignore[attr-defined]
+    kind, file = inspect.Parameter.KEYWORD_ONLY, Annotated[str | None, typer.Option("--config", hidden=True)]
+    known = [
+        inspect.Parameter("ctx", kind, annotation=typer.Context),
+        inspect.Parameter("config", kind, annotation=file, default=None),
+        *map(parameter, leaves(model)),
+    ]
+    run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
     settings = {"help_option_names": ["-h", "--help"]}
     app.command(name, help=_plain(_joined(inspect.getdoc(model) or "")), context_settings=settings)(run)
