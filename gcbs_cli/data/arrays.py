@@ -26,15 +26,17 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
     """
     torch: Any = sys.modules.get("torch")  # who has a tensor has imported torch
     tensor = torch is not None and isinstance(array, torch.Tensor)
-    found = ""
-    if not tensor and (not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray)):
-        found = type(array).__name__
-    elif tensor and (array.layout != torch.strided or array.is_quantized or array.is_meta):
-        found = "a sparse, quantized or meta tensor"
-    elif (dtype := str(array.dtype).removeprefix("torch.") if tensor else array.dtype.name) not in RAW_DTYPES:
-        found = f"elements of {str(array.dtype)[:40]}"  # ml_dtypes calls its type "bfloat16" as well
-    if found:
-        raise BadInput(f"{name}: found {found}, expected a dense array or tensor of {ACCEPTED_TYPES}; convert it")
+    if tensor:
+        dense = array.layout == torch.strided and not (array.is_quantized or array.is_meta)
+    else:
+        dense = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+    kind = getattr(array, "dtype", "unknown type")
+    dtype = str(getattr(kind, "name", kind)).removeprefix("torch.")  # ml_dtypes calls its type "bfloat16" as well
+    if not dense or dtype not in RAW_DTYPES:
+        raise BadInput(
+            f"{name}: found {type(array).__name__} of {dtype}, expected a dense array, or tensor on a device, of"
+            f" {ACCEPTED_TYPES}; convert it"
+        )
     check_matrix(name, tuple(array.shape))
     rows, dim = array.shape
     values = array

@@ -41,10 +41,7 @@ def list_directory(path: str, *, below: bool = False) -> list[str]:
 
 def list_pattern(pattern: str) -> list[str]:
     """Return the files that a glob pattern matches in natural order, without hidden ones."""
-    try:
-        files = glob.glob(pattern, recursive=True)
-    except (OSError, ValueError, re.error) as error:
-        raise BadInput(f"{shown(pattern)}: found a pattern that cannot be used ({error}); check it") from None
+    files = glob.glob(pattern, recursive=True)
     if not files:
         raise BadInput(f"{shown(pattern)}: found no file that matches, expected files of embeddings; check the pattern")
     return sorted(files, key=natural_key)

@@ -61,8 +61,6 @@ class Table:
 
     def column(self, name: str, rows: int) -> Iterator[Any]:
         """Yield the arrays of a column, at most `rows` long and validated: offsets of a stranger's file may lie."""
-        import pyarrow as pa
-
         if self._parquet is not None:
             batches = self._parquet.iter_batches(rows, columns=[name], use_threads=False)
         else:
@@ -73,7 +71,7 @@ class Table:
             batch.validate(full=True)
             for start in range(0, batch.num_rows, rows):
                 part = batch.column(0).slice(start, rows)
-                yield part.storage if isinstance(part, pa.ExtensionArray) else part
+                yield getattr(part, "storage", part)  # of an extension type
 
     def _arrow_batches(self, column: int) -> Iterator[Any]:
         """Yield the record batches with this column alone."""
@@ -110,7 +108,7 @@ def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
     """
     stamp = stamp_file(path)
     with open_table(stamp) as table:
-        types = {field.name: _storage_type(field.type) for field in table.schema}
+        types = {field.name: getattr(field.type, "storage_type", field.type) for field in table.schema}
         matrices = [name for name in table.schema.names if _element_type(types[name])]
         name = choice.choose(stamp, table.schema.names, matrices, "column")
         label, element, rows = stamp.label(name), _element_type(types[name]), table.rows
@@ -147,12 +145,6 @@ def _blocks(stamp: FileStamp, name: str, dim: int, rows_per_block: int) -> Itera
 
 def _kind(stamp: FileStamp) -> str:
     return "Parquet" if stamp.path.lower().endswith(".parquet") else "Arrow"
-
-
-def _storage_type(kind: Any) -> Any:
-    import pyarrow as pa
-
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _element_type(kind: Any) -> str | None:

@@ -38,8 +38,8 @@ print(grown, peak() - before)
 
 
 @pytest.mark.parametrize(("suffix", "blocks"), [("C.npy", 1.5), ("F.npy", 2.5), ("safetensors", 1.5), ("parquet", 3)])
-def test_reading_200_megabytes_takes_little_more_than_a_block(tmp_path: Path, suffix: str, blocks: float) -> None:
-    size = 200 * MEGABYTE
+def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path: Path, suffix: str, blocks: float) -> None:
+    size = 100 * MEGABYTE
     path = tmp_path / f"x.{suffix}"
     dim = 512
     matrix = np.ones((size // (4 * dim), dim), dtype=np.float32)

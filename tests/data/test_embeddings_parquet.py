@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows, tables
 
-shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 
 
 @shared_folder
