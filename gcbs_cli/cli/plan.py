@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_groups, read_texts
 from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import forecast_table, plan_table
+from gcbs_cli.cli.tables import plan_table, text_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
@@ -23,6 +23,7 @@ from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import GcbsError
+from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 
@@ -92,7 +93,13 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     backend = choose_backend(asked.device)
     threshold = find_threshold(rows.grid, asked, asked.seed, backend)
     expected = forecast(rows, threshold, asked, backend)
-    out.table(forecast_table(rows.rows, threshold, expected, backend.name))
+    lines = [("pairs", f"{rows.rows:,}"), ("threshold", f"{threshold.similarity:.4f}")]
+    if threshold.interval is not None:
+        low, high = threshold.interval
+        lines.append(("quantile", f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"))
+    lines.append(("entries above it", f"about {expected.entries:,} ({expected.entries / rows.rows:,.1f} a row)"))
+    lines.append(("memory", f"about {show_size(expected.memory)} on {backend.name}"))
+    out.table(text_table([*lines, ("written", "nothing (dry run)")]))
     out.result(
         {
             "rows": rows.rows,

@@ -8,7 +8,6 @@ from gcbs_cli.reports.figures import Figure, shown_in
 from gcbs_cli.reports.headline import headline
 from gcbs_cli.reports.schema import SampledReport
 from gcbs_cli.settings.model import words
-from gcbs_cli.system.limits import show_size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.history import Epoch, History
     from gcbs_cli.comparison.tune import Tuned
     from gcbs_cli.plan_file.manifest import ManifestEntry
-    from gcbs_cli.planning.room import Forecast
-    from gcbs_cli.products.threshold import Threshold
     from gcbs_cli.reports.schema import GapReport
 
 TUNED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
@@ -91,7 +88,7 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
 
 def _graph_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
     """The hard pairs, of one graph or of all parts, and where the plan has them."""
-    parts, quantile, lines = entry.partitions, entry.quantile, []
+    parts, quantile, graph, lines = entry.partitions, entry.quantile, entry.graph, []
     if parts is not None:
         lines.append(("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"))
         if parts.thresholds:
@@ -99,45 +96,27 @@ def _graph_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
     elif quantile is not None and quantile.threshold is not None:
         lines.append(("threshold", f"{quantile.threshold:.4f}"))
         if quantile.achieved is not None:
-            interval = f" (sample's 95 % interval {_range(quantile.interval)})" if quantile.interval else ""
-            lines.append(("achieved quantile", f"{quantile.achieved:.6g}{interval}"))
-    graph = entry.graph or parts
-    if graph is None or (parts is not None and not parts.edges):
-        return lines
-    lines += [
-        ("edges", f"{graph.edges:,}"),
-        ("rows without an edge", f"{graph.isolated:,} ({graph.isolated / entry.rows:.1%})"),
-        ("largest degree", f"{graph.max_degree:,}"),
-    ]
-    if parts is not None:
-        return [*lines, ("in-batch edge share", f"{parts.in_batch_edge_share or 0.0:.2%}")]
-    bandwidth, share = _before_after(entry.bandwidth, "{:,.0f}"), _before_after(entry.in_batch_edge_share, "{:.2%}")
-    return [*lines, ("bandwidth", bandwidth), ("in-batch edge share", share)]
+            interval = quantile.interval
+            between = f" (sample's 95 % interval {interval[0]:.6g} to {interval[1]:.6g})" if interval else ""
+            lines.append(("achieved quantile", f"{quantile.achieved:.6g}{between}"))
+    shares = entry.in_batch_edge_share or {"plan": None if parts is None else parts.in_batch_edge_share}
+    found = graph or (parts if parts is not None and parts.edges else None)
+    if found is not None:
+        lines.append(("edges", f"{found.edges:,}"))
+        lines.append(("rows without an edge", f"{found.isolated:,} ({found.isolated / entry.rows:.1%})"))
+        lines.append(("largest degree", f"{found.max_degree:,}"))
+        lines += _before_after("bandwidth", entry.bandwidth, "{:,.0f}")
+        lines += _before_after("in-batch edge share", shares, "{:.2%}")
+    return lines
 
 
-def _range(interval: tuple[float, float]) -> str:
-    return f"{interval[0]:.6g} to {interval[1]:.6g}"
-
-
-def _before_after(values: dict[str, float | None], form: str) -> str:
+def _before_after(words: str, values: dict[str, float | None], form: str) -> list[tuple[str, str]]:
+    """What the plan made of a figure, and what it was in the order of the input and in a random one, where known."""
     plan, before, random = (
-        "–" if value is None else form.format(value) for value in (values["plan"], values["identity"], values["random"])
+        "–" if value is None else form.format(value) for value in map(values.get, ("plan", "identity", "random"))
     )
-    return f"{plan} (was {before}; random order {random})"
-
-
-def forecast_table(rows: int, threshold: "Threshold", expected: "Forecast", device: str) -> "Table":
-    """What a plan would find and need, without making it."""
-    lines = [("pairs", f"{rows:,}"), ("threshold", f"{threshold.similarity:.4f}")]
-    if threshold.interval is not None:
-        lines.append(("quantile", f"{threshold.requested:g} (achieved: {_range(threshold.interval)})"))
-    lines += [
-        ("entries above it", f"about {expected.entries:,} ({expected.entries / rows:,.1f} a row)"),
-        ("memory", f"about {show_size(expected.memory)}"),
-        ("device", device),
-        ("written", "nothing (dry run)"),
-    ]
-    return text_table(lines)
+    beside = f" (was {before}; random order {random})" if len(values) > 1 else ""
+    return [(words, plan + beside)] if values else []
 
 
 def report_tables(reports: "Sequence[GapReport | SampledReport]") -> "RenderableType":

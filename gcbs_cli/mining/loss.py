@@ -42,29 +42,20 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
     positive = pair.diagonal() / temperature
 
     def trial(number: int) -> NDArray[np.float64]:
+        """(3, N) log sums of random batches alone, with each row's own negatives, with those of the whole batch."""
         order = np.random.default_rng([settings.seed, 0x7121A1, number]).permutation(pair.rows)
         sums = np.empty((3, pair.rows))
         for start in range(0, pair.rows, size):
             batch = order[start : start + size]
-            sums[:, batch] = _batch(pair, batch, keys[batch], scores[batch], temperature)
+            new = (keys[batch] >= 0) & ~np.isin(keys[batch], batch)
+            seen = np.concatenate([batch, np.unique(keys[batch][new])])
+            values = pair.x[batch] @ pair.y[seen].T
+            alone = log_sum_exp(values[:, : len(batch)], temperature)
+            own = np.logaddexp.reduce(np.where(new, scores[batch], -np.inf) / temperature, axis=1)
+            sums[:, batch] = alone, np.logaddexp(alone, own), log_sum_exp(values, temperature)
         return np.minimum(sums, log_sums)  # rounding apart, no part of the keys sums to more than all of them
 
     with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(available_cpus()) as pool:
         seen = np.mean(list(pool.map(trial, range(settings.trials))), axis=0)
     random, own, shared = (seen - positive).mean(axis=1).tolist()
     return MinedLoss(global_=float((log_sums - positive).mean()), random=random, own=own, shared=shared)
-
-
-def _batch(
-    pair: PairedRows,
-    batch: NDArray[np.int64],
-    keys: NDArray[np.int64],
-    scores: NDArray[np.float64],
-    temperature: float,
-) -> NDArray[np.float64]:
-    """(3, n) log sums of the batch alone, with own negatives, with those of the whole batch."""
-    new = (keys >= 0) & ~np.isin(keys, batch)
-    values = pair.x[batch] @ pair.y[np.concatenate([batch, np.unique(keys[new])])].T
-    alone = log_sum_exp(values[:, : len(batch)], temperature)
-    own = np.logaddexp.reduce(np.where(new, scores, -np.inf) / temperature, axis=1)
-    return np.stack([alone, np.logaddexp(alone, own), log_sum_exp(values, temperature)])
