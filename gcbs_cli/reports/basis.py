@@ -1,7 +1,7 @@
 """What all figures of a report share: the pass over all pairs, the graph, and what losses need beside them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from gcbs_cli.graph.measures import measure_order
 from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.sums import SideSums, loss_sums
-from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.representation import alignment, uniformity
 from gcbs_cli.settings.report import LossKind, ReportSettings
@@ -65,7 +64,7 @@ class ReportInputs:
         self._hardest = min(max(wanted), pair.rows - 1)
         self._backend = choose_backend(settings.device)
         self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
-        self.suspects, self.figures = self._hard_pairs()
+        self._find_hard_pairs()
         with self.clock.step("all pairs"):
             self.across = self._sums(pair.x, pair.y)
             self.same_side: tuple[SideSums, ...] = ()
@@ -76,8 +75,8 @@ class ReportInputs:
             for name, side in (("x", pair.x), ("y", pair.y)):
                 self.figures[f"uniformity.{name}"] = uniformity(side, settings.seed)
 
-    def _hard_pairs(self) -> tuple[SuspectPairs, Figures]:
-        """The suspected pairs, and the figures of the graph, which is kept."""
+    def _find_hard_pairs(self) -> None:
+        """The graph with its figures, and the suspected pairs."""
         pair, settings = self.pair, self.settings
         with self.clock.step("quantile"):
             threshold = find_threshold(pair.grid, settings, settings.seed, self._backend, self._progress.progress)
@@ -93,11 +92,11 @@ class ReportInputs:
                 progress=self._progress.progress,
                 limit=entry_limit(pair, expected, settings.max_memory),
             )
-            listed = found.suspects(pair.grid, settings.fn_margin)
+            self.suspects = replace(found.suspects(pair.grid, settings.fn_margin), groups=self.facts.groups)
             above = found.edges()
             self.graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
             given = measure_order(self.graph, np.arange(pair.rows), settings.batch_sizes[0])
-        return SuspectPairs(listed.lower, listed.higher, self.facts.groups), {
+        self.figures: Figures = {
             "graph.threshold": threshold.similarity,
             "graph.quantile": 1.0 - len(above) / pair.rows**2,
             "graph.edges": self.graph.edges,

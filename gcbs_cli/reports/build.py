@@ -14,9 +14,8 @@ from gcbs_cli.reports.basis import Figures, ReportInputs, RowFacts
 from gcbs_cli.reports.bsc import BscTerms
 from gcbs_cli.reports.figures import FIGURES, nest
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
-from gcbs_cli.reports.losses import LossTerms
+from gcbs_cli.reports.losses import LossTerms, TripletTerms
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.reports.triplet import TripletTerms
 from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.progress import Progress
@@ -27,18 +26,6 @@ TRIALS_STREAM = 0x7121A1
 OWN_TERMS: dict[LossKind, type[LossTerms]] = {LossKind.BSC: BscTerms, LossKind.TRIPLET: TripletTerms}
 OF_ROWS = ("loss.global", "gap.oracle", "positive_probability.global")
 """Figures that depend on an order only by the rows that it counts."""
-
-
-@dataclass(frozen=True)
-class OrderValues:
-    """What one order gives at one loss, batch size and temperature.
-
-    figures: means over its counted rows and the loss's directions, by the path of the plan's; batch_losses: (B,) mean
-    training losses of its batches, NaN for one in which no row counts.
-    """
-
-    figures: Figures
-    batch_losses: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -114,39 +101,45 @@ class OrderReports:
                 timings=dict(inputs.clock.seconds),
                 **nest({figure.path: figures.get(figure.path) for figure in FIGURES}),
             )
-            batch_losses = np.empty(0) if plan is None else plan.batch_losses
-            found.append(Measured(report, inputs, perm, batch_losses, [order.figures["loss.plan"] for order in random]))
+            batch_losses = np.empty(0) if plan is None else plan["batch_losses"]
+            found.append(Measured(report, inputs, perm, batch_losses, [order["loss.plan"] for order in random]))
         return found
 
-    def _compared(self, plan: OrderValues | None, random: list[OrderValues], temperature: float) -> Figures:
+    def _compared(self, plan: Figures | None, random: list[Figures], temperature: float) -> Figures:
         """The figures of the plan and of random orders, and what the first are beside the second."""
-        means: Figures = {}
-        spreads: Figures = {}
-        for path in random[0].figures:
-            values = [order.figures[path] for order in random]
-            means[path] = None if None in values else float(np.mean(values))
-            spreads[path] = None if None in values or len(values) == 1 else float(np.std(values, ddof=1))
-        found = {path: means[path] for path in OF_ROWS}
-        found |= {figure.random: means[figure.path] for figure in FIGURES if figure.random}
-        found |= {figure.spread: spreads[figure.path] for figure in FIGURES if figure.spread}
+
+        def mean(path: str) -> float | None:
+            values = [order[path] for order in random]
+            return None if None in values else float(np.mean(values))
+
+        found: Figures = {path: mean(path) for path in OF_ROWS}
+        for figure in FIGURES:
+            if figure.random is not None:
+                found[figure.random] = mean(figure.path)
+            if figure.spread is not None and len(random) > 1:
+                found[figure.spread] = float(np.std([order[figure.path] for order in random], ddof=1))
         if plan is None:
             return found
-        found |= plan.figures
-        gap, masked = (means[path] - found[path] for path in ("gap.plan", "gap.masked.plan"))
-        found["gap.reduction"] = _share(gap, means["gap.plan"], temperature)
-        found["gap.masked.reduction"] = _share(masked, means["gap.masked.plan"], temperature)
+        found |= plan
+        whole, masked = found["gap.random_mean"], found["gap.masked.random_mean"]
+        closed = whole - plan["gap.plan"]
+        found["gap.reduction"] = _share(closed, whole, temperature)
+        found["gap.masked.reduction"] = _share(masked - plan["gap.masked.plan"], masked, temperature)
         if self._terms.comparable:
-            found["gap.closed_share"] = _share(gap, means["gap.plan"] - found["gap.oracle"], temperature)
+            found["gap.closed_share"] = _share(closed, whole - plan["gap.oracle"], temperature)
         return found
 
-    def _values(self, orders: Iterable[NDArray[np.int64]]) -> list[list[OrderValues]]:
+    def _values(self, orders: Iterable[NDArray[np.int64]]) -> list[list[Figures]]:
         """What each order gives, at each temperature."""
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(limits=1, user_api="blas"):  # products of batches are too small for several threads
             return list(in_order(available_cpus(), orders, self._values_of))
 
-    def _values_of(self, perm: NDArray[np.int64]) -> list[OrderValues]:
+    def _values_of(self, perm: NDArray[np.int64]) -> list[Figures]:
+        """Means over the counted rows and the loss's directions, by the paths of a plan's figures; and the (B,) mean
+        losses of the batches, NaN for one in which no row counts.
+        """
         inputs, terms, size = self._inputs, self._terms, self._size
         settings, drop_last = inputs.settings, inputs.settings.drop_last
         counted = perm[: len(perm) - len(perm) % size] if drop_last else perm
@@ -174,7 +167,7 @@ class OrderReports:
             whole, train = terms.losses(total, beside, temperature), terms.losses(seen, beside_here, temperature)
             gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
             translation, logsumexp = self._bounds(sums, rows, temperature, gap)
-            figures = of_graph | {
+            figures: Figures = of_graph | {
                 "loss.global": float(whole[0].mean()),
                 "loss.plan": float(train[0].mean()),
                 "gap.plan": gap,
@@ -187,10 +180,10 @@ class OrderReports:
             }
             if terms.in_nats:  # van den Oord et al. (2018)
                 figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
-            by_row = train[0].mean(axis=0)
             with np.errstate(invalid="ignore"):
-                batch_losses = np.bincount(batch_of_row[rows], by_row) / np.bincount(batch_of_row[rows])
-            found.append(OrderValues(figures, batch_losses))
+                summed = np.bincount(batch_of_row[rows], train[0].mean(axis=0))
+                figures["batch_losses"] = summed / np.bincount(batch_of_row[rows])
+            found.append(figures)
         return found
 
     def _bounds(
