@@ -23,17 +23,18 @@ def test_a_plan_with_its_manifest_and_its_data(make_entry) -> None:
     assert findings[-1].message == "batch size 4: 1 full batch and a last one of 1 row"
 
 
-def test_without_a_manifest_only_the_order_is_known() -> None:
-    assert levels(check_plan(PERM, None)) == ["ok", "warning"]
-    assert levels(check_plan(np.array([0, 0, 1]), None)) == ["error", "warning"]
-    assert levels(check_plan(PERM, None, rows=6)) == ["error", "warning"]
-
-
 def test_the_entry_says_how_many_rows(make_entry) -> None:
     findings = check_plan(PERM[:3].argsort(), make_entry(PERM))
     assert levels(findings)[:2] == ["error", "error"]
     assert "3 indices, but the data has 5 rows" in findings[0].message
-    assert levels(check_plan(np.array([0, 1, -1]), None)) == ["error", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("perm", "rows", "level"),
+    [(PERM, None, "ok"), (np.array([0, 0, 1]), None, "error"), (PERM, 6, "error"), (np.array([0, 1, -1]), 3, "error")],
+)
+def test_without_a_manifest_only_the_order_is_known(perm: np.ndarray, rows: int | None, level: str) -> None:
+    assert levels(check_plan(perm, None, rows=rows)) == [level, "warning"]
 
 
 def test_the_manifest_of_another_permutation(make_entry) -> None:

@@ -3,11 +3,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from gcbs_cli.plan_file.manifest import (
     Manifest,
-    ManifestEntry,
     entry_for,
     manifest_path,
     parse_manifest,
@@ -28,16 +26,9 @@ def test_what_is_written_is_read_back(tmp_path: Path, make_entry) -> None:
     assert manifest == Manifest(entries=[make_entry(PERM)])
     assert entry_for(manifest, PERM) == make_entry(PERM)
     assert entry_for(manifest, np.arange(10)) is None
-
-
-def test_the_file_is_plain_json(tmp_path: Path, make_entry) -> None:
-    write_manifest(tmp_path / "perm.npy", [make_entry(PERM)])
-    content = json.loads((tmp_path / "perm.npy.manifest.json").read_text())
-    assert content["schema"] == "gcbs.manifest"
-    assert content["schema_version"] == "2.0"
-    (entry,) = content["entries"]
-    assert entry["inputs"]["y"]["fingerprint"] == "xxh3:y"
-    assert entry["quantile"]["interval"] == [0.9985, 0.9993]
+    content = json.loads(manifest_path(path).read_text())
+    assert (content["schema"], content["schema_version"]) == ("gcbs.manifest", "2.0")
+    assert content["entries"][0]["quantile"]["interval"] == [0.9985, 0.9993]
 
 
 def test_a_newer_minor_version_is_read_and_its_fields_are_kept(tmp_path: Path, make_entry) -> None:
@@ -76,12 +67,10 @@ def test_a_newer_major_version_says_so(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("", "the file: "),
-        ('{"schema": "gcbs.man', "the file: "),
         ("[" * 100_000, "the file: "),
         ("\xff", "the file: "),
         ("[]", "the file: Input should be an object"),
         ('{"schema": "other"}', "schema: Input should be"),
-        ('{"schema": "gcbs.manifest"}', "entries: Field required"),
         ('{"schema": "gcbs.manifest", "schema_version": 1}', "schema_version: Input should be a valid string"),
         ('{"schema": "gcbs.manifest", "schema_version": "\\u00b2"}', "schema_version: String should match"),
         ('{"schema": "gcbs.manifest", "schema_version": "1.0"}', "entries: Field required"),
@@ -111,10 +100,3 @@ def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
     manifest_path(tmp_path / "perm.npy").mkdir()
     with pytest.raises(BadInput, match="cannot be opened"):
         read_manifest(tmp_path / "perm.npy")
-
-
-def test_entries_are_frozen_and_take_numpy_numbers(make_entry) -> None:
-    entry: ManifestEntry = make_entry(PERM, rows=np.int64(10), temperature=np.float32(0.5))
-    assert (entry.rows, entry.temperature) == (10, 0.5)
-    with pytest.raises(ValidationError, match="frozen"):
-        entry.rows = 3  # type: ignore[misc]

@@ -15,20 +15,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_file_appears_whole(tmp_path: Path) -> None:
-    path = tmp_path / "out.txt"
-    with file(path) as output:
-        output.write(b"half")
-        output.flush()
-        assert not path.exists()
-        (temporary,) = tmp_path.iterdir()
-        assert temporary.name.startswith(".out.txt.")
-        assert temporary.name.endswith(".gcbs-tmp")
-        output.write(b" and half")
-    assert path.read_bytes() == b"half and half"
-    assert names(tmp_path) == ["out.txt"]
-
-
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, BadInput, BrokenPipeError])
 def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path, stop: type[BaseException]) -> None:
     path = tmp_path / "out"
@@ -48,9 +34,7 @@ def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path, stop
     ("code", "says"),
     [
         (errno.ENOSPC, "no space left on the disk"),
-        (errno.EDQUOT, "quota"),
-        (errno.EROFS, "read-only"),
-        (errno.EIO, "input/output error"),
+        (errno.EACCES, "no permission to write here"),
         (errno.EFBIG, "ulimit -f"),
         (errno.EBUSY, "busy"),
     ],
@@ -103,6 +87,8 @@ def test_two_runs_write_one_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with file(path) as slow:
         slow.write(b"slow")
+        slow.flush()
+        assert not path.exists()
         write(path, lambda output: output.write(b"quick"))
         assert path.read_bytes() == b"quick"
     assert path.read_bytes() == b"slow"
@@ -159,18 +145,3 @@ def test_the_check_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(BadInput, match="is not writable; write to another one"):
         check_outputs([tmp_path / "new"], force=False)
     assert names(tmp_path) == ["file"]
-
-
-def test_a_read_only_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "closed"
-    folder.mkdir(mode=0o555)
-    monkeypatch.chdir(folder)
-    user = os.geteuid()
-    if user == 0:  # root may write anywhere
-        os.seteuid(65534)
-    try:
-        with pytest.raises(GcbsError, match="no permission"):
-            write(Path("out"), lambda output: output.write(b"x"))
-    finally:
-        os.seteuid(user)
-    assert names(folder) == []
