@@ -13,7 +13,7 @@ from gcbs_cli.data.arrays import open_arrays
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
-from gcbs_cli.settings.report import Loss, LossKind
+from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanWarning
 from gcbs_cli.trainers.sampler import sampler_of
@@ -112,11 +112,7 @@ def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss
     loss: infonce (x→y), symmetric or simclr. Raises BadInput for arrays or a loss that do not fit.
     """
     pair = open_arrays(x, y).read()
-    try:
-        kind = Loss(LossKind(loss))
-    except ValueError:
-        names = ", ".join(known.value for known in LossKind)
-        raise BadInput(f"loss {loss!r}: expected one of {names}") from None
+    kind = ReportSettings(loss=[loss]).losses[0]  # type: ignore[arg-type]
     sums = batch_sums(pair, np.arange(pair.rows), pair.rows, [temperature], SuspectPairs.none(), kind)
     return float((sums.log_sums[0, 0] - pair.diagonal() / temperature).mean())
 
