@@ -3,16 +3,15 @@
 import shlex
 import time
 
-from gcbs_cli.cli.inputs import open_inputs, read_groups, read_texts
+from gcbs_cli.cli.compare import comparison_of
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import tune_table
 from gcbs_cli.cli.watching import show_progress
-from gcbs_cli.comparison.compare import NEEDS_TEXT, Comparison, default_methods, not_installed
+from gcbs_cli.comparison.compare import NEEDS_TEXT, default_methods, not_installed
 from gcbs_cli.comparison.tune import LONGEST_LIST, TRIALS
 from gcbs_cli.comparison.tune import tune as find_settings
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Inputs, TextFile, Tune
-from gcbs_cli.settings.plan import PlanSettings
 
 
 def tune(settings: Tune) -> None:
@@ -21,23 +20,11 @@ def tune(settings: Tune) -> None:
     settings.check_text(default_methods(texts=settings.text is not None))
     for missing in not_installed().values():
         out.note(f"left out: {missing}")
-    stream = open_inputs(settings, out)
-    settings.check_rows(stream.rows)
-    texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
-    pair, began = stream.read(), time.monotonic()
+    began = time.monotonic()
     with show_progress(out) as progress:
-        comparison = Comparison(
-            pair,
-            settings.only(PlanSettings),
-            progress,
-            trials=TRIALS,
-            longest_list=LONGEST_LIST,
-            groups=groups,
-            inputs=texts,
-        )
-        found = find_settings(
-            comparison, began, settings.budget, settings.target, settings.max_suspected, texts=bool(texts)
-        )
+        comparison = comparison_of(settings, out, progress, trials=TRIALS, longest_list=LONGEST_LIST)
+        limits = (settings.budget, settings.target, settings.max_suspected)
+        found = find_settings(comparison, began, *limits, texts=settings.text is not None)
     out.table(tune_table(found))
     if found.timed_out:
         out.note(f"--budget {settings.budget:g}: not everything was tried")

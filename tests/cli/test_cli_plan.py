@@ -55,20 +55,6 @@ def _grid_numbers() -> np.ndarray:
     return numbers_of(PairedRows(*units).grid)
 
 
-@pytest.mark.parametrize("suffix", ["npy", "parquet", "txt"])
-def test_every_output_format_holds_the_same_order(gcbs: Gcbs, folder: Path, suffix: str) -> None:
-    assert gcbs("plan", "x.npy", "y.npy", "-o", "wanted.npy", "-q").exit_code == 0
-    assert gcbs("plan", "x.npy", "y.npy", "-o", f"perm.{suffix}", "-q").exit_code == 0
-    wanted = np.load("wanted.npy")
-    if suffix == "parquet":
-        table = pq.read_table("perm.parquet")
-        got = table["index"].to_numpy()
-        assert table["batch"].to_pylist() == [place // 64 for place in range(300)]
-    else:
-        got = np.load("perm.npy") if suffix == "npy" else np.loadtxt("perm.txt", dtype=np.int64)
-    assert got.tolist() == wanted.tolist()
-
-
 def test_stdout_carries_the_indices_and_nothing_else(gcbs: Gcbs, gcbs_process, folder: Path) -> None:
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
     result = gcbs_process("plan", "x.npy", "y.npy", "-o", "-", cwd=folder)
@@ -190,19 +176,6 @@ def test_bsc_plans_beat_random_batches_and_say_how_they_were_made(gcbs: Gcbs, sa
     assert report["gap"]["reduction"] > 0.01
     assert gcbs(*words, "-o", "q.npy", "--seed", 1).exit_code == 0
     assert np.load("q.npy").tolist() != np.load("p.npy").tolist()
-
-
-def test_words_come_from_a_text_file(gcbs: Gcbs, folder: Path) -> None:
-    texts = ["sort the list" if i % 3 else "open a file" for i in range(300)]
-    Path("t.txt").write_text("\n".join(texts))
-    Path("t.jsonl").write_text("".join(json.dumps({"n": i, "doc": text}) + "\n" for i, text in enumerate(texts)))
-    words = ["plan", "x.npy", "y.npy", "--method", "words", "--bsc-words", 2, "--bsc-group-size", 10, "-k", 20]
-    result = gcbs(*words, "-o", "p.npy", "--text", "t.txt", "--json")
-    assert json.loads(result.stdout)["method_settings"]["text"] == "t.txt"
-    assert gcbs(*words, "-o", "q.npy", "--text", "t.jsonl", "--text-column", "doc", "-q").exit_code == 0
-    order = np.load("p.npy")
-    assert order.tolist() == np.load("q.npy").tolist()
-    assert all(len({texts[row] for row in group}) == 1 for group in order.reshape(30, 10))
 
 
 def test_ranks_are_recorded_and_their_full_batches_stated(gcbs: Gcbs, folder: Path) -> None:
