@@ -37,7 +37,7 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
 
     size, temperature = settings.batch_size, settings.temperature
     rows = settings.chunk_rows
-    log_sums = loss_sums(pair.x, pair.y, [temperature], backend, columns=False, tile_rows=rows)[0].log_sums[0]
+    log_sums = loss_sums(pair.x, pair.y, [temperature], backend, tile_rows=rows)[0].log_sums[0]
     keys, scores = negatives.table(pair.rows, settings.negatives)
     positive = pair.diagonal() / temperature
 

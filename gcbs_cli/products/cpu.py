@@ -84,12 +84,10 @@ class CpuBackend(Backend):
         ranked.partition(place, axis=1)
         return ranked[:, place].copy()
 
-    def log_sums(
-        self, product: NDArray[np.float32], inverse_temperature: float, *, columns: bool
-    ) -> list[NDArray[np.float64]]:
+    def log_sums(self, product: NDArray[np.float32], inverse_temperature: float) -> list[NDArray[np.float64]]:
         powers, found = self._scratch("powers", product.shape), []
         largest = np.zeros((1, 1))
-        for axis in (1, 0)[: 1 + columns]:
+        for axis in (1, 0):
             if axis == 1 or inverse_temperature > SAFE_EXPONENT:
                 np.multiply(product, np.float32(inverse_temperature), out=powers)
                 if inverse_temperature > SAFE_EXPONENT:

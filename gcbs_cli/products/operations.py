@@ -169,5 +169,5 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def log_sums(self, product: Product, inverse_temperature: float, *, columns: bool) -> list[NDArray[np.float64]]:
-        """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,) where asked."""
+    def log_sums(self, product: Product, inverse_temperature: float) -> list[NDArray[np.float64]]:
+        """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,)."""

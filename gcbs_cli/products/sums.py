@@ -37,24 +37,22 @@ def loss_sums(
     *,
     removed: SuspectPairs | None = None,
     hardest: int = 0,
-    columns: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[SideSums, SideSums]:
     """The sums of the rows of x (N, d) over the keys y (M, d), and of the rows of y over the keys x.
 
     Products are float32, sums over tiles float64. Where x is y, no row is a key of its own, and both sums are the same.
-    `removed`: the suspected pairs; `hardest`: K, for which row i of x and of y must be a pair; `columns`: whether the
-    sums of y are wanted, without which those of x stand in their place. Memory: the sums, K numbers a row, and the
-    scratch of the tiles.
+    `removed`: the suspected pairs; `hardest`: K, for which row i of x and of y must be a pair. Memory: the sums, K
+    numbers a row, and the scratch of the tiles.
     """
-    sides = (x, y) if columns and x is not y else (x,)
+    sides = (x,) if x is y else (x, y)
     work = _Pass(
         x,
         y,
         temperatures,
         backend,
-        removed or SuspectPairs.none(),
+        SuspectPairs.none() if removed is None else removed,
         [_nothing(temperatures, side, hardest) for side in sides],
     )
     for tile, ends in backend.run(_no_two_in_line(backend.tiles(len(x), len(y), tile_rows)), work.of_tile, progress):
@@ -142,8 +140,10 @@ class _Pass:
 
     def _log_sums(self, product: Product) -> list[NDArray[np.float64]]:
         """(T, n) by row, and by column."""
-        found = [self._backend.log_sums(product, scale, columns=len(self.sides) == 2) for scale in self._scales]
-        return [np.stack(parts) for parts in zip(*found, strict=True)]
+        return [
+            np.stack(parts)
+            for parts in zip(*(self._backend.log_sums(product, scale) for scale in self._scales), strict=True)
+        ]
 
     def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Row (end 0) or column (end 1), and value, of what may be among the hardest there."""

@@ -80,10 +80,8 @@ class TorchBackend(Backend):
             product = product + torch.from_numpy(offsets).to(product.device)
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
 
-    def log_sums(
-        self, product: torch.Tensor, inverse_temperature: float, *, columns: bool
-    ) -> list[NDArray[np.float64]]:
-        return [_log_sums(product, inverse_temperature, axis) for axis in (1, 0)[: 1 + columns]]
+    def log_sums(self, product: torch.Tensor, inverse_temperature: float) -> list[NDArray[np.float64]]:
+        return [_log_sums(product, inverse_temperature, axis) for axis in (1, 0)]
 
 
 def exceeding(product: torch.Tensor, tile: Tile, limits: Limits) -> torch.Tensor:

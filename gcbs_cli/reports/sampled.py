@@ -106,7 +106,7 @@ def _log_sums(
     for start, x, y in stream.blocks():
         for side in loss.sides:
             keys = np.ascontiguousarray((y, x)[side])
-            found, _ = loss_sums((pair.x, pair.y)[side], keys, [temperature], backend, columns=False)
+            found, _ = loss_sums((pair.x, pair.y)[side], keys, [temperature], backend)
             np.logaddexp(sums[side], found.log_sums[0], out=sums[side])
         progress.progress((start + len(x)) * pair.rows, stream.rows * pair.rows)
     return sums
