@@ -27,7 +27,7 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
     torch: Any = sys.modules.get("torch")  # who has a tensor has imported torch
     tensor = torch is not None and isinstance(array, torch.Tensor)
     if tensor:
-        dense = array.layout == torch.strided and not (array.is_quantized or array.is_meta)
+        dense = array.layout == torch.strided and not array.is_meta
     else:
         dense = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
     kind = getattr(array, "dtype", "unknown type")

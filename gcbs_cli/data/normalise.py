@@ -21,7 +21,6 @@ _LEAST_NORM2: Final = 1e-200
 class RowFault(IntEnum):
     """Why a row cannot be a unit row."""
 
-    NONE = 0
     NON_FINITE = 1
     ZERO = 2
     NOT_UNIT = 3

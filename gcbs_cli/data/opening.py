@@ -39,8 +39,6 @@ def open_pair(
     planned: the columns of a plan made before, taken where none is named and the files have them.
     Raises BadInput, one line, for anything that cannot be read as (N, d) floats with N >= 2 and equal shapes.
     """
-    if dtype not in (None, "bfloat16"):
-        raise BadInput(f"--dtype: found {shown(str(dtype))}, expected bfloat16; other types are declared by the files")
     both = y is None
     sides = (
         open_side(x, ColumnChoice("x", x_column, both, planned[0]), dtype),

@@ -44,22 +44,23 @@ def fetched(url: str) -> str:
     """
     address = without_secrets(url).removesuffix("?…").rstrip("/")
     said = shown(address)
-    try:
-        import fsspec
-    except ImportError:
-        raise BadInput(f"{said}: found a remote path, expected fsspec for it; pip install 'gcbs[remote]'") from None
     folder = tempfile.mkdtemp(prefix="gcbs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     COPIES[folder] = _above(address)
     place = address.removeprefix(_above(address))
     try:
+        import fsspec
+
         files, path = fsspec.core.url_to_fs(url)
         for file, target in _targets(files, path, place).items():
             target = folder + os.path.normpath(f"/{target}")
             os.makedirs(os.path.dirname(target), exist_ok=True)
             files.get_file(file, target, callback=_stop_before_full(folder))
     except ImportError as error:
-        raise BadInput(f"{said}: found that a package for it is missing ({one_line(error)}); install it") from None
+        raise BadInput(
+            f"{said}: found that a package for it is missing ({one_line(error)}), expected fsspec and the one for the"
+            " protocol; pip install 'gcbs[remote]', and s3fs, gcsfs or adlfs for theirs"
+        ) from None
     except FileNotFoundError:
         raise BadInput(f"{said}: found no such file, expected embeddings; check the address") from None
     except Exception as error:  # every protocol raises its own, and its words may repeat the address
