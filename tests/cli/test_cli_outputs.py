@@ -1,8 +1,6 @@
 """No output replaces an input of its own command or another output, whatever --force says."""
 
-import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,44 +10,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import Result
 
-SAMPLE = Path(__file__).parents[2] / "sample_data"
-
-Gcbs = Callable[..., Result]
+from tests.cli.conftest import SAMPLE, Gcbs
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Embeddings in several forms, ids, and two plans, one with its report."""
+    """Embeddings in several forms, with links to them, ids, and two plans, one with its report."""
     folder = tmp_path_factory.mktemp("made")
     sides = {side: np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy"}
     pq.write_table(
-        pa.table({side: rows.astype(np.float32).tolist() for side, rows in sides.items()}), folder / "p.parquet"
+        pa.table({side: list(rows.astype(np.float32)) for side, rows in sides.items()}), folder / "p.parquet"
     )
     for side, rows in sides.items():
         np.save(folder / f"{side}.npy", rows)
         (folder / f"sh{side}").mkdir()
         np.save(folder / f"sh{side}" / "part-0.npy", rows)
-    (folder / "g.txt").write_text("\n".join(str(row // 2) for row in range(300)) + "\n")
+    (folder / "g.txt").write_text("".join(f"{row // 2}\n" for row in range(300)))
     (folder / "g.csv").write_text("id\n" + (folder / "g.txt").read_text())
-    (folder / "lines.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(300)))
+    (folder / "lines.jsonl").write_text('{"row": 1}\n' * 300)
     command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json"]
     subprocess.run(command, cwd=folder, check=True, timeout=120)
     (folder / "folder").mkdir()  # a plan of an older version
     (folder / "folder" / "part-00000.npy").touch()
-    return folder
-
-
-@pytest.fixture
-def inputs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of them to work in, with links to x.npy and to the folder."""
-    folder = tmp_path / "work"
-    shutil.copytree(made, folder)
-    monkeypatch.chdir(folder)
-    os.symlink("x.npy", "soft.npy")
-    os.link("x.npy", "hard.npy")
-    os.symlink(".", "here")
+    (folder / "soft.npy").symlink_to("x.npy")
+    (folder / "hard.npy").hardlink_to(folder / "x.npy")
+    (folder / "here").symlink_to(".")
     return folder
 
 
@@ -88,16 +74,19 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("words", CALLS)
-def test_an_output_is_neither_an_input_nor_another_output(inputs: Path, gcbs: Gcbs, words: str) -> None:
-    before = everything(inputs)
-    refused = gcbs(*words.format(cwd=inputs).split())
+def test_an_output_is_neither_an_input_nor_another_output(
+    made: Path, gcbs: Gcbs, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.chdir(made)
+    before = everything(made)
+    refused = gcbs(*words.format(cwd=made).split())
     assert refused.exit_code == 2
     assert "name another" in " ".join(refused.output.split())
-    assert everything(inputs) == before
+    assert everything(made) == before
 
 
 def test_file_names_that_are_not_utf8(
-    inputs: Path, gcbs_process: Callable[..., subprocess.CompletedProcess[str]]
+    folder: Path, gcbs_process: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
     x, y, perm, report, page = (
         os.fsdecode(name) for name in (b"x\xff.npy", b"y\xff.npy", b"p\xff.npy", b"r\xff.json", b"h\xff.html")
