@@ -52,12 +52,12 @@ def command_line_page() -> str:
     parts.append("\n## gcbs\n\n" + _table(("option", ""), [(f"`{flag}`", said) for flag, said in ROOT.items()]))
     for name in COMMANDS:
         model = model_of(name)
-        arguments = [leaf for leaf in leaves(model) if leaf.typed.argument]
+        arguments = [leaf for leaf in leaves(model) if leaf.argument]
         usage = " ".join(map(_usage, arguments))
         parts.append(f"\n## gcbs {name} {usage}".rstrip() + "\n\n" + _help(model.__doc__ or ""))
         if arguments:
             parts.append("\n" + _table(("argument", ""), [(_usage(leaf), leaf.help) for leaf in arguments]))
-        options = [leaf for leaf in leaves(model) if not leaf.typed.argument]
+        options = [leaf for leaf in leaves(model) if not leaf.argument]
         parts.append("\n" + _table(("option", ""), [(_flags(leaf), leaf.help + _default(leaf)) for leaf in options]))
     return "".join(parts)
 
@@ -68,7 +68,7 @@ def _usage(leaf: Leaf) -> str:
 
 
 def _flags(leaf: Leaf) -> str:
-    flags = (leaf.option, leaf.typed.short, leaf.typed.off)
+    flags = (leaf.option, leaf.short, leaf.off)
     return ", ".join(f"`{flag}`" for flag in flags if flag)
 
 
@@ -87,8 +87,8 @@ def _help(text: str) -> str:
 
 def _default(leaf: Leaf) -> str:
     value = getattr(leaf.default, "value", leaf.default)
-    if leaf.typed.default_words:
-        return f" [default: {leaf.typed.default_words}]"
+    if leaf.default_words:
+        return f" [default: {leaf.default_words}]"
     return "" if value is None or isinstance(value, bool) or value == "" else f" [default: {value}]"
 
 

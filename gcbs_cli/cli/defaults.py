@@ -150,4 +150,4 @@ def variable(key: str) -> str:
 
 def options_of(model: type[Settings]) -> list[Leaf]:
     """The options of a command, without its arguments."""
-    return [leaf for leaf in leaves(model) if not leaf.typed.argument]
+    return [leaf for leaf in leaves(model) if not leaf.argument]

@@ -61,24 +61,24 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
 
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
-    typed, choices = leaf.typed, leaf.choices
-    default = None if typed.default_words else leaf.default
+    choices = leaf.choices
+    default = None if leaf.default_words else leaf.default
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
-    shown: Any = typed.default_words or (default not in (None, "") and default is not False)
+    shown: Any = leaf.default_words or (default not in (None, "") and default is not False)
     info: Any
-    if typed.argument:
+    if leaf.argument:
         info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(leaf.help))
     else:
         info = typer.Option(
-            leaf.option + (f"/{typed.off}" if typed.off else ""),
-            *([typed.short] if typed.short else []),
+            leaf.option + (f"/{leaf.off}" if leaf.off else ""),
+            *([leaf.short] if leaf.short else []),
             help=_plain(leaf.help) + (r" \[required]" if leaf.field.is_required() else ""),
-            metavar=typed.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
+            metavar=leaf.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
             rich_help_panel=leaf.panel,
             show_default=shown,
             autocompletion=(lambda: choices) if choices else None,
         )
-    if typed.argument and leaf.field.is_required():
+    if leaf.argument and leaf.field.is_required():
         default = inspect.Parameter.empty
     else:
         annotation = annotation | None

@@ -34,47 +34,35 @@ _EXPECTED = {
 """What pydantic's kinds of errors expect; where nothing is said, a whole number."""
 
 
-@dataclass(frozen=True)
-class Typed:
-    """How a field is typed on the command line where `--its-name VALUE` does not say it.
-
-    `short`: such as -k; `option`: the name where the field's is a plural; `off`: the flag that says no, such as
-    --no-refine; `default_words`: the default in words, where the field holds None; `metavar`: what stands for the
-    value; `argument`: no option but an argument; `one_call`: says what one call does, so that a default for all
-    commands would surprise; `panel`: title of its panel in --help, where it is not the model's.
-    """
-
-    short: str | None = None
-    option: str | None = None
-    off: str | None = None
-    default_words: str | None = None
-    metavar: str | None = None
-    argument: bool = False
-    one_call: bool = False
-    panel: str | None = None
-
-
 def option(default: Any, description: str, short: str | None = None, **more: Any) -> Any:
-    """A field with its default (... for none) and its help; `more`: what `Typed` holds, and pydantic's bounds."""
-    typed = {name: more.pop(name) for name in Typed.__dataclass_fields__ if name in more} | {"short": short}
-    return Field(default, description=description, json_schema_extra=typed, **more)
+    """A field with its default (... for none) and its help; `more`: what else `Leaf` holds, and pydantic's bounds."""
+    typed = {name: more.pop(name) for name in Leaf.__dataclass_fields__ if name in more}
+    return Field(default, description=description, json_schema_extra=typed | {"short": short}, **more)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One option: its name in Python, its field, how it is typed, and the title of its panel."""
+    """One option and how it is typed on the command line."""
 
     name: str
+    """In Python."""
     field: FieldInfo
-    typed: Typed
     panel: str | None
-
-    @property
-    def option(self) -> str:
-        """Its name on the command line; an argument's in capitals."""
-        if self.typed.argument:
-            return self.typed.metavar or self.name.upper()
-        return self.typed.option or "--" + self.name.replace("_", "-")
+    """Title of its panel in --help."""
+    option: str
+    """Its name on the command line, where no other is given --its-name; an argument's in capitals."""
+    short: str | None = None
+    """Such as -k."""
+    off: str | None = None
+    """The flag that says no, such as --no-refine."""
+    default_words: str | None = None
+    """The default in words, where the field holds None."""
+    metavar: str | None = None
+    """What stands for the value in --help."""
+    argument: bool = False
+    """No option but an argument."""
+    one_call: bool = False
+    """It says what one call does, as outputs do: a default for all commands would surprise."""
 
     @property
     def help(self) -> str:
@@ -110,11 +98,6 @@ class Leaf:
     def many(self) -> bool:
         """Whether the option may be given several times."""
         return get_args(self.field.annotation)[-1:] == (...,)
-
-    @property
-    def one_call(self) -> bool:
-        """Whether it says what one call does."""
-        return self.typed.one_call or self.panel == OUTPUT_PANEL
 
 
 class BadSetting(BadInput):
@@ -161,10 +144,16 @@ def leaves(model: type[Settings]) -> list[Leaf]:
     for base in model.__mro__:
         for name in inspect.get_annotations(base):
             if name in model.model_fields and name not in model.omitted | found.keys():
-                field = model.model_fields[name]
-                typed = Typed(**cast(dict[str, Any], field.json_schema_extra or {}))
-                found[name] = Leaf(name, field, typed, typed.panel or vars(base).get("panel"))
+                found[name] = _leaf(name, model.model_fields[name], vars(base).get("panel"))
     return sorted(found.values(), key=lambda leaf: leaf.panel == OUTPUT_PANEL)
+
+
+def _leaf(name: str, field: FieldInfo, panel: str | None) -> Leaf:
+    typed: dict[str, Any] = {"panel": panel, "option": "--" + name.replace("_", "-")}
+    typed |= {key: value for key, value in cast(dict[str, Any], field.json_schema_extra or {}).items() if value}
+    if "argument" in typed:
+        typed["option"] = typed.get("metavar", name.upper())
+    return Leaf(name, field, **({"one_call": typed["panel"] == OUTPUT_PANEL} | typed))
 
 
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
@@ -174,10 +163,10 @@ def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
         value = getattr(settings, leaf.name)
         if value is None or (value == leaf.default and leaf.name not in always):
             continue
-        if leaf.typed.argument:
+        if leaf.argument:
             found.append(str(value))
         elif isinstance(value, bool):
-            found.append(leaf.option if value else str(leaf.typed.off))
+            found.append(leaf.option if value else str(leaf.off))
         elif leaf.many:
             found += [word for item in value for word in (leaf.option, str(item))]
         else:
