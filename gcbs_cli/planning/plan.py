@@ -20,7 +20,6 @@ from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast, stays_on_device
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
-from gcbs_cli.products.tiles import tile_rows_for
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import OutOfDeviceMemory
@@ -108,9 +107,6 @@ class Run:
         """
         settings, any_method = self.settings, lists is not None
         expected = self.expect(threshold, lists=lists, on_host=True)
-        height = settings.chunk_rows
-        if height is None and settings.max_memory is not None:
-            height = tile_rows_for(settings.max_memory // 8, self.device.workers)
         return find(
             self.rows.grid,
             threshold,
@@ -119,7 +115,7 @@ class Run:
             ties=any_method or settings.fn_margin is not None,
             lists=lists_wanted(settings) if lists is None else lists,
             seed=settings.seed,
-            tile_rows=height,
+            tile_rows=settings.chunk_rows,
             progress=self.progress.progress,
             limit=entry_limit(self.rows, expected, settings.max_memory),
         )

@@ -40,12 +40,6 @@ class Tile:
         return Tile(slice(self.rows.start, middle), self.cols), Tile(slice(middle, self.rows.stop), self.cols)
 
 
-def tile_rows_for(memory: int, workers: int, tile_cols: int = DEFAULT_TILE_COLS) -> int:
-    """Rows a tile so that the scratch memory of all workers stays within `memory` bytes; at least 16, at most 1,024."""
-    rows = memory // (workers * tile_cols * BYTES_PER_TILE_ENTRY)
-    return max(16, min(DEFAULT_TILE_ROWS, rows))
-
-
 def cut(rows: int, cols: int, tile_rows: int = DEFAULT_TILE_ROWS, tile_cols: int = DEFAULT_TILE_COLS) -> list[Tile]:
     """All tiles of a (rows, cols) product, a line of tiles after the other."""
     return [
