@@ -54,8 +54,9 @@ def report(settings: Report) -> None:
             measured = _measured(settings, stream, perm, entry, out, progress)
         else:
             sampled = [sampled_report(stream, perm, settings.rows, asked, progress)]
-            _same_data(settings, entry, stream.fingerprints, out)
     stream.check_unchanged()
+    if entry is not None and not entry.is_from(stream.fingerprints):
+        out.warning(f"{settings.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
     whole = [one.report for one in measured]
     if settings.html is not None:
         write(settings.html, _page(settings, stream, entry, measured))
@@ -79,13 +80,13 @@ def _measured(
     out: Output,
     progress: Progress,
 ) -> list[Measured]:
-    """The reports on all rows; warns where the plan was made from other data or for other batches."""
+    """The reports on all rows; warns where the plan was made for other batches."""
     rows, labels = stream.rows, settings.labels
     positives = read_ids(settings.positives, settings.positives_column, rows, "--positives")
     flags = row_values.read_row_flags(labels, "--labels", settings.labels_column, rows) if labels else None
     groups = read_ids(settings.groups, settings.groups_column, rows, "--groups")
     pair = stream.read()
-    same = _same_data(settings, entry, stream.fingerprints, out)
+    same = entry is None or entry.is_from(stream.fingerprints)
     asked = as_planned(settings, entry, same_data=same)
     if same and groups is None:
         groups = planned_groups(entry, rows, out)
@@ -94,14 +95,6 @@ def _measured(
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
     facts = RowFacts(positives, flags, groups, entry.part_sizes if entry is not None and same else None)
     return measure(ReportInputs(pair, asked, progress, facts), perm)
-
-
-def _same_data(settings: Report, entry: ManifestEntry | None, fingerprints: tuple[str, str], out: Output) -> bool:
-    """Whether no plan is known to be from other data; says so where one is."""
-    if entry is None or entry.is_from(fingerprints):
-        return True
-    out.warning(f"{settings.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
-    return False
 
 
 def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:

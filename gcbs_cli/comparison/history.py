@@ -95,9 +95,10 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
     epochs: list[Epoch] = []
     previous = None
     for path, report, plan in zip(paths, reports, _plans(paths, plans), strict=True):
-        perm = None if plan is None else read_permutation(plan, report.n)
-        manifest = None if plan is None else read_manifest(Path(plan))
-        entry = None if perm is None or manifest is None else entry_for(manifest, perm)
+        perm = entry = None
+        if plan is not None:
+            perm = read_permutation(plan, report.n)
+            entry = entry_for(read_manifest(plan), perm)
         gap = report.gap.masked
         epochs.append(
             Epoch(
