@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import PairStream, open_pair
 from gcbs_cli.data.remote import without_secrets
-from gcbs_cli.data.row_values import read_row_ids, read_row_texts
+from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.settings.others import Columns, GroupFile, Inputs, TextFile
 from gcbs_cli.system.errors import BadInput
@@ -44,7 +44,7 @@ def say_order(name: str, paths: Sequence[str], out: Output) -> None:
 
 def read_ids(path: str | None, column: str | None, rows: int, option: str) -> NDArray[np.int64] | None:
     """(N,) a number for each row's value in a file; None without a file. Raises BadInput unless it has N rows."""
-    return None if path is None else read_row_ids(path, option, column, rows)
+    return None if path is None else ids_of(read_row_values(path, option, column, rows))
 
 
 def read_groups(file: GroupFile, rows: int) -> NDArray[np.int64] | None:
@@ -56,7 +56,7 @@ def read_texts(file: TextFile, rows: int) -> dict[str, list[str]]:
     """What the method words is given: a text for each row, or nothing. Raises BadInput unless there are N."""
     if file.text is None:
         return {}
-    return {"texts": read_row_texts(file.text, "--text", file.text_column, rows)}
+    return {"texts": texts_of(read_row_values(file.text, "--text", file.text_column, rows))}
 
 
 def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> NDArray[np.int64] | None:

@@ -83,7 +83,10 @@ def _measured(
     """The reports on all rows; warns where the plan was made for other batches."""
     rows, labels = stream.rows, settings.labels
     positives = read_ids(settings.positives, settings.positives_column, rows, "--positives")
-    flags = row_values.read_row_flags(labels, "--labels", settings.labels_column, rows) if labels else None
+    flags = None
+    if labels is not None:
+        values = row_values.read_row_values(labels, "--labels", settings.labels_column, rows)
+        flags = row_values.flags_of(values, f"--labels {labels}")
     groups = read_ids(settings.groups, settings.groups_column, rows, "--groups")
     pair = stream.read()
     same = entry is None or entry.is_from(stream.fingerprints)

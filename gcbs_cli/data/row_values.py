@@ -28,24 +28,26 @@ _LONGEST: Final = 200
 """Characters of a name that are kept."""
 
 
-def read_row_texts(path: str, option: str, column: str | None = None, rows: int | None = None) -> list[str]:
-    """Return the texts of all rows; null counts as an empty text. Raises BadInput as `read_row_values` does."""
-    return [_text(value) for value in read_row_values(path, option, column, rows)]
+def texts_of(values: Iterable[Any]) -> list[str]:
+    """Return the texts of all rows; null counts as an empty text."""
+    return ["" if value is None else str(value) for value in values]
 
 
-def read_row_ids(path: str, option: str, column: str | None = None, rows: int | None = None) -> NDArray[np.int64]:
-    """Return (N,) a number for each row: equal values, equal numbers, counted from 0 as they come. Raises BadInput."""
+def ids_of(values: Iterable[Any]) -> NDArray[np.int64]:
+    """Return (N,) a number for each row: equal values, equal numbers, counted from 0 as they come."""
     numbers: dict[str, int] = {}
-    values = read_row_values(path, option, column, rows)
     return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], np.int64)
 
 
-def read_row_flags(path: str, option: str, column: str | None = None, rows: int | None = None) -> NDArray[np.bool_]:
-    """Return (N,) which rows are true: 1, true, yes, positive. Raises BadInput for what is neither that nor false."""
-    texts = [str(value).strip().lower() for value in read_row_values(path, option, column, rows)]
+def flags_of(values: Iterable[Any], said: str) -> NDArray[np.bool_]:
+    """Return (N,) which rows are true: 1, true, yes, positive. Raises BadInput for what is neither that nor false.
+
+    said: the option and the file, for messages.
+    """
+    texts = [str(value).strip().lower() for value in values]
     for row, text in enumerate(texts):
         if text not in _TRUE | _FALSE:
-            raise BadInput(f"{option} {shown(path)}: row {row} is {shown(text[:40])}, expected 1 or 0")
+            raise BadInput(f"{said}: row {row} is {shown(text[:40])}, expected 1 or 0")
     return np.array([text in _TRUE for text in texts], np.bool_)
 
 
@@ -81,14 +83,11 @@ def read_ids(source: EmbeddingSource, rows: Iterable[int], column: str | None = 
     tables = source.column is not None and all(path.lower().endswith(TABLE_SUFFIXES) for path in source.paths)
     if tables and all(name in _columns(stamp.path) for stamp in source.stamps):
         values = chain.from_iterable(_read_table(stamp.path, name) for stamp in source.stamps)
-        return {row: _text(value)[:_LONGEST] for row, value in enumerate(values) if row in wanted}
+        chosen = {row: value for row, value in enumerate(values) if row in wanted}
+        return {row: text[:_LONGEST] for row, text in zip(chosen, texts_of(chosen.values()), strict=True)}
     if column is not None:
         raise BadInput(f"{source.name}: found no column {shown(column)}, expected the one of --id-column; name another")
     return {}
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
 
 
 def _columns(path: str) -> list[str]:

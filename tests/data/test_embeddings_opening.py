@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data import open_pair, read_unit_rows
 from gcbs_cli.data.folders import natural_key
-from gcbs_cli.data.row_values import read_row_ids
+from gcbs_cli.data.row_values import read_row_values
 from gcbs_cli.system.errors import BadInput
 
 Matrix = NDArray[np.float32]
@@ -171,4 +171,4 @@ def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_pipe_of_values_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "groups.txt")
     with pytest.raises(BadInput, match="--groups .*expected a regular file"):
-        read_row_ids(str(tmp_path / "groups.txt"), "--groups")
+        read_row_values(str(tmp_path / "groups.txt"), "--groups")

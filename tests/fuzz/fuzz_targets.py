@@ -69,13 +69,13 @@ def _report(path: Path) -> None:
 
 
 def _values(path: Path) -> None:
-    from gcbs_cli.data.row_values import read_row_flags, read_row_ids, read_row_texts
+    from gcbs_cli.data.row_values import flags_of, ids_of, read_row_values, texts_of
 
     refused = None
-    for read in (read_row_ids, read_row_texts, read_row_flags):
-        for column in (None, "id"):
+    for column in (None, "id"):
+        for take in (ids_of, texts_of, lambda values: flags_of(values, "--labels")):
             try:
-                read(str(path), "--positives", column)
+                take(read_row_values(str(path), "--positives", column))
             except BadInput as error:
                 refused = error
                 _check_message(str(error))
