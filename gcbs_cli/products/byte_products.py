@@ -44,14 +44,10 @@ class ByteProducts:
         self._left, self._starts = left, -OFFSET * left.sum(axis=1, dtype=np.int32)
         self._blocks = _in_blocks(right)
 
-    def room_for(self, tile: Tile) -> tuple[int, int]:
-        """The shape of the scratch memory in which the entries of a tile are listed, even if they are all above."""
-        return 3, tile.entries
-
     def above(self, tile: Tile, limits: Sequence[Limits], room: NDArray[np.int32]) -> Entries:
-        """The entries of a tile that are above any of the limits, in no order. room: int32, see `room_for`.
+        """The entries of a tile that are above any of the limits, in no order; it begins at a multiple of 32 columns.
 
-        Tiles begin at multiples of 32 columns.
+        room: (3, n) int32 scratch memory for n entries, as many as the tile has.
         """
         code, (first, within) = _machine_code(), divmod(tile.cols.start, BLOCK_COLS)
         if code is None or within:

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,8 @@ SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
 
 
-@dataclass(frozen=True)
-class LoadedSides:
-    """Two sides, and where they are multiplied as bytes, what that takes."""
-
-    left: NDArray[Any]
-    right: NDArray[Any]
-    as_bytes: ByteProducts | None
+Sides = tuple[NDArray[Any], NDArray[Any], ByteProducts | None]
+"""Two sides, and where they are multiplied as bytes, what that takes."""
 
 
 class CpuBackend(Backend):
@@ -48,19 +42,18 @@ class CpuBackend(Backend):
         with threadpool_limits(limits=1, user_api="blas"):
             yield
 
-    def load(self, left: NDArray[Any], right: NDArray[Any]) -> LoadedSides:
+    def load(self, left: NDArray[Any], right: NDArray[Any]) -> Sides:
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-        as_bytes = ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
-        return LoadedSides(left, right, as_bytes)
+        return left, right, ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
 
-    def product(self, loaded: LoadedSides, tile: Tile) -> NDArray[np.float32]:
-        left, right = (np.asarray(each, np.float32) for each in (loaded.left[tile.rows], loaded.right[tile.cols]))
+    def product(self, loaded: Sides, tile: Tile) -> NDArray[np.float32]:
+        left, right = (np.asarray(each, np.float32) for each in (loaded[0][tile.rows], loaded[1][tile.cols]))
         return np.matmul(left, right.T, out=self._scratch("product", (tile.height, tile.width)))
 
-    def scan(self, loaded: LoadedSides, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
-        if loaded.as_bytes is None:
+    def scan(self, loaded: Sides, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
+        if loaded[2] is None:
             return super().scan(loaded, tile, limits)
-        found = loaded.as_bytes.above(tile, limits, self._scratch("listed", loaded.as_bytes.room_for(tile), np.int32))
+        found = loaded[2].above(tile, limits, self._scratch("listed", (3, tile.entries), np.int32))
         return [found.chosen(found.values > each.row[found.rows] + each.col[found.cols]) for each in limits]
 
     def above(self, product: NDArray[np.float32], tile: Tile, limits: Limits) -> Entries:

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,18 +54,3 @@ def test_adjacency_is_scipys_symmetrised_matrix():
     dense |= dense.T
     np.fill_diagonal(dense, False)
     assert np.array_equal(np.argwhere(dense), np.stack([graph.row_of_entry(), graph.indices], axis=1))
-
-
-def test_a_pair_named_hundreds_of_times_is_one_edge():
-    """256 and 512 ones are 0 where they are added in a byte."""
-    for times in (255, 256, 512, 513):
-        graph = graph_of(3, [(0, 2)] * times + [(2, 0)] * times + [(1, 1)] * times)
-        assert graph.edges == 1
-        assert graph.indices.tolist() == [2, 0]
-
-
-@pytest.mark.parametrize("pairs", [[], [(1, 1), (2, 2)]], ids=["no-pairs", "only-self-loops"])
-def test_a_graph_without_edges(pairs):
-    graph = graph_of(4, pairs)
-    check_canonical(graph)
-    assert (graph.nodes, graph.edges, graph.degrees.tolist()) == (4, 0, [0] * 4)

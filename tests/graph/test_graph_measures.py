@@ -31,15 +31,6 @@ def test_measures_of_a_path():
     assert measures_of(100, path, np.arange(100), 5) == OrderMeasures(1, 99, 80 / 99)
 
 
-def test_the_short_last_batch_counts_as_one():
-    assert measures_of(5, [(3, 4)], np.arange(5), 3).in_batch_edge_share == 1.0
-    assert measures_of(5, [(2, 3)], np.arange(5), 3).in_batch_edge_share == 0.0
-
-
-def test_a_graph_without_edges_has_no_share():
-    assert measures_of(6, [], np.arange(6), 2) == OrderMeasures(0, 0, None)
-
-
 def test_measures_are_plain_numbers():
     found = measures_of(6, [(0, 5)], np.arange(6), 2)
     assert (type(found.bandwidth), type(found.profile), type(found.in_batch_edge_share)) == (int, int, float)

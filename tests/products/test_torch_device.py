@@ -13,7 +13,6 @@ from gcbs_cli.data.grid import BYTES, FINE, Grid, make_grid
 from gcbs_cli.graph.device_graph import DeviceGraph, find_device_graph
 from gcbs_cli.products.tiles import Tile, cut
 from gcbs_cli.products.torch_device import Sides, TorchBackend
-from gcbs_cli.system.errors import OutOfDeviceMemory
 
 ROWS = 130
 TILE = 37
@@ -71,17 +70,11 @@ def test_edges_are_those_of_whole_numbers(kind: str, share: float, devices: list
 
 
 @pytest.mark.parametrize("devices", [ONE, TWO], ids=["one", "two"])
-@pytest.mark.parametrize("most", [ROWS * ROWS // 2, 700])
-def test_a_device_with_little_memory_takes_smaller_tiles(most: int, devices: list[str]) -> None:
-    grid, backend = make_pair("related", ROWS).grid, SmallDevice(most, devices)
+def test_a_device_with_little_memory_takes_smaller_tiles(devices: list[str]) -> None:
+    grid, backend = make_pair("related", ROWS).grid, SmallDevice(700, devices)
     threshold = int(np.quantile(numbers_of(grid), 0.9))
     check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
     assert backend.freed > 0
-
-
-def test_a_device_that_holds_nothing_says_so() -> None:
-    with pytest.raises(OutOfDeviceMemory, match="memory does not suffice for even"):
-        find_device_graph(make_pair("related", ROWS).grid, 0, SmallDevice(10))
 
 
 def test_every_device_makes_tiles_of_a_pass() -> None:
