@@ -99,38 +99,6 @@ def test_bad_file(gcbs: Gcbs, folder: Path, words: list[str], said: list[str]) -
     check_refused(gcbs, ["plan", *words], *said)
 
 
-BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
-    "batch of one": (["-k", "1"], "--batch-size 1"),
-    "batch larger than the data": (["-k", "301"], "--batch-size 301"),
-    "quantile below 0": (["--quantile", "-0.5"], "--quantile"),
-    "per row beyond N": (["--per-row", "300"], "--per-row"),
-    "temperature 0": (["--temperature", "0"], "--temperature"),
-    "temperature NaN": (["--temperature", "nan"], "--temperature"),
-    "negative seed": (["--seed", "-1"], "--seed"),
-    "unknown device": (["--device", "tpu"], "--device tpu"),
-    "a GPU that is not there": (["--device", "cuda:99"], "--device cuda:99"),
-    "GPUs one of which is not there": (["--device", "cuda:0,99"], "--device cuda:0,99: PyTorch sees"),
-    "a GPU twice": (["--device", "cuda:0,0"], "--device cuda:0,0: names cuda:0 twice"),
-    "no device at all": (["--device", "cuda:"], "expected auto, cpu, cuda, cuda:INDEX, cuda:0,1,... or cuda:all"),
-    "too little memory": (["--max-memory", "1K"], "--max-memory"),
-    "no rows a chunk": (["--chunk-rows", "0"], "--chunk-rows 0"),
-    "no edges": (["--max-edges", "0"], "--max-edges 0"),
-    "unknown output format": (["-o", "perm.csv"], "perm.csv"),
-    "no such folder": (["-o", "none/perm.npy"], "none"),
-    "a folder as output": (["-o", "."], "."),
-    "json and indices on stdout": (["-o", "-", "--json"], "--json"),
-    "report in no folder": (["--report", "none/report.json"], "none"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_OPTIONS)
-def test_bad_option(gcbs: Gcbs, folder: Path, case: str) -> None:
-    options, word = BAD_OPTIONS[case]
-    if "99" in options[-1]:  # PyTorch says which GPUs there are
-        pytest.importorskip("torch")
-    check_refused(gcbs, ["plan", "x.npy", "y.npy", *options], word)
-
-
 def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     import torch

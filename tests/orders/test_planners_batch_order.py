@@ -1,11 +1,8 @@
 """Groups mixed into batches, batches shuffled."""
 
 import numpy as np
-import pytest
 
 from gcbs_cli.orders.finish import mix_groups, shuffle_batches
-from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.errors import BadInput
 
 
 def test_groups_stay_whole_and_the_short_one_last() -> None:
@@ -21,8 +18,3 @@ def test_shuffled_batches_are_the_same_batches() -> None:
     shuffled = shuffle_batches(perm, 8, 3)
     assert sorted(map(tuple, shuffled[:96].reshape(-1, 8))) == sorted(map(tuple, perm[:96].reshape(-1, 8)))
     assert not np.array_equal(shuffled, perm)
-
-
-def test_settings_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(BadInput, match="--group-size 5: expected a divisor of --batch-size 64"):
-        PlanSettings(group_size=5)

@@ -199,44 +199,6 @@ def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
     assert (result.threshold, result.figures) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"quantile": 0.9, "per_row": 3}, "--quantile and --per-row"),
-        ({"quantile": 0.9, "threshold": 0.3}, "--quantile and --threshold"),
-        ({"per_row": 3, "threshold": 0.3}, "--per-row and --threshold"),
-        ({"quantile": 0.9, "per_row": 3, "threshold": 0.3}, "--quantile and --per-row and --threshold"),
-        ({"quantile": 1.0}, "--quantile 1.0"),
-        ({"quantile": 0.0}, "--quantile 0.0"),
-        ({"threshold": 1.5}, "--threshold 1.5"),
-        ({"quantile_method": "guess"}, "--quantile-method guess"),
-    ],
-)
-def test_graph_settings_that_contradict_are_refused(given, message):
-    with pytest.raises(BadInput, match=message):
-        PlanSettings(**given)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"batch_size": 1}, "--batch-size 1"),
-        ({"batch_size": 51}, "--batch-size 51.*50 rows"),
-        ({"per_row": 50}, "--per-row 50"),
-        ({"seed": -1}, "--seed -1"),
-        ({"chunk_rows": 0}, "--chunk-rows 0"),
-        ({"max_edges": 0}, "--max-edges 0"),
-        ({"temperature": 0.0}, "--temperature 0.0"),
-        ({"temperature": float("nan")}, "--temperature nan"),
-        ({"method": "best"}, "--method best"),
-        ({"device": "tpu"}, "--device tpu"),
-    ],
-)
-def test_plan_settings_that_do_not_fit_are_refused(given, message):
-    with pytest.raises(BadInput, match=message):
-        make_plan(make_pair("random", 50), PlanSettings(**({"batch_size": 5} | given)))
-
-
 def test_a_per_row_graph_is_that_of_its_quantile():
     pair = make_pair("related", ROWS)
     plans = [make_plan(pair, PlanSettings(batch_size=16, **graph)) for graph in ({"per_row": 6}, {"quantile": 0.95})]
