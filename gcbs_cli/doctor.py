@@ -3,7 +3,6 @@
 import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from gcbs_cli import __version__
@@ -57,9 +56,9 @@ def forecast_plan(rows: int, dim: int, quantile: float) -> dict[str, Any]:
 
 def _installed(package: str) -> str | None:
     try:
-        return version(package) if find_spec(package.replace("-", "_")) is not None else None
+        return version(package)
     except PackageNotFoundError:
-        return "unknown version"
+        return None
 
 
 def _device(name: str, seconds: float) -> dict[str, Any]:
