@@ -51,10 +51,10 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPat
     quantile, larger = words[words.index("--quantile") + 1], said.split("--max-memory ")[-1].split()[0]
     assert said.endswith("use --rows, on some of the rows")
     for fits in (
-        settings.changed(max_memory=limit, quantile=float(quantile)),
-        settings.changed(max_memory=parse_size(larger, "--max-memory")),
+        {"max_memory": limit, "quantile": float(quantile)},
+        {"max_memory": parse_size(larger, "--max-memory")},
     ):
-        assert make_reports(pair, None, fits)[0].n == 700
+        assert make_reports(pair, None, settings.changed(**fits))[0].n == 700
     monkeypatch.setattr(memory, "_free_on_machine", lambda: 1 << 20)
     with pytest.raises(BadInput, match="the report would need about"):
         make_reports(pair, None, settings)

@@ -103,18 +103,16 @@ def courses(
 ) -> Chart | None:
     """A named line with dots for each series; None where no value is known."""
     lines: list[Line] = []
-    ends = []
     for name, values in series.items():
         points = [(float(place), value) for place, value in enumerate(values) if value is not None]
         if points:
-            ends.append(f"{name} from {points[0][1]:.4g} to {points[-1][1]:.4g}")
             lines.append(Line(f"line line-{len(lines) % COLOURS}", points, name))
     if not lines:
         return None
     known = [value for line in lines for _, value in line.points]
     low, high = min(0.0, *known), max(0.0, *known)
     high += 0.05 * (high - low) or 1.0
-    return Chart(f"{title}: {', '.join(ends)}", x, Axis(unit, low, high, form), lines)
+    return Chart(f"{title}: {', '.join(line.name for line in lines)}", x, Axis(unit, low, high, form), lines)
 
 
 def _steps(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
