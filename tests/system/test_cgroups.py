@@ -102,7 +102,7 @@ def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
     mount("0::/\n", memory_DOT_max=str(room), memory_DOT_current="0")
     assert limits.available_memory() <= room
     settings = PlanSettings(device="cpu", quantile=0.1)
-    with pytest.raises(BadInput, match=r"--max-memory .* would need about .*--quantile 0\.\d+ .* would fit"):
+    with pytest.raises(BadInput, match=r"can be used: the plan would need about .*--quantile 0\.\d+ .* would fit"):
         make_plan(pair, settings)
     assert len(make_plan(pair, PlanSettings(device="cpu", quantile=0.99)).perm) == 1500
 
