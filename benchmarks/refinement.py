@@ -47,7 +47,7 @@ def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np
         weighted=weighted,
         backend=backend,
     )
-    return planner_named(method).plan(given), given.gains(None, penalty=0.0)
+    return planner_named(method).plan(given), given.gains()
 
 
 def timed(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.orders import bsc
 from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.orders.given import PlannerInput
@@ -31,8 +32,10 @@ class Planner:
 
 
 def _metis(given: PlannerInput) -> NDArray[np.int64]:
-    worth = given.gains(None, penalty=0.0).worth()
-    return plan_metis(given.weighted_edges.graph, worth, given.batch_size, given.seed)
+    gains = given.gains()
+    graph, worth = Adjacency(gains.indptr, gains.indices), gains.worth()
+    del gains  # its shares are most of the memory
+    return plan_metis(graph, worth, given.batch_size, given.seed)
 
 
 PLANNERS: dict[str, Planner] = {
@@ -42,7 +45,7 @@ PLANNERS: dict[str, Planner] = {
         _metis, True, "parts of the weighted graph (METIS, as B3 does)", needs_weights=True, check=check_metis
     ),
     "random": Planner(
-        lambda given: plan_random(given.rows, given.seed), False, "a seeded random order, to compare with"
+        lambda given: plan_random(given.pair.rows, given.seed), False, "a seeded random order, to compare with"
     ),
     "knn-groups": Planner(bsc.knn_groups, False, "groups of a row and its nearest free neighbours (BSC, algorithm 1)"),
     "words": Planner(bsc.words, False, "groups of rows with the same random words of --text (BSC, algorithm 2)"),

@@ -38,7 +38,7 @@ def clusters(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 2 with the row's k-means cluster as its word."""
     settings = given.bsc
     side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
-    count = settings.clusters_for(given.rows, given.batch_size)
+    count = settings.clusters_for(given.pair.rows, given.batch_size)
     found = k_means(side, count, generator)
     return group_by_word(found, settings.bsc_group_size, generator)
 

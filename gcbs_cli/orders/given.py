@@ -12,6 +12,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.weighted import WeightedGraph
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
+from gcbs_cli.orders.swap_order import NO_LABELS
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, BscSettings
@@ -32,7 +33,7 @@ class PlannerInput:
     """The same with similarities; rows without a neighbour have their hardest candidates instead."""
     suspects: SuspectPairs | None = None
     """Pairs better kept apart."""
-    labels: NDArray[np.int64] | None = None
+    labels: NDArray[np.int64] = field(default_factory=lambda: NO_LABELS)
     """(G, N): rows with the same label >= 0 on one line never share a batch. What a method leaves, planning repairs."""
     bsc: BscSettings = field(default_factory=BscSettings)
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -41,36 +42,23 @@ class PlannerInput:
     """Where it makes its products; the CPU where None."""
 
     @property
-    def rows(self) -> int:
-        """N."""
-        return self.pair.rows
-
-    @property
     def edges(self) -> Adjacency:
         """The graph, for methods that need one."""
         if self.graph is None:
             raise ValueError("this method needs a graph")
         return self.graph
 
-    @property
-    def weighted_edges(self) -> WeightedGraph:
-        """The weighted graph, for methods that need one."""
-        if self.weighted is None:
-            raise ValueError("this method needs a weighted graph")
-        return self.weighted
-
     @cached_property
     def _background(self) -> Background:
         return log_background(self.pair, self.temperature, self.seed)
 
-    def gains(self, suspects: SuspectPairs | None, *, penalty: float) -> SwapGains:
+    def gains(self, penalty: float = 0.0) -> SwapGains:
         """What rows of the weighted graph are worth to each other, with a penalty (nats) for suspected pairs."""
-        return swap_gains(
-            self.weighted_edges,
-            suspects,
-            self.pair,
-            self.temperature,
-            self.batch_size,
-            penalty=penalty,
-            background=self._background,
+        if self.weighted is None:
+            raise ValueError("this method needs a weighted graph")
+        gains = swap_gains(self.weighted, self.pair, self.temperature, self.batch_size, self._background)
+        return (
+            gains
+            if self.suspects is None or penalty == 0.0
+            else gains.with_penalty(penalty, *self.suspects.both_ways())
         )

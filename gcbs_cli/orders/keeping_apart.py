@@ -5,12 +5,11 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders.dealing_apart import deal_apart
-from gcbs_cli.orders.swap_order import Order, change_places, order_of, places_of, rival
+from gcbs_cli.orders.swap_order import NO_LABELS, Order, change_places, order_of, places_of, rival
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 
-NO_LABELS = np.empty((0, 0), np.int64)
 LOOKS = 1 << 25
 """Batches that swaps look at before rows with one or two kinds of labels are dealt anew instead."""
 

@@ -16,9 +16,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.orders.keeping_apart import NO_LABELS
 from gcbs_cli.orders.swap_gains import SwapGains
-from gcbs_cli.orders.swap_order import Order, order_of
+from gcbs_cli.orders.swap_order import NO_LABELS, Order, order_of
 from gcbs_cli.orders.swaps import fill_own, make, new_scratch, new_state, objective, propose
 from gcbs_cli.system.limits import available_cpus
 

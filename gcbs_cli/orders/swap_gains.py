@@ -1,13 +1,12 @@
 """What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.weighted import WeightedGraph
-from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.system.threads import in_parts
 
 BACKGROUND_KEYS = 512
@@ -48,28 +47,36 @@ class SwapGains(NamedTuple):
         in_parts(len(worth), ENTRIES_AT_ONCE, fill)
         return worth
 
+    def with_penalty(
+        self, penalty: float, rows: NDArray[np.integer[Any]], cols: NDArray[np.integer[Any]]
+    ) -> "SwapGains":
+        """The same with a penalty for pairs, given both ways, that are not among the candidates."""
+        own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+        all_rows, all_cols = np.concatenate([own, rows]), np.concatenate([self.indices, cols])
+        order = np.lexsort((all_cols, all_rows))
+        counts = np.bincount(all_rows, minlength=len(self.indptr) - 1)
+        return SwapGains(
+            np.concatenate([[0], np.cumsum(counts)]),
+            all_cols[order],
+            np.concatenate([self.shares, np.zeros((len(rows), 4), np.float32)])[order],
+            np.where(order < len(own), 0.0, penalty).astype(np.float32),
+        )
+
     def linear(self) -> "SwapGains":
         """Gains by which each pair counts by itself: its worth is a negative penalty, and it adds to no sum."""
         return self._replace(shares=np.zeros_like(self.shares), penalties=-self.worth())
 
 
 def swap_gains(
-    weighted: WeightedGraph,
-    suspects: SuspectPairs | None,
-    pair: PairedRows,
-    temperature: float,
-    batch_size: int,
-    *,
-    penalty: float,
-    background: Background,
+    weighted: WeightedGraph, pair: PairedRows, temperature: float, batch_size: int, background: Background
 ) -> SwapGains:
-    """The gains of a weighted graph, and the penalty of suspected pairs, which are no edges of it."""
+    """The gains of a weighted graph, without penalties."""
     graph = weighted.graph
     own, other = graph.row_of_entry(), graph.indices
     x, y = background
     positive = pair.diagonal() / temperature
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
-    x_sum, y_sum = (np.logaddexp(positive, np.log(batch_size - 1) + side) for side in (x, y))
+    x_sum, y_sum = (np.logaddexp(positive, np.log(batch_size - 1) + side) for side in background)
     shares = np.empty((len(own), 4), np.float32)
 
     def fill(start: int, stop: int) -> None:
@@ -82,16 +89,7 @@ def swap_gains(
         shares[part, 3] = _share(forward, y[j], y_sum[j])
 
     in_parts(len(own), ENTRIES_AT_ONCE, fill)
-    if suspects is None or len(suspects) == 0 or penalty == 0.0:
-        return SwapGains(graph.indptr, graph.indices, shares, np.zeros(len(shares), np.float32))
-    rows, cols = suspects.both_ways()
-    all_rows, all_cols = np.concatenate([own, rows]), np.concatenate([other, cols])
-    order = np.lexsort((all_cols, all_rows))
-    penalties = np.zeros(len(order), np.float32)
-    penalties[len(own) :] = penalty
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(all_rows, minlength=graph.nodes))]).astype(np.int64)
-    padded = np.concatenate([shares, np.zeros((len(rows), 4), np.float32)])
-    return SwapGains(indptr, all_cols[order], np.ascontiguousarray(padded[order]), penalties[order])
+    return SwapGains(graph.indptr, graph.indices, shares, np.zeros(len(shares), np.float32))
 
 
 def _share(

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.compiled import compiled
 
+NO_LABELS = np.empty((0, 0), np.int64)
+
 
 class Order(NamedTuple):
     """Where each row is: perm, place and batch, (N,) int64, belong together. labels: (G, N), as in `keep_apart`."""

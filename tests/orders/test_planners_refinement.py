@@ -35,7 +35,8 @@ def gains() -> SwapGains:
     assert hard.suspects is not None
     assert len(hard.suspects) > 20
     background = log_background(pair, 0.1, seed=0)
-    return swap_gains(weigh(hard.graph, pair), hard.suspects, pair, 0.1, SIZE, penalty=0.7, background=background)
+    found = swap_gains(weigh(hard.graph, pair), pair, 0.1, SIZE, background)
+    return found.with_penalty(0.7, *hard.suspects.both_ways())
 
 
 def objective(gains: SwapGains, perm: np.ndarray, size: int) -> float:

@@ -15,9 +15,9 @@ def check(name: str, given_input: PlannerInput) -> np.ndarray:
     order = planner_named(name).plan(given_input)
     assert isinstance(order, np.ndarray)
     assert order.dtype == np.int64
-    assert order.shape == (given_input.rows,)
+    assert order.shape == (given_input.pair.rows,)
     assert order.flags.c_contiguous
-    assert np.array_equal(np.sort(order), np.arange(given_input.rows))
+    assert np.array_equal(np.sort(order), np.arange(given_input.pair.rows))
     assert planner_named(name).plan(given_input).tobytes() == order.tobytes()
     return order
 

@@ -22,7 +22,7 @@ pair = PairedRows(*((side / np.sqrt((side * side).sum(1, keepdims=True))).astype
 draws = np.random.default_rng(0)
 graph = adjacency_from_pairs(pair.rows, *draws.integers(pair.rows, size=(2, 20_000)).astype(np.int32))
 background = log_background(pair, 0.05, 0)
-gains = swap_gains(weigh(graph, pair), None, pair, 0.05, 64, penalty=0.0, background=background)
+gains = swap_gains(weigh(graph, pair), pair, 0.05, 64, background)
 perm = refine(np.arange(pair.rows), gains, 64).perm
 for values in (*background, gains.shares, gains.worth(), perm):
     print(hashlib.sha256(values.tobytes()).hexdigest())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import planner_named
-from gcbs_cli.orders.finish import shuffle_batches
+from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.parts.kept import KeptParts
 from gcbs_cli.planning.parts.part import Engine, PartPlan, PartTask, plan_here
@@ -76,7 +76,7 @@ def plan_in_parts(
     plans = [found[number] for number in range(count)]
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
     if settings.shuffle_batches:
-        perm = shuffle_batches(perm, settings.batch_size, settings.seed)
+        perm = shuffle_groups(perm, settings.batch_size, settings.seed)
     inside = [part.suspected_inside for part in plans if part.suspected_inside is not None]
     return PlanResult(
         perm,
