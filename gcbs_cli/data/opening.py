@@ -86,7 +86,7 @@ def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str |
     for file in files:
         if _suffix(file) not in SUFFIXES or _suffix(file) != _suffix(files[0]):
             raise BadInput(
-                f"{shown(path)}: found {shown(os.path.relpath(file, path))} in it, {_EXPECTED}, one format alone;"
+                f"{shown(path)}: found {shown(file.removeprefix(f'{path}/'))} in it, {_EXPECTED}, one format alone;"
                 " remove it or give a pattern such as 'folder/*.npy'"
             )
     shards = tuple(_open_file(file, choice, dtype) for file in files)
