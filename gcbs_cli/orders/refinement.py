@@ -73,7 +73,6 @@ def refine(
     seed: int = 0,
     seconds: float | None = None,
     first_temperature: float = FIRST_TEMPERATURE,
-    cooling: float = COOLING,
 ) -> Refinement:
     """Swap rows between batches until it no longer pays, or until the time limit; batches keep their sizes.
 
@@ -87,7 +86,7 @@ def refine(
         before = objective(search.order, gains, new_state(len(perm)))
         annealing_stopped = False
         if first_temperature > 0.0:
-            search.run(gains.linear(), began + limit / 2.0, first_temperature, cooling)
+            search.run(gains.linear(), began + limit / 2.0, first_temperature)
             annealing_stopped = search.timed_out
             if objective(search.order, gains, new_state(len(perm))) < before:
                 search.order = order_of(perm, labels, batch_size)
@@ -114,7 +113,7 @@ class _Search:
         self.scratches = [new_scratch(len(order.perm), self.batches) for _ in range(threads)]
         self.sweeps, self.swaps, self.timed_out = 0, 0, False
 
-    def run(self, gains: SwapGains, deadline: float, temperature: float = 0.0, cooling: float = 0.0) -> list[float]:
+    def run(self, gains: SwapGains, deadline: float, temperature: float = 0.0) -> list[float]:
         """Sweeps until they no longer pay; returns the objective before them and after each that is not annealed."""
         order, self.timed_out = self.order, False
         rows = len(order.perm)
@@ -138,7 +137,7 @@ class _Search:
             self.swaps += swapped
             if self.timed_out or (temperature == 0.0 and swapped < PAYS * rows):
                 break
-            temperature *= cooling
+            temperature *= COOLING
         return objectives
 
     def _visits(self, deadline: float) -> Iterator[NDArray[np.int64]]:

@@ -23,16 +23,14 @@ NO_LIMIT = 1 << 60
 _MEMORY_FILES = (("", "memory.max", "memory.current"), ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
 ASSUMED_MEMORY = 8 * 2**30
 """Bytes, where the system does not tell what is free."""
-MOST_DIGITS = 30
-"""Of a size as people write it."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
+_SIZE = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
 
 def parse_size(text: str, option: str) -> int:
     """Bytes from 1500000, 512M, 4GiB or 4g (powers of two). Raises BadInput that names the option."""
     match = _SIZE.fullmatch(text)
-    if match is None or len(match.group(1)) > MOST_DIGITS:
+    if match is None:
         raise BadInput(f"{option} {text}: expected a size such as 800M or 4G")
     return int(float(match.group(1)) * _UNITS[match.group(2).lower()])
 
@@ -84,14 +82,10 @@ def _left_of_address_space() -> list[int]:
 def available_cpus() -> int:
     """Threads that this process may use: its affinity, its cgroup's quota and OMP_NUM_THREADS, whichever is least."""
     cpus = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)
-    cpus = min([cpus, *cgroup_processors(), *_requested_threads()])
-    return max(1, int(cpus))
-
-
-def _requested_threads() -> Iterator[float]:
-    text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if text.isdigit() and int(text) > 0:
-        yield float(text)
+    requested = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if requested.isdigit() and int(requested) > 0:
+        cpus = min(cpus, float(requested))
+    return max(1, int(min([cpus, *cgroup_processors()])))
 
 
 def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:

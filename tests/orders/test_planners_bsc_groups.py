@@ -10,7 +10,6 @@ from unit_data import make_pair, numbers_of
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.orders import PlannerInput, planner_named
-from gcbs_cli.orders.bsc import compared_rows
 from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles, text_words
 from gcbs_cli.products.cpu import CpuBackend
@@ -204,13 +203,6 @@ def test_methods_put_near_rows_together():
 def test_words_without_texts_say_what_is_missing():
     with pytest.raises(BadInput, match="--text"):
         planner_named("words").plan(PlannerInput(make_pair("related", 5), 2))
-
-
-def test_both_sides_compare_by_the_mean():
-    pair = make_pair("related", 30)
-    side = compared_rows(pair, "both").astype(np.float64)
-    x, y = pair.x.astype(np.float64), pair.y.astype(np.float64)
-    assert np.abs(side @ side.T - (x @ x.T + y @ y.T) / 2).max() < 1e-6
 
 
 def test_settings_that_depend_on_the_method_or_on_the_rows():
