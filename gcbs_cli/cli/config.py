@@ -4,9 +4,8 @@ import os
 
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.defaults import ConfigFile, Value, defaults_of, options_of, unknown_variables
-from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.cli.signature import model_of
-from gcbs_cli.cli.tables import text_table
 from gcbs_cli.settings.others import Config
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import text_table
+from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.doctor import examine, forecast_plan
 from gcbs_cli.settings.others import Doctor
 from gcbs_cli.system.limits import show_size

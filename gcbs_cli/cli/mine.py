@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids
-from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import text_table
+from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.positives import Positives
 from gcbs_cli.mining.files import check_suffix, write_negatives

@@ -3,11 +3,13 @@
 import json
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
     from gcbs_cli.settings.others import Shown
 
@@ -68,6 +70,24 @@ def console(*, stderr: bool) -> "Console":
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else NO_TERMINAL_WIDTH
     return Console(stderr=stderr, width=width, markup=False, highlight=False, soft_wrap=False)
+
+
+def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
+    """A table of words: names and values, or what stands under `headings`.
+
+    columns: a letter for each, l for left, r for right, f for folded into the room that is left.
+    """
+    from rich.table import Table
+
+    padding = (0, 1 if headings else 2, 0, 0)
+    table = Table(box=None, pad_edge=False, padding=padding, show_header=bool(headings), caption_justify="left")
+    for name, kind in zip(headings or [""] * len(columns), columns, strict=True):
+        side: Literal["left", "right"] = "right" if kind == "r" else "left"
+        table.add_column(name, justify=side, no_wrap=kind != "f", overflow="fold" if kind == "f" else "ellipsis")
+    table.columns[0].style = "bold"
+    for line in lines:
+        table.add_row(*line)
+    return table
 
 
 def say(text: str) -> None:

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_groups, read_texts
-from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import plan_table, text_table
+from gcbs_cli.cli.output import Output, text_table
+from gcbs_cli.cli.tables import plan_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.save import check_plan_output, save_plan

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from gcbs_cli.cli.output import text_table
 from gcbs_cli.reports.figures import Figure, shown_in
 from gcbs_cli.reports.headline import headline
 from gcbs_cli.reports.schema import SampledReport
@@ -23,24 +24,6 @@ TUNED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pai
 """The figures that a search shows."""
 BARS = "▁▂▃▄▅▆▇█"
 BARS_SHOWN = 24
-
-
-def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
-    """A table of words: names and values, or what stands under `headings`.
-
-    columns: a letter for each, l for left, r for right, f for folded into the room that is left.
-    """
-    from rich.table import Table
-
-    padding = (0, 1 if headings else 2, 0, 0)
-    table = Table(box=None, pad_edge=False, padding=padding, show_header=bool(headings), caption_justify="left")
-    for name, kind in zip(headings or [""] * len(columns), columns, strict=True):
-        side: Literal["left", "right"] = "right" if kind == "r" else "left"
-        table.add_column(name, justify=side, no_wrap=kind != "f", overflow="fold" if kind == "f" else "ellipsis")
-    table.columns[0].style = "bold"
-    for line in lines:
-        table.add_row(*line)
-    return table
 
 
 def figure_table(
