@@ -199,11 +199,5 @@ def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
     assert (result.threshold, result.figures) == (None, None)
 
 
-def test_a_per_row_graph_is_that_of_its_quantile():
-    pair = make_pair("related", ROWS)
-    plans = [make_plan(pair, PlanSettings(batch_size=16, **graph)) for graph in ({"per_row": 6}, {"quantile": 0.95})]
-    assert plans[0].perm.tobytes() == plans[1].perm.tobytes()
-
-
 def test_two_rows_can_be_planned():
     assert sorted(make_plan(make_pair("random", 2), PlanSettings(batch_size=2)).perm.tolist()) == [0, 1]

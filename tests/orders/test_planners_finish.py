@@ -1,10 +1,11 @@
-"""Rows without a neighbour have no place that the graph knows of: they are dealt at random."""
+"""What follows the method: rows without a neighbour are dealt at random, groups shuffled."""
 
 import numpy as np
 import pytest
 import reference
 from unit_data import grid_matrix, make_pair
 
+from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.orders.keeping_apart import conflicts
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import PlanSettings
@@ -45,3 +46,12 @@ def test_rows_kept_apart_stay_apart():
 def test_a_plan_without_a_graph_is_left_as_it_is():
     plain = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, **GRAPH, method="random"))
     assert np.array_equal(plain.perm, np.random.default_rng([0, 0x5EED]).permutation(ROWS))
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_shuffled_groups_are_the_same_groups_the_short_one_last(size: int) -> None:
+    perm = np.random.default_rng(0).permutation(43)
+    mixed = shuffle_groups(perm, size, seed=1)
+    assert sorted(map(tuple, mixed[:40].reshape(-1, size))) == sorted(map(tuple, perm[:40].reshape(-1, size)))
+    assert mixed[40:].tolist() == perm[40:].tolist()
+    assert not np.array_equal(mixed, perm)
