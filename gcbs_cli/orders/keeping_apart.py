@@ -50,7 +50,7 @@ def check_possible(labels: NDArray[np.int64], rows: int, batch_size: int, option
 def keep_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int, seed: int) -> NDArray[np.int64]:
     """The order with as few swaps as found so that no batch holds two rows of one label.
 
-    Each row that shares a label in its batch changes places with the first row, from a random place on, that makes no
+    Each row that shares a label in its batch changes places with the first row, from a random batch on, that makes no
     conflict there or here. Where swaps find no way and there are at most two kinds of labels, all rows are dealt anew,
     which finds a way if there is one. Raises BadInput where none is found.
     """

@@ -30,25 +30,17 @@ def plan_knn_groups(
 def _grouped(
     neighbours: NDArray[np.int32], visits: NDArray[np.int64], contents: NDArray[np.int64], group_size: int
 ) -> NDArray[np.int64]:
-    count, width = neighbours.shape
-    order = np.empty(count, np.int64)
-    used = np.zeros(count, np.bool_)
-    placed = 0
-    for visit in range(count):
-        row = visits[visit]
+    order, used, placed = np.empty(len(visits), np.int64), np.zeros(len(visits), np.bool_), 0
+    for row in visits:
         if used[row]:
             continue
-        used[row] = True
-        order[placed] = row
+        used[row], order[placed] = True, row
+        first = placed
         placed += 1
-        members = 1
-        for place in range(width):
-            if members == group_size:
+        for other in neighbours[row]:
+            if placed - first == group_size:
                 break
-            other = neighbours[row, place]
             if not used[other] and contents[other] != contents[row]:
-                used[other] = True
-                order[placed] = other
+                used[other], order[placed] = True, other
                 placed += 1
-                members += 1
     return order
