@@ -4,6 +4,7 @@ Precedence: the command line, then the environment, then the file; in each, what
 before what is said for all.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ OWN_VARIABLES = ("GCBS_CONFIG", "GCBS_AXE")
 """Variables that name no option: the file, and what the tests of the page need."""
 HARMLESS = ("json", "quiet", "dry-run")
 """What a file found by searching may set of what one call does: it writes nothing."""
+MOST_BYTES = 1 << 20
+LONG_KEY = re.compile(rb"""(?:^|[\[{,])[ \t]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""", re.MULTILINE)
+"""A dotted key whose tables take the parser quadratic time and memory."""
 
 Models = Mapping[str, type[Settings]]
 
@@ -61,7 +65,11 @@ def find_config(named: str | None) -> ConfigFile:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES or LONG_KEY.search(data):
+            raise BadInput(f"{path}: is longer or deeper than settings are (1 MiB, keys of 100 parts); check --config")
+        return tomllib.loads(data.decode())
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; check --config") from None
     except OSError as error:
