@@ -67,9 +67,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES or LONG_KEY.search(data):
-            raise BadInput(f"{path}: is longer or deeper than settings are (1 MiB, keys of 100 parts); check --config")
-        return tomllib.loads(data.decode())
+        if len(data) <= MOST_BYTES and not LONG_KEY.search(data):
+            return tomllib.loads(data.decode())
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; check --config") from None
     except OSError as error:
@@ -78,6 +77,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
     except ValueError as error:
         raise BadInput(f"{path}: is no TOML: {error}") from None
+    raise BadInput(f"{path}: is longer or deeper than settings are (1 MiB, keys of 100 parts); check --config")
 
 
 def _values(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Value]]:
