@@ -10,13 +10,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from embedding_files import fingerprint_of, refusal, write_npy
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gcbs_cli.data import open_pair, read_unit_rows
 from gcbs_cli.data.npy import open_npy
-
-shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 
 
 def npy_bytes(header: str, data: bytes = b"", version: tuple[int, int] = (1, 0)) -> bytes:
@@ -27,27 +23,6 @@ def npy_bytes(header: str, data: bytes = b"", version: tuple[int, int] = (1, 0))
 
 def header(descr: str = "'<f4'", shape: str = "(3, 2)", order: str = "False") -> str:
     return f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}"
-
-
-@shared_folder
-@given(
-    rows=st.integers(2, 40),
-    dim=st.integers(1, 40),
-    dtype=st.sampled_from(["<f2", ">f2", "<f4", ">f4", "<f8", ">f8"]),
-    order=st.sampled_from("CF"),
-    block_bytes=st.integers(1, 3000),
-)
-def test_every_layout_gives_the_arrays_own_rows(
-    tmp_path: Path, rows: int, dim: int, dtype: str, order: Any, block_bytes: int
-) -> None:
-    array = np.random.default_rng(rows * dim).standard_normal((rows, dim)).astype(dtype, order=order)
-    source = open_npy(write_npy(tmp_path / "x.npy", array))
-    blocks = list(source.blocks(max(1, block_bytes // dim)))
-    assert all(block.flags.c_contiguous and block.dtype.isnative for block in blocks)
-    np.testing.assert_array_equal(np.concatenate(blocks), array)
-    read = read_unit_rows(source, block_bytes=block_bytes)
-    assert read.fingerprint == fingerprint_of(array)
-    assert (source.rows, source.dim, source.paths) == (rows, dim, (str(tmp_path / "x.npy"),))
 
 
 @pytest.mark.parametrize("dtype", ["V2", "<u2", ">u2"])
@@ -72,13 +47,10 @@ def test_versions_of_headers_and_types_that_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "expected"),
     [
-        (np.ones((3, 2), np.int32), "found int32"),
         (np.array([["a", "b"]] * 3), "found <U1"),
         (np.ones((3, 2), [("a", "f4"), ("b", "f4")]), "found [("),
         (np.ones((3, 2), "V4"), "found |V4"),
-        (np.ones(6, np.float32), "shape (6,), expected 2-D"),
         (np.ones((3, 2, 1), np.float32), "shape (3, 2, 1)"),
-        (np.ones((1, 2), np.float32), "found 1 row,"),
         (np.ones((3, 0), np.float32), "at least one dimension"),
     ],
     ids=str,
@@ -103,26 +75,18 @@ def test_objects_are_refused_and_never_unpickled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"\x93NUMPY",
-        b"\x93NUMPY\x01\x00\xff",
         b"\x93NUMPY\x02\x00\xff\xff\xff\xff{",
         b"\x93NUMPY\x07\x00" + bytes(100),
         b"PK\x03\x04" + bytes(100),
         npy_bytes(header(), bytes(25)),
-        npy_bytes(header(shape=f"({10**12}, 384)"), bytes(100)),
         npy_bytes(header(shape=f"({10**400}, 384)"), bytes(100)),
         npy_bytes(header(shape=f"(0x{'f' * 8000}, 2)"), bytes(24)),
         npy_bytes(header(shape="(-3, 2)"), bytes(24)),
-        npy_bytes(header(shape="(3.0, 2)"), bytes(24)),
         npy_bytes(header(shape="(" + "2, " * 3000 + ")"), bytes(24)),
-        npy_bytes(header(descr="'O'"), bytes(24)),
-        npy_bytes(header(descr="'<f5'"), bytes(24)),
         npy_bytes(header(descr="[('a', '<f4')]"), bytes(24)),
-        npy_bytes(header(descr="('<f4', (2,))"), bytes(24)),
         npy_bytes(header(descr="'\\x00\\n'"), bytes(24)),
         npy_bytes("__import__('os').system('true')", bytes(24)),
         npy_bytes("(" * 5000, bytes(24)),
-        npy_bytes("-" * 9000 + "1", bytes(24)),
         npy_bytes(" " * 20000 + header(), bytes(24), (2, 0)),
         npy_bytes(header(), bytes(24), (3, 0)),
     ],
@@ -140,21 +104,14 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, change: str, momen
     path = tmp_path / "x.npy"
     np.save(path, np.ones((1000, 4), np.float32))
     source = open_npy(str(path))
-
-    def alter() -> None:
-        if change == "shrink":
-            os.truncate(path, 3000)
-        elif change == "grow":
-            with path.open("ab") as file:
-                file.write(bytes(16))
-        elif change == "touch":
-            os.utime(path, ns=(1, 1))
-        elif change == "replace":
-            np.save(tmp_path / "new.npy", np.ones((1000, 4), np.float32))
-            os.replace(tmp_path / "new.npy", path)
-        else:
-            path.unlink()
-
+    np.save(tmp_path / "new.npy", np.ones((1000, 4), np.float32))
+    alter = {
+        "shrink": lambda: os.truncate(path, 3000),
+        "grow": lambda: os.truncate(path, 20_000),
+        "touch": lambda: os.utime(path, ns=(1, 1)),
+        "replace": lambda: os.replace(tmp_path / "new.npy", path),
+        "remove": path.unlink,
+    }[change]
     if moment == "before":
         alter()
         expected = "no such file" if change == "remove" else "changed while it was read"

@@ -8,13 +8,23 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from embedding_files import fingerprint_of, lists, refusal, write_npy, write_parquet, write_safetensors
+from embedding_files import (
+    fingerprint_of,
+    fixed_lists,
+    large_lists,
+    lists,
+    refusal,
+    write_npy,
+    write_parquet,
+    write_safetensors,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data import from_array, open_pair, read_unit_rows
 from gcbs_cli.data.folders import natural_key
 from gcbs_cli.data.row_values import read_row_values
-from gcbs_cli.system.errors import BadInput
 
 Matrix = NDArray[np.float32]
 
@@ -46,15 +56,45 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path: Path, matri
         np.testing.assert_array_equal(sides[1].values, sides[0].values[::-1])
 
 
-@pytest.mark.parametrize("suffix", ["npy", "safetensors", "parquet"])
-def test_a_file_cut_at_any_length_is_refused(tmp_path: Path, matrix: Matrix, suffix: str) -> None:
-    writers = {
-        "npy": lambda path: write_npy(path, matrix),
-        "safetensors": lambda path: write_safetensors(path, x=matrix),
-        "parquet": lambda path: write_parquet(path, x=lists(matrix)),
-    }
-    path = str(tmp_path / f"a.{suffix}")
-    whole = Path(writers[suffix](Path(path))).read_bytes()
+WRITERS: dict[str, Callable[[Path, NDArray[Any]], str]] = {
+    "rows first.npy": write_npy,
+    "columns first.npy": lambda path, array: write_npy(path, np.asfortranarray(array)),
+    "big-endian.npy": lambda path, array: write_npy(path, array.astype(array.dtype.newbyteorder(">"))),
+    "lists.parquet": lambda path, array: write_parquet(path, embedding=lists(array)),
+    "large lists.parquet": lambda path, array: write_parquet(path, embedding=large_lists(array)),
+    "lists of one size.parquet": lambda path, array: write_parquet(path, embedding=fixed_lists(array)),
+    "tensor.safetensors": lambda path, array: write_safetensors(path, embedding=array),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@given(
+    rows=st.integers(2, 60),
+    dim=st.integers(1, 40),
+    dtype=st.sampled_from(["float16", "float32", "float64"]),
+    block_bytes=st.integers(1, 3000),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+def test_every_layout_gives_the_arrays_own_rows(
+    tmp_path: Path, name: str, rows: int, dim: int, dtype: str, block_bytes: int
+) -> None:
+    array = np.random.default_rng(rows * dim).standard_normal((rows, dim)).astype(dtype)
+    path = WRITERS[name](tmp_path / name, array)
+    source, _ = open_pair(path, path)
+    assert (source.rows, source.dim, source.dtype, source.paths) == (rows, dim, dtype, (path,))
+    most = max(1, block_bytes // dim)
+    blocks = list(source.blocks(most))
+    assert all(block.flags.c_contiguous and block.dtype.isnative and len(block) <= most for block in blocks)
+    np.testing.assert_array_equal(np.concatenate(blocks), array)
+    read, expected = read_unit_rows(source, block_bytes=block_bytes), read_unit_rows(from_array(array, "array"))
+    assert read.fingerprint == expected.fingerprint
+    assert read.values.tobytes() == expected.values.tobytes()
+
+
+@pytest.mark.parametrize("name", ["rows first.npy", "tensor.safetensors", "lists.parquet"])
+def test_a_file_cut_at_any_length_is_refused(tmp_path: Path, matrix: Matrix, name: str) -> None:
+    path = WRITERS[name](tmp_path / name, matrix)
+    whole = Path(path).read_bytes()
     for length in [*range(16), *range(16, len(whole), 37), *range(len(whole) - 12, len(whole))]:
         Path(path).write_bytes(whole[:length])
         message = refusal(lambda: [read_unit_rows(source) for source in open_pair(path, path)])
@@ -132,10 +172,8 @@ def test_sides_that_do_not_fit_each_other(tmp_path: Path, write_pair: Callable[.
     ("name", "expected"),
     [
         ("none.npy", "no such file"),
-        ("none", "no such file"),
         ("", "no such file"),
         ("nul\0.npy", "cannot be opened"),
-        ("x" * 300 + ".npy", "cannot be opened"),
         ("loop.npy", "cannot be opened"),
         ("pipe.npy", "a pipe or device"),
         ("empty.npy", "empty file"),
@@ -155,20 +193,8 @@ def test_paths_that_cannot_be_read(tmp_path: Path, name: str, expected: str) -> 
     assert expected in refusal(lambda: open_pair(path, path))
 
 
-def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.npy"
-    path.write_bytes(b"data")
-    path.chmod(0)
-
-    def denied(*_: Any) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    if os.geteuid() == 0:  # whom no mode keeps out
-        monkeypatch.setattr(os, "open", denied)
-    assert "Permission denied" in refusal(lambda: open_pair(str(path), str(path)))
-
-
 def test_a_pipe_of_values_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "groups.txt")
-    with pytest.raises(BadInput, match="--groups .*expected a regular file"):
-        read_row_values(str(tmp_path / "groups.txt"), "--groups")
+    message = refusal(lambda: read_row_values(str(tmp_path / "groups.txt"), "--groups"))
+    assert message.startswith("--groups ")
+    assert "expected a regular file" in message

@@ -119,14 +119,6 @@ def test_non_finite_rows_are_counted_and_the_first_ten_named(bad: float, dtype: 
     assert "NaN or infinite" in message
 
 
-@pytest.mark.parametrize("normalize", [True, False])
-def test_zero_rows_are_refused(normalize: bool) -> None:
-    array = np.eye(4)
-    array[2] = 0
-    array[3] = -0.0
-    assert "2 rows (numbers 2, 3, counted from 0) of zeros" in refusal(lambda: read(array, normalize=normalize))
-
-
 def test_faulty_rows_of_shards_are_global_and_the_shard_is_named(tmp_path: Path) -> None:
     for side in "xy":
         (tmp_path / side).mkdir()

@@ -87,15 +87,6 @@ def test_a_damaged_manifest_is_one_line(tmp_path: Path, text: str, says: str) ->
     assert "\n" not in str(caught.value)
 
 
-def test_a_damaged_value_is_named(make_entry) -> None:
-    content = Manifest(entries=[make_entry(PERM)]).model_dump()
-    for field, value in [("rows", "many"), ("rows", -1), ("batch_size", 0), ("temperature", float("nan"))]:
-        damaged = json.loads(json.dumps(content))
-        damaged["entries"][0][field] = value
-        with pytest.raises(BadInput, match=f"entries.0.{field}: "):
-            parse_manifest(json.dumps(damaged).encode(), "file")
-
-
 def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
     manifest_path(tmp_path / "perm.npy").mkdir()
     with pytest.raises(BadInput, match="cannot be opened"):

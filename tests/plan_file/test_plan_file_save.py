@@ -130,17 +130,6 @@ def test_a_failure_leaves_what_was_there(make_entry, monkeypatch: pytest.MonkeyP
     assert old or not Path(output).exists()
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".txt"])
-def test_a_disk_that_is_really_full(small_disk: Path, make_entry, suffix: str) -> None:
-    path, larger = small_disk / f"perm{suffix}", order(1, 50_000)
-    for _ in range(2):  # a first plan, and over a plan
-        before = files(small_disk)
-        with pytest.raises(GcbsError, match="no space left on the disk"):
-            save_plan(path, larger, make_entry(larger))
-        assert files(small_disk) == before
-        save_plan(path, order(0), make_entry(order(0)))
-
-
 def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(
     make_entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
