@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from plan_entries import build_entry
 from typer.testing import CliRunner
 
 from gcbs_cli.cli.app import app
@@ -18,7 +19,7 @@ PERM = np.random.default_rng(0).permutation(70)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_entry) -> None:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """plan/: three shards and their manifest."""
     monkeypatch.chdir(tmp_path)
     Path("plan").mkdir()
@@ -26,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_entry) -> None:
     for number, piece in enumerate(np.array_split(PERM, 3)):
         shards.append(ShardRecord(name=f"part-{number:05d}.npy", rows=len(piece)))
         np.save(f"plan/{shards[-1].name}", piece)
-    manifest = Manifest(schema_version="1.1", entries=[make_entry(PERM, shards=shards)])
+    manifest = Manifest(schema_version="1.1", entries=[build_entry(PERM, shards=shards)])
     Path("plan/manifest.json").write_text(manifest.model_dump_json())
 
 
