@@ -48,11 +48,16 @@ def both(nodes, rows, cols):
     return graph, DeviceGraph(torch.from_numpy(graph.indptr), torch.from_numpy(graph.indices))
 
 
-@pytest.mark.parametrize("entries_at_once", [1, 50, 1 << 20])
-@pytest.mark.parametrize("name", GRAPHS)
-def test_the_order_is_that_of_the_sequential_search(name, entries_at_once):
-    nodes, (rows, cols) = GRAPHS[name]
-    graph, on_device = both(nodes, rows, cols)
+@pytest.fixture(params=GRAPHS)
+def graphs(request):
+    """One graph on the host and on a device."""
+    nodes, (rows, cols) = GRAPHS[request.param]
+    return both(nodes, rows, cols)
+
+
+@pytest.mark.parametrize("entries_at_once", [1, 50, ENTRIES_AT_ONCE])
+def test_the_order_is_that_of_the_sequential_search(graphs, entries_at_once):
+    graph, on_device = graphs
     assert np.array_equal(plan_cm_on_device(on_device, entries_at_once), plan_cm(graph))
     assert np.array_equal(plan_rcm_on_device(on_device), plan_rcm(graph))
 
@@ -62,28 +67,18 @@ def test_the_order_is_that_of_the_sequential_search(name, entries_at_once):
 def test_the_order_of_generated_graphs(nodes, data):
     ends = st.integers(0, nodes - 1)
     pairs = data.draw(st.lists(st.tuples(ends, ends), max_size=3 * nodes))
-    rows, cols = np.array(pairs, np.int32).reshape(-1, 2).T
-    graph, on_device = both(nodes, rows, cols)
+    graph, on_device = both(nodes, *np.array(pairs, np.int32).reshape(-1, 2).T)
     assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
 
 
-@pytest.mark.parametrize("entries_at_once", [ENTRIES_AT_ONCE, 1, 333])
-@pytest.mark.parametrize("name", GRAPHS)
-def test_the_graph_from_pairs_is_the_canonical_one(name, entries_at_once):
-    nodes, (rows, cols) = GRAPHS[name]
-    graph, _ = both(nodes, rows, cols)
+@pytest.mark.parametrize("entries_at_once", [1, 333, ENTRIES_AT_ONCE])
+def test_the_graph_from_pairs_and_its_measures_are_those_of_the_host(graphs, entries_at_once):
+    graph, on_device = graphs
     lower, higher = (torch.from_numpy(ends) for ends in graph.pairs())
     shuffled = torch.randperm(len(lower), generator=torch.Generator().manual_seed(0))
-    indptr, indices = rows_of_pairs(nodes, lower[shuffled], higher[shuffled], entries_at_once=entries_at_once)
+    indptr, indices = rows_of_pairs(graph.nodes, lower[shuffled], higher[shuffled], entries_at_once=entries_at_once)
     assert np.array_equal(indptr, graph.indptr)
     assert np.array_equal(indices, graph.indices)
     assert (indptr.dtype, indices.dtype) == (torch.int64, torch.int32)
-
-
-@pytest.mark.parametrize("entries_at_once", [1, 100, ENTRIES_AT_ONCE])
-@pytest.mark.parametrize("name", GRAPHS)
-def test_measures_are_those_of_the_host(name, entries_at_once):
-    nodes, (rows, cols) = GRAPHS[name]
-    graph, on_device = both(nodes, rows, cols)
-    for perm in (np.arange(nodes), np.random.default_rng(2).permutation(nodes)):
+    for perm in (np.arange(graph.nodes), np.random.default_rng(2).permutation(graph.nodes)):
         assert on_device.measure(perm, 7, entries_at_once=entries_at_once) == measure_order(graph, perm, 7)

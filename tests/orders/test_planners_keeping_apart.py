@@ -1,6 +1,7 @@
 """Rows that must never share a batch: kept apart by every method and option, or said to be impossible."""
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +24,13 @@ def shared(perm: np.ndarray, labels: np.ndarray, size: int) -> int:
 
 
 @pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
+@pytest.mark.parametrize("graph", [{"graph": "top-m", "top": 5}, {"quantile": 0.99}], ids=["top-m", "isolated rows"])
 @pytest.mark.parametrize("method", ["rcm", "metis", "random", "clusters"])
-def test_groups_never_share_a_batch(method: str, refine: bool) -> None:
+def test_groups_never_share_a_batch(method: str, graph: dict[str, Any], refine: bool) -> None:
     if method == "metis":
         pytest.importorskip("pymetis")
     groups = np.random.default_rng(0).integers(40, size=250)
-    asked = PlanSettings(batch_size=12, method=method, refine=refine, graph="top-m", top=5)
+    asked = PlanSettings(batch_size=12, method=method, refine=refine, **graph)
     perm = make_plan(make_pair("related", 250), asked, groups=groups).perm
     assert shared(perm, groups, 12) == 0
     assert sorted(perm.tolist()) == list(range(250))
@@ -51,14 +53,11 @@ def test_groups_stay_apart_when_groups_are_mixed_and_duplicates_too() -> None:
 def test_one_kind_of_labels_is_kept_apart_exactly_where_that_is_possible(line: list[int], size: int) -> None:
     labels = np.array([line], np.int64)
     rows = len(line)
-    try:
-        check_possible(labels, rows, size, "--groups")
-        possible = True
-    except BadInput:
-        possible = False
-    if not possible:
-        assert not _possible(line, size)
+    if not _possible(line, size):
+        with pytest.raises(BadInput):
+            check_possible(labels, rows, size, "--groups")
         return
+    check_possible(labels, rows, size, "--groups")
     perm = keep_apart(np.arange(rows), labels, size, 0)
     assert sorted(perm.tolist()) == list(range(rows))
     assert conflicts(perm, labels, size) == shared(perm, labels[0], size) == 0

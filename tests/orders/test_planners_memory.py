@@ -1,10 +1,9 @@
 """The memory that a whole plan takes, beside what is said of it before the pass."""
 
-import os
-import subprocess
 import sys
 
 import pytest
+from processes import run_python
 
 PEAK = """
 import re, sys
@@ -41,9 +40,6 @@ print(peak() - before, said[0].memory, said[0].entries)
 def test_a_plan_takes_no_more_memory_than_forecast(method: str, refine: str) -> None:
     if method == "metis":
         pytest.importorskip("pymetis")
-    command, two = [sys.executable, "-c", PEAK, method, refine], {**os.environ, "OMP_NUM_THREADS": "2"}
-    done = subprocess.run(command, env=two, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    taken, forecast, entries = map(int, done.stdout.split())
+    taken, forecast, entries = map(int, run_python(PEAK, method, refine, OMP_NUM_THREADS=2).split())
     assert entries > 2_000_000
     assert 0.3 * forecast < taken < 1.1 * forecast

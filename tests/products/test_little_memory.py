@@ -8,6 +8,7 @@ from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sample import draw_sample
+from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.products.tiles import Tile
 from gcbs_cli.products.top_lists import lists_by_rows
@@ -77,10 +78,15 @@ def quantiles(backend: Backend):
     return [find_threshold(GRID, each, 0, backend, sample=sample, chunk_rows=40).number for each in asked]
 
 
-@pytest.mark.parametrize("work", [lists_of_a_pass, streamed_lists, quantiles])
-def test_lists_and_quantiles_are_the_same(work):
-    for mine, theirs in zip(work(SmallDevice(700)), work(CpuBackend(1)), strict=True):
-        assert np.array_equal(mine, theirs)
+def sums_of_a_report(backend: Backend):
+    pair = make_pair("related", ROWS)
+    return [vars(side)[name] for side in loss_sums(pair.x, pair.y, [0.05], backend, hardest=9) for name in vars(side)]
+
+
+@pytest.mark.parametrize("work", [lists_of_a_pass, streamed_lists, quantiles, sums_of_a_report])
+def test_lists_quantiles_and_sums_are_the_same(work):
+    for mine, theirs in zip(work(SmallDevice(700, 3)), work(CpuBackend(1)), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
 def test_a_device_that_holds_nothing_says_so():
@@ -94,12 +100,3 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory():
 
     with pytest.raises(RuntimeError, match="unlike"):
         list(SmallDevice(100).run([Tile(slice(0, 9), slice(0, 9))], fail))
-
-
-@pytest.mark.parametrize("rows", [2, 3, 7])
-def test_halves_are_the_tile(rows):
-    tile = Tile(slice(3, 3 + rows), slice(5, 9))
-    first, second = tile.halves()
-    assert (first.rows.start, first.rows.stop, second.rows.stop) == (3, second.rows.start, 3 + rows)
-    assert first.cols == second.cols == tile.cols
-    assert 0 < first.height <= second.height <= first.height + 1

@@ -1,12 +1,11 @@
 """The same bytes whatever multiplies: threads, kernels of libraries, processors with and without some instructions."""
 
 import json
-import os
-import subprocess
-import sys
 from functools import cache
+from typing import Any
 
 import pytest
+from processes import run_python
 
 CODE = """
 import hashlib, json, sys
@@ -15,6 +14,8 @@ from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
+from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.orders.swap_gains import log_background, swap_gains
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
@@ -25,7 +26,7 @@ x = rng.normal(size=(1200, 40)) + 3 * rng.normal(size=40)
 x[600:700] = x[:100]  # equal rows, so ties decide
 y = x + rng.normal(size=x.shape)
 x, y = (np.float32(side / np.sqrt(np.square(side).sum(axis=1, keepdims=True))) for side in (x, y))
-found, sums = {}, hashlib.sha256()
+pair, found, sums = PairedRows(x, y), {}, hashlib.sha256()
 for largest in (BYTES, FINE):
     grid = make_grid(x, y, largest)
     sums.update(b"".join(part.tobytes() for part in (grid.x, grid.y, grid.x_offsets, grid.y_offsets)))
@@ -39,8 +40,11 @@ for largest in (BYTES, FINE):
         sums.update(part.tobytes())
     sums.update(str(threshold.number).encode())
 found["passes"] = sums.hexdigest()
+background = log_background(pair, 0.05, 0)
+gains = swap_gains(weigh(graph, pair), pair, 0.05, 64, background)
+found["weights"] = [hashlib.sha256(part.tobytes()).hexdigest() for part in (*background, gains.shares, gains.worth())]
 for method, more in {"rcm": {}, "metis": {"graph": "top-m", "refine": True, "fn_margin": 0.95}}.items():
-    plan = make_plan(PairedRows(x, y), PlanSettings(batch_size=16, device="cpu", method=method, **more))
+    plan = make_plan(pair, PlanSettings(batch_size=16, device="cpu", method=method, **more))
     found[method] = hashlib.sha256(plan.perm.tobytes()).hexdigest()
 print(json.dumps(found))
 """
@@ -50,23 +54,19 @@ WAYS = {
     "one thread": {"OMP_NUM_THREADS": "1"},
     "eight threads, small tiles": {"OMP_NUM_THREADS": "8", "rows": 37},
     "haswell's BLAS": {"OPENBLAS_CORETYPE": "Haswell", "bytes": False},
+    "nehalem's BLAS": {"OPENBLAS_CORETYPE": "Nehalem", "bytes": False},
     "a BLAS for AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX", "bytes": False},
     "numpy without AVX-512": {"NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX", "bytes": False},
     "loops for any processor": {"NUMBA_CPU_NAME": "generic"},
 }
+QUICK = ["one thread", "nehalem's BLAS", "numpy without AVX-512"]
 
 
 @cache
-def found(*, rows: int = 1024, **environment: str | bool) -> dict[str, str]:
-    settings = {name: str(value) for name, value in environment.items() if name != "bytes"}
-    command = [sys.executable, "-W", "ignore", "-c", CODE, json.dumps(environment.get("bytes", True)), str(rows)]
-    done = subprocess.run(
-        command, env={**os.environ, **settings}, capture_output=True, check=True, timeout=300, text=True
-    )
-    return json.loads(done.stdout)
+def found(*, rows: int = 1024, bytes: bool = True, **environment: str) -> dict[str, Any]:
+    return json.loads(run_python(CODE, json.dumps(bytes), rows, **environment))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
-def test_grid_passes_and_plans_have_the_same_bytes(way: str) -> None:
+@pytest.mark.parametrize("way", [pytest.param(w, marks=[] if w in QUICK else pytest.mark.slow) for w in WAYS])
+def test_grid_weights_passes_and_plans_have_the_same_bytes(way: str) -> None:
     assert found(**WAYS[way]) == found()

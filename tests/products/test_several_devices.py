@@ -50,24 +50,26 @@ def test_an_error_in_one_thread_is_raised_and_ends_the_work() -> None:
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """As if PyTorch saw two, or so many."""
-    monkeypatch.setattr(devices, "_cuda_device_count", lambda: getattr(request, "param", 2))
+    """As if PyTorch saw so many."""
+    monkeypatch.setattr(devices, "_cuda_device_count", lambda: request.param)
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("gpus", "name", "meant"),
     [
-        ("cpu", ["cpu"]),
-        ("cuda", ["cuda:0"]),
-        ("cuda:1", ["cuda:1"]),
-        ("cuda:0,1", ["cuda:0", "cuda:1"]),
-        ("cuda:1,0", ["cuda:1", "cuda:0"]),
-        ("cuda:all", ["cuda:0", "cuda:1"]),
+        (2, "cpu", ["cpu"]),
+        (2, "cuda", ["cuda:0"]),
+        (2, "cuda:1", ["cuda:1"]),
+        (2, "cuda:0,1", ["cuda:0", "cuda:1"]),
+        (2, "cuda:1,0", ["cuda:1", "cuda:0"]),
+        (2, "cuda:all", ["cuda:0", "cuda:1"]),
+        (1, "cuda:all", ["cuda:0"]),
     ],
+    indirect=["gpus"],
 )
 def test_what_names_mean(gpus: None, name: str, meant: list[str]) -> None:
     assert devices_named(name) == meant
-    assert may_mean_several(name) == (len(meant) > 1)
+    assert may_mean_several(name) == (len(meant) > 1 or name == "cuda:all")
     if len(meant) > 1:
         assert TorchBackend(meant).name == {"cuda:all": "cuda:0,1"}.get(name, name)
 
@@ -91,11 +93,6 @@ def test_names_that_mean_nothing(gpus: None, name: str, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         devices_named(name)
     assert str(refused.value).startswith(f"--device {name}: {message}")
-
-
-@pytest.mark.parametrize("gpus", [1], indirect=True)
-def test_all_of_one_gpu_is_that_one(gpus: None) -> None:
-    assert devices_named("cuda:all") == ["cuda:0"]
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

@@ -134,23 +134,3 @@ def test_threads_and_devices_change_no_bit_of_the_sums(workers):
         for mine, theirs in zip(*runs, strict=True):
             for name in mine.__dataclass_fields__:
                 assert np.array_equal(getattr(mine, name), getattr(theirs, name)), name
-
-
-def test_a_device_with_little_memory_gives_the_same_sums(monkeypatch):
-    backend, failed = CpuBackend(3), []
-    whole = backend.product
-
-    def product(loaded, tile):
-        if tile.entries > 1 << 14:
-            failed.append(tile)
-            raise ZeroDivisionError
-        return whole(loaded, tile)
-
-    monkeypatch.setattr(backend, "product", product)
-    monkeypatch.setattr(backend, "memory_errors", (ZeroDivisionError,))
-    pair, matrix = make_pair("related", ROWS), exact_matrix("related", ROWS)
-    x, y = loss_sums(pair.x, pair.y, TEMPERATURES, backend, hardest=HARDEST)
-    assert failed
-    nothing = np.zeros((ROWS, ROWS), bool)
-    check(x, matrix, nothing, own_is_key=True)
-    check(y, matrix.T, nothing, own_is_key=True)

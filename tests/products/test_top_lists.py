@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from unit_data import KINDS, make_pair
+from unit_data import KINDS, make_pair, numbers_of
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products import top_lists
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.products.top_lists import TopSearch, likely_candidates, lists_by_rows
+from gcbs_cli.products.top_lists import TopSearch, lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
 
 
@@ -28,15 +28,22 @@ def _sorted_keys(grid, side, *, offsets, skip_own):
 
 @pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_of_both_sides_are_those_of_a_full_sort(kind, largest, monkeypatch):
+def test_a_pass_finds_lists_of_both_sides_and_entries_at_once(kind, largest, backend, monkeypatch):
     monkeypatch.setattr(top_lists, "SAMPLE_KEYS", 60)
     pair = make_pair(kind, 260)
     grid = make_grid(pair.x, pair.y, largest)
-    threshold = find_threshold(grid, GraphSettings(threshold=0.9), 0, CpuBackend(2))
-    for count in (1, 5, 40, 1000):
-        found = find(grid, threshold, CpuBackend(2), above=False, lists=count, seed=3, tile_rows=100)
-        for side, lists in enumerate(found.hardest):
-            assert np.array_equal(lists, _sorted_keys(grid, side, offsets=False, skip_own=True)[:, :count])
+    numbers = numbers_of(grid)
+    threshold = find_threshold(grid, GraphSettings(quantile=0.9), 0, backend)
+    orders = [_sorted_keys(grid, side, offsets=False, skip_own=True) for side in (0, 1)]
+    for count, tile_rows, ties in ((1, 7, True), (5, None, False), (40, 100, True), (1000, 100, False)):
+        found = find(grid, threshold, backend, ties=ties, lists=count, seed=3, tile_rows=tile_rows)
+        for order, lists in zip(orders, found.hardest, strict=True):
+            assert np.array_equal(lists, order[:, :count])
+        listed = found.reaching
+        wanted = numbers >= threshold.number if ties else numbers > threshold.number
+        assert np.array_equal(np.sort(listed.rows.astype(np.int64) * 260 + listed.cols), np.flatnonzero(wanted))
+        assert np.array_equal(listed.values, numbers[listed.rows, listed.cols])
+        assert len(found.edges()) == np.count_nonzero(numbers > threshold.number)
 
 
 @pytest.mark.parametrize("skip_own", [True, False], ids=["others", "all keys"])
@@ -63,8 +70,3 @@ def test_a_few_queries_have_the_lists_of_a_pass():
         assert np.array_equal(TopSearch(grid, side, 6).of_few(some), order[some, :6])
     assert TopSearch(grid, 0, 1000).of_few(some).shape == (3, 149)
     assert TopSearch(grid, 0, 4).of_few(some[:0]).shape == (0, 4)
-
-
-def test_few_candidates_are_expected_beside_those_wanted():
-    for count, keys in ((16, 25_000), (64, 10**6), (1, 100)):
-        assert count <= likely_candidates(count, keys) <= max(keys if keys < 3000 else 0, 8 * count + 0.003 * keys)

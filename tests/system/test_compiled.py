@@ -1,57 +1,28 @@
 import os
-import subprocess
-import sys
 
-import numpy as np
 import pytest
+from processes import run_python
 
 from gcbs_cli.system.compiled import compiled, needs_compiling
 
 
-@compiled
-def _square(value):
-    return value * value
-
-
-@compiled
-def _sum_of_squares(values):
-    total = 0.0
-    for value in values:
-        total += _square(value)
-    return total
-
-
-def test_a_compiled_loop_may_call_another():
-    assert _sum_of_squares(np.array([1.0, 2.0, 3.0])) == 14.0
-    assert _square(3.0) == 9.0
-
-
 def test_numba_is_not_imported_before_a_loop_runs():
-    code = "import sys, gcbs_cli.planning.plan, gcbs_cli.data.pairs; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    run_python("import sys, gcbs_cli.planning.plan, gcbs_cli.data.pairs; sys.exit('numba' in sys.modules)")
+
+
+KEPT = """
+import numpy as np
+from gcbs_cli.system.arrays import _place as loop
+from gcbs_cli.system.compiled import needs_compiling
+before = needs_compiling(loop)
+loop(np.zeros(2, np.int32), np.zeros(1, np.int64), np.zeros(2, np.int64))
+print(before, needs_compiling(loop))
+"""
 
 
 def test_what_is_kept_is_not_compiled_again(tmp_path):
-    """In one process after the other; where no folder can be written, every process compiles and still runs."""
-    code = (
-        "import numpy as np\n"
-        "from gcbs_cli.system.arrays import _place as loop\n"
-        "from gcbs_cli.system.compiled import needs_compiling\n"
-        "before = needs_compiling(loop)\n"
-        "loop(np.zeros(2, np.int32), np.zeros(1, np.int64), np.zeros(2, np.int64))\n"
-        "print(before, needs_compiling(loop))\n"
-    )
-
-    def run(folder):
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.split()
-
-    assert run(tmp_path / "kept") == ["True", "False"]
-    assert run(tmp_path / "kept") == ["False", "False"]
+    assert run_python(KEPT, NUMBA_CACHE_DIR=tmp_path / "kept") == "True False\n"
+    assert run_python(KEPT, NUMBA_CACHE_DIR=tmp_path / "kept") == "False False\n"
 
 
 def test_a_loop_that_nothing_can_keep_is_compiled_all_the_same(monkeypatch):
@@ -70,19 +41,15 @@ def test_a_loop_that_nothing_can_keep_is_compiled_all_the_same(monkeypatch):
 def test_machine_code_follows_what_changes_in_another_file(tmp_path, step, rule, result):
     decorated = "from gcbs_cli.system.compiled import compiled\n{}\n\n\n@compiled\ndef {}(value):\n    return {}\n"
     (tmp_path / "caller.py").write_text(decorated.format("from callee import once", "twice", "once(once(value))"))
+    environment = {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NUMBA_CACHE_DIR": tmp_path / "kept",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
+    }
 
     def run(step, rule):
         (tmp_path / "callee.py").write_text(decorated.format(f"STEP = {step}", "once", rule))
-        path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", "from caller import twice; print(twice(5))"],
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-        return int(done.stdout)
+        return int(run_python("from caller import twice; print(twice(5))", **environment))
 
     assert run(2, "STEP * value") == 20
     assert run(step, rule) == result
