@@ -6,6 +6,7 @@ Losses are in nats. `similarity` is the (N, N) float64 matrix of s_ij; `perm`, k
 import math
 from collections import deque
 from fractions import Fraction
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -24,11 +25,6 @@ def similarity_matrix(x, y):
             work = work[:, :half] + work[:, half:]
         out[i] = work[:, 0]
     return out
-
-
-def exact_similarity(a, b):
-    """One dot product of float32 vectors, rounded once."""
-    return math.fsum(float(u) * float(v) for u, v in zip(a, b, strict=True))
 
 
 def quantile_of(values, quantile):
@@ -106,13 +102,10 @@ def log_sum_exp(values):
 def suspected_pairs(similarity, threshold, margin):
     """{(i, j)}, i < j: s_ij or s_ji at least t, and at least margin · s_ii or margin · s_jj."""
     found = set()
-    for i in range(len(similarity)):
-        for j in range(i + 1, len(similarity)):
-            limits = margin * similarity[i, i], margin * similarity[j, j]
-            if any(
-                s >= threshold and any(s >= limit for limit in limits) for s in (similarity[i, j], similarity[j, i])
-            ):
-                found.add((i, j))
+    for i, j in combinations(range(len(similarity)), 2):
+        limit = min(margin * similarity[i, i], margin * similarity[j, j])
+        if max(similarity[i, j], similarity[j, i]) >= max(threshold, limit):
+            found.add((i, j))
     return found
 
 
@@ -162,12 +155,10 @@ class Losses:
             for position in range(count):
                 i = int(perm[position])
                 total, seen = self.everything(side, i), self.batch(side, perm, batch_size, position)
-                hidden = (
-                    self.everything(side, i, masked=True),
-                    self.batch(side, perm, batch_size, position, masked=True),
-                )
-                log_total, log_seen, *log_hidden = (
-                    log_sum_exp([v / tau for v in values]) for values in (total, seen, *hidden)
+                masked_total = self.everything(side, i, masked=True)
+                masked_seen = self.batch(side, perm, batch_size, position, masked=True)
+                log_total, log_seen, *log_masked = (
+                    log_sum_exp([v / tau for v in values]) for values in (total, seen, masked_total, masked_seen)
                 )
                 found.append(
                     {
@@ -175,7 +166,7 @@ class Losses:
                         "train": log_seen - total[0] / tau,
                         "gap": log_total - log_seen,
                         "information": math.log(len(seen)) - (log_seen - total[0] / tau),
-                        "masked_gap": log_hidden[0] - log_hidden[1],
+                        "masked_gap": log_masked[0] - log_masked[1],
                         "translation": (max(total) - min(seen)) / tau + math.log(len(total) / len(seen)),
                         "logsumexp": (max(total) - max(seen)) / tau + math.log(len(total)),
                         "probability": math.exp(total[0] / tau - log_seen),
@@ -210,11 +201,5 @@ def alignment(x, y):
 
 def uniformity(side):
     """log mean exp(−2 ‖u_i − u_j‖²) over i ≠ j."""
-    side = np.float64(side)
-    powers = [
-        math.exp(-2 * float(((side[i] - side[j]) ** 2).sum()))
-        for i in range(len(side))
-        for j in range(len(side))
-        if i != j
-    ]
+    powers = [math.exp(-2 * float(((a - b) ** 2).sum())) for a, b in permutations(np.float64(side), 2)]
     return math.log(math.fsum(powers) / len(powers))

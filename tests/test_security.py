@@ -33,16 +33,13 @@ def test_outputs_have_the_umask(tmp_path: Path, umask: int) -> None:
     assert stat.S_IMODE(os.stat(tmp_path / "perm.npy").st_mode) == 0o666 & ~umask
 
 
-def tree_of(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Mode, time and content of every file."""
-    found = {}
+def tree_of(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Mode, time and content of every file, mode of every folder."""
+    found: dict[str, tuple[object, ...]] = {}
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
-        found[str(path.relative_to(folder))] = (
-            status.st_mode,
-            status.st_mtime_ns if path.is_file() else 0,
-            path.read_bytes() if path.is_file() else b"",
-        )
+        content = (status.st_mtime_ns, path.read_bytes()) if path.is_file() else ()
+        found[str(path.relative_to(folder))] = (status.st_mode, *content)
     return found
 
 

@@ -4,6 +4,11 @@ from numpy.typing import NDArray
 
 torch = pytest.importorskip("torch")
 
+from contrastive import reciprocal_rank, suspected_in_batch, symmetric_loss
+from pair_data import split_rows
+from plan_choices import hardest_negatives, read_choice
+from views import views_loss
+
 K, DIM, TEMPERATURE = 5, 3, 0.2
 
 
@@ -25,8 +30,6 @@ def _loss_by_loops(x, y, keys_of_x, ignored: set[tuple[int, int]]) -> float:
 
 @pytest.mark.parametrize("ignored", [set(), {(0, 1)}, {(2, 0), (3, 4), (1, 1)}], ids=["all", "one-pair", "three"])
 def test_symmetric_loss_is_the_mean_over_both_directions(sides, ignored):
-    from contrastive import symmetric_loss
-
     x, y = sides
     mask = torch.tensor([[(i, j) in ignored for j in range(K)] for i in range(K)])
     found = symmetric_loss(torch.from_numpy(x), torch.from_numpy(y), TEMPERATURE, mask)
@@ -34,8 +37,6 @@ def test_symmetric_loss_is_the_mean_over_both_directions(sides, ignored):
 
 
 def test_mined_negatives_count_for_queries_alone(sides):
-    from contrastive import symmetric_loss
-
     x, y = sides
     keys = np.concatenate([y, y[::-1]])
     found = symmetric_loss(torch.from_numpy(x), torch.from_numpy(keys), TEMPERATURE)
@@ -43,8 +44,6 @@ def test_mined_negatives_count_for_queries_alone(sides):
 
 
 def test_suspected_pairs_reach_margin_and_threshold():
-    from contrastive import suspected_in_batch
-
     x = torch.eye(3)
     y = torch.tensor([[0.5, 0.49, 0.0], [0.0, 0.9, 0.0], [0.2, 0.0, 0.2]])
     found = suspected_in_batch(x, y, margin=0.95, threshold=0.3).nonzero().tolist()
@@ -53,16 +52,12 @@ def test_suspected_pairs_reach_margin_and_threshold():
 
 
 def test_reciprocal_rank_counts_better_candidates_and_halves_ties():
-    from contrastive import reciprocal_rank
-
     candidates = torch.tensor([[3.0], [2.0], [2.0], [1.0]])
     found = reciprocal_rank(torch.ones(4, 1), candidates, torch.tensor([0, 1, 2, 3]))
     assert found == pytest.approx((1 + 1 / 2.5 + 1 / 2.5 + 1 / 4) / 4)
 
 
 def test_views_loss_meets_every_other_view(sides):
-    from views import views_loss
-
     views = np.concatenate(sides)
     total = 0.0
     for i in range(2 * K):
@@ -73,8 +68,6 @@ def test_views_loss_meets_every_other_view(sides):
 
 
 def test_splits_share_the_test_queries_and_train_on_no_query():
-    from pair_data import split_rows
-
     splits = [split_rows(100, 60, 15, seed) for seed in range(3)]
     for split in splits:
         assert len(split.train) == 60
@@ -87,8 +80,6 @@ def test_splits_share_the_test_queries_and_train_on_no_query():
 
 
 def test_hardest_negatives_are_the_best_other_answers(sides):
-    from plan_choices import hardest_negatives
-
     x, y = sides
     scores = x @ y.T
     expected = [max((j for j in range(K) if j != i), key=lambda j: scores[i, j]) for i in range(K)]
@@ -96,8 +87,6 @@ def test_hardest_negatives_are_the_best_other_answers(sides):
 
 
 def test_choices_are_named_or_spelled_out():
-    from plan_choices import read_choice
-
     assert read_choice("rcm")[1].settings == {"method": "rcm"}
     name, choice = read_choice('mine={"method": "cm", "quantile": 0.99, "mask_margin": 0.9}')
     assert (name, choice.settings, choice.mask_margin) == ("mine", {"method": "cm", "quantile": 0.99}, 0.9)

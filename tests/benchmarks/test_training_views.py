@@ -3,12 +3,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
+import views
+from run_records import read_records
+
 
 @pytest.mark.slow
 def test_views_train_and_the_table_pairs_the_seeds(tmp_path, capsys):
-    import views
-    from run_records import read_records
-
     out = tmp_path / "views.jsonl"
     views.main(["run", "--out", str(out), "--methods", "random", "rcm", "--seeds", "0", "--epochs", "1"])
     records = read_records(out)
@@ -22,8 +22,6 @@ def test_views_train_and_the_table_pairs_the_seeds(tmp_path, capsys):
 
 
 def test_views_differ_and_stay_near_their_image():
-    import views
-
     images, draws = views.load_images()[0][:50], torch.Generator().manual_seed(0)
     first, second = (views.draw_views(images, draws) for _ in range(2))
     assert not torch.equal(first, second)
@@ -34,8 +32,6 @@ def test_views_differ_and_stay_near_their_image():
 
 
 def test_neighbours_vote_by_their_similarity():
-    import views
-
     train, labels = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), torch.tensor([4, 4, 7])
     test, truth = torch.tensor([[1.0, 0.1], [0.6, 0.8]]), torch.tensor([4, 7])
     assert views.neighbour_accuracy(train, labels, test, truth, 1) == 100.0

@@ -1,10 +1,12 @@
 """What the tests of the command line share: a runner, and real embeddings on disk."""
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +24,17 @@ def gcbs() -> Gcbs:
     """Run the command line in this process."""
     runner = CliRunner()
     return lambda *words, stdin=None: runner.invoke(app, [str(word) for word in words], input=stdin)
+
+
+def entry_of(perm: str = "perm.npy") -> dict[str, Any]:
+    """The manifest entry of a plan."""
+    return json.loads(Path(f"{perm}.manifest.json").read_text())["entries"][0]
+
+
+def similarities() -> np.ndarray:
+    """s_ij of x.npy and y.npy in float64."""
+    x, y = (np.load(name).astype(np.float64) for name in ("x.npy", "y.npy"))
+    return (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Gcbs
+from tests.cli.conftest import Gcbs, entry_of
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def project(folder: Path) -> Path:
 def planned(gcbs: Gcbs, *words: object) -> dict[str, Any]:
     result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--force", "-q", *words)
     assert result.exit_code == 0, result.output
-    return json.loads(Path("perm.npy.manifest.json").read_text())["entries"][0]
+    return entry_of()
 
 
 def test_flags_before_environment_before_file(gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

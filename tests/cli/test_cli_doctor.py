@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from tests.cli.conftest import Gcbs
+from tests.cli.conftest import Gcbs, entry_of
 
 
 def test_it_finds_what_is_there(gcbs: Gcbs) -> None:
@@ -33,7 +33,7 @@ def test_the_forecast_is_near_what_a_plan_finds(gcbs: Gcbs, folder: Path) -> Non
     words = ["--rows", rows, "--dim", dim, "--seconds", "0.1", "--json"]
     forecast = json.loads(gcbs("doctor", *words).stdout)["forecast"]
     assert gcbs("plan", "big-x.npy", "big-y.npy", "-o", "p.npy", "-q", "--device", "cpu").exit_code == 0
-    entry = json.loads(Path("p.npy.manifest.json").read_text())["entries"][0]
+    entry = entry_of("p.npy")
     assert forecast["entries"] == pytest.approx(entry["graph"]["edges"], rel=0.1)  # sides unlike: each edge once
     assert forecast["fits"] is True
     assert forecast["memory"] > 2 * rows * dim * 4

@@ -7,12 +7,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.conftest import Gcbs
+from tests.cli.conftest import Gcbs, similarities
 
 
 def _hardest(count: int) -> list[tuple[int, int]]:
-    x, y = (np.load(f"{side}.npy").astype(np.float64) for side in "xy")
-    s = (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
+    s = similarities()
     np.fill_diagonal(s, -2)
     order = np.argsort(-s, axis=1)[:, :count]
     return [(i, int(j)) for i, keys in enumerate(order) for j in keys]

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +18,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Embeddings in several forms, with links to them, ids, and two plans, one with its report."""
     folder = tmp_path_factory.mktemp("made")
     sides = {side: np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy"}
-    pq.write_table(
-        pa.table({side: list(rows.astype(np.float32)) for side, rows in sides.items()}), folder / "p.parquet"
-    )
+    pq.write_table(pa.table({side: list(np.float32(rows)) for side, rows in sides.items()}), folder / "p.parquet")
     for side, rows in sides.items():
         np.save(folder / f"{side}.npy", rows)
         (folder / f"sh{side}").mkdir()
@@ -85,12 +82,9 @@ def test_an_output_is_neither_an_input_nor_another_output(
     assert everything(made) == before
 
 
-def test_file_names_that_are_not_utf8(
-    folder: Path, gcbs_process: Callable[..., subprocess.CompletedProcess[str]]
-) -> None:
-    x, y, perm, report, page = (
-        os.fsdecode(name) for name in (b"x\xff.npy", b"y\xff.npy", b"p\xff.npy", b"r\xff.json", b"h\xff.html")
-    )
+def test_file_names_that_are_not_utf8(folder: Path, gcbs_process) -> None:
+    odd = os.fsdecode(b"\xff")
+    x, y, perm, report, page = f"{odd}x.npy", f"{odd}y.npy", f"{odd}p.npy", f"{odd}r.json", f"{odd}h.html"
     os.rename("x.npy", x)
     os.rename("y.npy", y)
     for words in (

@@ -1,13 +1,12 @@
 """The docs hold: generated pages are current, every option is in them, and their command lines run."""
 
-import importlib.util
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -20,31 +19,15 @@ from gcbs_cli.cli.signature import model_of
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ROWS = 400
-TRIED = [
-    "choosing.md",
-    "reading-a-report.md",
-    "false-negatives.md",
-    "inputs.md",
-    "scaling.md",
-]
+TRIED = ["choosing.md", "reading-a-report.md", "false-negatives.md", "inputs.md", "scaling.md"]
 """Pages whose command lines run here; those of trainers and clusters need what is not on every machine."""
 ELSEWHERE = ("python ", "pip ", "make ", "gcbs embed", "://", "| jq", "cd ", "git ")
 """Lines that other tests cover or that need the reader's own script."""
 
 
-def _generator() -> Any:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.mark.parametrize("name", ["cli.md", "python-api.md", "reading-a-report.md"])
-def test_generated_pages_are_current(name: str) -> None:
-    wanted = _generator().pages()[name]
-    assert (DOCS / name).read_text(encoding="utf-8") == wanted, f"docs/{name} is stale: run  python docs/generate.py"
+def test_generated_pages_are_current() -> None:
+    for name, wanted in runpy.run_path(str(DOCS / "generate.py"))["pages"]().items():
+        assert (DOCS / name).read_text(encoding="utf-8") == wanted, f"{name} is stale: run  python docs/generate.py"
 
 
 def test_every_command_has_an_example() -> None:
@@ -99,23 +82,19 @@ def test_the_command_lines_run(folder: Path, name: str) -> None:
 
 
 def completion(**variables: str) -> str:
-    code = "from gcbs_cli.cli.app import app; app(prog_name='gcbs')"
+    command = [sys.executable, "-c", "from gcbs_cli.cli.app import app; app(prog_name='gcbs')"]
     environment = {"PATH": "/usr/bin:/bin", **variables}
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60
-    ).stdout
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60).stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_is_written_for_the_shell(shell: str) -> None:
-    script = completion(_GCBS_COMPLETE=f"source_{shell}")
-    assert "_GCBS_COMPLETE" in script
-    if shell == "bash" and (bash := shutil.which("bash")):
+def test_completion_is_written_for_the_shell() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_GCBS_COMPLETE" in completion(_GCBS_COMPLETE=f"source_{shell}")
+    if bash := shutil.which("bash"):
+        script = completion(_GCBS_COMPLETE="source_bash")
         assert subprocess.run([bash, "-n", "-c", script], timeout=10).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("words", "place", "found"), [("gcbs hi", 1, "history"), ("gcbs plan --ba", 2, "--batch-size")]
-)
-def test_completion_knows_commands_and_options(words: str, place: int, found: str) -> None:
-    assert found in completion(_GCBS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(place))
+def test_completion_knows_commands_and_options() -> None:
+    for words, place, found in (("gcbs hi", "1", "history"), ("gcbs plan --ba", "2", "--batch-size")):
+        assert found in completion(_GCBS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place)

