@@ -6,15 +6,13 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import Result
+from unit_data import make_pair
 
 from gcbs_cli.comparison.compare import Comparison
 from gcbs_cli.comparison.history import recurring_pairs
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.progress import Progress
@@ -26,26 +24,13 @@ ROWS = 2500
 """More than a sample of the quantile has, so that its threshold depends on the seed."""
 
 
-def clustered(rows: int, seed: int = 0) -> PairedRows:
-    """Pairs in clusters of about 25."""
-    generator = np.random.default_rng(seed)
-    centres = generator.normal(size=(rows // 25, 24))[generator.integers(rows // 25, size=rows)]
-    sides = (centres + 0.7 * generator.normal(size=centres.shape) for _ in "xy")
-    return PairedRows(*(np.float32(side / np.linalg.norm(side, axis=1, keepdims=True)) for side in sides))
-
-
 def test_what_recurs_is_what_recurs_in_two_plans() -> None:
-    pair, settings = clustered(ROWS), PlanSettings(batch_size=32, quantile=0.99)
+    pair, settings = make_pair("related", ROWS), PlanSettings(batch_size=32, quantile=0.99)
     first, second = (make_plan(pair, settings.changed(seed=seed)) for seed in (0, 1))
     assert first.threshold != second.threshold
     line = Comparison(pair, settings, Progress(), trials=1, recurrence=True).of_method("rcm")
     assert line.recurring == recurring_pairs(first.perm, second.perm, 32)
     assert line.recurring < 1.0
-
-
-def reported(gcbs: Callable[..., Result], perm: str, *words: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(gcbs("report", "x.npy", "y.npy", "-p", perm, "--json", *words).stdout)
-    return found
 
 
 def test_compare_shows_every_method(gcbs: Callable[..., Result], folder: Path) -> None:
@@ -84,7 +69,8 @@ def test_compare_makes_the_plans_that_the_same_options_make(gcbs: Callable[..., 
     for line in json.loads(result.stdout)["methods"]:
         words = ("--method", line["method"], *shared, *own[line["method"]])
         assert gcbs("plan", "x.npy", "y.npy", "-f", *words).exit_code == 0
-        shown = reported(gcbs, "perm.npy", "--per-row", 4, "--trials", 2)
+        report = ("report", "x.npy", "y.npy", "-p", "perm.npy", "--json", "--per-row", 4, "--trials", 2)
+        shown = json.loads(gcbs(*report).stdout)
         assert line["gap"]["reduction"] == pytest.approx(shown["gap"]["reduction"], abs=1e-12)
         assert line["false_negatives"]["suspected_pairs"] == shown["false_negatives"]["suspected_pairs"]
 

@@ -21,7 +21,7 @@ from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import measure
 from gcbs_cli.reports.page.page import hardest_in_order, suspect_examples
-from gcbs_cli.reports.page.pictures import density, density_uri, encode_png, pictures, zoom_window
+from gcbs_cli.reports.page.pictures import density, density_uri, pictures, zoom_window
 from gcbs_cli.settings.report import ReportSettings
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
@@ -189,11 +189,6 @@ def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal() -> None:
 def test_outlines_that_would_hide_what_is_in_them_are_left_out(pair: PairedRows) -> None:
     (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[2], trials=1)), None)
     assert [(picture.side, picture.batch) for picture in pictures(measured)] == [(400, 0)] * 2 + [(24, 2)] * 2
-
-
-def test_png_holds_the_pixels_that_went_in() -> None:
-    opacity = np.random.default_rng(0).integers(0, 256, (7, 5)).astype(np.uint8)
-    assert (_pixels(encode_png(opacity)) == opacity).all()
 
 
 def _pixels(data: bytes) -> np.ndarray:

@@ -114,37 +114,15 @@ def test_backends_and_tiles_agree(name, backend, monkeypatch):
             assert found.at(figure.path) == wanted, figure.path
 
 
-def test_no_plan_closes_more_than_the_oracle_of_the_rows_that_it_keeps():
-    """The plan drops the seven rows that are near to every other row's y, and keeps eight whose gap is nothing."""
-    axes = np.eye(10, dtype=np.float32)
-    x = np.concatenate([axes[:8], np.repeat(axes[8:9], 7, axis=0)])
-    y = np.concatenate([unit(axes[:8] + axes[8]), np.repeat(axes[9:], 7, axis=0)])
-    settings = ReportSettings(batch_sizes=[8], loss=["infonce"], trials=3, drop_last=True)
-    report = make_reports(PairedRows(x, y), np.arange(15), settings)[0]
-    assert report.gap.oracle <= report.gap.plan
-    assert report.gap.closed_share <= 1
-
-
 @pytest.mark.parametrize("tile_rows", [None, 2500], ids=["default-tiles", "one-tall-tile"])
 def test_mean_losses_of_many_rows(tile_rows, chosen_backend):
     """Several tiles each way, and sums long enough for float32 to drift."""
-    rows, temperature = 2500, 0.05
-    generator = np.random.default_rng(7)
-    pair = make_pair("related", rows)
-    perm = generator.permutation(rows)
-    settings = ReportSettings(
-        batch_sizes=[64], temperatures=[temperature], trials=1, chunk_rows=tile_rows, threshold=1.0
-    )
-    report = make_reports(pair, perm, settings)[0]
-    scaled = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T / temperature
+    pair = make_pair("related", 2500)
+    settings = ReportSettings(batch_sizes=[64], temperatures=[0.05], trials=1, chunk_rows=tile_rows, threshold=1.0)
+    report = make_reports(pair, None, settings)[0]
+    scaled = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T / 0.05
     both = [np.log(np.exp(scaled).sum(axis=axis)).mean() for axis in (0, 1)]
     assert report.loss.global_ == pytest.approx(np.mean(both) - np.diag(scaled).mean(), abs=2e-6)
-    train = []
-    for start in range(0, rows, 64):
-        batch = perm[start : start + 64]
-        inside = scaled[np.ix_(batch, batch)]
-        train += [np.log(np.exp(inside).sum(axis=axis)) - np.diag(inside) for axis in (0, 1)]
-    assert report.loss.plan == pytest.approx(np.concatenate(train).mean(), abs=2e-6)
 
 
 @given(
@@ -176,19 +154,5 @@ def test_bounds_hold_on_every_input(rows, dim, contents, share, temperature, nam
         assert report.gap.oracle <= min(report.gap.plan, report.gap.random_mean) + rounding
     losses = reference.Losses(pair.x, pair.y, name, temperature, queue=QUEUE)
     expected = losses.figures(perm, batch_size, drop_last=drop_last)
-    found = {
-        "gap": report.gap.plan,
-        "translation": report.bounds.translation,
-        "logsumexp": report.bounds.logsumexp,
-    }
+    found = {"gap": report.gap.plan, **report.bounds.model_dump()}
     assert found == pytest.approx({figure: expected[figure] for figure in found}, abs=rounding)
-
-
-def test_bounds_hold_exactly_where_all_similarities_are_one():
-    side = np.ones((496, 3), np.float32) / np.float32(np.sqrt(3))
-    pair = PairedRows(side, side.copy())
-    for temperature in (0.05, 1.0, 10.0, 1000.0):
-        settings = ReportSettings(batch_sizes=[8], temperatures=[temperature], trials=1, device="cpu", fn_margin=2.0)
-        report = make_reports(pair, np.arange(496), settings)[0]
-        assert report.gap.plan == pytest.approx(np.log(496 / 8), abs=1e-5)
-        assert report.gap.plan <= report.bounds.translation <= np.log(496 / 8) + 1e-5

@@ -7,8 +7,7 @@ import sys
 import pytest
 from unit_data import make_pair
 
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.planning.room import Forecast, forecast_report
+from gcbs_cli.planning.room import forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.build import make_reports
@@ -26,22 +25,11 @@ class NoPass(Progress):
         raise AssertionError(f"{done} of {total} entries")
 
 
-def forecast_of(pair: PairedRows, settings: ReportSettings) -> Forecast:
-    backend = choose_backend("cpu")
-    threshold = find_threshold(pair.grid, settings, settings.seed, backend)
-    return forecast_report(pair, threshold, settings, backend, 7)
-
-
-def test_suspected_entries_need_more_memory() -> None:
-    pair, settings = make_pair("related", 300), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
-    none, every = (forecast_of(pair, settings.changed(fn_margin=margin)) for margin in (2.0, 0.0))
-    assert every.entries == none.entries
-    assert 0.8 * 40 * every.entries < every.memory - none.memory < 1.2 * 40 * every.entries
-
-
 def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     pair, settings = make_pair("related", 700), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
-    expected = forecast_of(pair, settings)
+    backend = choose_backend("cpu")
+    threshold = find_threshold(pair.grid, settings, settings.seed, backend)
+    expected = forecast_report(pair, threshold, settings, backend, 7)
     limit = (expected.fixed + expected.memory) // 2
     with pytest.raises(BadInput, match=r"^--max-memory .*: the report would need") as refused:
         make_reports(pair, None, settings.changed(max_memory=limit), NoPass())

@@ -55,7 +55,7 @@ def save_as() -> Callable[..., Path]:
 def launch(tmp_path: Path) -> Launch:
     """Run a worker script under a launcher on one thread a process; its folder is the last argument."""
 
-    def run(script: str, *words: object, launcher: list[str] | None = None, seconds: int = 300) -> Path:
+    def run(script: str, *words: object, launcher: list[str] | None = None) -> Path:
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
         command = [sys.executable, *(launcher or []), str(WORKERS / script), *map(str, words), str(folder)]
@@ -69,27 +69,13 @@ def launch(tmp_path: Path) -> Launch:
             "CUDA_VISIBLE_DEVICES": "",
             "TQDM_DISABLE": "1",
         }
-        code, out, err = _run(command, {**os.environ, **quiet}, seconds)
-        assert code == 0, err[-6000:] + out[-2000:]
-        (folder / "stderr.txt").write_text(err)
-        (folder / "stdout.txt").write_text(out)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        with subprocess.Popen(command, env={**os.environ, **quiet}, **pipes) as process:  # type: ignore[call-overload]
+            try:
+                said, _ = process.communicate(timeout=300)
+            finally:
+                process.terminate()  # a launcher that takes too long ends its processes too
+        assert process.returncode == 0, said[-8000:]
         return folder
 
     return run
-
-
-def _run(command: list[str], variables: dict[str, str], seconds: int) -> tuple[int, str, str]:
-    """Exit code and both streams. A launcher that takes too long is asked to end, so that it ends its processes too."""
-    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            out, err = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            try:
-                out, err = process.communicate(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                raise
-            err += f"\nended after {seconds} s"
-            return process.returncode or 1, out, err
-    return process.returncode, out, err

@@ -1,9 +1,6 @@
 """Hugging Face datasets and webdataset: readers from front to back get the planned batches."""
 
-import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +22,6 @@ def test_datasets_select(flatten: bool, plan_path: Path, perm: Perm) -> None:
     chosen = select_planned(dataset, plan_path, flatten=flatten)
     assert [batch["row"] for batch in chosen.iter(BATCH)] == planned_batches(perm)
     assert (chosen._indices is None) is flatten  # flattened: no look-up for each row
-
-
-def test_datasets_of_another_length_is_refused(plan_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
     with pytest.raises(BadInput, match="71"):
         select_planned(datasets.Dataset.from_dict({"row": range(ROWS + 1)}), plan_path)
 
@@ -50,10 +43,3 @@ def test_webdataset_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm,
     assert found["workers"][:4] == [planned[number] for number in (0, 2, 1, 3)]  # the workers' batches in turn
     assert sorted(found["workers"]) == sorted(planned)
     assert found["ranks"] == [[planned[number] for number in numbers] for numbers in ([0, 1, 4, 5, 8], [2, 3, 6, 7])]
-
-
-def test_applied_array_is_the_plan_in_order(tmp_path: Path, plan_path: Path, perm: Perm) -> None:
-    np.save(tmp_path / "x.npy", np.arange(ROWS))
-    command = [sys.executable, "-m", "gcbs_cli", "apply", str(plan_path), str(tmp_path / "x.npy"), "-q"]
-    subprocess.run([*command, "-o", str(tmp_path / "ordered.npy")], check=True, timeout=120)
-    np.testing.assert_array_equal(np.load(io.BytesIO((tmp_path / "ordered.npy").read_bytes())), perm)

@@ -5,10 +5,12 @@ The model begins as the identity, so that its first embeddings are the features 
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -17,6 +19,8 @@ from torch import Tensor, nn
 # threads then outlive destroy_process_group and may abort the process at exit (Python < 3.14).
 from torch.distributed.nn.functional import all_gather
 from torch.utils.data import Dataset
+
+from gcbs_cli.system.errors import BadInput
 
 Records = list[dict[str, list[tuple[list[int], float]]]]
 """Of each rank by epoch: the rows and the loss of each step."""
@@ -55,12 +59,22 @@ class Towers(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         return nn.functional.normalize(self.left(x), dim=-1), nn.functional.normalize(self.right(y), dim=-1)
 
+    @torch.no_grad()
+    def embed(self, rows: Any = slice(None)) -> tuple[Tensor, Tensor]:
+        """Both sides of some of the pairs by the model of this moment."""
+        return self(*(torch.from_numpy(side[rows]) for side in make_sides()))
+
 
 def contrast(x: Tensor, y: Tensor) -> Tensor:
     """Symmetric InfoNCE, written without gcbs."""
     logits = x @ y.T / TEMPERATURE
     target = torch.arange(len(x))
     return (nn.functional.cross_entropy(logits, target) + nn.functional.cross_entropy(logits.T, target)) / 2
+
+
+def must_refuse(said: str, act: Callable[..., object], *words: object, **named: object) -> None:
+    with pytest.raises(BadInput, match=said):
+        act(*words, **named)
 
 
 def leave() -> None:

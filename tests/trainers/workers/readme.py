@@ -29,17 +29,15 @@ class Model(Towers):
 def sentences(record: Record) -> dict:
     """A toy encoder and texts; the rows are found by their tokens."""
     from sentence_transformers.sentence_transformer import losses
-    from toy_encoder import sentence_encoder, text_pairs
+    from toy_encoder import RowsOfTexts, sentence_encoder, text_pairs
 
     dataset, model = text_pairs(ROWS), sentence_encoder()
-    tokens = model.tokenizer(dataset["anchor"][:])["input_ids"]
-    rows = {tuple(row): number for number, row in enumerate(tokens)}
+    rows_of = RowsOfTexts(dataset["anchor"])
     forward = losses.MultipleNegativesRankingLoss.forward
 
     def watched(self, features, *words, **named):
         loss = forward(self, features, *words, **named)
-        seen = [rows[tuple(row[row > 0].tolist())] for row in next(iter(features))["input_ids"]]
-        record.add("all", seen, float(loss.detach()))
+        record.add("all", rows_of(next(iter(features))["input_ids"]), float(loss.detach()))
         return loss
 
     losses.MultipleNegativesRankingLoss.forward = watched

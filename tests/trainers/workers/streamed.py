@@ -51,7 +51,6 @@ if __name__ == "__main__":
             read(record, f"ahead.{workers}", folder / "lines", BATCH, workers, predownload=1)
         else:
             read(record, f"gather.{workers}", folder / "lines", BATCH // RANKS, workers, num_canonical_nodes=1)
-            read(record, f"parted.{workers}", folder / "lines", BATCH, workers, num_canonical_nodes=1)
     if RANKS > 1:
         step = RANKS * BATCH
         write(interleaved, folder / "interleaved", ROWS // step * step)

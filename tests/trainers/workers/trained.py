@@ -5,11 +5,9 @@ import sys
 import warnings
 
 import torch
-from datasets import Dataset
-from toy_pairs import BATCH, TEMPERATURE, Record, Towers, contrast, gathered, leave, make_sides, pattern_beside
+from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, must_refuse, pattern_beside
 from transformers import Trainer, TrainingArguments
 
-from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import EpochPlanner, LossCheck
 from gcbs_cli.trainers.transformers import PlannedCallback, PlannedTrainerMixin
 
@@ -29,13 +27,7 @@ class Watched(PlannedTrainerMixin, Trainer):
         return (loss, (x, y)) if return_outputs else loss
 
 
-def collate(rows):
-    return {name: torch.tensor([row[name] for row in rows]) for name in rows[0]}
-
-
 def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=False, accumulate=1, **dealing):
-    x, y = make_sides()
-    dataset = Dataset.from_dict({"x": x.tolist(), "y": y.tolist(), "row": range(len(x))})
     model = Towers()
     arguments = TrainingArguments(
         output_dir=os.path.join(folder, name),
@@ -52,45 +44,25 @@ def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=F
         use_cpu=True,
         disable_tqdm=True,
     )
-    trainer = Watched(model=model, args=arguments, train_dataset=dataset, data_collator=collate)
+    trainer = Watched(model=model, args=arguments, train_dataset=Pairs())
     trainer.plan, trainer.gather, trainer.record = plan, gather, Record()
 
-    def embed(rows):
-        with torch.no_grad():
-            return model(torch.from_numpy(x[rows]), torch.from_numpy(y[rows]))
-
     logs = []
-    everything = slice(None)
-    check = LossCheck(trainer, embed, temperature=TEMPERATURE, steps=3)
+    check = LossCheck(trainer, model.embed, temperature=TEMPERATURE, steps=3)
     planner = EpochPlanner(
-        trainer,
-        lambda: embed(everything),
-        temperature=TEMPERATURE,
-        trials=2,
-        log=logs.append,
-        plan_settings={"per_row": 4},
+        trainer, model.embed, temperature=TEMPERATURE, trials=2, log=logs.append, plan_settings={"per_row": 4}
     )
     trainer.add_callback(PlannedCallback(trainer, check=check, planner=planner if replan else None))
     trainer.train(resume_from_checkpoint=resume)
     if resume is None and RANK == 0:
-        assert [found.agrees for found in check.comparisons] == [True] * min(
-            3, trainer.sampler.sharding.steps // accumulate
-        )
+        compared = min(3, trainer.sampler.sharding.steps // accumulate)
+        assert [found.agrees for found in check.comparisons] == [True] * compared
     if replan:
         assert [figures.epoch for figures in planner.history] == [0, 1]
         names = {"gcbs/L_global", "gcbs/L_train", "gcbs/gap", "gcbs/reduction"}
         assert [set(figures) for figures in logs] == ([names, names] if RANK == 0 else [])  # once, not by each rank
         trainer.record.steps["plans"] = [[trainer.sampler.plan.perm.tolist(), 0.0]]
     trainer.record.save(folder, name if resume is None else "resumed", RANK)
-
-
-def must_refuse(said, *args, **kwargs):
-    try:
-        train(*args, **kwargs)
-    except BadInput as error:
-        assert said in str(error), error  # noqa: PT017
-    else:
-        raise AssertionError(f"not refused: {said}")
 
 
 if __name__ == "__main__":
@@ -108,6 +80,6 @@ if __name__ == "__main__":
         train("uneven", plan, folder, even_batches=False)
         train("split", plan, folder, gather=True, split_batches=True)
         train("dispatch", plan, folder, dispatch_batches=True)
-        must_refuse("split each planned batch", "wrong", plan, folder, split_batches=True)
-    must_refuse("use 8", "wrong", plan, folder, size=16)
+        must_refuse("split each planned batch", train, "wrong", plan, folder, split_batches=True)
+    must_refuse("use 8", train, "wrong", plan, folder, size=16)
     leave()
