@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from gcbs_cli.cli.app import app
 from gcbs_cli.cli.tables import sparkline
-from gcbs_cli.comparison.history import epoch_labels
+from gcbs_cli.comparison.history import epoch_labels, recurring_pairs
 from tests.cli.conftest import SAMPLE, Gcbs, entry_of
 
 
@@ -61,6 +61,14 @@ def _brute(old: np.ndarray, new: np.ndarray, k: int) -> float:
     return len(pairs[0] & pairs[1]) / len(pairs[0])
 
 
+@pytest.mark.parametrize(("rows", "k"), [(10, 3), (40, 40), (41, 8)])
+def test_recurring_pairs_equal_those_of_loops_also_in_a_last_batch_of_fewer(rows: int, k: int) -> None:
+    generator = np.random.default_rng(rows)
+    old, new = generator.permutation(rows), generator.permutation(rows)
+    assert recurring_pairs(old, new, k) == pytest.approx(_brute(old, new, k))
+    assert recurring_pairs(old, new[new < rows - 1], k) is None
+
+
 def test_it_says_when_planning_has_stopped_paying(gcbs: Gcbs, epochs: list[str]) -> None:
     path = Path("epoch-3.json")  # a plan that only packs suspected pairs
     report = json.loads(Path("epoch-2.json").read_text())
@@ -95,6 +103,7 @@ def test_table_fits_80_columns_and_shows_bars(gcbs: Gcbs, epochs: list[str]) -> 
     assert max(map(len, lines)) <= 80
     assert any("█" in line and "▁" in line for line in lines)
     assert sparkline([0.0, None, 7.0, 3.5]) == "▁ █▅"
+    assert sparkline([2.0, 2.0]) == "▁▁"
     assert sparkline([*[0.0] * 999, 1.0]) == "▁" * 23 + "█"
 
 

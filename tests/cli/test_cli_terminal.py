@@ -96,6 +96,7 @@ def test_a_terminal_cuts_no_line_and_a_warning_no_word(planned: Path) -> None:
 def test_no_color_means_none(planned: Path) -> None:
     for words in (COMMANDS["report"], ["plan", "--help"], ["plan"]):
         shown, _ = on_a_terminal(words, 80, NO_COLOR="1")
+        assert shown
         assert not COLOUR.search(shown), shown
 
 
