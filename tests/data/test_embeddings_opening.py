@@ -158,8 +158,8 @@ def test_folders_that_are_no_shards(tmp_path: Path, matrix: Matrix) -> None:
     assert "in it, expected" in refusal(lambda: open_pair(str(tmp_path.parent / "*"), path))
 
 
-def test_sides_that_do_not_fit_each_other(tmp_path: Path, write_pair: Callable[..., tuple[str, str]]) -> None:
-    x, y = write_pair()
+def test_sides_that_do_not_fit_each_other(tmp_path: Path, matrix: Matrix) -> None:
+    x, y = write_npy(tmp_path / "x.npy", matrix), write_npy(tmp_path / "y.npy", matrix)
     assert "give the file with Y as second argument" in refusal(lambda: open_pair(x, None))
     assert "expected no --y-column" in refusal(lambda: open_pair(x, y, y_column="a"))
     short = write_npy(tmp_path / "short.npy", np.ones((22, 5), np.float32))

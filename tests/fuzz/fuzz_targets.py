@@ -117,14 +117,10 @@ TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {
 """The readers: the suffix of their file, and the function that reads and checks."""
 
 
-def input_kind(target: str) -> str:
-    """Of which kind of file the target reads."""
-    return target.removeprefix("shards of ").removesuffix(" as bfloat16")
-
-
 def input_of(target: str, way: str, seed: int) -> bytes:
     """The file of one try; the same for the same seed."""
-    return make_input(input_kind(target), way, random.Random(f"{target} {way} {seed}"))
+    kind = target.removeprefix("shards of ").removesuffix(" as bfloat16")
+    return make_input(kind, way, random.Random(f"{target} {way} {seed}"))
 
 
 def _check_message(message: str) -> None:

@@ -26,13 +26,6 @@ PERM = np.array([3, 0, 2, 4, 1], dtype=np.int64)
 permutations = st.integers(1, 300).flatmap(lambda n: st.permutations(range(n)))
 
 
-class Pipe(io.TextIOWrapper):
-    """A stdin or stdout of bytes."""
-
-    def __init__(self, data: bytes = b"") -> None:
-        super().__init__(io.BytesIO(data))
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=permutations, batch_size=st.integers(1, 64))
@@ -66,12 +59,12 @@ def test_other_tools_read_the_files(tmp_path: Path) -> None:
 
 
 def test_stdout_and_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
-    out = Pipe()
+    out = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", out)
     write_stdout(PERM)
-    written = out.buffer.getvalue()
-    assert written == b"3\n0\n2\n4\n1\n"
-    monkeypatch.setattr(sys, "stdin", Pipe(written))
+    assert out.buffer.getvalue() == b"3\n0\n2\n4\n1\n"
+    out.seek(0)
+    monkeypatch.setattr(sys, "stdin", out)
     assert read_permutation("-", 5).tolist() == PERM.tolist()
 
 
