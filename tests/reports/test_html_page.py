@@ -29,10 +29,9 @@ EVIL = "<script>alert('x')</script>&\"'\u202e"
 ROWS = 400
 
 
-def run(*words: object) -> str:
-    result = CliRunner().invoke(app, [str(word) for word in words])
+def run(*words: object) -> None:
+    result = CliRunner().invoke(app, [*map(str, words), "-q"])
     assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +42,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids = pa.array([f"{EVIL}{number}" for number in range(ROWS)])
     path = folder / "a<b>&'.parquet"
     pq.write_table(table.set_column(table.schema.get_field_index("id"), "id", ids), path)
-    run("plan", path, "-o", folder / "p<i>.npy", "-k", 40, "-q")
-    words = ["report", path, "-p", folder / "p<i>.npy", "-q"]
+    run("plan", path, "-o", folder / "p<i>.npy", "-k", 40)
+    words = ["report", path, "-p", folder / "p<i>.npy"]
     run(*words, "-o", folder / "page.json")
     run(*words, "--html", folder / "page.html", "-t", 0.05, "-t", 0.025)
     return folder
@@ -111,7 +110,7 @@ def test_tables_can_be_reached_and_have_names(page: str) -> None:
 
 def test_page_of_several_reports_without_a_plan(folder: Path, tmp_path: Path) -> None:
     words = ["-k", 40, "-t", 0.1, "-t", 0.025, "--loss", "infonce", "--loss", "symmetric"]
-    run("report", folder / "a<b>&'.parquet", *words, "--html", tmp_path / "page.html", "-q")
+    run("report", folder / "a<b>&'.parquet", *words, "--html", tmp_path / "page.html")
     text = Tags((tmp_path / "page.html").read_text()).text
     assert "Random batches of 40 leave a gap" in text
     assert "in a random order" in text
@@ -152,7 +151,7 @@ def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
 
 
 def test_a_short_batch_that_is_dropped_is_not_drawn(folder: Path, tmp_path: Path) -> None:
-    words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48, "-q"]
+    words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48]
     run(*words, "--html", tmp_path / "page.html")
     assert "nan" not in (tmp_path / "page.html").read_text()
 
