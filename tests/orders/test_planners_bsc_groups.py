@@ -128,7 +128,7 @@ def test_neighbour_shingles_are_ids_of_the_row_and_its_neighbours():
             assert [[a == b for a in shingles] for b in shingles] == (numbers[:, None] == numbers[None, :]).tolist()
 
 
-@pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold"])
+@pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold", "1003-dimensions"])
 def test_k_means_ends_where_lloyd_ends_in_whole_numbers(kind):
     side = make_pair(kind, 200).x
     rows = whole(side).astype(np.int64)

@@ -32,11 +32,6 @@ def test_they_are_dealt_by_the_seed_and_all_others_stay(method):
     assert not np.array_equal(plans[0], plans[2])
 
 
-def test_a_plan_without_a_graph_is_left_as_it_is():
-    plain = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, **GRAPH, method="random"))
-    assert np.array_equal(plain.perm, np.random.default_rng([0, 0x5EED]).permutation(ROWS))
-
-
 @pytest.mark.parametrize("size", [4, 8])
 def test_shuffled_groups_are_the_same_groups_the_short_one_last(size: int) -> None:
     perm = np.random.default_rng(0).permutation(43)

@@ -13,19 +13,14 @@ from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 
 
-def cliques(count: int, size: int) -> list[np.ndarray]:
-    """Rows of each clique, shuffled over all rows."""
-    return np.split(np.random.default_rng(0).permutation(count * size), count)
-
-
 def test_cliques_become_batches() -> None:
     pytest.importorskip("pymetis")
-    groups = cliques(12, 8)
+    groups = np.random.default_rng(0).permutation(96).reshape(12, 8).tolist()
     pairs = np.array([(i, j) for group in groups for i in group for j in group if i < j], np.int32)
     graph = adjacency_from_pairs(96, pairs[:, 0], pairs[:, 1])
     perm = plan_metis(graph, np.ones(len(graph.indices), np.float32), 8, 0)
     batches = {frozenset(batch) for batch in perm.reshape(-1, 8).tolist()}
-    assert batches == {frozenset(group.tolist()) for group in groups}
+    assert batches == {frozenset(group) for group in groups}
 
 
 def test_parts_are_made_to_fit_by_moving_the_rows_that_lose_least() -> None:

@@ -24,7 +24,6 @@ from gcbs_cli.planning.parts.partition import learn_centres, make_partition, par
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.products import devices
-from gcbs_cli.products.whole_numbers import SCALE, products, whole
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput
@@ -71,15 +70,6 @@ def test_sizes_are_near_the_mean(wanted: list[int]) -> None:
     assert sizes.sum() == ROWS
     assert sizes.max() <= 5 * 64 + 43
     assert ((sizes - [0, 0, ROWS % 64]) % 64 == 0).all()
-
-
-def test_products_in_whole_numbers_are_exact_in_any_order() -> None:
-    pair = make_pair("1003-dimensions", 200)
-    rows, keys = whole(pair.x), whole(pair.y)
-    exact = rows.astype(np.int64) @ keys.astype(np.int64).T
-    assert (products(rows, keys) == exact).all()
-    assert np.abs(exact).max() < 2**24
-    assert np.abs(exact / SCALE**2 - pair.x.astype(float) @ pair.y.astype(float).T).max() < 2e-3
 
 
 def test_rows_go_to_the_parts_of_their_clusters() -> None:

@@ -64,17 +64,6 @@ def test_products_of_narrow_numbers_with_float32_sums_are_the_same_integers(narr
         assert np.array_equal((left.flip(1) @ right.flip(1).T).numpy(), exact_products(grid))
 
 
-def test_ranks_of_rows_are_copies_of_the_right_numbers(backend: Backend):
-    pair = make_pair("related", 90)
-    grid, tile = make_grid(pair.x, pair.y, BYTES), Tile(slice(10, 30), slice(0, 90))
-    exact, loaded = exact_products(grid)[tile.rows], backend.load(grid.x, grid.y)
-    for rank in (1, 7, 90):
-        found = backend.of_rank(backend.product(loaded, tile), rank)
-        again = backend.of_rank(backend.product(loaded, tile), rank, grid.y_offsets)
-        assert np.array_equal(found, np.sort(exact, axis=1)[:, -rank])
-        assert np.array_equal(again, np.sort(exact + grid.y_offsets, axis=1)[:, -rank])
-
-
 def test_bytes_are_multiplied_as_bytes_where_the_processor_can():
     with open("/proc/cpuinfo") as file:
         capable = "avx512_vnni" in file.read()

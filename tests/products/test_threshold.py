@@ -84,13 +84,6 @@ def test_a_threshold_given_is_the_number_that_its_similarity_means():
     assert find_threshold(pair.grid, again, 0, CpuBackend(1)).number == reference.quantile_of(numbers, 0.9)
 
 
-def test_the_sample_depends_on_the_seed_alone():
-    grid = make_pair("related", 300).grid
-    first, again = (_small(grid, 0.99, seed=1) for _ in range(2))
-    assert np.array_equal(first.numbers, again.numbers)
-    assert len({_small(grid, 0.99, seed=seed).number(0.99) for seed in range(8)}) > 6
-
-
 def test_the_interval_covers_the_achieved_quantile():
     """A nominal 95 %; 62 of 70 leaves room for the luck of the seeds. A binomial interval covers in a few."""
     generator, rows, q = np.random.default_rng(8), 5000, 0.98

@@ -7,7 +7,6 @@ from unit_data import KINDS, make_pair, numbers_of
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products import top_lists
-from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.products.top_lists import TopSearch, lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
@@ -48,7 +47,7 @@ def test_a_pass_finds_lists_of_both_sides_and_entries_at_once(kind, largest, bac
 
 @pytest.mark.parametrize("skip_own", [True, False], ids=["others", "all keys"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_by_rows_hold_the_whole_similarity(kind, skip_own, monkeypatch):
+def test_lists_by_rows_hold_the_whole_similarity(kind, skip_own, backend, monkeypatch):
     monkeypatch.setattr(top_lists, "SAMPLE_KEYS", 60)
     pair = make_pair(kind, 230)
     keys = pair.y if skip_own else pair.y[:190]
@@ -56,7 +55,7 @@ def test_lists_by_rows_hold_the_whole_similarity(kind, skip_own, monkeypatch):
     order = _sorted_keys(grid, 0, offsets=True, skip_own=skip_own)
     for tile_rows in (1000, 37):
         stop = 0
-        for rows, lists in lists_by_rows(grid, 9, CpuBackend(2), skip_own=skip_own, tile_rows=tile_rows):
+        for rows, lists in lists_by_rows(grid, 9, backend, skip_own=skip_own, tile_rows=tile_rows):
             assert rows.start == stop
             stop = rows.stop
             assert np.array_equal(lists, order[rows, :9])

@@ -37,17 +37,6 @@ class SmallDevice(TorchBackend):
         return super().product(loaded, tile)
 
 
-@pytest.mark.parametrize("dim", [1, 3, 64, 100, 768])
-@pytest.mark.parametrize("shape", [(1, 1), (16, 5), (17, 64), (40, 33)])
-def test_products_of_bytes_are_exact_whatever_their_shape(dim: int, shape: tuple[int, int]) -> None:
-    rng = np.random.default_rng(dim)
-    left, right = (rng.integers(-127, 128, size=(rows, -(-dim // 4) * 4), dtype=np.int8) for rows in shape)
-    backend = TorchBackend(ONE)
-    (tile,) = cut(*shape)
-    found = backend.product(backend.load(left, right), tile)
-    assert np.array_equal(found.numpy(), left.astype(np.int64) @ right.astype(np.int64).T)
-
-
 def check_edges(found: DeviceGraph, grid: Grid, threshold: int) -> None:
     exact = numbers_of(grid)
     edges = reference.edges_above(exact, threshold)
