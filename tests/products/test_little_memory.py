@@ -33,6 +33,7 @@ class SmallDevice(CpuBackend):
         self.most, self.tried, self.freed = most, [], 0
 
     def free_memory(self):
+        super().free_memory()
         self.freed += 1
 
     def product(self, loaded, tile):
