@@ -15,6 +15,7 @@ from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.settings.plan import BscSettings
+from gcbs_cli.system.errors import BadInput
 
 
 def algorithm_1(neighbours, visits, group_size, contents):
@@ -167,6 +168,11 @@ def test_methods_put_near_rows_together():
 
     random = nearness("random")
     assert all(nearness(method) > random + 0.02 for method in ("knn-groups", "clusters", "neighbours"))
+
+
+def test_words_without_texts_say_what_is_missing():
+    with pytest.raises(BadInput, match="--text"):
+        planner_named("words").plan(PlannerInput(make_pair("related", 5), 2))
 
 
 def test_settings_that_depend_on_the_method_or_on_the_rows():
