@@ -1,12 +1,12 @@
 """Mined negatives against a float64 sort, against sentence-transformers, and on data where ties decide."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import run_python
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.data.positives import Positives, each_its_own
@@ -178,10 +178,7 @@ print(peak() - before, said[0])
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 def test_mining_takes_no_more_memory_than_it_is_refused_for():
     path = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[2])])
-    two = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", PEAK], env=two, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    taken, forecast = map(int, done.stdout.split())
+    taken, forecast = map(int, run_python(PEAK, OMP_NUM_THREADS=2, PYTHONPATH=path).split())
     assert 0.3 * forecast < taken < 1.1 * forecast
 
 

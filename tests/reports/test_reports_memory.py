@@ -1,10 +1,9 @@
 """The memory that a report needs is told before its passes."""
 
-import os
-import subprocess
 import sys
 
 import pytest
+from processes import run_python
 from unit_data import make_pair
 
 from gcbs_cli.planning.room import forecast_report
@@ -89,9 +88,6 @@ print(peak() - before, said[0].memory, said[0].entries)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize(("margin", "loss"), [("2.0", "symmetric"), ("0.0", "simclr")], ids=["none", "all suspected"])
 def test_a_report_takes_no_more_memory_than_forecast(margin: str, loss: str) -> None:
-    command, two = [sys.executable, "-c", PEAK, margin, loss], {**os.environ, "OMP_NUM_THREADS": "2"}
-    done = subprocess.run(command, env=two, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    taken, forecast, entries = map(int, done.stdout.split())
+    taken, forecast, entries = map(int, run_python(PEAK, margin, loss, OMP_NUM_THREADS=2).split())
     assert entries > 2_000_000
     assert 0.4 * forecast < taken < 1.1 * forecast
