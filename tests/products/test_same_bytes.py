@@ -49,6 +49,7 @@ for method, more in {"rcm": {}, "metis": {"graph": "top-m", "refine": True, "fn_
 print(json.dumps(found))
 """
 
+NO_AVX_512 = "AVX512F AVX512CD AVX512_SKX AVX512_ICL AVX512_SPR X86_V4"  # by the names of old and new numpy
 WAYS = {
     "float32 products": {"bytes": False},
     "one thread": {"OMP_NUM_THREADS": "1"},
@@ -56,7 +57,7 @@ WAYS = {
     "haswell's BLAS": {"OPENBLAS_CORETYPE": "Haswell", "bytes": False},
     "nehalem's BLAS": {"OPENBLAS_CORETYPE": "Nehalem", "bytes": False},
     "a BLAS for AVX-512": {"OPENBLAS_CORETYPE": "SkylakeX", "bytes": False},
-    "numpy without AVX-512": {"NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX", "bytes": False},
+    "numpy without AVX-512": {"NPY_DISABLE_CPU_FEATURES": NO_AVX_512, "bytes": False},
     "loops for any processor": {"NUMBA_CPU_NAME": "generic"},
 }
 QUICK = ["one thread", "nehalem's BLAS", "numpy without AVX-512"]
