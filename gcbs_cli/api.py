@@ -84,7 +84,8 @@ def report_all(
 ) -> list[GapReport]:
     """Reports for every loss, batch size and temperature; one pass over all pairs serves them all.
 
-    x, y as in `plan`; perm: (N,) permutation, or None to hear what random batches leave and the oracle could close.
+    x, y as in `plan`; perm: (N,) permutation, or None to learn what random batches leave and the oracle could
+    close.
     positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true for rows
     that are positive pairs, false for those that count as negatives only; the loss is bsc where either is given.
     groups: (N,) an id for each row, rows with the same one are suspected false negatives. normalize: scale rows to unit

@@ -22,7 +22,7 @@ COMMANDS = {
     "history": "Show losses, gap and plans over epochs, and whether planning still pays.",
     "embed": "Embed pairs of texts with a local sentence-transformers model, for a first plan without code.",
     "doctor": "Show versions, devices and their speed, memory, optional packages, and what a plan would take.",
-    "config": "Show which settings count and where each comes from.",
+    "config": "Show which settings are in force and where each comes from.",
     "apply": "Write data in plan order: batch b is then rows b·k to (b+1)·k.",
     "mine": "Find each row's hardest negatives, and say what the loss would be with them.",
 }

@@ -181,7 +181,7 @@ class Report(ReportSettings, RowFiles, Inputs, Written):
     rows: int | None = option(
         None,
         "Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % intervals: for "
-        "N where N² is out of reach. Reads block by block.",
+        "N where N² is out of reach. Reads the data in blocks.",
         ge=2,
     )
     groups: str | None = option(
@@ -316,8 +316,8 @@ def _seconds(value: Any) -> Any:
 class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
     """Try graphs, margins, weights and group sizes, and print the command line of the best plan.
 
-    The best closes most of the (masked) gap among those with few enough suspected false negatives in their batches.
-    --text has the method words tried too.
+    The best plan closes the most of the (masked) gap among those whose batches hold few enough suspected false
+    negatives. With --text, the method words is tried too.
 
     Examples:
 
@@ -455,7 +455,7 @@ class Doctor(Shown):
 
 
 class Config(Shown):
-    """Show which settings count and where each comes from.
+    """Show which settings are in force and where each comes from.
 
     Settings come from the command line, then GCBS_* variables, then --config FILE or the [tool.gcbs] table of the
     nearest pyproject.toml.

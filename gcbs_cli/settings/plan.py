@@ -128,7 +128,7 @@ class GraphSettings(ThresholdSettings):
         "quantile",
         "quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some.",
     )
-    top: int = option(16, "How many of its hardest each row keeps with --graph top-m, both ways.", ge=1)
+    top: int = option(16, "How many of its hardest pairs each row keeps with --graph top-m, in both directions.", ge=1)
     rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window)] = option(
         None, "Join two rows only where each is among ranks P to P+M−1 of the other (B3).", metavar="P:M"
     )
