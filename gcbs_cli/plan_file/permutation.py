@@ -35,9 +35,7 @@ def check_suffix(path: Path | str) -> str:
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         found = f"the suffix {shown(suffix)}" if suffix else "no suffix"
-        raise BadInput(
-            f"{shown(str(path))}: {found} names no permutation format; use {', '.join(SUFFIXES)} or - for a pipe"
-        )
+        raise BadInput(f"{shown(str(path))}: found {found}, expected {', '.join(SUFFIXES)}, or - for a pipe")
     return suffix
 
 

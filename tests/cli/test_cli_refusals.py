@@ -93,3 +93,10 @@ def test_what_does_not_fit_is_refused(gcbs: Gcbs, folder: Path, command: str) ->
     (line,) = result.stderr.splitlines()
     assert REFUSED[command] in line
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+
+
+@pytest.mark.parametrize("command", ["compare", "tune"])
+def test_a_refusal_for_memory_names_only_options_that_the_command_has(gcbs: Gcbs, folder: Path, command: str) -> None:
+    result = gcbs(command, "x.npy", "y.npy", "--max-memory", "1K")
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert result.stderr.endswith(" would fit, or use fewer rows\n")

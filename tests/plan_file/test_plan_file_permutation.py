@@ -155,7 +155,7 @@ def test_an_unknown_suffix_lists_those_that_exist(tmp_path: Path, name: str) -> 
         lambda: read_permutation(path),
         lambda: write_permutation(path, PERM, 2),
     ):
-        with pytest.raises(BadInput, match=r"use .npy, .parquet, .txt or - for a pipe"):
+        with pytest.raises(BadInput, match=r"expected \.npy, \.parquet, \.txt, or - for a pipe"):
             attempt()
     assert not path.exists()
 

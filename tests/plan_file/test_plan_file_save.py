@@ -162,8 +162,8 @@ def test_the_output_is_checked_before_any_work() -> None:
         check_plan_output(good, force=False)
     manifest_path(Path("perm.npy")).mkdir()
     for output, says in (
-        ("perm.json", "names no permutation format"),
-        ("plan/", "no suffix names no permutation format"),
+        ("perm.json", "perm.json: found the suffix .json, expected .npy"),
+        ("plan/", "plan/: found no suffix, expected .npy"),
         ("perm.npy", "perm.npy.manifest.json: is a folder"),
     ):
         with pytest.raises(BadInput, match=says):
