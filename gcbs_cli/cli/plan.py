@@ -13,15 +13,10 @@ from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
-from gcbs_cli.planning.parts.kept import clear
-from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
-from gcbs_cli.reports.basis import RowFacts
-from gcbs_cli.reports.build import make_reports
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import GcbsError
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Progress, Stopwatch
@@ -49,6 +44,8 @@ def plan(settings: Plan) -> None:
                 pair = stream.read()
             result = make_plan(pair, asked, progress, groups=groups, inputs=texts)
         else:
+            from gcbs_cli.planning.parts.plan import plan_in_parts
+
             beside = None if output == "-" else Path(output)
             result = plan_in_parts(
                 stream, asked, progress, groups=groups, inputs=texts, beside=beside, work_dir=work_dir
@@ -64,6 +61,8 @@ def plan(settings: Plan) -> None:
         )
         save_plan(output, result.perm, entry)
         if work_dir is not None:
+            from gcbs_cli.planning.parts.kept import clear
+
             clear(work_dir)
         if settings.report is not None and pair is not None:
             _report(settings.report, pair, result, groups, progress)
@@ -75,6 +74,10 @@ def _report(
     path: str, pair: PairedRows, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
 ) -> None:
     """Write the report on the plan, which is there whatever becomes of the report: that may need more memory."""
+    from gcbs_cli.reports.basis import RowFacts
+    from gcbs_cli.reports.build import make_reports
+    from gcbs_cli.settings.report import report_on
+
     threshold = None if result.threshold is None else result.threshold.similarity
     wanted = report_on(result.settings, threshold)
     try:
