@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gcbs_cli.cli.output import text_table
 from gcbs_cli.reports.figures import Figure, shown_in
 from gcbs_cli.reports.headline import headline
-from gcbs_cli.reports.schema import SampledReport
 from gcbs_cli.settings.model import words
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.history import Epoch, History
     from gcbs_cli.comparison.tune import Tuned
     from gcbs_cli.plan_file.manifest import ManifestEntry
-    from gcbs_cli.reports.schema import GapReport
+    from gcbs_cli.reports.schema import GapReport, SampledReport
 
 TUNED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
 """The figures that a search shows."""
@@ -124,6 +123,8 @@ def _one_report(report: "GapReport | SampledReport") -> "RenderableType":
 
 
 def _settings_of(report: "GapReport | SampledReport") -> str:
+    from gcbs_cli.reports.schema import SampledReport
+
     rows = f"{report.n:,} pairs × {report.dim}"
     unit = f"losses in {report.unit}"
     if isinstance(report, SampledReport):
