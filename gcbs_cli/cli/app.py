@@ -9,9 +9,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.edge import forget_stdout, report_errors
+from gcbs_cli.cli.edge import forget_stdout, in_one_line, report_errors, show_examples
+from gcbs_cli.system.errors import nearest
 
 COMMANDS = {
     "plan": "Order the pairs so that consecutive batches hold hard negatives.",
@@ -30,20 +32,53 @@ COMMANDS = {
 
 
 class Commands(TyperGroup):
-    """Builds a command when it is called."""
+    """Builds a command when it is called, and says in a line what was mistyped."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+        """Run the command line, and leave with its exit code."""
+        try:
+            code = super().main(*args, standalone_mode=False, **more)  # type: ignore[misc]
+        except TyperException as error:
+            code = in_one_line(error)
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words of the command line; examples where there are none."""
+        if not args and not ctx.resilient_parsing:
+            show_examples("gcbs: what should it do? For example:", EXAMPLES, "gcbs --help lists all commands.")
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command with its options in place of the sentence about it."""
+        """The command with its options in place of the sentence about it; its examples where it is called with
+        nothing and needs something.
+        """
         from gcbs_cli.cli.signature import make_command
 
-        name, _, rest = super().resolve_command(ctx, args)
-        return name, make_command(str(name), COMMANDS), rest
+        name, *rest = args
+        if name not in COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
+        if name not in COMMANDS:
+            return super().resolve_command(ctx, args)
+        command = make_command(name, COMMANDS)
+        missing = [one for one in command.params if one.required]
+        if not rest and missing and not ctx.resilient_parsing:
+            examples = [line for line in command.help.splitlines() if line.startswith("  gcbs")]
+            said = f"gcbs {name}: {missing[0].metavar} is missing. For example:"
+            show_examples(said, examples, f"gcbs {name} --help shows all options.")
+        return name, command, rest
 
+
+EXAMPLES = [
+    "  gcbs plan x.npy y.npy -o perm.npy",
+    "  gcbs report x.npy y.npy -p perm.npy --html report.html",
+    "  gcbs embed pairs.csv --model ./model -o pairs.parquet",
+]
 
 app = typer.Typer(
     name="gcbs",
     cls=Commands,
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gcbs_cli.settings.model import BadSetting, Leaf, Settings, leaves, nearest
+from gcbs_cli.settings.model import BadSetting, Leaf, Settings, leaves
 from gcbs_cli.settings.plan import EXCLUSIVE
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, nearest
 
 PREFIX = "GCBS_"
 OWN_VARIABLES = ("GCBS_CONFIG", "GCBS_AXE")

@@ -3,17 +3,20 @@
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
+from typer.exceptions import TyperException
 
 from gcbs_cli.cli.output import say
-from gcbs_cli.system.errors import GcbsError
+from gcbs_cli.system.errors import GcbsError, nearest
 from gcbs_cli.system.limits import check_address_space
 
 TORCH_SENTENCES = 3
 """Of what torch says of a full GPU: that it is full, what was asked for, and which GPU with how much it is."""
+
+MOST_EXAMPLES = 3
 
 
 def report_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -59,6 +62,28 @@ def _stop(message: str, code: int) -> None:
     line = "".join(char if char.isprintable() else " " for char in message)
     say(f"gcbs: {line}")
     raise typer.Exit(code) from None
+
+
+def in_one_line(error: TyperException) -> int:
+    """Say what is wrong with the words of a command line, as every other error is said; the exit code."""
+    context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
+    said = error.format_message().rstrip(".")
+    if context is not None and option is not None:
+        known = [name for parameter in context.command.params for name in parameter.opts]
+        said = f"{option}: no such option{nearest(option, known)}"
+    elif getattr(error, "param", None) is not None:
+        said = f"{error.param.metavar}: is missing"  # type: ignore[attr-defined]
+    if context is not None and "did you mean" not in said:
+        said += f"; {context.command_path} --help shows what there is"
+    say(f"gcbs: {said}")
+    return error.exit_code
+
+
+def show_examples(said: str, examples: Sequence[str], more: str) -> None:
+    """Show a few ways to call a command to somebody who called it with nothing; it ends with exit code 2."""
+    for line in (said, *examples[:MOST_EXAMPLES], more):
+        print(line, file=sys.stderr)
+    raise typer.Exit(2)
 
 
 def forget_stdout() -> None:

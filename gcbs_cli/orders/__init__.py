@@ -12,7 +12,7 @@ from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.metis import check_metis, plan_metis
 from gcbs_cli.orders.random_order import plan_random
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, nearest
 
 __all__ = ["PLANNERS", "Planner", "PlannerInput", "planner_named"]
 
@@ -57,5 +57,5 @@ PLANNERS: dict[str, Planner] = {
 def planner_named(name: str) -> Planner:
     """Raises BadInput with the names there are."""
     if name not in PLANNERS:
-        raise BadInput(f"--method {name}: unknown; expected one of {', '.join(PLANNERS)}")
+        raise BadInput(f"--method {name}: expected {', '.join(PLANNERS)}{nearest(name, PLANNERS)}")
     return PLANNERS[name]

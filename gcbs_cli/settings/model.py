@@ -3,9 +3,8 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast, get_args, get_origin
@@ -13,11 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, nearest
 
 OUTPUT_PANEL = "Output"
-NEARLY_ALIKE = 0.5
-"""How alike a name must be to be suggested, from 0 to 1 (difflib)."""
 Model = TypeVar("Model", bound="Settings")
 Function = TypeVar("Function", bound=Callable[..., Any])
 _WORDS_OF = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
@@ -234,12 +231,6 @@ def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Func
 def as_arguments(message: str) -> str:
     """A message that names options, for somebody who gave arguments in Python: `--batch-size` is `batch_size` there."""
     return re.sub(r"--([a-z][a-z-]*[a-z])", lambda found: found[1].replace("-", "_"), message)
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """A suggestion to append to a message; nothing where no name is like this one."""
-    close = get_close_matches(name, list(names), 1, NEARLY_ALIKE)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def listed(value: Any) -> Any:

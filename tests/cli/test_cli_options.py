@@ -69,8 +69,11 @@ def test_help_shows_defaults_and_brackets(gcbs: Gcbs) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["pln"], "Did you mean 'plan'"),
-        (["plan", "x.npy", "--batchsize", "3"], "--batch-size"),
+        (["pln"], "pln: no such command; did you mean plan?"),
+        (["plan", "x.npy", "--batchsize", "3"], "--batchsize: no such option; did you mean --batch-size?"),
+        (["plan", "x.npy", "y.npy", "z.npy"], "extra argument(s) (z.npy); gcbs plan --help"),
+        (["check", "--json"], "PERM: is missing; gcbs check --help"),
+        (["compare", "x.npy", "--methods", "rmc"], "did you mean rcm?"),
         (["plan", "x.npy", "--method", "metsi"], "did you mean metis?"),
         (["report", "x.npy", "--loss", "infonc"], "did you mean infonce?"),
         (["plan", "x.npy", "--groups-column", "g"], "--groups-column has no effect without --groups"),
@@ -81,7 +84,17 @@ def test_help_shows_defaults_and_brackets(gcbs: Gcbs) -> None:
 def test_what_was_mistyped_or_has_no_effect_is_said(gcbs: Gcbs, folder: Path, words: list[str], said: str) -> None:
     result = gcbs(*words)
     assert result.exit_code == 2
-    assert said in words_of(result.stderr)
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("gcbs: ")
+    assert said in line
+
+
+@pytest.mark.parametrize("words", [[], ["plan"], ["report"], ["check"]], ids=" ".join)
+def test_a_command_that_is_called_with_nothing_shows_examples(gcbs: Gcbs, words: list[str]) -> None:
+    result = gcbs(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    examples = [line for line in result.stderr.splitlines() if line.startswith("  gcbs ")]
+    assert 2 <= len(examples) <= 3
 
 
 def test_a_file_that_nobody_named_may_not_replace_files(gcbs: Gcbs, folder: Path) -> None:
