@@ -168,12 +168,36 @@ class Losses:
                         "information": math.log(len(seen)) - (log_seen - total[0] / tau),
                         "masked_gap": log_masked[0] - log_masked[1],
                         "translation": (max(total) - min(seen)) / tau + math.log(len(total) / len(seen)),
+                        "least": min(seen),
+                        "largest": max(seen),
                         "logsumexp": (max(total) - max(seen)) / tau + math.log(len(total)),
                         "probability": math.exp(total[0] / tau - log_seen),
                         "global_probability": math.exp(total[0] / tau - log_total),
                     }
                 )
-        return {name: math.fsum(row[name] for row in found) / len(found) for name in found[0]}
+        means = {name: math.fsum(row[name] for row in found) / len(found) for name in found[0]}
+        return means | self.seen_by_x(perm, batch_size, count)
+
+    def seen_by_x(self, perm, batch_size, count):
+        """Accuracy of the first `count` rows of the order among all keys and those they see, and mean similarities.
+
+        A positive that ties, as float32 tells, counts as right. Negatives are the other rows of y in the batch, or all.
+        """
+        across, right, batch = self.sides[0][0], {"accuracy": 0, "global_accuracy": 0}, []
+        for position, i in enumerate(perm[:count].tolist()):
+            start = position - position % batch_size
+            batch += [across[i, j] for j in perm[start : min(start + batch_size, count)].tolist() if j != i]
+            for name, keys in (
+                ("accuracy", self.batch(0, perm, batch_size, position)),
+                ("global_accuracy", self.everything(0, i)),
+            ):
+                right[name] += max(keys) <= keys[0] + 2.0**-22
+        others = [across[i, j] for i in perm[:count] for j in range(self.rows) if j != i]
+        return {name: number / count for name, number in right.items()} | {
+            "positive": math.fsum(across[i, i] for i in perm[:count]) / count,
+            "negative": math.fsum(batch) / len(batch) if batch else None,
+            "global_negative": math.fsum(others) / len(others),
+        }
 
     def oracle_gap(self, batch_size, rows=None):
         """Each row sees its positive and as many of its hardest negatives as a full batch (and queue) shows it.

@@ -32,6 +32,7 @@ OWN_FIGURES = [
 ]
 SHOWN = [*shown_in("history"), *OWN_FIGURES]
 """The figures of the table."""
+PROBABILITIES = [f"positive_probability.{order}" for order in ("plan", "random", "global")]
 _MANIFEST_END = ".manifest.json"
 
 
@@ -195,6 +196,8 @@ def history_page(history: History) -> str:
         epochs=epochs,
         figures=SHOWN,
         losses=chart("Losses", "nats", "loss.plan", "loss.random_mean", "loss.global"),
+        gap=chart("Gap", "nats", "gap.plan", "gap.random_mean", "gap.oracle"),
+        probability=chart("Probability of the positive", "p", *PROBABILITIES),
         shares=chart("What the plans are worth", "share", *shares, form="{:.0%}"),
         threshold=chart("Threshold", "similarity", "graph.threshold"),
         seconds=chart("Seconds a plan takes", "seconds", "plan_seconds"),

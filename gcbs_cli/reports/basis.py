@@ -15,7 +15,7 @@ from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.sums import SideSums, loss_sums
 from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.reports.representation import alignment, uniformity
+from gcbs_cli.reports.representation import MOST_ROWS, SAMPLED_ROWS, alignment, uniformity
 from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -42,7 +42,7 @@ class ReportInputs:
     """What all losses and batch sizes share: the graph of hard pairs, the suspected pairs, and the sums over all keys.
 
     across, same_side: of both sides, over the keys of the other and, where a loss has them, of the own;
-    diagonal: (N,) s_ii; figures: those of the data, by path.
+    diagonal: (N,) s_ii; total_y: (d,) the sum of all rows of y; figures: those of the data, by path.
     """
 
     def __init__(
@@ -74,6 +74,8 @@ class ReportInputs:
             self.figures["alignment"] = alignment(pair)
             for name, side in (("x", pair.x), ("y", pair.y)):
                 self.figures[f"uniformity.{name}"] = uniformity(side, settings.seed)
+            self.figures["uniformity.rows"] = SAMPLED_ROWS if pair.rows > MOST_ROWS else pair.rows
+            self.total_y = pair.y.sum(axis=0, dtype=np.float64)
 
     def _find_hard_pairs(self) -> None:
         """The graph with its figures, and the suspected pairs."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from gcbs_cli.reports.bsc import BscTerms
 from gcbs_cli.reports.figures import FIGURES, nest
 from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import LossTerms, TripletTerms
+from gcbs_cli.reports.representation import mean_negatives
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
 from gcbs_cli.system.limits import available_cpus
@@ -23,8 +25,17 @@ from gcbs_cli.system.threads import in_order
 
 TRIALS_STREAM = 0x7121A1
 """Sets the draws of the random trials apart from others of the same seed."""
+TIE = 4 * FLOAT32_UNIT_ROUNDOFF
+"""Two float32 products of equal rows differ by no more."""
 OWN_TERMS: dict[LossKind, type[LossTerms]] = {LossKind.BSC: BscTerms, LossKind.TRIPLET: TripletTerms}
-OF_ROWS = ("loss.global", "gap.oracle", "positive_probability.global")
+OF_ROWS = (
+    "loss.global",
+    "gap.oracle",
+    "positive_probability.global",
+    "accuracy.global",
+    "similarity.positive",
+    "similarity.negative.global",
+)
 """Figures that depend on an order only by the rows that it counts."""
 
 
@@ -109,14 +120,14 @@ class OrderReports:
         """The figures of the plan and of random orders, and what the first are beside the second."""
 
         def mean(path: str) -> float | None:
-            values = [order[path] for order in random]
+            values: list[Any] = [order.get(path) for order in random]
             return None if None in values else float(np.mean(values))
 
         found: Figures = {path: mean(path) for path in OF_ROWS}
         for figure in FIGURES:
             if figure.random is not None:
                 found[figure.random] = mean(figure.path)
-            if figure.spread is not None and len(random) > 1:
+            if figure.spread is not None and len(random) > 1 and figure.path in random[0]:
                 found[figure.spread] = float(np.std([order[figure.path] for order in random], ddof=1))
         if plan is None:
             return found
@@ -157,6 +168,7 @@ class OrderReports:
             "false_negatives.suspected_pairs": len(suspects),
             "false_negatives.rows": suspects.rows(),
         }
+        of_similarity = self._similarities(sums, rows, counted)
         found = []
         for number, temperature in enumerate(settings.temperatures):
             positive, total = inputs.diagonal[rows] / temperature, terms.log_sums[number][..., rows]
@@ -167,23 +179,45 @@ class OrderReports:
             whole, train = terms.losses(total, beside, temperature), terms.losses(seen, beside_here, temperature)
             gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
             translation, logsumexp = self._bounds(sums, rows, temperature, gap)
-            figures: Figures = of_graph | {
-                "loss.global": float(whole[0].mean()),
-                "loss.plan": float(train[0].mean()),
-                "gap.plan": gap,
-                "gap.masked.plan": masked_gap,
-                "gap.oracle": float(self._oracle[number][:, rows].mean()),
-                "bounds.translation": translation,
-                "bounds.logsumexp": logsumexp,
-                "positive_probability.global": float(np.exp(positive - total[0]).mean()),
-                "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
-            }
+            figures: Figures = (
+                of_graph
+                | of_similarity
+                | {
+                    "loss.global": float(whole[0].mean()),
+                    "loss.plan": float(train[0].mean()),
+                    "gap.plan": gap,
+                    "gap.masked.plan": masked_gap,
+                    "gap.oracle": float(self._oracle[number][:, rows].mean()),
+                    "bounds.translation": translation,
+                    "bounds.logsumexp": logsumexp,
+                    "positive_probability.global": float(np.exp(positive - total[0]).mean()),
+                    "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+                }
+            )
             if terms.in_nats:  # van den Oord et al. (2018)
                 figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
             with np.errstate(invalid="ignore"):
                 summed = np.bincount(batch_of_row[rows], train[0].mean(axis=0))
                 figures["batch_losses"] = summed / np.bincount(batch_of_row[rows])
             found.append(figures)
+        return found
+
+    def _similarities(self, sums: BatchSums, rows: NDArray[np.int64], counted: NDArray[np.int64]) -> Figures:
+        """Means over rows of the products in a batch, of which no temperature is a part."""
+        inputs, terms, positive = self._inputs, self._terms, self._inputs.diagonal[rows]
+        total = float(inputs.diagonal[counted].sum())
+        in_batch, in_all = mean_negatives(inputs.pair, counted, self._size, total, inputs.total_y)
+        found: Figures = {
+            "similarity.positive": float(positive.mean()),
+            "similarity.negative.plan": in_batch,
+            "similarity.negative.global": in_all,
+        }
+        if terms.comparable:
+            for path, hardest in (("plan", sums.hardest[0, 0]), ("global", terms.hardest[0, :, 0])):
+                found[f"accuracy.{path}"] = float(np.mean(hardest[rows] <= positive + TIE))
+        if terms.bounded:  # the part of each bound that an order can raise
+            found["objective.translation.plan"] = float(sums.least[:, rows].mean(dtype=np.float64))
+            found["objective.logsumexp.plan"] = float(np.maximum(sums.hardest[0][:, rows], positive).mean())
         return found
 
     def _bounds(

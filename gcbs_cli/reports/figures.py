@@ -148,6 +148,22 @@ FIGURES: list[Figure] = [
         "bounds.translation", "translation bound", "upper bound on the plan's gap (translation identity)", better="down"
     ),
     Figure("bounds.logsumexp", "log-sum-exp bound", "upper bound on the plan's gap (log-sum-exp)", better="down"),
+    *_and_random(
+        Figure(
+            "objective.translation.plan",
+            "least in batch",
+            "mean over rows of the least similarity in the batch, which the translation bound falls with",
+            better="up",
+        )
+    ),
+    *_and_random(
+        Figure(
+            "objective.logsumexp.plan",
+            "largest in batch",
+            "mean over rows of the largest similarity in the batch, which the log-sum-exp bound falls with",
+            better="up",
+        )
+    ),
     Figure(
         "positive_probability.global",
         "p(positive), all",
@@ -163,6 +179,22 @@ FIGURES: list[Figure] = [
             "down",
             "table",
         )
+    ),
+    Figure("accuracy.global", "accuracy, all", "share of rows whose positive is the nearest of all keys, x→y", SHARE),
+    *_and_random(
+        Figure(
+            "accuracy.plan",
+            "accuracy",
+            "share of rows whose positive is the nearest of the keys they see, x→y",
+            SHARE,
+            "down",
+        ),
+        spread=True,
+    ),
+    Figure("similarity.positive", "positives", "mean similarity of the positive pairs"),
+    Figure("similarity.negative.global", "negatives, all", "mean similarity of all other pairs of x and y"),
+    *_and_random(
+        Figure("similarity.negative.plan", "negatives", "mean similarity of other pairs in one batch", better="up")
     ),
     Figure("graph.threshold", "threshold", "similarity above which a pair is hard", show="table history", heading="t"),
     Figure("graph.quantile", "quantile", "share of all similarities at or below the threshold", "{:.6g}"),
@@ -224,6 +256,7 @@ FIGURES: list[Figure] = [
         ROUGH,
         show="table",
     ),
+    Figure("uniformity.rows", "rows for uniformity", "rows it was computed on, a sample of more than 10,000", COUNT),
     Figure(
         "mutual_information_bound",
         "information",

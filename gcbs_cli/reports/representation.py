@@ -1,4 +1,4 @@
-"""Alignment and uniformity of the embeddings themselves (Wang and Isola, ICML 2020)."""
+"""Of the embeddings themselves: alignment and uniformity (Wang and Isola, ICML 2020), mean similarity of negatives."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,3 +34,19 @@ def uniformity(side: NDArray[np.float32], seed: int) -> float:
         powers[np.arange(len(powers)), start + np.arange(len(powers))] = 0.0
         total += float(powers.sum(dtype=np.float64))
     return float(np.log(total / (count * (count - 1))))
+
+
+def mean_negatives(
+    pair: PairedRows, perm: NDArray[np.int64], batch_size: int, positives: float, total_y: NDArray[np.float64]
+) -> tuple[float | None, float]:
+    """Mean s_ij, i ≠ j, of the rows of an order and the other keys of their batch, and all other keys.
+
+    positives: the sum of these rows' s_ii; total_y: (d,) the sum of all rows of y. The products of a batch add up to
+    the product of the sums of its rows. The first is None where no batch has two rows.
+    """
+    starts = np.arange(0, len(perm), batch_size)
+    x, y = (np.add.reduceat(side[perm], starts, axis=0, dtype=np.float64) for side in (pair.x, pair.y))
+    sizes = np.diff(starts, append=len(perm))
+    pairs = int((sizes * (sizes - 1)).sum())
+    in_all = (float(x.sum(axis=0) @ total_y) - positives) / (len(perm) * (pair.rows - 1))
+    return ((float(np.vdot(x, y)) - positives) / pairs if pairs else None), in_all

@@ -8,7 +8,7 @@ import reference
 from unit_data import grid_matrix, make_pair, unit
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.reports import representation
+from gcbs_cli.reports import basis, representation
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.reports.representation import alignment, uniformity
@@ -131,6 +131,10 @@ def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     assert sampled == pytest.approx([whole] * 5, abs=0.05)
     assert len(set(sampled)) == 5
     assert uniformity(side, 3) == sampled[3]
+    side = make_pair("random", ROWS)
+    assert build_reports(side, None)[0].uniformity.rows == ROWS
+    monkeypatch.setattr(basis, "MOST_ROWS", ROWS - 1)
+    assert build_reports(side, None)[0].uniformity.rows == basis.SAMPLED_ROWS  # says that it is a sample
 
 
 def test_a_batch_of_more_rows_than_there_are_is_refused():

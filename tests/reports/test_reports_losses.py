@@ -79,6 +79,13 @@ def test_figures_are_those_of_brute_force(case, name):
             "probability": report.positive_probability.plan,
             "global_probability": report.positive_probability.global_,
             "information": report.mutual_information_bound,
+            "least": report.objective.translation.plan,
+            "largest": report.objective.logsumexp.plan,
+            "accuracy": report.accuracy.plan,
+            "global_accuracy": report.accuracy.global_,
+            "positive": report.similarity.positive,
+            "negative": report.similarity.negative.plan,
+            "global_negative": report.similarity.negative.global_,
         }
         assert found == pytest.approx(expected, rel=1e-6, abs=near)
         assert report.gap.plan == pytest.approx(report.loss.global_ - report.loss.plan, abs=1e-9 / tau)
