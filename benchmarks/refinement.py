@@ -15,8 +15,7 @@ import numpy as np
 from measuring import follow_thread_limit, machine, markdown_table, read_data, run_in_turn
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted, with_every_row
-from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted, weigh_every_row
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_gains import SwapGains
@@ -36,8 +35,8 @@ def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np
     backend = choose_backend(settings.device)
     threshold = find_threshold(pair.grid, settings, settings.seed, backend)
     found = find(pair.grid, threshold, backend, lists=lists_wanted(settings), seed=settings.seed)
-    hard = hard_pairs(pair.grid, settings, found)
-    weighted = weigh(with_every_row(hard.graph, pair.grid, hard.suspects, settings.top), pair)
+    hard = hard_pairs(pair, settings, found)
+    weighted = weigh_every_row(hard, pair, settings)
     given = PlannerInput(
         graph=hard.graph,
         batch_size=settings.batch_size,

@@ -124,7 +124,7 @@ def of_loss(loss: Loss) -> dict[str, Any]:
     }
 
 
-def find_hard_pairs(grid, settings, threshold, backend) -> HardPairs:
+def find_hard_pairs(pair, settings, threshold, backend) -> HardPairs:
     """The hard pairs of these settings, by the pass that they need."""
-    found = find(grid, threshold, backend, ties=True, lists=lists_wanted(settings))
-    return hard_pairs(grid, settings, found)
+    found = find(pair.grid, threshold, backend, lists=lists_wanted(settings))
+    return hard_pairs(pair, settings, found)

@@ -15,6 +15,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
+from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import GcbsError
@@ -96,7 +97,8 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     backend = choose_backend(asked.device)
     threshold = find_threshold(rows.grid, asked, asked.seed, backend)
     expected = forecast(rows, threshold, asked, backend)
-    lines = [("pairs", f"{rows.rows:,}"), ("threshold", f"{threshold.similarity:.4f}")]
+    lines = [("options", " ".join(words(asked.changed(preset=None), always=("method",))))]
+    lines += [("pairs", f"{rows.rows:,}"), ("threshold", f"{threshold.similarity:.4f}")]
     if threshold.interval is not None:
         low, high = threshold.interval
         lines.append(("quantile", f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"))
@@ -105,6 +107,7 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     out.table(text_table([*lines, ("written", "nothing (dry run)")]))
     out.result(
         {
+            "settings": asked.model_dump(mode="json"),
             "rows": rows.rows,
             "threshold": threshold.similarity,
             "interval": threshold.interval,

@@ -55,14 +55,15 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
     elif entry.world_size is not None:
         each, over = divmod(full, entry.world_size)
         lines.append(("ranks", f"{entry.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")))
-    lines += [("method", entry.method), *_graph_lines(entry)]
+    preset = f" (preset {record['preset']})" if "preset" in record else ""
+    lines += [("method", entry.method + preset), *_graph_lines(entry)]
     if "refinement" in record:
         done = record["refinement"]
         ended = "; stopped by --time-limit" if done["timed_out"] else ""
         lines.append(("refinement", f"{done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"))
-    suspected = record.get("false_negatives", {}).get("suspected_inside")
-    if suspected is not None:
-        lines.append(("suspected pairs", f"{suspected:,} inside batches"))
+    too_hard = record.get("false_negatives", {}).get("too_hard_inside")
+    if too_hard is not None:
+        lines.append(("too hard", f"{too_hard:,} pairs inside batches"))
     steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
     return text_table(lines)

@@ -37,6 +37,11 @@ class Adjacency:
         """(2E,) the row of each stored entry."""
         return np.repeat(np.arange(self.nodes, dtype=np.int32), self.degrees)
 
+    def kept(self, keep: NDArray[np.bool_]) -> "Adjacency":
+        """Only the edges whose entries are kept; keep: (2E,), the same both ways."""
+        counts = np.bincount(self.row_of_entry()[keep], minlength=self.nodes)
+        return Adjacency(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), self.indices[keep])
+
     def pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Each edge once, as (E,) lower and (E,) higher index, sorted."""
         rows = self.row_of_entry()

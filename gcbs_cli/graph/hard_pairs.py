@@ -1,4 +1,4 @@
-"""The pass of `gcbs plan`: from unit rows to the graph of hard negatives and the pairs better kept apart."""
+"""The pass of `gcbs plan`: from unit rows to the graph of hard negatives, without the edges that are too hard."""
 
 from dataclasses import dataclass, replace
 
@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.measures import OrderMeasures, measure_order
-from gcbs_cli.graph.weighted import drop_pairs
+from gcbs_cli.graph.weighted import WeightedGraph, weigh
 from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
@@ -48,9 +49,9 @@ class HardPairs:
     """The hard pairs of a plan."""
 
     graph: Adjacency
-    """Without suspected pairs."""
-    suspects: SuspectPairs | None
-    """None where none were looked for."""
+    """Without the edges that are too hard."""
+    weighted: WeightedGraph | None
+    """With all edges, where some can be too hard."""
     achieved_quantile: float | None
     """The share of the N² entries at or below t; None where they were not counted."""
 
@@ -106,16 +107,21 @@ def find(
     return PassResult(threshold, reaching, hardest)
 
 
-def hard_pairs(grid: Grid, settings: PlanSettings, found: PassResult) -> HardPairs:
-    """The graph and the suspected pairs from what a pass has found; its lists may be longer than the settings ask."""
-    suspects, achieved = None, None
-    graph = _graph(len(grid.x), settings, found)
+def hard_pairs(pair: PairedRows, settings: PlanSettings, found: PassResult) -> HardPairs:
+    """The graph from what a pass has found; its lists may be longer than the settings ask."""
+    graph, weighted = _graph(pair.rows, settings, found), None
     if settings.fn_margin is not None:
-        suspects = found.suspects(grid, settings.fn_margin)
-        graph = drop_pairs(graph, suspects.lower, suspects.higher)
-    if settings.uses_threshold or settings.fn_margin is not None:
-        achieved = 1.0 - len(found.edges()) / len(grid.x) ** 2
-    return HardPairs(graph, suspects, achieved)
+        weighted = weigh(graph, pair, settings.fn_margin)
+        graph = graph.kept(~weighted.too_hard)
+    achieved = 1.0 - len(found.edges()) / pair.rows**2 if settings.uses_threshold else None
+    return HardPairs(graph, weighted, achieved)
+
+
+def weigh_every_row(hard: HardPairs, pair: PairedRows, settings: PlanSettings) -> WeightedGraph:
+    """All edges with their similarities, and those of `with_every_row`."""
+    graph = hard.graph if hard.weighted is None else hard.weighted.graph
+    full = with_every_row(graph, pair.grid, settings.top)
+    return hard.weighted if hard.weighted and full is graph else weigh(full, pair, settings.fn_margin)
 
 
 def lists_wanted(settings: PlanSettings) -> int:
@@ -143,7 +149,7 @@ def _ends(lists: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32
     return np.repeat(np.arange(len(lists), dtype=np.int32), lists.shape[1]), lists.reshape(-1)
 
 
-def with_every_row(graph: Adjacency, grid: Grid, suspects: SuspectPairs | None, top: int) -> Adjacency:
+def with_every_row(graph: Adjacency, grid: Grid, top: int) -> Adjacency:
     """The graph, in which each row without a neighbour has its `top` hardest columns and rows instead.
 
     A quantile graph leaves rows alone whose best negative lies below t (5 % at 0.999); weighted methods can then give
@@ -154,5 +160,4 @@ def with_every_row(graph: Adjacency, grid: Grid, suspects: SuspectPairs | None, 
         return graph
     places, others = _ends(np.hstack([TopSearch(grid, side, top).of_few(alone) for side in range(2)]))
     rows = np.concatenate([graph.row_of_entry(), alone[places]])
-    joined = adjacency_from_pairs(graph.nodes, rows, np.concatenate([graph.indices, others]))
-    return joined if suspects is None else drop_pairs(joined, suspects.lower, suspects.higher)
+    return adjacency_from_pairs(graph.nodes, rows, np.concatenate([graph.indices, others]))

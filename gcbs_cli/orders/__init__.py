@@ -35,7 +35,8 @@ def _metis(given: PlannerInput) -> NDArray[np.int64]:
     gains = given.gains()
     graph, worth = Adjacency(gains.indptr, gains.indices), gains.worth()
     del gains  # its shares are most of the memory
-    return plan_metis(graph, worth, given.batch_size, given.seed)
+    keep = worth > 0.0  # edges that are too hard have none
+    return plan_metis(graph.kept(keep), worth[keep], given.batch_size, given.seed)
 
 
 PLANNERS: dict[str, Planner] = {

@@ -14,7 +14,6 @@ from gcbs_cli.graph.weighted import WeightedGraph
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
 from gcbs_cli.orders.swap_order import NO_LABELS
 from gcbs_cli.products.operations import Backend
-from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, BscSettings
 
 
@@ -28,11 +27,9 @@ class PlannerInput:
     seed: int = 0
     temperature: float = DEFAULT_TEMPERATURE
     graph: Adjacency | None = None
-    """Hard negatives without suspected pairs, where the method asks for it."""
+    """Hard negatives without edges that are too hard, where the method asks for it."""
     weighted: WeightedGraph | None = None
-    """The same with similarities; rows without a neighbour have their hardest candidates instead."""
-    suspects: SuspectPairs | None = None
-    """Pairs better kept apart."""
+    """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
     labels: NDArray[np.int64] = field(default_factory=lambda: NO_LABELS)
     """(G, N): rows with the same label >= 0 on one line never share a batch. What a method leaves, planning repairs."""
     bsc: BscSettings = field(default_factory=BscSettings)
@@ -53,12 +50,7 @@ class PlannerInput:
         return log_background(self.pair, self.temperature, self.seed)
 
     def gains(self, penalty: float = 0.0) -> SwapGains:
-        """What rows of the weighted graph are worth to each other, with a penalty (nats) for suspected pairs."""
+        """What rows of the weighted graph are worth to each other, in nats, and pairs cost that are too hard."""
         if self.weighted is None:
             raise ValueError("this method needs a weighted graph")
-        gains = swap_gains(self.weighted, self.pair, self.temperature, self.batch_size, self._background)
-        return (
-            gains
-            if self.suspects is None or penalty == 0.0
-            else gains.with_penalty(penalty, *self.suspects.both_ways())
-        )
+        return swap_gains(self.weighted, self.pair, self.temperature, self.batch_size, self._background, penalty)

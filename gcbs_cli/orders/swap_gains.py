@@ -1,6 +1,6 @@
 """What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class Background(NamedTuple):
 
 
 class SwapGains(NamedTuple):
-    """For every row its candidates and suspected partners, as a CSR: `indptr` (N + 1,) int64, `indices` (E,) int32.
+    """For every row its candidates, as a CSR: `indptr` (N + 1,) int64, `indices` (E,) int32.
 
     `shares` (E, 4) float32, for the entry (i, j): by how much j raises the sum of row i in a batch, x→y and y→x, and i
     that of j, each as a share of what that row's sum is in an average random batch, the positive included. `penalties`
@@ -47,30 +47,20 @@ class SwapGains(NamedTuple):
         in_parts(len(worth), ENTRIES_AT_ONCE, fill)
         return worth
 
-    def with_penalty(
-        self, penalty: float, rows: NDArray[np.integer[Any]], cols: NDArray[np.integer[Any]]
-    ) -> "SwapGains":
-        """The same with a penalty for pairs, given both ways, that are not among the candidates."""
-        own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
-        all_rows, all_cols = np.concatenate([own, rows]), np.concatenate([self.indices, cols])
-        order = np.lexsort((all_cols, all_rows))
-        counts = np.bincount(all_rows, minlength=len(self.indptr) - 1)
-        return SwapGains(
-            np.concatenate([[0], np.cumsum(counts)]),
-            all_cols[order],
-            np.concatenate([self.shares, np.zeros((len(rows), 4), np.float32)])[order],
-            np.where(order < len(own), 0.0, penalty).astype(np.float32),
-        )
-
     def linear(self) -> "SwapGains":
         """Gains by which each pair counts by itself: its worth is a negative penalty, and it adds to no sum."""
         return self._replace(shares=np.zeros_like(self.shares), penalties=-self.worth())
 
 
 def swap_gains(
-    weighted: WeightedGraph, pair: PairedRows, temperature: float, batch_size: int, background: Background
+    weighted: WeightedGraph,
+    pair: PairedRows,
+    temperature: float,
+    batch_size: int,
+    background: Background,
+    penalty: float = 0.0,
 ) -> SwapGains:
-    """The gains of a weighted graph, without penalties."""
+    """The gains of a weighted graph; edges that are too hard gain nothing and cost the penalty, in nats."""
     graph = weighted.graph
     own, other = graph.row_of_entry(), graph.indices
     x, y = background
@@ -89,7 +79,8 @@ def swap_gains(
         shares[part, 3] = _share(forward, y[j], y_sum[j])
 
     in_parts(len(own), ENTRIES_AT_ONCE, fill)
-    return SwapGains(graph.indptr, graph.indices, shares, np.zeros(len(shares), np.float32))
+    shares[weighted.too_hard] = 0.0
+    return SwapGains(graph.indptr, graph.indices, shares, (weighted.too_hard * penalty).astype(np.float32))
 
 
 def _share(

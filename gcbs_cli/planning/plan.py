@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, with_every_row
+from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, weigh_every_row
 from gcbs_cli.graph.measures import OrderMeasures
-from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.finish import finish
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
@@ -58,8 +57,8 @@ class PlanResult:
     """By step."""
     refinement: Refinement | None = None
     """What swaps did, where they were asked for."""
-    suspected_inside: int | None = None
-    """Suspected pairs left inside batches, where they were looked for."""
+    too_hard_inside: int | None = None
+    """Pairs that are too hard left inside batches, where they were looked for."""
     partitions: PartitionsRecord | None = None
     """What the parts were, of a plan in parts."""
 
@@ -112,8 +111,7 @@ class Run:
             self.rows.grid,
             threshold,
             self.device,
-            above=any_method or settings.uses_threshold or settings.fn_margin is not None,
-            ties=any_method or settings.fn_margin is not None,
+            above=any_method or settings.uses_threshold,
             lists=lists_wanted(settings) if lists is None else lists,
             seed=settings.seed,
             tile_rows=settings.chunk_rows,
@@ -155,7 +153,7 @@ def make_plan(
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:
         run.progress.note(
-            f"--fn-margin: {settings.method} alone cannot keep suspected pairs apart; add --refine for that"
+            f"--fn-margin: {settings.method} alone cannot keep pairs apart that are too hard; add --refine for that"
         )
     method.check()
     threshold, graph = None, None
@@ -164,7 +162,7 @@ def make_plan(
     hard, weighted = graph if isinstance(graph, HardPairs) else None, None
     if hard is not None and (method.needs_weights or settings.refine):
         with run.clock.step("weights"):
-            weighted = weigh(with_every_row(hard.graph, rows.grid, hard.suspects, settings.top), rows)
+            weighted = weigh_every_row(hard, rows, settings)
     given = PlannerInput(
         pair=rows,
         graph=hard.graph if hard else None,
@@ -172,7 +170,6 @@ def make_plan(
         seed=settings.seed,
         temperature=settings.temperature,
         weighted=weighted,
-        suspects=hard.suspects if hard else None,
         labels=labels,
         bsc=settings,
         inputs=inputs or {},
@@ -191,8 +188,8 @@ def make_plan(
     with run.clock.step("measures"):
         figures = None if graph is None else _figures(graph, perm, settings)
     inside = None
-    if hard is not None and hard.suspects is not None:
-        inside = len(hard.suspects.in_batches(inverse(perm) // settings.batch_size))
+    if hard is not None and hard.weighted is not None:
+        inside = hard.weighted.too_hard_inside(inverse(perm) // settings.batch_size)
     return PlanResult(perm, settings, run.device.name, threshold, figures, run.clock.seconds, refinement, inside)
 
 
@@ -218,7 +215,7 @@ def _find_graph(run: Run, found: PassResult | None) -> "tuple[Threshold, HardPai
                 run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
             run.device.free_memory()
         found = found or run.find(threshold)
-        return found.threshold, hard_pairs(run.rows.grid, run.settings, found)
+        return found.threshold, hard_pairs(run.rows, run.settings, found)
 
 
 def _figures(graph: "HardPairs | DeviceGraph", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:

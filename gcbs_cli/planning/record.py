@@ -93,12 +93,14 @@ def _asked(result: PlanResult) -> dict[str, Any]:
     """What was asked beyond the method, and what the refinement did; nothing where nothing was asked."""
     settings = result.settings
     record: dict[str, Any] = {"max_edges": settings.max_edges, "chunk_rows": settings.chunk_rows}
+    if settings.preset is not None:
+        record["preset"] = settings.preset
     record |= {name: getattr(settings, name) for name, known in BSC_METHODS.items() if settings.method in known}
     if result.refinement is not None:
         record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
     if settings.fn_margin is not None:
-        suspected = {"suspected_inside": result.suspected_inside}
-        record["false_negatives"] = dict(settings.only(FalseNegativeSettings)) | suspected
+        inside = {"too_hard_inside": result.too_hard_inside}
+        record["false_negatives"] = dict(settings.only(FalseNegativeSettings)) | inside
     if settings.no_duplicates:
         record["no_duplicates"] = True
     order = settings.only(BatchOrderSettings)

@@ -49,7 +49,7 @@ class Forecast:
     fixed: int
     """Bytes that are needed whatever is found, the lists of the hardest included."""
     above: int
-    """Entries above t, or from t on where suspected pairs are looked for."""
+    """Entries above t; in a report those that equal it, too."""
     entry_bytes: int = BYTES_PER_EDGE
     """Of this machine's memory for each of them: none where the graph stays on a GPU."""
     listed: int = 0
@@ -86,25 +86,24 @@ def forecast(
     `on_host`: the edges come to the host's memory even if a device could hold them.
     """
     quantile, any_method = settings.requested_quantile(rows.rows), lists is not None
-    ties = settings.fn_margin is not None
-    sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed) if quantile is None or ties else None
-    reaching, tied = shares(threshold, quantile, sample, ties=ties)
+    sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed) if quantile is None else None
+    reaching, _ = shares(threshold, quantile, sample, ties=False)
     weighted = any_method or planner_named(settings.method).needs_weights
     if stays_on_device(settings, device) and not on_host:
         each = 0
     elif weighted and settings.uses_threshold:
         each = BYTES_PER_PARTED_EDGE
-    else:  # of a top-m graph, entries above t are only looked at for suspected pairs
-        each = BYTES_PER_REFINED_EDGE if settings.refine or any_method else BYTES_PER_EDGE
+    else:
+        similar = settings.refine or settings.fn_margin is not None or any_method
+        each = BYTES_PER_REFINED_EDGE if similar else BYTES_PER_EDGE
     length = lists_wanted(settings) if lists is None else lists
     listed = 2 * rows.rows * likely_candidates(length, rows.rows) if length else 0
     swapped = rows.rows * available_cpus() if settings.refine or any_method else 0
     return Forecast(
         needed(rows.rows, rows.dim, device) + BYTES_PER_SWAPPED_ROW * swapped + BYTES_PER_LISTED * listed,
-        round(reaching * rows.rows**2) if settings.uses_threshold or ties else 0,
+        round(reaching * rows.rows**2) if settings.uses_threshold or any_method else 0,
         each,
         listed,
-        round(tied * rows.rows**2),
     )
 
 

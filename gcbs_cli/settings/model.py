@@ -3,7 +3,7 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import UnionType
@@ -129,6 +129,10 @@ class Settings(BaseModel):
         """The same with other values for these options, checked again. Raises BadInput."""
         return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
 
+    def own_defaults(self) -> Mapping[str, Any]:
+        """Defaults that other options of these settings stand for."""
+        return {}
+
     def only(self, model: type[Model]) -> Model:
         """Those of the settings that the model has, too."""
         given = {name: getattr(self, name) for name in self.model_fields_set & model.model_fields.keys()}
@@ -156,9 +160,10 @@ def _leaf(name: str, field: FieldInfo, panel: str | None) -> Leaf:
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
     """The words of a command line that ask for these settings: for what is not the default anyway, and `always`."""
     found: list[str] = []
+    own = settings.own_defaults()
     for leaf in leaves(type(settings)):
         value = getattr(settings, leaf.name)
-        if value is None or (value == leaf.default and leaf.name not in always):
+        if value is None or (value == own.get(leaf.name, leaf.default) and leaf.name not in always):
             continue
         if leaf.argument:
             found.append(str(value))
@@ -192,7 +197,7 @@ def _expected(error: Any, field: FieldInfo, found: str) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind in ("literal_error", "enum"):
         choices = re.findall("'([^']+)'", context["expected"])
-        return f"{', '.join(choices[:-1])} or {choices[-1]}{nearest(found, choices)}"
+        return " or ".join([", ".join(choices[:-1]), *choices[-1:]][-len(choices) :]) + nearest(found, choices)
     if kind in _BOUNDS:
         bounds = {name: getattr(part, name) for part in field.metadata for name in _WORDS_OF if hasattr(part, name)}
         return " and ".join(f"{_WORDS_OF[name]} {bound}" for name, bound in (bounds or context).items())

@@ -273,7 +273,7 @@ class Mine(MineSettings, RowFiles, Inputs, Written):
 
 
 OF_PARTS = ("partitions", "engine", "address")
-OF_ONE_PLAN = ("method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
+OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
 TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
 
 

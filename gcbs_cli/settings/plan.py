@@ -1,6 +1,7 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -34,6 +35,8 @@ BSC_METHODS = {
     "bsc_words": ("words", "neighbours"),
 }
 """The methods that each option goes with."""
+PRESETS: dict[str, dict[str, Any]] = {"train": {"graph": "top-m", "refine": True, "fn_margin": 0.95, "fn_weight": 0.2}}
+"""What the options are by default with --preset; benchmarks/RESULTS.md says what was measured."""
 
 GRAPH_PANEL = "Which pairs are hard"
 WORK_PANEL = "How the work is done"
@@ -118,8 +121,7 @@ class ThresholdSettings(Settings):
 class GraphSettings(ThresholdSettings):
     """Which entries of X Yᵀ make an edge.
 
-    t, from which on a pair can be a suspected false negative, is the quantile's whatever the graph. The rank window is
-    B3's (Breaking the Batch Barrier of contrastive learning, 2025).
+    The rank window is B3's (Breaking the Batch Barrier of contrastive learning, 2025).
     """
 
     panel = GRAPH_PANEL
@@ -147,18 +149,18 @@ class GraphSettings(ThresholdSettings):
 
 
 class FalseNegativeSettings(Settings):
-    """Which pairs a plan suspects of being right answers, and what a suspected pair costs."""
+    """Which edges are too hard, for they may be right answers, and what such a pair costs."""
 
     panel = "False negatives"
 
     fn_margin: Margin | None = option(
         None,
-        "Suspect a pair of being a false negative when its similarity is at least this fraction of its positive's, "
-        "such as 0.95: it gets no edge, and the refinement keeps it apart.",
+        "An edge is too hard where its similarity is at least this fraction of either row's positive, such as 0.95: "
+        "it is dropped, and the refinement keeps the two apart.",
     )
     fn_weight: float = option(
         1.0,
-        "What a suspected pair inside a batch costs the refinement, in nats; 0.2 trained better models than 1.",
+        "What a pair that is too hard costs the refinement inside a batch, in nats.",
         ge=0,
     )
 
@@ -280,6 +282,12 @@ class PlanSettings(
     """Everything that decides a plan, and how it is computed."""
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "Number of pairs that one loss sees together, k.", "-k", ge=2)
+    preset: Literal["train"] | None = option(
+        None,
+        "Other defaults. train: what trained the best models, hard negatives no harder than the positives, by METIS "
+        "where it is installed; --dry-run shows the options.",
+        default_words="none: GCBS's plan",
+    )
     method: Method = option(
         "rcm",
         "rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, "
@@ -296,6 +304,15 @@ class PlanSettings(
     )
     time_limit: float | None = option(None, "Seconds that the refinement may take.", gt=0)
     no_duplicates: bool = option(False, "Rows with equal x or equal y never share a batch.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {**preset_defaults(values.get("preset")), **values}
+
+    def own_defaults(self) -> Mapping[str, Any]:
+        """Those of the preset."""
+        return preset_defaults(self.preset)
 
     @model_validator(mode="after")
     def _check_batch_size(self) -> Self:
@@ -334,6 +351,12 @@ class PlanSettings(
                 "fewer than one for each rank"
             )
         self.requested_quantile(rows)
+
+
+def preset_defaults(name: str | None) -> dict[str, Any]:
+    """The options that a preset sets, nothing without one; METIS where pymetis is installed, which needs no import."""
+    method = {"method": "metis" if find_spec("pymetis") else "rcm"}
+    return method | PRESETS[name] if name in PRESETS else {}
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:

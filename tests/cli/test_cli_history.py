@@ -23,7 +23,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sides = [folder / f"{side}.npy" for side in "xy"]
     for side in sides:
         np.save(side, np.load(SAMPLE / side.name)[:300])
-    hard = ["--graph", "top-m", "--refine", "--fn-margin", "0.95"]
+    hard = ["--graph", "top-m", "--refine", "--fn-margin", "1.1"]
     for number, options in ((1, hard), (2, [*hard, "--seed", "1"]), (11, ["--method", "random"])):
         name = f"{folder}/epoch-{number}"
         words = [*map(str, sides), "-o", f"{name}.npy", "-k", "20", *options, "-q", "--report", f"{name}.json"]

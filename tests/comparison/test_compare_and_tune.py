@@ -109,6 +109,6 @@ def test_tune_prints_the_command_of_the_best_plan_that_fits(
 def test_tune_goes_on_from_the_plan_that_is_nearest_to_the_cap(gcbs: Callable[..., Result], sample: Path) -> None:
     best = ("--method", "metis", "--graph", "top-m", "--refine", "--fn-margin", 0.95, "--fn-weight", 3)
     made = gcbs("plan", "x.npy", "y.npy", "-k", 16, "-o", "p.npy", *best, "--json")
-    assert json.loads(made.stdout)["method_settings"]["false_negatives"]["suspected_inside"] < 20
+    assert json.loads(made.stdout)["method_settings"]["false_negatives"]["too_hard_inside"] < 20
     result = gcbs("tune", "x.npy", "y.npy", "-k", 16, "--max-suspected", 20, "--budget", "100s", "--json")
     assert json.loads(result.stdout)["command"] is not None

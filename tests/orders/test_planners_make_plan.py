@@ -104,24 +104,13 @@ def test_too_many_edges_stop_before_the_pass_with_a_quantile_that_fits(asked, ma
         make_plan(pair, settings.changed(quantile=quantile, threshold=None))
 
 
-LISTS = {
-    "top-m": {"graph": "top-m", "top": 80},
-    "top-m and a margin": {"graph": "top-m", "top": 40, "quantile": 0.9, "fn_margin": 0.9},
-    "window and a margin": {"rank_window": (10, 30), "quantile": 0.9, "fn_margin": 0.9},
-}
-
-
-@pytest.mark.parametrize("max_edges", [19_600, 110_000])
-@pytest.mark.parametrize("asked", LISTS.values(), ids=LISTS)
-def test_the_advice_for_lists_of_the_hardest_fits(asked, max_edges):
-    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, max_edges=max_edges, **asked)
-    with pytest.raises(BadInput, match=" would fit, or use fewer rows") as refused:
+@pytest.mark.parametrize("asked", [{"graph": "top-m", "top": 80}, {"rank_window": (10, 30), "fn_margin": 0.9}])
+def test_the_advice_for_lists_of_the_hardest_fits(asked):
+    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, max_edges=19_600, **asked)
+    with pytest.raises(BadInput, match=r"--max-edges (\d+) would fit, or use fewer rows") as refused:
         make_plan(pair, settings)
-    advice = dict(re.findall(r"(--quantile|--max-edges) ([\d.]+) ", str(refused.value)))
-    assert ("--quantile" in advice) == (max_edges == 110_000 and "quantile" in asked)
-    assert make_plan(pair, settings.changed(max_edges=int(advice["--max-edges"]))).figures
-    if "--quantile" in advice:
-        assert make_plan(pair, settings.changed(quantile=float(advice["--quantile"]))).figures
+    advice = re.search(r"--max-edges (\d+) would", str(refused.value))
+    assert make_plan(pair, settings.changed(max_edges=int(advice[1]))).figures
 
 
 @pytest.mark.parametrize("max_edges", [37, 10**4, 10**8])

@@ -1,10 +1,10 @@
-"""The graph of each row's hardest, rank windows and suspected pairs, against loops over the numbers of the grid."""
+"""The graph of each row's hardest, rank windows and edges that are too hard, against loops over all entries."""
 
 from typing import Any
 
 import numpy as np
 import pytest
-from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
+from unit_data import find_hard_pairs, make_pair, product_matrix
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.hard_pairs import HardPairs, with_every_row
@@ -25,9 +25,9 @@ def pairs_in(graph: Adjacency) -> set[tuple[int, int]]:
 
 
 def hard_pairs_of(kind: str, backend: Backend, threshold: float | None = None, **graph: Any) -> HardPairs:
-    grid = make_pair(kind, ROWS).grid
-    found = find_threshold(grid, GraphSettings(threshold=threshold), 0, backend)
-    return find_hard_pairs(grid, PlanSettings(**graph), found, backend)
+    pair = make_pair(kind, ROWS)
+    found = find_threshold(pair.grid, GraphSettings(threshold=threshold), 0, backend)
+    return find_hard_pairs(pair, PlanSettings(**graph), found, backend)
 
 
 @pytest.mark.parametrize("kind", ["related", "at-threshold"])
@@ -48,17 +48,18 @@ def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
     assert pairs_in(hard_pairs_of("related", backend, rank_window=(skipped, width)).graph) == wanted
 
 
-def test_suspected_pairs_are_found_and_are_no_edges(backend: Backend) -> None:
-    threshold, margin = 0.45, 0.9
-    exact = grid_matrix("related", ROWS)
+@pytest.mark.parametrize("graph", [{"graph": "top-m", "top": 6}, {"threshold": 0.34}], ids=["top-m", "quantile"])
+def test_edges_that_reach_the_margin_of_either_positive_are_dropped_whatever_t(backend: Backend, graph: Any) -> None:
+    margin, pair = 0.7, make_pair("related", ROWS)
+    exact = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
     weaker = np.minimum.outer(np.diag(exact), np.diag(exact))
-    suspicious = (exact >= threshold) & (exact >= margin * weaker)
-    wanted = {tuple(sorted((i, j))) for i, j in np.argwhere(suspicious).tolist() if i != j}
-    hard = hard_pairs_of("related", backend, threshold, graph="top-m", top=6, fn_margin=margin)
-    assert hard.suspects is not None
-    assert set(zip(hard.suspects.lower.tolist(), hard.suspects.higher.tolist(), strict=True)) == wanted
-    assert wanted
-    assert not wanted & pairs_in(hard.graph)
+    every = pairs_in(hard_pairs_of("related", backend, **graph).graph)
+    wanted = {(i, j) for i, j in every if max(exact[i, j], exact[j, i]) < margin * weaker[i, j]}
+    hard = hard_pairs_of("related", backend, **graph, fn_margin=margin)
+    assert pairs_in(hard.graph) == wanted
+    assert 20 < len(wanted) < len(every) - 20
+    assert hard.weighted is not None
+    assert hard.weighted.too_hard_inside(np.zeros(ROWS, np.int64)) == len(every - wanted)
 
 
 def test_rows_without_an_edge_get_their_hardest(backend: Backend) -> None:
@@ -67,5 +68,5 @@ def test_rows_without_an_edge_get_their_hardest(backend: Backend) -> None:
     alone = np.flatnonzero(graph.degrees == 0).tolist()
     assert 0 < len(alone) < ROWS
     wanted = {(i, j) for i in alone for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]}
-    joined = with_every_row(graph, make_pair("related", ROWS).grid, None, TOP)
+    joined = with_every_row(graph, make_pair("related", ROWS).grid, TOP)
     assert pairs_in(joined) == pairs_in(graph) | {tuple(sorted(pair)) for pair in wanted}

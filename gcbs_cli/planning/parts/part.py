@@ -47,8 +47,8 @@ class PartPlan:
     max_degree: int = 0
     in_batch: int = 0
     """Edges inside batches."""
-    suspected_inside: int | None = None
-    """Suspected pairs inside batches, where they were looked for."""
+    too_hard_inside: int | None = None
+    """Pairs that are too hard inside batches, where they were looked for."""
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -80,7 +80,7 @@ def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None
         task.number,
         result.perm,
         result.device,
-        suspected_inside=result.suspected_inside,
+        too_hard_inside=result.too_hard_inside,
         seconds=result.seconds,
         **graph,
     )

@@ -77,7 +77,7 @@ def plan_in_parts(
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
     if settings.shuffle_batches:
         perm = shuffle_groups(perm, settings.batch_size, settings.seed)
-    inside = [part.suspected_inside for part in plans if part.suspected_inside is not None]
+    inside = [part.too_hard_inside for part in plans if part.too_hard_inside is not None]
     return PlanResult(
         perm,
         settings,
@@ -85,7 +85,7 @@ def plan_in_parts(
         threshold=None,
         figures=None,
         seconds=clock.seconds,
-        suspected_inside=sum(inside) if inside else None,
+        too_hard_inside=sum(inside) if inside else None,
         partitions=_record(partition, plans, settings.engine, groups is not None),
     )
 
