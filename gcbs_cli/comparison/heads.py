@@ -1,0 +1,92 @@
+"""Two residual heads on frozen embeddings, which a trial trains, and the ranks that they give to right answers."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+
+from gcbs_cli.data.pairs import PairedRows
+
+QUERIES_AT_ONCE = 1024
+
+Right = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Places of queries and of their right answers among the candidates, both (P,); every query has one or more."""
+
+
+class Heads:
+    """x + W x + b for each side, scaled to unit length: the identity at first."""
+
+    def __init__(self, pair: PairedRows, device: str, learning_rate: float) -> None:
+        torch.set_num_threads(1)  # more wait for each other: small batches, and other heads on the other processors
+        self._device = torch.device(device)
+        self._sides = [torch.from_numpy(np.ascontiguousarray(side)).to(self._device) for side in (pair.x, pair.y)]
+        self._changes = nn.ModuleList(nn.Linear(pair.dim, pair.dim) for _ in self._sides).to(self._device)
+        for weight in self._changes.parameters():
+            nn.init.zeros_(weight)
+        self._optimizer = torch.optim.AdamW(self._changes.parameters(), lr=learning_rate, fused=True)
+
+    def outputs(self, rows: NDArray[np.int64], side: int) -> Tensor:
+        """(n, d) unit rows of side 0 or 1."""
+        given = self._sides[side][torch.from_numpy(rows).to(self._device)]
+        return normalize(given + self._changes[side](given), dim=1)
+
+    @torch.no_grad()
+    def embed(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Both sides as they are now."""
+        x, y = (self.outputs(rows, side).cpu().numpy() for side in (0, 1))
+        return x, y
+
+    def train(
+        self,
+        rows: NDArray[np.int64],
+        batches: Iterable[NDArray[np.int64]],
+        temperature: float,
+        negatives: NDArray[np.int64] | None = None,
+    ) -> None:
+        """One step a batch on the symmetric loss; batches, negatives: places in `rows`.
+
+        negatives: (n, l) whose y each row brings as one more that all of a batch see.
+        """
+        for batch in batches:
+            keys = batch if negatives is None else np.concatenate([batch, negatives[batch].ravel()])
+            loss = symmetric_loss(self.outputs(rows[batch], 0), self.outputs(rows[keys], 1), temperature)
+            self._optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+
+    @torch.no_grad()
+    def ranks(self, queries: NDArray[np.int64], candidates: NDArray[np.int64], right: Right) -> NDArray[np.float64]:
+        """(q,) the rank of each query's best right answer among the wrong ones, from 1; equal scores share the mean."""
+        answers, found = self.outputs(candidates, 1), []
+        for start in range(0, len(queries), QUERIES_AT_ONCE):
+            scores = self.outputs(queries[start : start + QUERIES_AT_ONCE], 0) @ answers.T
+            here = (right[0] >= start) & (right[0] < start + len(scores))
+            places, columns = (torch.from_numpy(part[here]).to(self._device) for part in right)
+            places -= start
+            best = torch.full((len(scores),), -torch.inf, device=self._device)
+            best.scatter_reduce_(0, places, scores[places, columns], "amax")
+            scores[places, columns] = -torch.inf
+            above, equal = ((scores > best[:, None]).sum(1), (scores == best[:, None]).sum(1))
+            found.append((1.0 + above + 0.5 * equal).double().cpu().numpy())
+        return np.concatenate(found)
+
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of the weights."""
+        return {name: value.clone() for name, value in self._changes.state_dict().items()}
+
+    def take(self, weights: dict[str, Tensor]) -> None:
+        """Go on from these weights."""
+        self._changes.load_state_dict(weights)
+
+
+def symmetric_loss(x: Tensor, y: Tensor, temperature: float) -> Tensor:
+    """Mean of both directions of the loss in a batch, nats.
+
+    x: (k, d) queries; y: (k + h, d) their answers, then h more negatives, which only x→y sees.
+    """
+    logits = x @ y.T / temperature
+    right = torch.arange(len(x), device=x.device)
+    return 0.5 * (cross_entropy(logits, right) + cross_entropy(logits[:, : len(x)].T, right))

@@ -1,0 +1,354 @@
+"""Judge plans by training on the data itself: small heads on the frozen embeddings, and held-out right answers to find.
+
+Two residual heads start as the identity and are trained by each plan with the same draws, with a new plan each epoch
+from what the heads make of the rows by then, and batches in random order. Validation queries choose the epoch, test
+queries say what it is worth. What counts is a plan's mean reciprocal rank (MRR) over that of random batches, seed by
+seed.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.positives import Positives
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
+from gcbs_cli.system.arrays import equal_rows
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.progress import Progress
+from gcbs_cli.system.threads import in_order
+
+if TYPE_CHECKING:
+    from gcbs_cli.comparison.heads import Heads, Right
+
+Result = TypeVar("Result")
+RANDOM = "random"
+"""The plan that others are compared with."""
+MOST_TEST, MOST_VALIDATION, MOST_CANDIDATES = 3000, 1500, 10_000
+TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
+MOST_TRAINED, LEAST_TRAINED = 12_000, 2_000
+"""Rows: more would take longer, fewer would tell too little."""
+MOST_KEPT_TOGETHER = 32
+"""Rows with right answers in common are all trained on or all held out, unless there are more of them than this."""
+EPOCHS, MOST_EPOCHS, STEPS = 5, 15, 900
+"""Epochs, of few rows as many more as make this number of steps."""
+LEARNING_RATE, RATE_BATCH_SIZE = 3e-4, 64
+"""AdamW's, at this batch size; it grows with the square root of the batch size."""
+MOST_SEEDS, LEAST_SEEDS = 10, 3
+SPLIT_SEED = 0x5B117
+WARM_UP_ROWS, MEASURED_ROWS = 512, 4096
+CERTAIN = 2.0
+"""Standard errors from which on a difference counts."""
+
+Planner = Callable[[NDArray[np.float32], NDArray[np.float32], int], Any]
+"""From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows whose y is one more
+negative of each row.
+"""
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """How the heads are trained; None lets the number of rows and the budget decide."""
+
+    batch_size: int = DEFAULT_BATCH_SIZE
+    temperature: float = DEFAULT_TEMPERATURE
+    train_rows: int | None = None
+    epochs: int | None = None
+    seeds: Sequence[int] = tuple(range(MOST_SEEDS))
+    budget: float | None = None
+    """Seconds."""
+    learning_rate: float | None = None
+    device: str = "cpu"
+    """A torch device."""
+
+
+@dataclass(frozen=True)
+class TrialRun:
+    """What one plan and seed came to."""
+
+    plan: str
+    seed: int
+    validation: list[float]
+    """MRR × 100 of the validation queries, before training and after each epoch."""
+    epoch: int
+    """The epoch of the best of them."""
+    mrr: float
+    """× 100, of the test queries among all candidates."""
+    recall: dict[int, float]
+    """Share of the test queries with a right answer among the first 1 and 10."""
+    plan_seconds: float
+    """Of an epoch, on average."""
+    train_seconds: float
+    reciprocal_ranks: NDArray[np.float64]
+    """(q,) of each test query."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers: those to train on, and of those held out the queries and all whose y is a candidate."""
+
+    train: NDArray[np.int64]
+    """In random order, so that the first of them will do as well."""
+    validation: NDArray[np.int64]
+    test: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+
+
+class Trial:
+    """Trains heads by plans; the same rows, queries and draws for each."""
+
+    def __init__(
+        self,
+        pair: PairedRows,
+        settings: TrialSettings,
+        *,
+        groups: NDArray[np.int64] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """groups: (N,) rows with the same id have the same right answers, and plans keep them apart; inputs: what
+        methods need for each row, such as texts. Rows with an equal x, too, have each other's answers as right ones,
+        and equal answers are one candidate. Raises BadInput for too few rows, and where torch is missing.
+        """
+        self._pair, self.settings, self._groups, self._inputs = pair, settings, groups, inputs or {}
+        self._progress, self._began = progress or Progress(), time.monotonic()
+        self._ids = [equal_rows(pair.x)[1], *([] if groups is None else [groups])]
+        self._answers = equal_rows(pair.y)[1]
+        self.split = split_rows([*self._ids, self._answers], settings.train_rows or MOST_TRAINED)
+        self._validated, self._tested = (self._asked(queries) for queries in (self.split.validation, self.split.test))
+        if len(self.split.train) < 2 * settings.batch_size:
+            raise BadInput(
+                f"--train: {pair.rows:,} rows leave {len(self.split.train):,} to train on, expected at least two"
+                f" batches of {settings.batch_size}; give more rows or a smaller --batch-size"
+            )
+
+    @property
+    def epochs(self) -> int:
+        """How many each run has."""
+        steps = len(self.split.train) // self.settings.batch_size
+        return self.settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)
+
+    def run(self, plans: Mapping[str, PlanSettings | Planner]) -> Iterator[TrialRun]:
+        """A run for each seed and plan, all plans of a seed after each other; the budget decides how many seeds."""
+        self._fit(plans)
+        longest = 0.0
+        for number, seed in enumerate(self.settings.seeds):
+            began = time.monotonic()
+            if number and self.settings.budget and began - self._began + longest > self.settings.budget:
+                return
+            self._progress.step(f"training, seed {seed}")
+            yield from self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
+            longest = max(longest, time.monotonic() - began)
+
+    def run_one(self, name: str, plan: PlanSettings | Planner, seed: int) -> TrialRun:
+        """Train by one plan."""
+        heads, rows = self._heads(), np.sort(self.split.train)
+        planner, seconds = self._planner(plan, rows), []
+        validation, best = [self._validate(heads)], heads.weights()
+        for epoch in range(self.epochs):
+            seconds.append(self._epoch(heads, rows, planner, seed * MOST_EPOCHS + epoch))
+            validation.append(self._validate(heads))
+            if validation[-1] == max(validation):
+                best = heads.weights()
+        heads.take(best)
+        ranks = heads.ranks(*self._tested)
+        planning, training = np.mean(seconds, axis=0)
+        return TrialRun(
+            plan=name,
+            seed=seed,
+            validation=validation,
+            epoch=int(np.flatnonzero(validation == np.max(validation))[-1]),
+            mrr=100.0 * float(np.mean(1.0 / ranks)),
+            recall={first: float(np.mean(ranks <= first)) for first in (1, 10)},
+            plan_seconds=float(planning),
+            train_seconds=float(training),
+            reciprocal_ranks=1.0 / ranks,
+        )
+
+    def _at_once(self, work: Sequence[Callable[[], Result]]) -> Iterator[Result]:
+        """What each returns, in their order; a processor each, as one thread is quickest for small batches."""
+        workers = 1 if self.settings.device != "cpu" else min(available_cpus(), len(work))
+        return in_order(workers, work, lambda item: item())
+
+    def _fit(self, plans: Mapping[str, PlanSettings | Planner]) -> None:
+        """Take as many rows as the least number of seeds can have in the time, by the seconds of one epoch of each."""
+        settings, rows = self.settings, len(self.split.train)
+        if settings.budget is None or settings.train_rows is not None:
+            return
+        seconds = 0.0
+        for tried in (WARM_UP_ROWS, MEASURED_ROWS):
+            self._progress.step("measuring an epoch")
+            train, began = np.sort(self.split.train[:tried]), time.monotonic()
+            epochs = [
+                partial(self._epoch, self._heads(), train, self._planner(plan, train), 0) for plan in plans.values()
+            ]
+            list(self._at_once(epochs))
+            seconds = (time.monotonic() - began) / len(train)
+        began = time.monotonic()
+        self._validate(self._heads())
+        ranking = (time.monotonic() - began) * len(plans)
+        seeds = min(LEAST_SEEDS, len(settings.seeds))
+        left = (settings.budget - (time.monotonic() - self._began)) / (seeds * self.epochs) - ranking
+        fitting = max(int(left / seconds), LEAST_TRAINED)
+        if fitting < rows:
+            self._progress.note(f"--budget {settings.budget:g}: training on {fitting:,} of {rows:,} rows")
+            self.split = replace(self.split, train=self.split.train[:fitting])
+
+    def _heads(self) -> "Heads":
+        try:
+            from gcbs_cli.comparison.heads import Heads
+        except ImportError as error:
+            raise BadInput("--train: torch is not installed; run: pip install torch") from error
+        scale = (self.settings.batch_size / RATE_BATCH_SIZE) ** 0.5
+        return Heads(self._pair, self.settings.device, self.settings.learning_rate or LEARNING_RATE * scale)
+
+    def _planner(self, plan: PlanSettings | Planner, rows: NDArray[np.int64]) -> Planner:
+        if not isinstance(plan, PlanSettings):
+            return plan
+        groups = None if self._groups is None else self._groups[rows]
+        inputs = {name: [values[row] for row in rows] for name, values in self._inputs.items()}
+        return planner_of(plan, groups, inputs)
+
+    def _epoch(self, heads: "Heads", rows: NDArray[np.int64], planner: Planner, seed: int) -> tuple[float, float]:
+        """Seconds of planning and of training."""
+        began = time.perf_counter()
+        planned = planner(*heads.embed(rows), seed)
+        perm, negatives = planned if isinstance(planned, tuple) else (planned, None)
+        between, size = time.perf_counter(), self.settings.batch_size
+        starts = np.random.default_rng(seed).permutation(np.arange(0, len(perm), size))
+        heads.train(rows, (perm[start : start + size] for start in starts), self.settings.temperature, negatives)
+        return between - began, time.perf_counter() - between
+
+    def _validate(self, heads: "Heads") -> float:
+        """MRR × 100 of the validation queries."""
+        return 100.0 * float(np.mean(1.0 / heads.ranks(*self._validated)))
+
+    def _asked(self, queries: NDArray[np.int64]) -> "tuple[NDArray[np.int64], NDArray[np.int64], Right]":
+        """The queries, the candidates, each with another y, and which are right: of rows with the same x or group."""
+        pool = self.split.candidates
+        _, first, column = np.unique(self._answers[pool], return_index=True, return_inverse=True)
+        found = [Positives(ids[pool]).of(np.searchsorted(pool, queries)) for ids in self._ids]
+        places, answers = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return queries, pool[first], (places, column.reshape(-1)[answers])
+
+
+def planner_of(
+    settings: PlanSettings, groups: NDArray[np.int64] | None = None, inputs: Mapping[str, Any] | None = None
+) -> Planner:
+    """The planner that makes the plans of `gcbs plan` with these settings; groups, inputs: as in `make_plan`."""
+
+    def plan(x: NDArray[np.float32], y: NDArray[np.float32], seed: int) -> NDArray[np.int64]:
+        return make_plan(PairedRows(x, y), settings.changed(seed=seed), groups=groups, inputs=inputs).perm
+
+    return plan
+
+
+def split_rows(ids: Sequence[NDArray[np.int64]], most_trained: int) -> Split:
+    """The same split for all seeds; rows with an id in common stay together where they are few.
+
+    ids: (N,) each; most_trained: the rest is held out.
+    """
+    unit = _connected(ids)
+    unit = np.where(np.bincount(unit)[unit] > MOST_KEPT_TOGETHER, unit.max() + 1 + np.arange(len(unit)), unit)
+    order = np.argsort(np.random.default_rng(SPLIT_SEED).random(int(unit.max()) + 1)[unit], kind="stable")
+    first = np.append(True, np.diff(unit[order]) != 0)  # of its unit
+    count = len(order)
+    wanted = min(MOST_TEST, int(TEST_SHARE * count)), min(MOST_VALIDATION, int(VALIDATION_SHARE * count))
+    held_out = min(max(sum(wanted), count - most_trained), MOST_CANDIDATES)
+    ends = [int(np.argmax(first[end:])) + end for end in (wanted[0], sum(wanted), held_out)]
+    test, validation, train = order[: ends[0]], order[ends[0] : ends[1]], order[ends[2] :]
+    return Split(train[:most_trained], np.sort(validation), np.sort(test), np.sort(order[: ends[2]]))
+
+
+def _connected(ids: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """(N,) the same number for rows that a chain of equal ids joins."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows, offset = len(ids[0]), len(ids[0])
+    ends = []
+    for line in ids:
+        ends.append(line + offset)
+        offset += int(line.max()) + 1
+    joined = np.concatenate(ends)
+    entries = np.ones(len(joined), np.bool_), (np.tile(np.arange(rows), len(ids)), joined)
+    labels = connected_components(coo_array(entries, shape=(offset, offset)), directed=False)[1]
+    return np.unique(labels[:rows], return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """How much higher a plan's MRR × 100 is than another's: the mean over seeds."""
+
+    mean: float
+    std: float | None
+    """Over seeds; None for one."""
+    queries: float
+    """Standard error of the mean, by the queries that happened to be asked."""
+    seeds: int
+
+    def error(self, seeds: int) -> float:
+        """Standard error of the mean of so many seeds."""
+        return float(np.hypot(self.queries, (self.std or 0.0) / seeds**0.5))
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is beyond noise."""
+        return self.mean > CERTAIN * self.error(self.seeds)
+
+    def stays(self, seeds: int) -> bool:
+        """Whether it will be on the same side of noise after this many seeds, as far as the ones made can tell."""
+        moves = CERTAIN * (self.std or 0.0) * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
+        limit = CERTAIN * self.error(seeds)
+        return self.mean - moves > limit or self.mean + moves < limit
+
+    def __str__(self) -> str:
+        spread = "" if self.std is None else f" ± {self.std:.1f}"
+        return f"{self.mean:+.1f}{spread}"
+
+
+def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
+    """By the seeds that both plans have."""
+    ours, theirs = ({run.seed: run for run in runs if run.plan == name} for name in (plan, over))
+    seeds = sorted(ours.keys() & theirs.keys())
+    each = 100.0 * np.array([ours[seed].reciprocal_ranks - theirs[seed].reciprocal_ranks for seed in seeds])
+    means, queries = each.mean(axis=1), each.mean(axis=0)
+    std = float(means.std(ddof=1)) if len(seeds) > 1 else None
+    return Gain(float(means.mean()), std, float(queries.std() / len(queries) ** 0.5), len(seeds))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the runs say: `plan`, by its name, or None for random batches; the gain of the best; a sentence."""
+
+    plan: str | None
+    best: str
+    gain: Gain
+    sentence: str
+    final: bool
+    """Whether more seeds would change nothing."""
+
+
+def judge(runs: Sequence[TrialRun], preferred: str | None = None, most_seeds: int = MOST_SEEDS) -> Verdict:
+    """Which plan to take: that with the best validation MRR, or the preferred one unless that is beaten beyond noise.
+
+    `runs` hold random batches and another plan at least, each with the same seeds.
+    """
+    names = list(dict.fromkeys(run.plan for run in runs if run.plan != RANDOM))
+    best = max(names, key=lambda name: np.mean([max(run.validation) for run in runs if run.plan == name]))
+    if preferred in names and not gain(runs, best, preferred).counts:
+        best = str(preferred)
+    found = gain(runs, best)
+    others = [gain(runs, best, name) for name in names if name != best]
+    seeds = min(found.seeds, LEAST_SEEDS)
+    final = seeds == LEAST_SEEDS and all(item.stays(most_seeds) for item in [found, *others])
+    what = f"{best}: {found} MRR over random"
+    sentence = f"{what}: plan" if found.counts else f"no difference beyond noise ({what}): do not"
+    return Verdict(best if found.counts else None, best, found, sentence, final)
