@@ -23,7 +23,6 @@ def compare(settings: Compare) -> None:
         names = [name.strip() for name in settings.methods.split(",")]
     methods = plain_names(names)
     settings.check_text(methods)
-    settings.check_methods(methods)
     with show_progress(out) as progress:
         comparison = comparison_of(settings, out, progress, trials=settings.trials, recurrence=settings.recurrence)
         lines = [comparison.of_method(name) for name in names]

@@ -95,7 +95,9 @@ def build(
     """The settings of one call, and which of the defaults it took. Raises BadInput that names where a bad value is."""
     taken = {name: value for name, value in _over(defaults, typed).items() if name not in typed}
     try:
-        return model(**{name: value.value for name, value in taken.items()}, **typed), taken
+        settings = model(**{name: value.value for name, value in taken.items()}, **typed)
+        settings.check_effects()
+        return settings, taken
     except BadSetting as error:
         if error.leaf in taken:
             raise BadInput(f"{taken[error.leaf].source}: {error}") from None

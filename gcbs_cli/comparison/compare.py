@@ -18,6 +18,7 @@ from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import Figure, nest, shown_in
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.model import words
+from gcbs_cli.settings.others import REFINED
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import BadInput
@@ -29,7 +30,6 @@ SHOWN = [
     Figure("recurring", "recur", "share of the in-batch pairs that come again with the next seed", "{:.1%}"),
 ]
 """The figures of the table."""
-REFINED = "+refine"
 NEEDS_TEXT = "words"
 
 

@@ -18,8 +18,8 @@ from gcbs_cli.plan_file.manifest import (
     permutation_hash,
 )
 from gcbs_cli.planning.plan import PlanResult
-from gcbs_cli.settings.model import Settings
-from gcbs_cli.settings.plan import BSC_METHODS, BatchOrderSettings, FalseNegativeSettings
+from gcbs_cli.settings.model import Settings, leaves
+from gcbs_cli.settings.plan import BatchOrderSettings, BscSettings, FalseNegativeSettings
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 
@@ -95,7 +95,9 @@ def _asked(result: PlanResult) -> dict[str, Any]:
     record: dict[str, Any] = {"max_edges": settings.max_edges, "chunk_rows": settings.chunk_rows}
     if settings.preset is not None:
         record["preset"] = settings.preset
-    record |= {name: getattr(settings, name) for name, known in BSC_METHODS.items() if settings.method in known}
+    record |= {
+        leaf.name: getattr(settings, leaf.name) for leaf in leaves(BscSettings) if settings.lacking(leaf) is None
+    }
     if result.refinement is not None:
         record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
     if settings.fn_margin is not None:

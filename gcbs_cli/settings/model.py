@@ -58,6 +58,8 @@ class Leaf:
     """What stands for the value in --help."""
     argument: bool = False
     """No option but an argument."""
+    only_with: str | None = None
+    """Other fields, `field` or `field=value|value`, without which it has no effect."""
     one_call: bool = False
     """It says what one call does, as outputs do: a default for all commands would surprise."""
 
@@ -132,6 +134,26 @@ class Settings(BaseModel):
     def own_defaults(self) -> Mapping[str, Any]:
         """Defaults that other options of these settings stand for."""
         return {}
+
+    def check_effects(self, **chosen: Sequence[Any]) -> None:
+        """Raises BadSetting for an option that has no effect beside the others; chosen: values of fields that the
+        command itself sets.
+        """
+        defaults = self.own_defaults()
+        for leaf in leaves(type(self)):
+            changed = getattr(self, leaf.name) != defaults.get(leaf.name, leaf.default)
+            lacking = self.lacking(leaf, **chosen) if changed else None
+            if lacking is not None:
+                raise BadSetting(f"{leaf.option} has no effect without {lacking}", leaf.name)
+
+    def lacking(self, leaf: Leaf, **chosen: Sequence[Any]) -> str | None:
+        """What an option lacks to have an effect, as it is typed; None where it has one."""
+        for condition in (leaf.only_with or "").split():
+            name, _, values = condition.partition("=")
+            found, wanted = chosen.get(name) or listed(getattr(self, name)), values.split("|")
+            if not any(value in wanted if values else value for value in found):
+                return f"--{name.replace('_', '-')} {', '.join(wanted)}".rstrip()
+        return None
 
     def only(self, model: type[Model]) -> Model:
         """Those of the settings that the model has, too."""

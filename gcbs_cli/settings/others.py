@@ -1,29 +1,27 @@
 """What is common to commands, inputs and outputs, and what the small commands can be asked for."""
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, option
-from gcbs_cli.settings.plan import WORK_PANEL, BscSettings, Device, FalseNegativeSettings, PlanSettings, Size
+from gcbs_cli.settings.plan import WORK_PANEL, BscSettings, Device, FalseNegativeSettings, Method, PlanSettings, Size
 from gcbs_cli.settings.report import LOSS_PANEL, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 INPUT_PANEL = "Input"
 MODEL_PANEL = "Model"
 FORECAST_PANEL = "Forecast of a plan"
-ROW_FILES = ("groups", "text", "positives", "labels")
-"""Options of files, each of which has one for the column in it."""
-
 Permutation = Annotated[str, option(..., "The permutation; - reads indices from stdin.", argument=True)]
 SecondSide = Annotated[
     str | None, option(..., "Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
 
 
-def _column(panel: str | None = None) -> Any:
-    return option(None, "Name of the column to read, where the file has several.", panel=panel)
+def _column(file: str, panel: str | None = None) -> Any:
+    return option(None, "Name of the column to read, where the file has several.", panel=panel, only_with=file)
 
 
 class Columns(Settings):
@@ -69,18 +67,7 @@ class Written(Shown):
     force: bool = option(False, "Replace files that exist already.", "-f")
 
 
-class RowFiles(Settings):
-    """Files with a value for each row, whose column is refused where nobody named the file."""
-
-    @model_validator(mode="after")
-    def _check_columns(self) -> Self:
-        for name in ROW_FILES:
-            if getattr(self, f"{name}_column", None) is not None and getattr(self, name) is None:
-                raise BadInput(f"--{name}-column has no effect without --{name}")
-        return self
-
-
-class GroupFile(RowFiles):
+class GroupFile(Settings):
     """Rows that are kept apart."""
 
     panel = FalseNegativeSettings.panel
@@ -88,23 +75,23 @@ class GroupFile(RowFiles):
     groups: str | None = option(
         None, "An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a batch."
     )
-    groups_column: str | None = _column()
+    groups_column: str | None = _column("groups")
 
 
-class TextFile(RowFiles):
+class TextFile(Settings):
     """The texts of the rows."""
 
     panel = BscSettings.panel
 
-    text: str | None = option(None, "words: a text for each row (.txt, .parquet, .jsonl, .csv).")
-    text_column: str | None = _column()
+    text: str | None = option(
+        None, "words: a text for each row (.txt, .parquet, .jsonl, .csv).", only_with="method=words"
+    )
+    text_column: str | None = _column("text")
 
     def check_text(self, methods: list[str]) -> None:
-        """Raises BadInput when the methods and the option do not belong together."""
+        """Raises BadInput where a method needs the texts."""
         if "words" in methods and self.text is None:
             raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
-        if "words" not in methods and self.text is not None:
-            raise BadInput(f"--text: goes with --method words, not {', '.join(methods)}")
 
 
 class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
@@ -130,6 +117,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
         None,
         "With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a "
         "kill, the same command goes on from there.",
+        only_with="partitions",
     )
     output: str = option(
         "perm.npy",
@@ -141,11 +129,8 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
 
     @model_validator(mode="after")
     def _check_plan(self) -> Self:
-        self.check_effects()
         self.check_text([self.method])
         in_parts = self.partitions is not None
-        if self.work_dir is not None and not in_parts:
-            raise BadInput("--work-dir has no effect without --partitions")
         if self.dry_run and in_parts:
             raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
         if self.report is not None and in_parts:
@@ -155,7 +140,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
         return self
 
 
-class Report(ReportSettings, RowFiles, Inputs, Written):
+class Report(ReportSettings, Inputs, Written):
     """Say how much of the gap between L_global and L_train a plan closes.
 
     L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
@@ -189,21 +174,29 @@ class Report(ReportSettings, RowFiles, Inputs, Written):
         "An id for each row: rows with the same one are suspected false negatives, too.",
         default_words="as planned",
     )
-    groups_column: str | None = _column()
+    groups_column: str | None = _column("groups")
     positives: str | None = option(
         None,
         "bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are positives of "
         "each other.",
         default_words="rows with equal x",
         panel=LOSS_PANEL,
+        only_with="loss=bsc",
     )
-    positives_column: str | None = _column(LOSS_PANEL)
+    positives_column: str | None = _column("positives", LOSS_PANEL)
     labels: str | None = option(
-        None, "bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only.", panel=LOSS_PANEL
+        None,
+        "bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only.",
+        panel=LOSS_PANEL,
+        only_with="loss=bsc",
     )
-    labels_column: str | None = _column(LOSS_PANEL)
+    labels_column: str | None = _column("labels", LOSS_PANEL)
     id_column: str | None = option(
-        None, "Column with the rows' names for --html.", default_words="id, where there is one", panel=INPUT_PANEL
+        None,
+        "Column with the rows' names for --html.",
+        default_words="id, where there is one",
+        panel=INPUT_PANEL,
+        only_with="html",
     )
     output: str | None = option(None, "Write the JSON report to this file.", "-o", panel=OUTPUT_PANEL)
     html: str | None = option(None, "Write the report as one page that needs no network.", panel=OUTPUT_PANEL)
@@ -217,8 +210,6 @@ class Report(ReportSettings, RowFiles, Inputs, Written):
 
     @model_validator(mode="after")
     def _check_report(self) -> Self:
-        if (self.positives, self.labels) != (None, None) and LossKind.BSC not in self.loss:
-            raise BadInput("--positives and --labels go with --loss bsc")
         if self.html is not None and any(loss.has_own_terms for loss in self.losses):
             raise BadInput("--html: goes with --loss infonce, symmetric and simclr")
         if self.rows is not None:
@@ -238,7 +229,7 @@ class Report(ReportSettings, RowFiles, Inputs, Written):
                 raise BadInput(f"{name}: needs all pairs and does not go with --rows; leave one of them out")
 
 
-class Mine(MineSettings, RowFiles, Inputs, Written):
+class Mine(MineSettings, Inputs, Written):
     """Find each row's hardest negatives, and say what the loss would be with them.
 
     The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
@@ -257,7 +248,7 @@ class Mine(MineSettings, RowFiles, Inputs, Written):
         "other, never negatives.",
         panel=NegativeSettings.panel,
     )
-    positives_column: str | None = _column(NegativeSettings.panel)
+    positives_column: str | None = _column("positives", NegativeSettings.panel)
     output: str = option(
         "negatives.parquet",
         "The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on stdout.",
@@ -272,6 +263,8 @@ class Mine(MineSettings, RowFiles, Inputs, Written):
         return self
 
 
+REFINED = "+refine"
+"""Ends the name of a method whose plan is refined."""
 OF_PARTS = ("partitions", "engine", "address")
 OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
 TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
@@ -297,6 +290,12 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
     recurrence: bool = option(False, "Plan with the next seed too, and say how many in-batch pairs come again.")
     trials: int = option(5, "Number of random orders to compare with.", ge=1)
     omitted = frozenset(OF_ONE_PLAN)
+
+    def check_effects(self, **chosen: Sequence[Any]) -> None:
+        """Each option for the methods that are compared."""
+        names = (self.methods or ",".join(get_args(Method))).split(",")
+        refined = self.methods is None or self.refine or any(REFINED in name for name in names)
+        super().check_effects(method=[name.strip().removesuffix(REFINED) for name in names], refine=[refined])
 
 
 def _seconds(value: Any) -> Any:
@@ -339,6 +338,10 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
         "masked", "Reduction to maximise: of the masked gap, or of the plain one."
     )
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
+
+    def check_effects(self, **chosen: Sequence[Any]) -> None:
+        """All methods are tried, refined."""
+        super().check_effects(method=get_args(Method), refine=[True])
 
 
 class Check(Columns, Shown):
@@ -450,8 +453,8 @@ class Doctor(Shown):
 
     seconds: float = option(1.0, "Time to measure rates for.", gt=0)
     rows: int | None = option(None, "Forecast a plan of this many pairs.", ge=2, panel=FORECAST_PANEL)
-    dim: int = option(384, "Dimensions of the embeddings.", ge=1, panel=FORECAST_PANEL)
-    quantile: float = option(0.999, "Quantile of the plan.", gt=0, lt=1, panel=FORECAST_PANEL)
+    dim: int = option(384, "Dimensions of the embeddings.", ge=1, panel=FORECAST_PANEL, only_with="rows")
+    quantile: float = option(0.999, "Quantile of the plan.", gt=0, lt=1, panel=FORECAST_PANEL, only_with="rows")
 
 
 class Config(Shown):

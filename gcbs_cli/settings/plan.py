@@ -1,10 +1,10 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gcbs_cli.settings.model import Settings, option
 from gcbs_cli.system.errors import BadInput
@@ -26,15 +26,6 @@ MOST_PARTS = 4096
 MOST_CLUSTERS = 1024
 """Clusters at most where no number is asked for: k-means takes time in proportion."""
 DEFAULT_NEIGHBOURS = {"knn-groups": 500, "neighbours": 3}
-BSC_METHODS = {
-    "bsc_group_size": ("knn-groups", "words", "clusters", "neighbours"),
-    "bsc_neighbours": ("knn-groups", "neighbours"),
-    "bsc_by": ("knn-groups", "clusters", "neighbours"),
-    "bsc_skip_identical": ("knn-groups",),
-    "bsc_clusters": ("clusters",),
-    "bsc_words": ("words", "neighbours"),
-}
-"""The methods that each option goes with."""
 PRESETS: dict[str, dict[str, Any]] = {"train": {"graph": "top-m", "refine": True, "fn_margin": 0.95, "fn_weight": 0.2}}
 """What the options are by default with --preset; benchmarks/RESULTS.md says what was measured."""
 
@@ -45,8 +36,20 @@ EXCLUSIVE = ("quantile", "per_row", "threshold")
 
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
 Seed = Annotated[int, option(..., "Decides every random draw.", ge=0)]
-Temperature = Annotated[float, option(..., "Temperature of the loss.", "-t", ge=1e-6, le=1e6)]
-"""What float32 can divide by."""
+
+
+def _temperature(value: float) -> float:
+    if value > LARGEST_TEMPERATURE:
+        raise BadInput(f"--temperature {value:g}: did you mean {1 / value:g}, which is a scale of {value:g}?")
+    return value
+
+
+LARGEST_TEMPERATURE = 10.0
+"""Beyond it, similarities of unit rows hardly differ, and what was given is a scale, as trainers name 1 / temperature.
+"""
+Temperature = Annotated[
+    float, AfterValidator(_temperature), option(..., "Temperature of the loss: 1 / scale.", "-t", ge=1e-6)
+]
 Device = Annotated[
     str,
     option(..., "auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.", panel=WORK_PANEL),
@@ -130,7 +133,12 @@ class GraphSettings(ThresholdSettings):
         "quantile",
         "quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some.",
     )
-    top: int = option(16, "How many of its hardest pairs each row keeps with --graph top-m, in both directions.", ge=1)
+    top: int = option(
+        16,
+        "How many of its hardest pairs each row keeps with --graph top-m, in both directions.",
+        ge=1,
+        only_with="graph=top-m",
+    )
     rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window)] = option(
         None, "Join two rows only where each is among ranks P to P+M−1 of the other (B3).", metavar="P:M"
     )
@@ -162,6 +170,7 @@ class FalseNegativeSettings(Settings):
         1.0,
         "What a pair that is too hard costs the refinement inside a batch, in nats.",
         ge=0,
+        only_with="fn_margin refine",
     )
 
 
@@ -183,16 +192,32 @@ class BscSettings(Settings):
 
     panel = "BSC (--method knn-groups, words, clusters, neighbours)"
 
-    bsc_group_size: int = option(8, "Rows in a group, at most.", ge=2)
+    bsc_group_size: int = option(
+        8, "Rows in a group, at most.", ge=2, only_with="method=knn-groups|words|clusters|neighbours"
+    )
     bsc_neighbours: int | None = option(
-        None, "Nearest rows considered.", ge=1, default_words="500 for knn-groups, 3 for neighbours"
+        None,
+        "Nearest rows considered.",
+        ge=1,
+        default_words="500 for knn-groups, 3 for neighbours",
+        only_with="method=knn-groups|neighbours",
     )
-    bsc_by: Literal["x", "y", "both"] = option("both", "Compare rows by x, by y or by the mean of both similarities.")
-    bsc_skip_identical: bool = option(False, "knn-groups: skip neighbours with the same embedding.")
+    bsc_by: Literal["x", "y", "both"] = option(
+        "both",
+        "Compare rows by x, by y or by the mean of both similarities.",
+        only_with="method=knn-groups|clusters|neighbours",
+    )
+    bsc_skip_identical: bool = option(
+        False, "knn-groups: skip neighbours with the same embedding.", only_with="method=knn-groups"
+    )
     bsc_clusters: int | None = option(
-        None, "clusters: how many.", ge=1, default_words="one for each batch, 1,024 at most"
+        None,
+        "clusters: how many.",
+        ge=1,
+        default_words="one for each batch, 1,024 at most",
+        only_with="method=clusters",
     )
-    bsc_words: int = option(1, "Words, or neighbours, in a shingle.", ge=1)
+    bsc_words: int = option(1, "Words, or neighbours, in a shingle.", ge=1, only_with="method=words|neighbours")
 
     def neighbours_for(self, method: str) -> int:
         """Nearest neighbours considered by a method."""
@@ -201,14 +226,6 @@ class BscSettings(Settings):
     def clusters_for(self, rows: int, batch_size: int) -> int:
         """The number of clusters for N rows."""
         return min(rows, self.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / batch_size))))
-
-    def check_methods(self, methods: Sequence[str]) -> None:
-        """Raises BadInput for an option that none of the methods knows."""
-        for name, known in BSC_METHODS.items():
-            changed = getattr(self, name) != type(self).model_fields[name].default
-            if changed and not set(methods) & set(known):
-                option = "--" + name.replace("_", "-")
-                raise BadInput(f"{option}: goes with --method {' or '.join(known)}, not {', '.join(methods)}")
 
 
 class RankSettings(Settings):
@@ -252,9 +269,11 @@ class PlanWorkSettings(WorkSettings):
         metavar="NUMBER|auto",
     )
     engine: Literal["local", "ray"] = option(
-        "local", "Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray])."
+        "local",
+        "Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray]).",
+        only_with="partitions",
     )
-    address: str = option("auto", "Address of the Ray cluster to join.")
+    address: str = option("auto", "Address of the Ray cluster to join.", only_with="engine=ray")
 
     def parts_for(self, rows: int, dim: int, batch_size: int) -> int:
         """The number of parts: for `auto`, of at most 131,072 rows, fewer where --max-memory leaves less.
@@ -302,7 +321,7 @@ class PlanSettings(
         "After the method, swap rows between batches to raise the training loss, until it no longer pays.",
         off="--no-refine",
     )
-    time_limit: float | None = option(None, "Seconds that the refinement may take.", gt=0)
+    time_limit: float | None = option(None, "Seconds that the refinement may take.", gt=0, only_with="refine")
     no_duplicates: bool = option(False, "Rows with equal x or equal y never share a batch.")
 
     @model_validator(mode="before")
@@ -320,26 +339,14 @@ class PlanSettings(
             raise BadInput(f"--group-size {self.group_size}: expected a divisor of --batch-size {self.batch_size}")
         if self.gather and self.world_size is None:
             raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
+        if self.time_limit is not None and self.partitions is not None:
+            raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")
         if self.gather and self.batch_size % (self.world_size or 1):
             raise BadInput(
                 f"--batch-size {self.batch_size}: not divisible by --world-size {self.world_size}; "
                 "with --gather each rank takes k/W rows of every batch"
             )
         return self
-
-    def check_effects(self) -> None:
-        """Raises BadInput for an option that has no effect beside the others."""
-        self.check_methods([self.method])
-        if self.time_limit is not None and not self.refine:
-            raise BadInput("--time-limit has no effect without --refine")
-        if self.fn_weight != 1.0 and self.fn_margin is None:
-            raise BadInput("--fn-weight has no effect without --fn-margin")
-        if self.time_limit is not None and self.partitions is not None:
-            raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")
-        if self.engine != "local" and self.partitions is None:
-            raise BadInput("--engine has no effect without --partitions")
-        if self.address != "auto" and self.engine != "ray":
-            raise BadInput("--address has no effect without --engine ray")
 
     def check_rows(self, rows: int) -> None:
         """Raises BadInput when the settings do not fit the number of rows."""

@@ -142,8 +142,11 @@ class ReportSettings(ThresholdSettings, WorkSettings):
         QueueMode.XBM,
         "moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
         panel=LOSS_PANEL,
+        only_with="queue",
     )
-    loss_margin: Margin = option(0.2, "triplet: margin between positive and hardest negative.", panel=LOSS_PANEL)
+    loss_margin: Margin = option(
+        0.2, "triplet: margin between positive and hardest negative.", panel=LOSS_PANEL, only_with="loss=triplet"
+    )
     drop_last: bool = option(
         False,
         "Whether the trainer drops the short last batch.",
