@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gcbs_cli.data.arrays import open_arrays
 from gcbs_cli.data.positives import Positives
+from gcbs_cli.data.row_values import labels_of
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.permutation import verify_permutation
@@ -87,7 +88,8 @@ def report_all(
     x, y as in `plan`; perm: (N,) permutation, or None to learn what random batches leave and the oracle could
     close.
     positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true for rows
-    that are positive pairs, false for those that count as negatives only; the loss is bsc where either is given.
+    that are positive pairs, false for those that count as negatives only, or numbers (label_threshold, bsc_mse); the
+    loss is bsc where either is given.
     groups: (N,) an id for each row, rows with the same one are suspected false negatives. normalize: scale rows to unit
     length.
     Raises BadInput for arrays, permutation or settings that do not fit.
@@ -96,12 +98,11 @@ def report_all(
     asked = ReportSettings(**({"loss": "bsc"} | settings if labelled else settings))
     if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
+    asked.check_effects()
     pair = open_arrays(x, y, normalize=normalize).read()
-    flags = _values(labels, "labels", pair.rows)
-    if flags is not None and not np.isin(flags, (0, 1)).all():
-        raise BadInput("labels: expected 1 or 0, true or false, for each row")
-    asks = None if flags is None else flags.astype(np.bool_)
-    facts = RowFacts(_ids(positives, "positives", pair.rows), asks, _ids(groups, "groups", pair.rows))
+    given = _values(labels, "labels", pair.rows)
+    targets = None if given is None else labels_of(given.tolist(), "labels", graded=asked.graded_labels)
+    facts = RowFacts(_ids(positives, "positives", pair.rows), targets, _ids(groups, "groups", pair.rows))
     order = None if perm is None else np.asarray(perm.cpu() if hasattr(perm, "cpu") else perm)
     if order is not None:
         verify_permutation(order, pair.rows, "perm")

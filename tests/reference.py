@@ -112,7 +112,8 @@ def suspected_pairs(similarity, threshold, margin):
 class Losses:
     """All figures of one loss over one order, row by row.
 
-    kind: infonce, symmetric, simclr, moco or xbm (with `queue` batches; `both_ways` for xbm of the symmetric loss).
+    kind: infonce, symmetric, simclr, moco or xbm (with `queue` batches; `both_ways` for xbm of the symmetric loss);
+    symmetric-top-4 counts four of the negatives that training shows a row, the hardest.
     """
 
     def __init__(self, x, y, kind, tau, *, queue=0, both_ways=True, suspects=()):
@@ -121,7 +122,8 @@ class Losses:
         self.sides = [(across, x @ x.T), (across.T, y @ y.T)]
         if kind in ("infonce", "moco") or not both_ways:
             self.sides = self.sides[:1]
-        self.kind, self.tau, self.queue, self.rows = kind, tau, queue, len(x)
+        self.kind, _, top = kind.partition("-top-")
+        self.top, self.tau, self.queue, self.rows = int(top or 2 * len(x)), tau, queue, len(x)
         self.hidden = {(i, j) for pair in suspects for i, j in (pair, pair[::-1])}
 
     def everything(self, side, i, *, masked=False):
@@ -134,7 +136,8 @@ class Losses:
         own = [int(j) for j in perm[number * batch_size : (number + 1) * batch_size]]
         older = [int(j) for j in perm[max(0, number - self.queue) * batch_size : number * batch_size]]
         others = {"moco": older, "xbm": own + older}.get(self.kind, own)
-        return self._keys(side, int(perm[position]), others, own, masked)
+        positive, *negatives = self._keys(side, int(perm[position]), others, own, masked)
+        return [positive, *sorted(negatives, reverse=True)[: self.top]]
 
     def _keys(self, side, i, across, same_side, masked):
         other, own = self.sides[side]
@@ -213,9 +216,19 @@ class Losses:
         for side in range(len(self.sides)):
             for i in range(self.rows) if rows is None else rows:
                 values = [v / self.tau for v in self.everything(side, i)]
-                best = values[:1] + sorted(values[1:], reverse=True)[:negatives]
+                best = values[:1] + sorted(values[1:], reverse=True)[: min(negatives, self.top)]
                 gaps.append(log_sum_exp(values) - log_sum_exp(best))
         return math.fsum(gaps) / len(gaps)
+
+
+def bsc_loss(similarity, labels, threshold, tau, mu=1.0):
+    """The loss of a batch of m pairs by equations 5 and 6, but with the mean of both directions in place of the sum."""
+    m, softmax = len(labels), 0.0
+    for side in (similarity, similarity.T):
+        for i in range(m):
+            if labels[i] > threshold:
+                softmax += (log_sum_exp([s / tau for s in side[i]]) - side[i, i] / tau) / (2 * m)
+    return mu * softmax + (1 - mu) * math.fsum((similarity[i, i] - labels[i]) ** 2 for i in range(m)) / m
 
 
 def alignment(x, y):

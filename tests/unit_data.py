@@ -121,6 +121,7 @@ def of_loss(loss: Loss) -> dict[str, Any]:
         "queue": loss.queue_batches,
         "queue_mode": loss.queue_mode,
         "loss_margin": loss.margin,
+        "loss_top": loss.top,
     }
 
 

@@ -83,10 +83,10 @@ def _measured(
     """The reports on all rows; warns where the plan was made for other batches."""
     rows, labels = stream.rows, settings.labels
     positives = read_ids(settings.positives, settings.positives_column, rows, "--positives")
-    flags = None
+    targets = None
     if labels is not None:
         values = row_values.read_row_values(labels, "--labels", settings.labels_column, rows)
-        flags = row_values.flags_of(values, f"--labels {labels}")
+        targets = row_values.labels_of(values, f"--labels {labels}", graded=settings.graded_labels)
     groups = read_ids(settings.groups, settings.groups_column, rows, "--groups")
     pair = stream.read()
     same = entry is None or entry.is_from(stream.fingerprints)
@@ -96,7 +96,7 @@ def _measured(
     if entry is not None and set(asked.batch_sizes) != {entry.batch_size}:
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
-    facts = RowFacts(positives, flags, groups, entry.part_sizes if entry is not None and same else None)
+    facts = RowFacts(positives, targets, groups, entry.part_sizes if entry is not None and same else None)
     return measure(ReportInputs(pair, asked, progress, facts), perm)
 
 

@@ -17,8 +17,9 @@ from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
 from gcbs_cli.system.errors import BadInput
 
-_TRUE: Final = {"1", "true", "yes", "positive", "1.0"}
-_FALSE: Final = {"0", "false", "no", "negative", "0.0", "-1"}
+_LABELS: Final = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fromkeys(
+    ("0", "false", "no", "negative", "0.0", "-1"), 0.0
+)
 _ROWS_AT_ONCE: Final = 8192
 
 _USUAL_COLUMN: Final = "id"
@@ -39,16 +40,24 @@ def ids_of(values: Iterable[Any]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], np.int64)
 
 
-def flags_of(values: Iterable[Any], said: str) -> NDArray[np.bool_]:
-    """Return (N,) which rows are true: 1, true, yes, positive. Raises BadInput for what is neither that nor false.
+def labels_of(values: Iterable[Any], said: str, *, graded: bool = False) -> NDArray[np.float64]:
+    """Return (N,) the labels: 1 for 1, true, yes, positive, 0 for their opposites; if `graded`, any numbers.
 
-    said: the option and the file, for messages.
+    said: the option and the file, for messages. Raises BadInput for what is neither.
     """
     texts = [str(value).strip().lower() for value in values]
-    for row, text in enumerate(texts):
-        if text not in _TRUE | _FALSE:
-            raise BadInput(f"{said}: row {row} is {shown(text[:40])}, expected 1 or 0")
-    return np.array([text in _TRUE for text in texts], np.bool_)
+    labels = np.array([_number(text) if graded else _LABELS.get(text, np.nan) for text in texts], np.float64)
+    for row in np.flatnonzero(~np.isfinite(labels)).tolist():
+        expected = "a number" if graded else "1 or 0; for grades give --label-threshold"
+        raise BadInput(f"{said}: row {row} is {shown(texts[row][:40])}, expected {expected}")
+    return labels
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
 
 
 def read_row_values(path: str, option: str, column: str | None = None, rows: int | None = None) -> list[Any]:

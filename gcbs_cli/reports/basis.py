@@ -28,12 +28,13 @@ class RowFacts:
     """What is known of the rows beside their embeddings, each None where nothing is.
 
     positives: (N,) ids, for the loss `bsc` rows with the same one are positives of each other, without them equal rows
-    of x are; asks: (N,) which rows are positive pairs; groups: (N,) ids, rows with the same one are suspected too;
-    part_sizes: rows of each part, in plan order, of a plan that was made in parts and whose batches stayed in them.
+    of x are; labels: (N,) from 0 to 1, how much a row is a positive pair; groups: (N,) ids, rows with the same one are
+    suspected too; part_sizes: rows of each part, in plan order, of a plan that was made in parts and whose batches
+    stayed in them.
     """
 
     positives: NDArray[np.int64] | None = None
-    asks: NDArray[np.bool_] | None = None
+    labels: NDArray[np.float64] | None = None
     groups: NDArray[np.int64] | None = None
     part_sizes: Sequence[int] | None = None
 

@@ -3,7 +3,9 @@
 Chernyavskiy et al., Batch-Softmax Contrastive Loss for Pairwise Sentence Scoring Tasks (NAACL 2022):
 L_i = mean over the positives p of i among the keys of [ −s_ip / τ + log Σ_j exp(s_ij / τ) ], x→y and y→x. Positives of
 i are the rows with its id; the sum is over all keys, positives included. A row that is labelled negative is a key for
-others but asks nothing itself and is nobody's positive.
+others but asks nothing itself and is nobody's positive: 1[y_i > t] in eq. 5, which divides by the number of all rows.
+Eq. 6 adds the mean squared distance of s_ii from the label, which no order changes. The paper adds x→y and y→x; this is
+their mean, as in the authors' code.
 
 The positives of a row differ between its batch and all rows, so the gap L_global − L_train has a part that no choice of
 negatives moves, may be negative, and is bounded neither by the translation nor by the log-sum-exp bound (null). The
@@ -24,6 +26,8 @@ from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
 
+BINARY_THRESHOLD = 0.5
+"""Labels above it mean yes where nothing else was asked for."""
 MOST_PAIRS = 1 << 28
 """Pairs of positives that are held at once, 24 bytes each."""
 
@@ -40,18 +44,20 @@ class BscTerms(LossTerms):
         super().__init__(inputs, loss)
         pair, facts, suspects = inputs.pair, inputs.facts, inputs.suspects
         ids = equal_rows(pair.x)[1] if facts.positives is None else np.unique(facts.positives, return_inverse=True)[1]
-        if facts.asks is not None:
-            ids = np.where(facts.asks, ids, -1)
+        self._targets = np.ones(pair.rows) if facts.labels is None else facts.labels
+        threshold = inputs.settings.label_threshold
+        ids = np.where(self._targets > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
         self._asking = np.flatnonzero(ids >= 0)
         if len(self._asking) == 0:
-            raise BadInput("--labels: every row has label 0; expected some positive pairs")
+            raise BadInput("--labels: no row is a positive pair; expected some labels above the --label-threshold")
         sizes = np.bincount(ids[self._asking])
         pairs = int(np.square(sizes).sum())
         if pairs > MOST_PAIRS:
             raise BadInput(
                 f"--positives: {pairs:,} pairs of positives, more than the {MOST_PAIRS:,} that fit; use finer ids"
             )
-        self.in_nats = self.comparable = bool(sizes.max() == 1)
+        self.comparable = bool(sizes.max() == 1)
+        self.in_nats = self.comparable and loss.divide_by == "positives" and loss.mse is None
         numbers = group_numbers(ids)
         places, self._others = Positives(numbers.astype(np.int64)).of(self._asking)
         self._places = self._asking[places]
@@ -85,5 +91,12 @@ class BscTerms(LossTerms):
         """Raises BadInput where none of them asks."""
         rows = counted[np.isin(counted, self._asking)]
         if len(rows) == 0:
-            raise BadInput("--labels: no row with label 1 is in a batch that counts")
+            raise BadInput("--labels: no positive pair is in a batch that counts")
         return rows
+
+    def combined(self, counted: NDArray[np.int64]) -> tuple[float, float]:
+        share = len(self.rows(counted)) / len(counted) if self.loss.divide_by == "all" else 1.0
+        if self.loss.mse is None:
+            return share, 0.0
+        squared = np.square(self.inputs.diagonal[counted] - self._targets[counted])
+        return self.loss.mse * share, (1.0 - self.loss.mse) * float(squared.mean())

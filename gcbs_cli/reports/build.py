@@ -160,7 +160,7 @@ class OrderReports:
         measures = measure_order(inputs.graph, perm, size, drop_last=drop_last)
         suspects = terms.suspects.in_batches(batch_of_row)
         degrees = np.add.reduceat(inputs.graph.degrees[counted], np.arange(0, len(counted), size))
-        of_graph = {
+        of_order: Figures = {
             "bandwidth.plan": measures.bandwidth,
             "profile.plan": measures.profile,
             "in_batch_edge_share.plan": measures.in_batch_edge_share,
@@ -168,7 +168,8 @@ class OrderReports:
             "false_negatives.suspected_pairs": len(suspects),
             "false_negatives.rows": suspects.rows(),
         }
-        of_similarity = self._similarities(sums, rows, counted)
+        of_order |= self._similarities(sums, rows, counted)
+        factor, added = terms.combined(counted)
         found = []
         for number, temperature in enumerate(settings.temperatures):
             positive, total = inputs.diagonal[rows] / temperature, terms.log_sums[number][..., rows]
@@ -176,24 +177,21 @@ class OrderReports:
             # roundings of one similarity, divided by a small temperature, could say otherwise.
             seen = np.clip(sums.log_sums[number][..., rows], positive, total)
             seen = np.where(sums.seen[rows] == terms.keys, total, seen)
-            whole, train = terms.losses(total, beside, temperature), terms.losses(seen, beside_here, temperature)
+            whole = factor * terms.losses(total, beside, temperature)
+            train = factor * terms.losses(seen, beside_here, temperature)
             gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
             translation, logsumexp = self._bounds(sums, rows, temperature, gap)
-            figures: Figures = (
-                of_graph
-                | of_similarity
-                | {
-                    "loss.global": float(whole[0].mean()),
-                    "loss.plan": float(train[0].mean()),
-                    "gap.plan": gap,
-                    "gap.masked.plan": masked_gap,
-                    "gap.oracle": float(self._oracle[number][:, rows].mean()),
-                    "bounds.translation": translation,
-                    "bounds.logsumexp": logsumexp,
-                    "positive_probability.global": float(np.exp(positive - total[0]).mean()),
-                    "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
-                }
-            )
+            figures: Figures = of_order | {
+                "loss.global": float(whole[0].mean()) + added,
+                "loss.plan": float(train[0].mean()) + added,
+                "gap.plan": gap,
+                "gap.masked.plan": masked_gap,
+                "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
+                "bounds.translation": translation,
+                "bounds.logsumexp": logsumexp,
+                "positive_probability.global": float(np.exp(positive - total[0]).mean()),
+                "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+            }
             if terms.in_nats:  # van den Oord et al. (2018)
                 figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
             with np.errstate(invalid="ignore"):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,9 +52,6 @@ def batch_sums(
     for rows, seen in _blocks(count, batch_size, loss.queue_batches):
         height, first, places = min(batch_size, rows.stop - rows.start), rows.start - seen.start, perm[rows]
         for side, values in enumerate(_tables(sides, rows, seen, height, loss)):
-            finite = np.isfinite(values)
-            sums.seen[places] = np.count_nonzero(finite, axis=-1).reshape(-1)
-            sums.least[side, places] = np.where(finite, values, np.inf).min(axis=-1).reshape(-1)
             own = np.s_[:, range(height), range(first, first + height)]
             positives = values[own]
             for masked in (0, 1):
@@ -61,12 +59,27 @@ def batch_sums(
                     sums.log_sums[:, 1, side, places] = sums.log_sums[:, 0, side, places]
                     sums.hardest[1, side, places] = sums.hardest[0, side, places]
                     continue
-                values[own] = positives
+                keys = _counting(values, own, positives, loss.top)
+                if not masked:
+                    finite = np.isfinite(keys)
+                    sums.seen[places] = np.count_nonzero(finite, axis=-1).reshape(-1)
+                    sums.least[side, places] = np.where(finite, keys, np.inf).min(axis=-1).reshape(-1)
                 for number, temperature in enumerate(temperatures):
-                    sums.log_sums[number, masked, side, places] = log_sum_exp(values, temperature).reshape(-1)
+                    sums.log_sums[number, masked, side, places] = log_sum_exp(keys, temperature).reshape(-1)
                 values[own] = -np.inf
                 sums.hardest[masked, side, places] = values.max(axis=-1).reshape(-1)
     return sums
+
+
+def _counting(
+    values: NDArray[np.float32], own: Any, positives: NDArray[np.float32], top: int | None
+) -> NDArray[np.float32]:
+    """The keys that count of a table: all, or the positives, which are put back at `own`, and the `top` hardest."""
+    if top is None or top >= values.shape[-1]:
+        values[own] = positives
+        return values
+    values[own] = -np.inf
+    return np.concatenate([np.partition(values, -top, axis=-1)[..., -top:], positives[..., None]], axis=-1)
 
 
 def log_sum_exp(values: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:

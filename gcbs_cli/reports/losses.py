@@ -28,6 +28,7 @@ class LossTerms:
     def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
         self.inputs, self.loss, self.suspects, self.beside = inputs, loss, inputs.suspects, inputs.diagonal
         self.keys = loss.keys_in_all(inputs.pair.rows)
+        self.in_nats = self.in_nats and loss.top is None
         views = inputs.same_side if loss.keys is KeySet.VIEWS else ()
         sides = [[inputs.across[side], *views[side : side + 1]] for side in loss.sides]
         sums = np.stack([np.logaddexp.reduce([[part.log_sums, part.masked] for part in parts]) for parts in sides])
@@ -45,6 +46,10 @@ class LossTerms:
     def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the counted rows that have a loss."""
         return counted
+
+    def combined(self, counted: NDArray[np.int64]) -> tuple[float, float]:
+        """What the mean loss over the rows that have one is multiplied by, and what is added, for the counted rows."""
+        return 1.0, 0.0
 
     def losses(
         self, log_sums: NDArray[np.float64], beside: NDArray[np.float64], temperature: float

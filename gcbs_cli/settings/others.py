@@ -222,8 +222,10 @@ class Report(ReportSettings, Inputs, Written):
         if max(len(self.batch_sizes), len(self.temperatures), len(self.loss)) > 1:
             raise BadInput("--rows: one loss, batch size and temperature at a time")
         loss = self.losses[0]
-        if loss.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC) or loss.queue_batches:
-            raise BadInput(f"--rows: goes with --loss infonce and symmetric, without a queue; found {loss.name}")
+        if loss.name not in (LossKind.INFONCE, LossKind.SYMMETRIC):
+            raise BadInput(
+                f"--rows: goes with --loss infonce and symmetric, without --queue and --loss-top; found {loss.name}"
+            )
         for name, given in (("--html", self.html), ("--groups", self.groups)):
             if given is not None:
                 raise BadInput(f"{name}: needs all pairs and does not go with --rows; leave one of them out")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -66,6 +66,10 @@ class Loss:
     queue_batches: int = 0
     queue_mode: QueueMode = QueueMode.XBM
     margin: float = 0.2
+    top: int | None = None
+    """How many of the negatives that a row sees count, the hardest; None for all."""
+    divide_by: str = "positives"
+    mse: float | None = None
 
     def __post_init__(self) -> None:
         if self.queue_batches and self.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC):
@@ -73,8 +77,13 @@ class Loss:
 
     @property
     def name(self) -> str:
-        """`loss_kind` in the report."""
-        return self.queue_mode.value if self.queue_batches else self.kind.value
+        """`loss_kind` in the report, such as `symmetric-top-4` or `bsc-all-mse-0.1`."""
+        name = self.queue_mode.value if self.queue_batches else self.kind.value
+        if self.top is not None:
+            name += f"-top-{self.top}"
+        if self.divide_by != "positives":
+            name += f"-{self.divide_by}"
+        return name if self.mse is None else f"{name}-mse-{self.mse:g}"
 
     @property
     def has_own_terms(self) -> bool:
@@ -99,14 +108,14 @@ class Loss:
         return 2 * rows - 1 if self.keys is KeySet.VIEWS else rows
 
     def oracle_negatives(self, rows: int, batch_size: int) -> int:
-        """How many of its hardest negatives a row keeps in the oracle: as many as a full batch shows it."""
+        """How many of its hardest negatives a row keeps in the oracle: as many as count of those in a full batch."""
         negatives = {
             KeySet.PAIRS: batch_size - 1,
             KeySet.VIEWS: 2 * batch_size - 2,
             KeySet.QUEUE: batch_size * self.queue_batches,
             KeySet.BATCH_AND_QUEUE: batch_size * (1 + self.queue_batches) - 1,
         }[self.keys]
-        return min(negatives, self.keys_in_all(rows) - 1)
+        return min(negatives, self.keys_in_all(rows) - 1, self.top or negatives)
 
 
 class ReportSettings(ThresholdSettings, WorkSettings):
@@ -137,7 +146,13 @@ class ReportSettings(ThresholdSettings, WorkSettings):
         default_words="symmetric; bsc with --positives or --labels",
         panel=LOSS_PANEL,
     )
-    queue: int = option(0, "Number of batches held in a memory queue; 0 for none.", ge=0, panel=LOSS_PANEL)
+    queue: int = option(
+        0,
+        "Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them: "
+        "their age is left out.",
+        ge=0,
+        panel=LOSS_PANEL,
+    )
     queue_mode: QueueMode = option(
         QueueMode.XBM,
         "moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
@@ -146,6 +161,36 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     )
     loss_margin: Margin = option(
         0.2, "triplet: margin between positive and hardest negative.", panel=LOSS_PANEL, only_with="loss=triplet"
+    )
+    loss_top: int | None = option(
+        None,
+        "Training takes only this many of the negatives that a row sees, the hardest; L_global takes all.",
+        ge=1,
+        panel=LOSS_PANEL,
+        default_words="all",
+        only_with="loss=infonce|symmetric|simclr",
+    )
+    label_threshold: float | None = option(
+        None,
+        "bsc: labels are numbers, and a row is a positive pair where its label is above this.",
+        panel=LOSS_PANEL,
+        default_words="labels are 1 or 0",
+        only_with="loss=bsc",
+    )
+    bsc_divide_by: Literal["positives", "all"] = option(
+        "positives",
+        "bsc: divide the sum over the positive pairs by their number, or by that of all rows (the paper's eq. 5).",
+        panel=LOSS_PANEL,
+        only_with="loss=bsc",
+    )
+    bsc_mse: float | None = option(
+        None,
+        "bsc: the combo loss (eq. 6), this times L_BSC plus the rest times the mean (s_ii − label)²; labels are target "
+        "similarities, 1 where none are given.",
+        gt=0,
+        lt=1,
+        panel=LOSS_PANEL,
+        only_with="loss=bsc",
     )
     drop_last: bool = option(
         False,
@@ -162,11 +207,24 @@ class ReportSettings(ThresholdSettings, WorkSettings):
 
     @property
     def losses(self) -> list[Loss]:
-        """Each loss, with the queue and the margin. Raises BadInput for a queue with a loss that takes none."""
-        return [Loss(kind, self.queue, self.queue_mode, self.loss_margin) for kind in self.loss]
+        """Each loss with the options that it takes. Raises BadInput for a queue with one that takes none."""
+        return [self._loss(kind) for kind in self.loss]
+
+    def _loss(self, kind: LossKind) -> Loss:
+        own: dict[str, Any] = {"top": self.loss_top}
+        if kind is LossKind.BSC:
+            own = {"divide_by": self.bsc_divide_by, "mse": self.bsc_mse}
+        if kind is LossKind.TRIPLET:
+            own = {"margin": self.loss_margin}
+        return Loss(kind, self.queue, self.queue_mode, **own)
+
+    @property
+    def graded_labels(self) -> bool:
+        """Whether labels are numbers, not only 1 and 0."""
+        return self.label_threshold is not None or self.bsc_mse is not None
 
     @model_validator(mode="after")
-    def _check_queue(self) -> Self:
+    def _check_losses(self) -> Self:
         _ = self.losses
         return self
 

@@ -7,6 +7,7 @@ import pytest
 import reference
 from unit_data import exact_matrix, make_pair, numbers_of, unit
 
+from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.build import make_reports
@@ -105,5 +106,42 @@ def test_equal_rows_of_x_are_positives_by_default(kind):
 
 
 def test_no_positive_at_all_is_refused():
-    with pytest.raises(BadInput, match="every row has label 0"):
-        report_of(make_pair("related", ROWS), None, None, np.zeros(ROWS, bool))
+    with pytest.raises(BadInput, match="no row is a positive pair"):
+        report_of(make_pair("related", ROWS), None, None, np.zeros(ROWS))
+
+
+@pytest.mark.parametrize("threshold", [None, 0.2, 0.8])
+@pytest.mark.parametrize("mu", [None, 0.1, 0.9])
+@pytest.mark.parametrize("divide_by", ["positives", "all"])
+def test_graded_labels_are_those_of_equations_5_and_6(threshold, mu, divide_by):
+    rows = 9 * SIZE
+    pair, similarity, rng = make_pair("related", rows), exact_matrix("related", rows), np.random.default_rng(2)
+    labels = rng.random(rows) if threshold or mu else rng.integers(2, size=rows).astype(float)
+    perm, t = rng.permutation(rows), threshold or 0.5
+    found = report(
+        pair.x,
+        pair.y,
+        perm,
+        labels=labels,
+        batch_size=SIZE,
+        temperature=TAU,
+        label_threshold=threshold,
+        bsc_mse=mu,
+        bsc_divide_by=divide_by,
+        trials=1,
+    )
+
+    def loss(batches):
+        means = [reference.bsc_loss(similarity[np.ix_(rows, rows)], labels[rows], t, TAU) for rows in batches]
+        squares = [reference.bsc_loss(similarity[np.ix_(rows, rows)], labels[rows], t, TAU, 0.0) for rows in batches]
+        weight = mu or 1.0
+        share = np.mean(labels > t) if divide_by == "positives" else 1.0
+        return weight * np.mean(means) / share + (1 - weight) * np.mean(squares)
+
+    assert found.loss.plan == pytest.approx(loss(perm.reshape(-1, SIZE)), abs=1e-6)
+    assert found.loss.global_ == pytest.approx(loss([np.arange(rows)]), abs=1e-6)
+    random = np.random.default_rng([0, 0x7121A1, 0]).permutation(rows)
+    assert found.loss.random_mean == pytest.approx(loss(random.reshape(-1, SIZE)), abs=1e-6)
+    assert found.gap.plan == pytest.approx(found.loss.global_ - found.loss.plan, abs=1e-9)
+    assert found.gap.oracle <= found.gap.plan
+    assert (found.mutual_information_bound is None) == (divide_by == "all" or mu is not None)

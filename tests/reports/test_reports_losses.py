@@ -23,6 +23,8 @@ LOSSES = {
     "simclr": Loss(LossKind.SIMCLR),
     "moco": Loss(LossKind.INFONCE, QUEUE, QueueMode.MOCO),
     "xbm": Loss(LossKind.SYMMETRIC, QUEUE, QueueMode.XBM),
+    "symmetric-top-3": Loss(LossKind.SYMMETRIC, top=3),
+    "xbm-top-9": Loss(LossKind.SYMMETRIC, QUEUE, QueueMode.XBM, top=9),
 }
 DATA = {
     "remainder": ("related", 38, 7),
@@ -68,6 +70,7 @@ def test_figures_are_those_of_brute_force(case, name):
         suspects = suspects_of(kind, rows, report.graph.threshold)
         losses = reference.Losses(pair.x, pair.y, name, tau, queue=QUEUE, suspects=suspects)
         expected = losses.figures(perm, size, drop_last=drop_last) | {"oracle": losses.oracle_gap(size, kept)}
+        assert (report.loss_kind, report.mutual_information_bound is None) == (name, "top" in name)
         found = {
             "global": report.loss.global_,
             "train": report.loss.plan,
@@ -78,7 +81,8 @@ def test_figures_are_those_of_brute_force(case, name):
             "logsumexp": report.bounds.logsumexp,
             "probability": report.positive_probability.plan,
             "global_probability": report.positive_probability.global_,
-            "information": report.mutual_information_bound,
+            # Chosen negatives bound no information.
+            "information": report.mutual_information_bound if "top" not in name else expected["information"],
             "least": report.objective.translation.plan,
             "largest": report.objective.logsumexp.plan,
             "accuracy": report.accuracy.plan,
@@ -100,7 +104,7 @@ def test_figures_are_those_of_brute_force(case, name):
         edges = reference.edges_above(grid_matrix(kind, rows), report.graph.threshold)
         together = sum(any(batch.issuperset(edge) for batch in batches) for edge in edges)
         assert report.in_batch_edge_share.plan == (pytest.approx(together / len(edges)) if edges else None)
-        if case == "one-batch" and name != "moco":
+        if case == "one-batch" and name != "moco" and "top" not in name:
             gap = report.gap
             assert (gap.plan, gap.random_mean, gap.oracle, gap.masked.plan) == (0.0, 0.0, 0.0, 0.0)
             assert (gap.reduction, gap.closed_share, gap.masked.reduction) == (None, None, None)
@@ -157,7 +161,7 @@ def test_bounds_hold_on_every_input(rows, dim, contents, share, temperature, nam
     assert 0 <= report.gap.plan <= min(report.bounds.translation, report.bounds.logsumexp)
     assert report.gap.oracle >= 0
     assert 0 <= report.positive_probability.plan <= 1
-    if not drop_last and name not in ("moco", "xbm"):
+    if not drop_last and name not in ("moco", "xbm", "xbm-top-9"):
         assert report.gap.oracle <= min(report.gap.plan, report.gap.random_mean) + rounding
     losses = reference.Losses(pair.x, pair.y, name, temperature, queue=QUEUE)
     expected = losses.figures(perm, batch_size, drop_last=drop_last)
