@@ -15,7 +15,7 @@ from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.tiles import Progress
 from gcbs_cli.products.top_lists import TopSearch
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ def find(
 def hard_pairs(pair: PairedRows, settings: PlanSettings, found: PassResult) -> HardPairs:
     """The graph from what a pass has found; its lists may be longer than the settings ask."""
     graph, weighted = _graph(pair.rows, settings, found), None
-    if settings.fn_margin is not None:
-        weighted = weigh(graph, pair, settings.fn_margin)
-        graph = graph.kept(~weighted.too_hard)
+    if settings.avoids:
+        weighted = weigh(graph, pair, settings)
+        graph = graph.kept(~weighted.apart)
     achieved = 1.0 - len(found.edges()) / pair.rows**2 if settings.uses_threshold else None
     return HardPairs(graph, weighted, achieved)
 
@@ -121,7 +121,7 @@ def weigh_every_row(hard: HardPairs, pair: PairedRows, settings: PlanSettings) -
     """All edges with their similarities, and those of `with_every_row`."""
     graph = hard.graph if hard.weighted is None else hard.weighted.graph
     full = with_every_row(graph, pair.grid, settings.top)
-    return hard.weighted if hard.weighted and full is graph else weigh(full, pair, settings.fn_margin)
+    return hard.weighted if hard.weighted and full is graph else weigh(full, pair, settings)
 
 
 def lists_wanted(settings: PlanSettings) -> int:
@@ -130,7 +130,7 @@ def lists_wanted(settings: PlanSettings) -> int:
     return wanted if settings.rank_window is None else sum(settings.rank_window)
 
 
-def _graph(count: int, settings: GraphSettings, found: PassResult) -> Adjacency:
+def _graph(count: int, settings: PlanSettings, found: PassResult) -> Adjacency:
     if settings.rank_window is not None:
         # B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j.
         skipped, width = settings.rank_window
@@ -139,7 +139,9 @@ def _graph(count: int, settings: GraphSettings, found: PassResult) -> Adjacency:
         mutual = np.isin(there, back, assume_unique=True)
         return adjacency_from_pairs(count, rows[mutual], cols[mutual])
     if settings.graph == "top-m":
-        return adjacency_from_pairs(count, *_ends(np.hstack([lists[:, : settings.top] for lists in found.hardest])))
+        lists = [each[:, : settings.top] for each in found.hardest]
+        pairs = [_ends(np.hstack(lists)), *map(_with_like_lists, lists if settings.apart_from is not None else [])]
+        return adjacency_from_pairs(count, *map(np.concatenate, zip(*pairs, strict=True)))
     edges = found.edges()
     return adjacency_from_pairs(count, edges.rows, edges.cols)
 
@@ -147,6 +149,14 @@ def _graph(count: int, settings: GraphSettings, found: PassResult) -> Adjacency:
 def _ends(lists: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Each row with each of those on its list."""
     return np.repeat(np.arange(len(lists), dtype=np.int32), lists.shape[1]), lists.reshape(-1)
+
+
+def _with_like_lists(lists: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Rows that follow each other in the order of their lists: near duplicates are no hard pairs where their positives
+    are weak, but have nearly the same.
+    """
+    order = np.lexsort(lists.T[::-1]).astype(np.int32)
+    return order[:-1], order[1:]
 
 
 def with_every_row(graph: Adjacency, grid: Grid, top: int) -> Adjacency:

@@ -1,4 +1,4 @@
-"""The graph of hard negatives with the similarity of every edge in both directions, and which edges are too hard."""
+"""The graph of hard negatives with the similarity of every edge in both directions, and what keeps its ends apart."""
 
 from dataclasses import dataclass
 
@@ -7,40 +7,52 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.settings.plan import FalseNegativeSettings
 from gcbs_cli.system.arrays import grouped
+
+DUPLICATE_COST = 100.0
+"""Nats that near duplicates cost inside a batch: more than any row gains there."""
 
 
 @dataclass(frozen=True)
 class WeightedGraph:
     """A graph and, for each stored entry (i, j), canonical s_ij (`forward`) and s_ji (`backward`), (2E,) float64.
 
-    `too_hard`: (2E,) whether s_ij or s_ji reaches the margin's share of s_ii or s_jj, the same both ways.
+    `apart`: (2E,) whether the two are better kept apart, the same both ways; `costs`: (2E,) float32, nats that they
+    cost inside a batch.
     """
 
     graph: Adjacency
     forward: NDArray[np.float64]
     backward: NDArray[np.float64]
-    too_hard: NDArray[np.bool_]
+    apart: NDArray[np.bool_]
+    costs: NDArray[np.float32]
 
     def too_hard_inside(self, batch_of_row: NDArray[np.int64]) -> int:
-        """How many pairs that are too hard share a batch."""
-        rows, cols = self.graph.row_of_entry()[self.too_hard], self.graph.indices[self.too_hard]
+        """How many pairs that are better kept apart share a batch."""
+        rows, cols = self.graph.row_of_entry()[self.apart], self.graph.indices[self.apart]
         return int(np.count_nonzero(batch_of_row[rows] == batch_of_row[cols])) // 2
 
 
-def weigh(graph: Adjacency, pair: PairedRows, margin: float | None = None) -> WeightedGraph:
+def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings | None = None) -> WeightedGraph:
     """The graph with its similarities, each computed once: the other direction is its mirror image.
 
-    margin: from which share of a positive's similarity on an edge is too hard; None: none is.
+    avoid: which edges are too hard, or join near duplicates, and what they cost.
     """
-    rows = graph.row_of_entry()
+    rows, back, avoid = graph.row_of_entry(), mirror(graph), avoid or FalseNegativeSettings()
     forward = pair_values(pair, rows, graph.indices)
-    backward = forward[mirror(graph)]
-    too_hard = np.zeros(len(rows), np.bool_)
-    if margin is not None:
-        positive = margin * pair.diagonal()
+    backward = forward[back]
+    too_hard, alike = np.zeros((2, len(rows)), np.bool_)
+    if avoid.fn_margin is not None:
+        positive = avoid.fn_margin * pair.diagonal()
         too_hard = np.maximum(forward, backward) >= np.minimum(positive[rows], positive[graph.indices])
-    return WeightedGraph(graph, forward, backward, too_hard)
+    if avoid.apart_from is not None:
+        once = np.flatnonzero(rows < graph.indices)
+        for side in (pair.x, pair.y):
+            alike[once] |= pair_values(PairedRows(side, side), rows[once], graph.indices[once]) >= avoid.apart_from
+        alike |= alike[back]
+    costs = np.where(alike, DUPLICATE_COST, avoid.fn_weight * too_hard).astype(np.float32)
+    return WeightedGraph(graph, forward, backward, too_hard | alike, costs)
 
 
 def mirror(graph: Adjacency) -> NDArray[np.int64]:

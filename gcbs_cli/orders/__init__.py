@@ -35,7 +35,7 @@ def _metis(given: PlannerInput) -> NDArray[np.int64]:
     gains = given.gains()
     graph, worth = Adjacency(gains.indptr, gains.indices), gains.worth()
     del gains  # its shares are most of the memory
-    keep = worth > 0.0  # edges that are too hard have none
+    keep = worth > 0.0  # pairs that are better kept apart have none
     return plan_metis(graph.kept(keep), worth[keep], given.batch_size, given.seed)
 
 

@@ -34,7 +34,7 @@ def finish(
         if needs_compiling(propose):
             clock.note("compiling the refinement for this machine, some seconds; kept for the next time if it can be")
         with clock.step("refine"):
-            gains, seconds = given.gains(settings.fn_weight), settings.time_limit
+            gains, seconds = given.gains(), settings.time_limit
             refinement = refine(perm, gains, given.batch_size, labels=labels, seed=seed, seconds=seconds)
             perm = refinement.perm
     with clock.step("order"):

@@ -49,8 +49,8 @@ class PlannerInput:
     def _background(self) -> Background:
         return log_background(self.pair, self.temperature, self.seed)
 
-    def gains(self, penalty: float = 0.0) -> SwapGains:
-        """What rows of the weighted graph are worth to each other, in nats, and pairs cost that are too hard."""
+    def gains(self) -> SwapGains:
+        """What rows of the weighted graph are worth to each other, and cost, in nats."""
         if self.weighted is None:
             raise ValueError("this method needs a weighted graph")
-        return swap_gains(self.weighted, self.pair, self.temperature, self.batch_size, self._background, penalty)
+        return swap_gains(self.weighted, self.pair, self.temperature, self.batch_size, self._background)

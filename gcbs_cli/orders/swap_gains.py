@@ -53,14 +53,9 @@ class SwapGains(NamedTuple):
 
 
 def swap_gains(
-    weighted: WeightedGraph,
-    pair: PairedRows,
-    temperature: float,
-    batch_size: int,
-    background: Background,
-    penalty: float = 0.0,
+    weighted: WeightedGraph, pair: PairedRows, temperature: float, batch_size: int, background: Background
 ) -> SwapGains:
-    """The gains of a weighted graph; edges that are too hard gain nothing and cost the penalty, in nats."""
+    """The gains of a weighted graph; pairs that are better kept apart gain nothing."""
     graph = weighted.graph
     own, other = graph.row_of_entry(), graph.indices
     x, y = background
@@ -79,8 +74,8 @@ def swap_gains(
         shares[part, 3] = _share(forward, y[j], y_sum[j])
 
     in_parts(len(own), ENTRIES_AT_ONCE, fill)
-    shares[weighted.too_hard] = 0.0
-    return SwapGains(graph.indptr, graph.indices, shares, (weighted.too_hard * penalty).astype(np.float32))
+    shares[weighted.apart] = 0.0
+    return SwapGains(graph.indptr, graph.indices, shares, weighted.costs)
 
 
 def _share(

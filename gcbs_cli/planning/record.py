@@ -100,7 +100,7 @@ def _asked(result: PlanResult) -> dict[str, Any]:
     }
     if result.refinement is not None:
         record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
-    if settings.fn_margin is not None:
+    if settings.avoids:
         inside = {"too_hard_inside": result.too_hard_inside}
         record["false_negatives"] = dict(settings.only(FalseNegativeSettings)) | inside
     if settings.no_duplicates:

@@ -94,7 +94,7 @@ def forecast(
     elif weighted and settings.uses_threshold:
         each = BYTES_PER_PARTED_EDGE
     else:
-        similar = settings.refine or settings.fn_margin is not None or any_method
+        similar = settings.refine or settings.avoids or any_method
         each = BYTES_PER_REFINED_EDGE if similar else BYTES_PER_EDGE
     length = lists_wanted(settings) if lists is None else lists
     listed = 2 * rows.rows * likely_candidates(length, rows.rows) if length else 0
@@ -205,5 +205,5 @@ def stays_on_device(settings: PlanSettings, device: Backend) -> bool:
         and settings.method in ("rcm", "cm")
         and settings.uses_threshold
         and lists_wanted(settings) == 0
-        and not (settings.refine or settings.fn_margin is not None)
+        and not (settings.refine or settings.avoids)
     )

@@ -26,7 +26,9 @@ MOST_PARTS = 4096
 MOST_CLUSTERS = 1024
 """Clusters at most where no number is asked for: k-means takes time in proportion."""
 DEFAULT_NEIGHBOURS = {"knn-groups": 500, "neighbours": 3}
-PRESETS: dict[str, dict[str, Any]] = {"train": {"graph": "top-m", "refine": True, "fn_margin": 0.95, "fn_weight": 0.2}}
+PRESETS: dict[str, dict[str, Any]] = {
+    "train": {"graph": "top-m", "refine": True, "fn_margin": 0.95, "fn_weight": 0.2, "apart_from": 0.98}
+}
 """What the options are by default with --preset; benchmarks/RESULTS.md says what was measured."""
 
 GRAPH_PANEL = "Which pairs are hard"
@@ -166,12 +168,22 @@ class FalseNegativeSettings(Settings):
         "An edge is too hard where its similarity is at least this fraction of either row's positive, such as 0.95: "
         "it is dropped, and the refinement keeps the two apart.",
     )
+    apart_from: Similarity | None = option(
+        None,
+        "Keep near duplicates apart where there is room: rows joined by an edge whose x, or whose y, are at least as "
+        "similar as this, such as 0.98.",
+    )
     fn_weight: float = option(
         1.0,
         "What a pair that is too hard costs the refinement inside a batch, in nats.",
         ge=0,
         only_with="fn_margin refine",
     )
+
+    @property
+    def avoids(self) -> bool:
+        """Whether some edges are better kept apart."""
+        return self.fn_margin is not None or self.apart_from is not None
 
 
 class BatchOrderSettings(Settings):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from unit_data import find_hard_pairs, make_pair
 
+from gcbs_cli.api import plan
 from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart
 from gcbs_cli.orders.refinement import refine
 from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
@@ -27,13 +28,13 @@ ROWS, SIZE = 150, 16
 def gains() -> SwapGains:
     """Candidates of related rows, some too hard; the last batch is short."""
     pair = make_pair("related", ROWS)
-    settings = PlanSettings(graph="top-m", top=6, fn_margin=0.9)
+    settings = PlanSettings(graph="top-m", top=6, fn_margin=0.9, fn_weight=0.7)
     backend = CpuBackend()
     threshold = find_threshold(pair.grid, GraphSettings(threshold=0.4), 0, backend)
     hard = find_hard_pairs(pair, settings, threshold, backend)
     assert hard.weighted is not None
-    assert 20 < hard.weighted.too_hard.sum() < len(hard.weighted.too_hard) / 2
-    return swap_gains(hard.weighted, pair, 0.1, SIZE, log_background(pair, 0.1, seed=0), penalty=0.7)
+    assert 20 < hard.weighted.apart.sum() < len(hard.weighted.apart) / 2
+    return swap_gains(hard.weighted, pair, 0.1, SIZE, log_background(pair, 0.1, seed=0))
 
 
 def objective(gains: SwapGains, perm: np.ndarray, size: int) -> float:
@@ -103,15 +104,33 @@ def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -
     pair = make_pair("related", 400)
     graph = {"graph": kind, "top": 8, "quantile": 0.98}
 
-    def plan(**settings: object) -> np.ndarray:
+    def planned(**settings: object) -> np.ndarray:
         return make_plan(pair, PlanSettings(batch_size=20, **graph, **settings)).perm  # type: ignore[arg-type]
 
-    orders = plan(), plan(refine=True), plan(refine=True, fn_margin=0.8)
+    orders = planned(), planned(refine=True), planned(refine=True, fn_margin=0.8)
     settings = ReportSettings(batch_sizes=(20,), trials=2, quantile=0.98, fn_margin=0.8)
     rcm, refined, careful = (make_reports(pair, perm, settings)[0] for perm in orders)
     assert refined.gap.reduction > rcm.gap.reduction + 0.05
     assert careful.false_negatives.suspected_pairs < refined.false_negatives.suspected_pairs / 2
     assert careful.gap.masked.reduction > 0.1
+
+
+@pytest.mark.parametrize("method", ["rcm", "metis"])
+@pytest.mark.parametrize("kind", ["related", "random"], ids=["strong-positives", "weak-positives"])
+def test_near_duplicates_are_kept_apart_where_there_is_room(method: str, kind: str) -> None:
+    if method == "metis":
+        pytest.importorskip("pymetis")
+    pair, generator = make_pair(kind, 400), np.random.default_rng(0)
+    sides = [
+        np.concatenate([side, side[:40] + generator.normal(0, 0.01, side[:40].shape)]) for side in (pair.x, pair.y)
+    ]
+    together = []
+    for apart_from in (None, 0.98):
+        perm = plan(*sides, batch_size=20, method=method, graph="top-m", top=8, refine=True, apart_from=apart_from).perm
+        batch = np.argsort(perm) // 20
+        together.append(int((batch[:40] == batch[400:]).sum()))
+    assert together[0] > 20
+    assert together[1] <= 1
 
 
 def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
