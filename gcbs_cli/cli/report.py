@@ -64,12 +64,13 @@ def report(settings: Report) -> None:
     result = reports[0] if len(reports) == 1 else GapReports(results=whole)
     if settings.output is not None:
         write(settings.output, result.model_dump_json(indent=2) + "\n")
-    out.table(report_tables(reports))
+    out.table(report_tables(reports, full=settings.full))
     out.result(result.model_dump(mode="json"))
     warning = suspects_warning(whole)
     if warning is not None:
         out.warning(warning)
-        out.hint("a plan with --graph top-m --refine --fn-margin 0.95 keeps most of them apart")
+        if entry is None or "false_negatives" not in entry.method_settings:
+            out.hint("gcbs plan --preset train keeps most of them apart")
 
 
 def _measured(

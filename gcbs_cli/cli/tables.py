@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.output import text_table
 from gcbs_cli.reports.figures import Figure, shown_in
-from gcbs_cli.reports.headline import headline
+from gcbs_cli.reports.headline import headline, summary
 from gcbs_cli.settings.model import words
 
 if TYPE_CHECKING:
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.compare import Compared
     from gcbs_cli.comparison.history import Epoch, History
     from gcbs_cli.comparison.tune import Tuned
-    from gcbs_cli.plan_file.manifest import ManifestEntry
+    from gcbs_cli.plan_file.manifest import ManifestEntry, QuantileRecord
     from gcbs_cli.reports.schema import GapReport, SampledReport
 
 TUNED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
 """The figures that a search shows."""
+STEPS_SHOWN = 3
+"""Of the steps that took longest."""
 BARS = "▁▂▃▄▅▆▇█"
 BARS_SHOWN = 24
 
@@ -64,7 +66,8 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
     too_hard = record.get("false_negatives", {}).get("too_hard_inside")
     if too_hard is not None:
         lines.append(("too hard", f"{too_hard:,} pairs inside batches"))
-    steps = ", ".join(f"{name} {value:.2f}" for name, value in entry.timings.items())
+    longest = sorted(entry.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
+    steps = ", ".join(f"{name} {value:.2f}" for name, value in longest)
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
     return text_table(lines)
 
@@ -79,9 +82,7 @@ def _graph_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
     elif quantile is not None and quantile.threshold is not None:
         lines.append(("threshold", f"{quantile.threshold:.4f}"))
         if quantile.achieved is not None:
-            interval = quantile.interval
-            between = f" (sample's 95 % interval {interval[0]:.6g} to {interval[1]:.6g})" if interval else ""
-            lines.append(("achieved quantile", f"{quantile.achieved:.6g}{between}"))
+            lines.append(("achieved quantile", f"{quantile.achieved:.6g}{_of_interval(quantile)}"))
     shares = entry.in_batch_edge_share or {"plan": None if parts is None else parts.in_batch_edge_share}
     found = graph or (parts if parts is not None and parts.edges else None)
     if found is not None:
@@ -93,6 +94,15 @@ def _graph_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
     return lines
 
 
+def _of_interval(quantile: "QuantileRecord") -> str:
+    """What the sample promised of the quantile that was achieved."""
+    if quantile.interval is None or quantile.achieved is None:
+        return ""
+    low, high = quantile.interval
+    outside = "" if low <= quantile.achieved <= high else "outside it, as 1 in 20 is: "
+    return f" ({outside}sample's 95 % interval {low:.6g} to {high:.6g})"
+
+
 def _before_after(words: str, values: dict[str, float | None], form: str) -> list[tuple[str, str]]:
     """What the plan made of a figure, and what it was in the order of the input and in a random one, where known."""
     plan, before, random = (
@@ -102,10 +112,14 @@ def _before_after(words: str, values: dict[str, float | None], form: str) -> lis
     return [(words, plan + beside)] if values else []
 
 
-def report_tables(reports: "Sequence[GapReport | SampledReport]") -> "RenderableType":
-    """One report as a table with a sentence a figure; several as a line each."""
+def report_tables(reports: "Sequence[GapReport | SampledReport]", *, full: bool = False) -> "RenderableType":
+    """One report in a few lines, or `full` with a sentence a figure; several as a line each."""
     if len(reports) == 1:
-        return _one_report(reports[0])
+        return (
+            _one_report(reports[0])
+            if full
+            else text_table([("report", _settings_of(reports[0])), *summary(reports[0])])
+        )
     lines = (((report.loss_kind, str(report.batch_size), f"{report.temperature:g}"), report) for report in reports)
     return figure_table(lines, ["loss", "k", "tau"], shown_in("many"))
 
@@ -127,13 +141,9 @@ def _settings_of(report: "GapReport | SampledReport") -> str:
     from gcbs_cli.reports.schema import SampledReport
 
     rows = f"{report.n:,} pairs × {report.dim}"
-    unit = f"losses in {report.unit}"
     if isinstance(report, SampledReport):
-        every = report.n // report.batch_size
-        rows = f"{report.rows:,} rows in {report.batches:,} of {every:,} batches, against all {rows}"
-        unit += "; ± 95 % interval"
-    loss = f"loss {report.loss_kind}, batch size {report.batch_size}, temperature {report.temperature:g}"
-    return f"{rows}; {loss}; {unit}"
+        rows = f"{report.rows:,} of {report.n:,} rows, ± 95 %"
+    return f"{rows}; {report.loss_kind} loss, batch size {report.batch_size}, temperature {report.temperature:g}"
 
 
 def compare_table(lines: "Sequence[Compared]") -> "Table":

@@ -1,7 +1,7 @@
 """What a report says in a sentence."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gcbs_cli.reports.schema import GapReport, SampledReport
@@ -10,27 +10,87 @@ if TYPE_CHECKING:
 MANY_SUSPECTS_SHARE = 0.1
 MANY_SUSPECTS_TIMES_RANDOM = 5
 """Suspected false negatives are many when they touch a tenth of the rows, five times as often as by chance."""
+LEAST_MASKED_SHARE = 0.5
+"""Of the plain reduction, under which the masked one says that suspects made it."""
+LEAST_GAP = 1e-9
+HEADLINE = ("plan", "random_mean", "oracle", "reduction", "masked.reduction")
 
 
 def headline(report: "GapReport | SampledReport") -> str:
-    """Say in a sentence how much of the gap the plan closes."""
-    plan, random, spread, reduction, oracle = (
-        getattr(value, "value", value)
-        for value in (report.at(f"gap.{name}") for name in ("plan", "random_mean", "random_std", "reduction", "oracle"))
-    )
-    limit = "" if oracle is None or random < 1e-9 else f"no order can close more than {1.0 - oracle / random:.0%}"
+    """Say in a sentence what the plan is worth, first without suspected false negatives."""
+    plan, random, oracle, reduction, masked = _values(report, *(f"gap.{name}" for name in HEADLINE))
+    limit = "" if oracle is None or random < LEAST_GAP else f"no order can close more than {1.0 - oracle / random:.0%}"
     if plan is None:
         possible = f", of which {limit}" if limit else ""
         return f"Random batches of {report.batch_size} leave a gap of {random:.3f} {report.unit}{possible}."
     if reduction is None:
         return f"One batch of {report.batch_size} holds all rows, so there is no gap to close."
-    if spread is not None and abs(plan - random) <= 3 * spread:
+    if _is_noise(report):
         return "This plan does no better than random batches: the difference is within their spread."
     verb = "closes" if reduction > 0 else "WIDENS the gap by"
-    return (
-        f"This plan {verb} {abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave "
-        f"({random:.3f} → {plan:.3f} {report.unit})" + (f"; {limit}." if limit else ".")
+    beside = "" if masked is None else f", and {masked:.1%} where suspected false negatives do not count"
+    return f"This plan {verb} {abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave{beside}."
+
+
+def summary(report: "GapReport | SampledReport") -> list[tuple[str, str]]:
+    """What a report says in a few lines, each with its name."""
+    plan, random, oracle, reduction, masked = _values(report, *(f"gap.{name}" for name in HEADLINE))
+    most = None if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:.0%}"
+    if plan is None:
+        lines = [("gap", f"{random:.3f} {report.unit} in random batches")]
+        return [*lines, ("oracle", f"no order can close more than {most} of it")] if most else lines
+    if reduction is None:
+        return [("verdict", "one batch holds all rows, so there is no gap to close")]
+    beside = "" if masked is None else f"; {masked:.1%} without suspects"
+    unit = f" {report.unit}" if report.unit == "nats" else ""
+    low = getattr(report.at("gap.reduction"), "low", None)
+    around = "" if low is None else f" ± {reduction - low:.1%}"
+    lines = [("closes", f"{reduction:.1%}{around} of random's gap ({random:.3f} → {plan:.3f}{unit}){beside}")]
+    (share,) = _values(report, "gap.closed_share")
+    if share is not None and most is not None:
+        lines.append(("oracle", f"{share:.1%} of what no order can exceed ({most} of the gap)"))
+    pairs, rows, by_chance = _values(
+        report, *(f"false_negatives.{name}" for name in ("suspected_pairs", "rows", "random"))
     )
+    if pairs is not None and rows is not None:
+        lines.append(
+            (
+                "suspects",
+                f"{pairs:,.0f} pairs share a batch, on {rows / report.n:.0%} of the rows (random {by_chance:,.0f})",
+            )
+        )
+    inside, inside_random, without = _values(
+        report, "in_batch_edge_share.plan", "in_batch_edge_share.random", "graph.isolated_batches"
+    )
+    if inside is not None and without is not None:
+        count = -(-report.n // report.batch_size)
+        beside = f"; {without:,.0f} of {count:,} batches have none" if without else ""
+        lines.append(("hard pairs", f"{inside:.1%} share a batch (random {inside_random:.1%}){beside}"))
+    return [*lines, ("verdict", verdict(report))]
+
+
+def verdict(report: "GapReport | SampledReport") -> str:
+    """Whether it may pay to train on the plan, as far as the gap can tell."""
+    reduction, masked = _values(report, "gap.reduction", "gap.masked.reduction")
+    if _is_noise(report):
+        return "no better than random batches: the difference is within their spread"
+    if reduction < 0:
+        return "worse than random batches: was it made for this data and batch size?"
+    if masked is not None and masked <= 0:
+        return "do not train on it: all that it closes are suspected false negatives"
+    if masked is not None and masked < LEAST_MASKED_SHARE * reduction:
+        return "much of what it closes are suspected false negatives"
+    return "harder than random; only training tells whether it is better"
+
+
+def _values(report: "GapReport | SampledReport", *paths: str) -> list[Any]:
+    """Figures, estimates by their middle."""
+    return [getattr(value, "value", value) for value in map(report.at, paths)]
+
+
+def _is_noise(report: "GapReport | SampledReport") -> bool:
+    plan, random, spread = _values(report, "gap.plan", "gap.random_mean", "gap.random_std")
+    return spread is not None and bool(abs(plan - random) <= 3 * spread)
 
 
 def lead(report: "GapReport") -> str:
@@ -42,8 +102,8 @@ def lead(report: "GapReport") -> str:
         "training on batches therefore does not see. A plan puts similar rows into the same batch, so that training "
         "sees more"
     )
-    seen = f"of {loss.global_:.3f} {unit}, random batches show {loss.random_mean:.3f}"
-    return f"{meaning}: {seen}." if loss.plan is None else f"{meaning}: {seen} and this plan {loss.plan:.3f}."
+    seen = f"of {loss.global_:.3f} {unit}, random batches expose {loss.random_mean:.3f}"
+    return f"{meaning}: {seen}." if loss.plan is None else f"{meaning}: {seen}; this plan exposes {loss.plan:.3f}."
 
 
 def suspects_warning(reports: Sequence["GapReport"]) -> str | None:

@@ -198,6 +198,7 @@ class Report(ReportSettings, Inputs, Written):
         panel=INPUT_PANEL,
         only_with="html",
     )
+    full: bool = option(False, "Print every figure with what it is.", panel=OUTPUT_PANEL)
     output: str | None = option(None, "Write the JSON report to this file.", "-o", panel=OUTPUT_PANEL)
     html: str | None = option(None, "Write the report as one page that needs no network.", panel=OUTPUT_PANEL)
 

@@ -169,7 +169,7 @@ report = "report", "x.npy", "y.npy", "-p", "p.npy"
 gcbs("plan", "x.npy", "y.npy", "-k", "8", "-o", "p.npy", "-q")
 found = json.loads(gcbs(*report, "-o", "r.json", "--html", "r.html", "--json"))
 assert found["gap"]["twice"] == 2 * found["gap"]["plan"]
-assert meaning in " ".join(gcbs(*report).split())
+assert meaning in " ".join(gcbs(*report, "--full").split())
 assert "twice" in gcbs(*report, "-k", "8", "-k", "10")
 assert "gap.twice" in open("r.html").read()
 assert "twice" in gcbs("history", "r.json", "--html", "h.html")

@@ -74,8 +74,9 @@ def test_the_command_says_value_and_interval(files: Path) -> None:
     assert record["batches"] == 50
     assert record["gap"]["reduction"]["low"] < record["gap"]["reduction"]["value"]
     text = gcbs("-p", "perm.npy", "-k", "16", "--rows", "800").output
-    assert "gap reduction" in text
-    assert "95 % interval" in text
+    found = record["gap"]["reduction"]
+    assert f"{found['value']:.1%} ± {found['value'] - found['low']:.1%} of random's gap" in text
+    assert "800 of 1,920 rows, ± 95 %" in text
 
 
 @pytest.mark.parametrize(
