@@ -99,10 +99,11 @@ def report_all(
     if labelled and LossKind.BSC not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
     asked.check_effects()
-    pair = open_arrays(x, y, normalize=normalize).read()
+    stream = open_arrays(x, y, normalize=normalize)
+    pair, raw = stream.read(), None if asked.batch_coordinates is None else stream.read_raw()
     given = _values(labels, "labels", pair.rows)
     targets = None if given is None else labels_of(given.tolist(), "labels", graded=asked.graded_labels)
-    facts = RowFacts(_ids(positives, "positives", pair.rows), targets, _ids(groups, "groups", pair.rows))
+    facts = RowFacts(_ids(positives, "positives", pair.rows), targets, _ids(groups, "groups", pair.rows), raw=raw)
     order = None if perm is None else np.asarray(perm.cpu() if hasattr(perm, "cpu") else perm)
     if order is not None:
         verify_permutation(order, pair.rows, "perm")

@@ -231,6 +231,14 @@ def bsc_loss(similarity, labels, threshold, tau, mu=1.0):
     return mu * softmax + (1 - mu) * math.fsum((similarity[i, i] - labels[i]) ** 2 for i in range(m)) / m
 
 
+def by_coordinates(rows, how):
+    """A batch's rows, each coordinate normalised over them (BSC, section 3.5)."""
+    rows = np.asarray(rows, np.float64)
+    if how == "l2":
+        return rows / np.sqrt((rows**2).sum(axis=0))
+    return (rows - (rows.min(axis=0) if how == "min-max" else 0)) / (rows.max(axis=0) - rows.min(axis=0))
+
+
 def alignment(x, y):
     """Mean ‖x_i − y_i‖²."""
     return math.fsum(float(((a - b) ** 2).sum()) for a, b in zip(np.float64(x), np.float64(y), strict=True)) / len(x)

@@ -39,7 +39,7 @@ def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, n
         with np.errstate(all="ignore"):
             # Of one piece: freed one by one, they would go back to the system and be cleared anew each time.
             wide, squares = np.empty((2, stop - start, raw.shape[1]))
-            wide[:] = _as_floats(raw[start:stop], dtype)
+            wide[:] = as_floats(raw[start:stop], dtype)
             norm2 = sum_by_halving(np.multiply(wide, wide, out=squares))
             norm = np.sqrt(norm2)
             found = np.zeros(len(wide), np.uint8)
@@ -72,6 +72,6 @@ def sum_by_halving(work: NDArray[np.float64]) -> NDArray[np.float64]:
     return work[:, 0] + 0.0  # -0.0 becomes 0.0, as it does where zeros are added
 
 
-def _as_floats(raw: NDArray[Any], dtype: str) -> NDArray[Any]:
+def as_floats(raw: NDArray[Any], dtype: str) -> NDArray[Any]:
     """Return raw rows as numbers: bfloat16 is the upper half of a float32."""
     return (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw

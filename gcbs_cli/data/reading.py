@@ -9,7 +9,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from gcbs_cli.data.files import check_still_the_same
-from gcbs_cli.data.normalise import UNIT_TOLERANCE, RowFault, unit_rows_into
+from gcbs_cli.data.normalise import UNIT_TOLERANCE, RowFault, as_floats, unit_rows_into
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows
 from gcbs_cli.system.errors import BadInput, GcbsError
@@ -17,6 +17,7 @@ from gcbs_cli.system.errors import BadInput, GcbsError
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Default size of a block of raw rows; larger ones are slower, being new memory."""
 
+ROWS_OF_RAW_BLOCK: Final = 4096
 Rows = NDArray[np.float32]
 
 
@@ -139,6 +140,14 @@ class PairStream:
         x, y = (read_unit_rows(side, normalize=self.normalize) for side in self.sources)
         self.fingerprints = x.fingerprint, y.fingerprint
         return PairedRows(x.values, y.values)
+
+    def read_raw(self) -> PairedRows:
+        """The rows in float32 as the data has them, whatever their norms."""
+        blocks = [
+            [as_floats(raw, side.dtype).astype(np.float32) for raw in side.blocks(ROWS_OF_RAW_BLOCK)]
+            for side in self.sources
+        ]
+        return PairedRows(*map(np.concatenate, blocks))
 
     def blocks(self) -> Iterator[tuple[int, Rows, Rows]]:
         """Yield the first row of a block and its unit rows of both sides, (n, d) float32 each.

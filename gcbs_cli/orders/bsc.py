@@ -30,8 +30,9 @@ def words(given: PlannerInput) -> NDArray[np.int64]:
     texts = given.inputs.get("texts")
     if texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
-    generator = _generator(given)
-    return group_by_word(text_shingles(texts, settings.bsc_words, generator), settings.bsc_group_size, generator)
+    generator, consecutive = _generator(given), settings.bsc_shingle == "consecutive"
+    found = text_shingles(texts, settings.bsc_words, generator, consecutive=consecutive)
+    return group_by_word(found, settings.bsc_group_size, generator)
 
 
 def clusters(given: PlannerInput) -> NDArray[np.int64]:

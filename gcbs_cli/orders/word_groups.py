@@ -43,17 +43,19 @@ def text_words(text: str) -> list[str]:
     return [word for word in WORD.findall(text.lower()) if word not in STOP_WORDS]
 
 
-def text_shingles(texts: Sequence[str], length: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(N,) a number for a random shingle of each text: `length` words in a row, all where there are fewer.
+def text_shingles(
+    texts: Sequence[str], length: int, generator: np.random.Generator, *, consecutive: bool = False
+) -> NDArray[np.int64]:
+    """(N,) a number for a random shingle of each text: `length` of its words in any order, all where there are fewer.
 
-    Numbers are in the order of the shingles; every text without words has a number of its own, the largest.
+    consecutive: words in a row. Numbers are in the order of the shingles; every text without words has a number of its
+    own, the largest.
     """
-    draws = generator.random(len(texts))
     shingles = []
-    for text, draw in zip(texts, draws.tolist(), strict=True):
-        words = text_words(text)
-        first = int(draw * max(1, len(words) - length + 1))
-        shingles.append(" ".join(words[first : first + length]))
+    for words in map(text_words, texts):
+        start = int(generator.integers(max(1, len(words) - length + 1))) if consecutive else 0
+        order = range(len(words)) if consecutive else generator.permutation(len(words))
+        shingles.append(" ".join(sorted(words[place] for place in order[start : start + length])))
     distinct, inverse = np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)
     numbers = inverse.reshape(-1).astype(np.int64)
     # Rows without words have no word in common.
@@ -63,10 +65,7 @@ def text_shingles(texts: Sequence[str], length: int, generator: np.random.Genera
 
 
 def neighbour_shingles(neighbours: NDArray[np.int32], length: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(N,) a number for a random shingle of each row's list: `length` ids in a row of itself and its neighbours."""
-    count, width = neighbours.shape
-    lists = np.concatenate([np.arange(count, dtype=np.int32)[:, None], neighbours], axis=1)
-    length = min(length, width + 1)
-    first = generator.integers(width + 2 - length, size=count)
-    shingles = np.take_along_axis(lists, first[:, None] + np.arange(length), axis=1)
-    return np.unique(shingles, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    """(N,) a number for a random shingle of each row: a subset of `length` of the ids of itself and its neighbours."""
+    lists = np.concatenate([np.arange(len(neighbours), dtype=np.int32)[:, None], neighbours], axis=1)
+    chosen = generator.permuted(lists, axis=1)[:, :length]
+    return np.unique(np.sort(chosen, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

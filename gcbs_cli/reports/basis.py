@@ -15,6 +15,7 @@ from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.sums import SideSums, loss_sums
 from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.reports.coordinates import CoordinateLosses
 from gcbs_cli.reports.representation import MOST_ROWS, SAMPLED_ROWS, alignment, uniformity
 from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.progress import Progress, Stopwatch
@@ -30,20 +31,22 @@ class RowFacts:
     positives: (N,) ids, for the loss `bsc` rows with the same one are positives of each other, without them equal rows
     of x are; labels: (N,) from 0 to 1, how much a row is a positive pair; groups: (N,) ids, rows with the same one are
     suspected too; part_sizes: rows of each part, in plan order, of a plan that was made in parts and whose batches
-    stayed in them.
+    stayed in them; raw: the rows before they were made unit rows, for `batch_coordinates`.
     """
 
     positives: NDArray[np.int64] | None = None
     labels: NDArray[np.float64] | None = None
     groups: NDArray[np.int64] | None = None
     part_sizes: Sequence[int] | None = None
+    raw: PairedRows | None = None
 
 
 class ReportInputs:
     """What all losses and batch sizes share: the graph of hard pairs, the suspected pairs, and the sums over all keys.
 
     across, same_side: of both sides, over the keys of the other and, where a loss has them, of the own;
-    diagonal: (N,) s_ii; total_y: (d,) the sum of all rows of y; figures: those of the data, by path.
+    diagonal: (N,) s_ii; total_y: (d,) the sum of all rows of y; coordinates: what `batch_coordinates` asked for;
+    figures: those of the data, by path.
     """
 
     def __init__(
@@ -77,6 +80,10 @@ class ReportInputs:
                 self.figures[f"uniformity.{name}"] = uniformity(side, settings.seed)
             self.figures["uniformity.rows"] = SAMPLED_ROWS if pair.rows > MOST_ROWS else pair.rows
             self.total_y = pair.y.sum(axis=0, dtype=np.float64)
+        self.coordinates, raw, how = None, self.facts.raw, settings.batch_coordinates
+        if raw is not None and how is not None:
+            with self.clock.step("coordinates"):
+                self.coordinates = CoordinateLosses(raw, settings.temperatures, how, self._backend)
 
     def _find_hard_pairs(self) -> None:
         """The graph with its figures, and the suspected pairs."""

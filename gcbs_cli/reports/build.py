@@ -35,6 +35,7 @@ OF_ROWS = (
     "accuracy.global",
     "similarity.positive",
     "similarity.negative.global",
+    "coordinates.global",
 )
 """Figures that depend on an order only by the rows that it counts."""
 
@@ -170,6 +171,7 @@ class OrderReports:
         }
         of_order |= self._similarities(sums, rows, counted)
         factor, added = terms.combined(counted)
+        coordinates = self._by_coordinates(counted, rows)
         found = []
         for number, temperature in enumerate(settings.temperatures):
             positive, total = inputs.diagonal[rows] / temperature, terms.log_sums[number][..., rows]
@@ -192,6 +194,8 @@ class OrderReports:
                 "positive_probability.global": float(np.exp(positive - total[0]).mean()),
                 "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
             }
+            for path, losses in coordinates.items():
+                figures[path] = factor * losses[number] + added
             if terms.in_nats:  # van den Oord et al. (2018)
                 figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
             with np.errstate(invalid="ignore"):
@@ -217,6 +221,14 @@ class OrderReports:
             found["objective.translation.plan"] = float(sums.least[:, rows].mean(dtype=np.float64))
             found["objective.logsumexp.plan"] = float(np.maximum(sums.hardest[0][:, rows], positive).mean())
         return found
+
+    def _by_coordinates(self, counted: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, list[float]]:
+        """Mean losses at each temperature where coordinates are normalised, if that was asked for."""
+        losses, sides = self._inputs.coordinates, list(self._terms.loss.sides)
+        if losses is None:
+            return {}
+        of_rows = {"coordinates.plan": losses.in_batches(counted, self._size), "coordinates.global": losses.in_all}
+        return {path: part[:, sides][..., rows].mean(axis=(1, 2)).tolist() for path, part in of_rows.items()}
 
     def _bounds(
         self, sums: BatchSums, rows: NDArray[np.int64], temperature: float, gap: float

@@ -180,6 +180,16 @@ FIGURES: list[Figure] = [
             "table",
         )
     ),
+    Figure("coordinates.global", "L_global, coordinates", "loss where coordinates are normalised over all rows"),
+    *_and_random(
+        Figure(
+            "coordinates.plan",
+            "L_train, coordinates",
+            "loss where coordinates are normalised over the rows of each batch",
+            better="up",
+        ),
+        spread=True,
+    ),
     Figure("accuracy.global", "accuracy, all", "share of rows whose positive is the nearest of all keys, x→y", SHARE),
     *_and_random(
         Figure(

@@ -230,6 +230,9 @@ class BscSettings(Settings):
         only_with="method=clusters",
     )
     bsc_words: int = option(1, "Words, or neighbours, in a shingle.", ge=1, only_with="method=words|neighbours")
+    bsc_shingle: Literal["subset", "consecutive"] = option(
+        "subset", "Which words of a text: any of them (algorithm 2), or words in a row.", only_with="method=words"
+    )
 
     def neighbours_for(self, method: str) -> int:
         """Nearest neighbours considered by a method."""

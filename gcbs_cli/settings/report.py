@@ -192,6 +192,13 @@ class ReportSettings(ThresholdSettings, WorkSettings):
         panel=LOSS_PANEL,
         only_with="loss=bsc",
     )
+    batch_coordinates: Literal["l2", "min-max", "range"] | None = option(
+        None,
+        "Also report the loss where each coordinate of the raw rows is normalised over the rows of a batch: divided by "
+        "its L2 norm, scaled to 0 to 1, or divided by its range.",
+        panel=LOSS_PANEL,
+        only_with="loss=infonce|symmetric|bsc",
+    )
     drop_last: bool = option(
         False,
         "Whether the trainer drops the short last batch.",

@@ -1,6 +1,6 @@
 """The batch-softmax shufflings against their algorithms written as plain loops over float64 similarities."""
 
-from itertools import chain, groupby
+from itertools import chain, combinations, groupby
 
 import numpy as np
 import pytest
@@ -104,29 +104,33 @@ def test_texts_lose_stop_words_and_case():
     assert " ".join(words) == "return sorted list copy x_1 2"
 
 
-def test_shingles_are_words_in_a_row_each_as_often():
-    texts = ["alpha beta the gamma delta", "gamma", "the of", ""]
-    seen = {}
+@pytest.mark.parametrize("consecutive", [False, True], ids=["any", "in a row"])
+def test_shingles_are_words_of_a_text_each_choice_as_often(consecutive):
+    texts, seen = ["delta beta the gamma alpha", "gamma", "the of", ""], {}
+    every = [f"{a} {b}" for a, b in combinations(["alpha", "beta", "delta", "gamma"], 2)]
     for seed in range(3000):
-        numbers = text_shingles([*texts, "alpha beta", "beta gamma", "gamma delta"], 2, np.random.default_rng(seed))
+        generator = np.random.default_rng(seed)
+        numbers = text_shingles([*texts, *every], 2, generator, consecutive=consecutive)
         assert numbers[2] + 1 == numbers[3] == numbers.max()  # nothing in common
-        assert numbers[4] < numbers[5] < numbers[6]
-        matched = [i for i in (4, 5, 6) if numbers[i] == numbers[0]]
-        seen[matched[0]] = seen.get(matched[0], 0) + 1
-    assert set(seen) == {4, 5, 6}
-    assert max(abs(count - 1000) for count in seen.values()) < 5 * np.sqrt(1000)
+        assert (np.diff(numbers[4:]) > 0).all()  # sorted by their words
+        (matched,) = [text for text, number in zip(every, numbers[4:], strict=True) if number == numbers[0]]
+        seen[matched] = seen.get(matched, 0) + 1
+    assert sorted(seen) == (["alpha gamma", "beta delta", "beta gamma"] if consecutive else every)
+    assert max(abs(count - 3000 / len(seen)) for count in seen.values()) < 5 * np.sqrt(1000)
 
 
-def test_neighbour_shingles_are_ids_of_the_row_and_its_neighbours():
+def test_neighbour_shingles_are_ids_of_the_row_and_its_neighbours_each_choice_as_often():
     neighbours = np.array([[1, 2], [0, 2], [3, 1], [2, 0]], np.int32)
-    lists = [[i, *near] for i, near in enumerate(neighbours.tolist())]
+    lists = [[row, *near] for row, near in enumerate(neighbours.tolist())]
     for length in (1, 2, 3, 9):
-        for seed in range(40):
+        equal = np.zeros((4, 4))
+        for seed in range(2000):
             numbers = neighbour_shingles(neighbours, length, np.random.default_rng(seed))
-            width = min(length, 3)
-            first = np.random.default_rng(seed).integers(4 - width, size=4)
-            shingles = [tuple(row[f : f + width]) for row, f in zip(lists, first, strict=True)]
-            assert [[a == b for a in shingles] for b in shingles] == (numbers[:, None] == numbers[None, :]).tolist()
+            equal += numbers[:, None] == numbers
+        choices = [set(combinations(sorted(near), min(length, 3))) for near in lists]
+        chance = np.array([[len(a & b) / len(a) / len(b) for b in choices] for a in choices])
+        np.fill_diagonal(chance, 1)
+        assert np.abs(equal / 2000 - chance).max() < 5 * 0.5 / np.sqrt(2000)
 
 
 @pytest.mark.parametrize("kind", ["related", "duplicates", "at-threshold", "1003-dimensions"])

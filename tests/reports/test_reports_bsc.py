@@ -145,3 +145,30 @@ def test_graded_labels_are_those_of_equations_5_and_6(threshold, mu, divide_by):
     assert found.gap.plan == pytest.approx(found.loss.global_ - found.loss.plan, abs=1e-9)
     assert found.gap.oracle <= found.gap.plan
     assert (found.mutual_information_bound is None) == (divide_by == "all" or mu is not None)
+
+
+@pytest.mark.parametrize("how", ["l2", "min-max", "range"])
+@pytest.mark.parametrize(("tau", "dtype"), [(0.05, "float32"), (1.2, "float16"), (3.0, "float64")])
+def test_normalisation_by_coordinates_takes_raw_rows_and_the_rows_of_a_batch(how, tau, dtype):
+    rows, rng = 9 * SIZE, np.random.default_rng(5)
+    x, y = ((3 + rng.normal(size=(rows, 12)) * rng.uniform(0.1, 9, 12)).astype(dtype) for _ in "xy")
+    labels, perm = rng.integers(2, size=rows), rng.permutation(rows)
+    settings = {"batch_size": SIZE, "temperature": tau, "batch_coordinates": how, "trials": 1}
+    found, labelled = (
+        report(x, y, perm, **settings, **more) for more in ({}, {"labels": labels, "bsc_divide_by": "all"})
+    )
+
+    def loss(batches, labels):
+        normal = [[reference.by_coordinates(side[batch], how) for side in (x, y)] for batch in batches]
+        return np.mean(
+            [
+                reference.bsc_loss(a @ b.T, labels[batch], 0.5, tau)
+                for (a, b), batch in zip(normal, batches, strict=True)
+            ]
+        )
+
+    random = np.random.default_rng([0, 0x7121A1, 0]).permutation(rows)
+    orders = {"plan": perm.reshape(-1, SIZE), "global_": [np.arange(rows)], "random_mean": random.reshape(-1, SIZE)}
+    for name, batches in orders.items():
+        assert getattr(found.coordinates, name) == pytest.approx(loss(batches, np.ones(rows)), rel=1e-5, abs=1e-5)
+        assert getattr(labelled.coordinates, name) == pytest.approx(loss(batches, labels), rel=1e-5, abs=1e-5)

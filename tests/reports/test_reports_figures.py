@@ -90,7 +90,7 @@ def test_random_batches_are_seeded_and_measured():
 def test_without_a_plan_only_the_plans_figures_are_null(perm):
     pair = make_pair("related", ROWS)
     with_plan, without = (build_reports(pair, order)[0] for order in (perm, None))
-    of_parts = {"partitions.parts", "partitions.edges_across"}
+    of_parts = {figure.path for figure in FIGURES if figure.path.startswith(("partitions.", "coordinates."))}
     of_plans = {"gap.reduction", "gap.closed_share", "gap.masked.reduction", "bounds.translation", "bounds.logsumexp"}
     of_plans |= {"mutual_information_bound", "graph.isolated_batches", "false_negatives.suspected_pairs"}
     of_plans |= {figure.path for figure in FIGURES if figure.path.endswith(".plan")} | {"false_negatives.rows"}
