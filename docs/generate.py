@@ -52,7 +52,7 @@ def command_line_page() -> str:
     parts.append("\n## gcbs\n\n" + _table(("option", ""), [(f"`{flag}`", said) for flag, said in ROOT.items()]))
     for name in COMMANDS:
         model = model_of(name)
-        arguments = [leaf for leaf in leaves(model) if leaf.argument]
+        arguments = [leaf for leaf in leaves(model) if leaf.argument and not leaf.hidden]
         usage = " ".join(map(_usage, arguments))
         parts.append(f"\n## gcbs {name} {usage}".rstrip() + "\n\n" + _help(model.__doc__ or ""))
         if arguments:

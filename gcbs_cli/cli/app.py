@@ -54,7 +54,8 @@ class Commands(TyperGroup):
         """The command with its options in place of the sentence about it; its examples where it is called with
         nothing and needs something.
         """
-        from gcbs_cli.cli.signature import make_command
+        from gcbs_cli.cli.signature import make_command, model_of
+        from gcbs_cli.settings.model import leaves
 
         name, *rest = args
         if name not in COMMANDS and not ctx.resilient_parsing:
@@ -62,10 +63,10 @@ class Commands(TyperGroup):
         if name not in COMMANDS:
             return super().resolve_command(ctx, args)
         command = make_command(name, COMMANDS)
-        missing = [one for one in command.params if one.required]
+        missing = [leaf for leaf in leaves(model_of(name)) if leaf.field.is_required()]
         if not rest and missing and not ctx.resilient_parsing:
             examples = [line for line in command.help.splitlines() if line.startswith("  gcbs")]
-            said = f"gcbs {name}: {missing[0].metavar} is missing. For example:"
+            said = f"gcbs {name}: {missing[0].option} is missing. For example:"
             show_examples(said, examples, f"gcbs {name} --help shows all options.")
         return name, command, rest
 

@@ -67,7 +67,7 @@ def parameter(leaf: Leaf) -> inspect.Parameter:
     shown: Any = leaf.default_words or (default not in (None, "") and default is not False)
     info: Any
     if leaf.argument:
-        info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(leaf.help))
+        info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(leaf.help), hidden=leaf.hidden)
     else:
         info = typer.Option(
             leaf.option + (f"/{leaf.off}" if leaf.off else ""),

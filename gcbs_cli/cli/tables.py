@@ -178,7 +178,7 @@ def history_table(history: "History") -> "RenderableType":
     for figure in SHOWN:
         values = [epoch.at(figure.path) for epoch in history.epochs]
         known = [value for value in values if value is not None]
-        if known:
+        if len(known) > 1:
             courses.append([figure.short, sparkline(values), f"{figure.text(known[0])} → {figure.text(known[-1])}"])
     first = history.epochs[0].report
     settings = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"

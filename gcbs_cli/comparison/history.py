@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.data.files import shown, unreadable
-from gcbs_cli.data.folders import list_pattern, natural_key
+from gcbs_cli.data.folders import list_directory, list_pattern, natural_key
 from gcbs_cli.plan_file.manifest import entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
@@ -76,11 +76,13 @@ class History(BaseModel):
 def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: bool = False) -> History:
     """Read the reports in natural order (epoch-2 before epoch-10), or in the order given, and compare them.
 
-    Manifests among `paths` are passed over. `plans`: a pattern of the plans, in the same order; without it the plan of
-    `epoch-2.json` is `epoch-2.npy`, `.parquet` or `.txt` beside it, where that exists. Raises BadInput for what is no
-    report, where reports and plans do not belong together, and where batch sizes, temperatures or losses differ.
+    Of a folder, its .json files are read; manifests are passed over. `plans`: a pattern of the plans, in the same
+    order; without it the plan of `epoch-2.json` is `epoch-2.npy`, `.parquet` or `.txt` beside it, where that exists.
+    Raises BadInput for what is no report, where reports and plans do not belong together, and where batch sizes,
+    temperatures or losses differ.
     """
-    paths = [path for path in paths if not path.endswith(_MANIFEST_END)]
+    files = [list_directory(path) if Path(path).is_dir() else [path] for path in paths]
+    paths = [path for some in files for path in some if path.endswith(".json") and not path.endswith(_MANIFEST_END)]
     if not keep_order:
         paths = sorted(paths, key=natural_key)
     if not paths:
@@ -153,6 +155,8 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
     best = max((epoch.closed for epoch in epochs if epoch.closed is not None), default=None)
     if best is None:
         return None, "These reports are not about plans; name the plan with gcbs report -p."
+    if len(epochs) == 1:
+        return None, f"One report is no history: its plan closes {best:.3f} nats. Give the reports of several epochs."
     paying = [number for number, epoch in enumerate(epochs) if epoch.pays(best)]
     if not paying:
         return None, (

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from gcbs_cli.data.files import FileStamp, shown
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, nearest
 
 Side = Literal["x", "y"]
 
@@ -51,9 +51,10 @@ class ColumnChoice:
         if name is None or name not in columns:
             wanted = f"a {kind} {self.side} of embeddings" if self.wanted is None else f"{kind} {shown(self.wanted)}"
             both = self.wanted is None and self.holds_both
+            right = "ones with --x-column and --y-column" if both else f"one with {self.option}"
             raise BadInput(
-                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {wanted};"
-                f" name the right {'ones with --x-column and --y-column' if both else f'one with {self.option}'}"
+                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {wanted}"
+                f"{nearest(self.wanted or '', columns)}; name the right {right}"
             )
         if columns.count(name) > 1:
             raise BadInput(

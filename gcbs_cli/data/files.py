@@ -74,7 +74,7 @@ def stamp_file(path: str) -> FileStamp:
 def unreadable(path: str, error: OSError | ValueError) -> BadInput:
     """Return the BadInput for a path that the system cannot open."""
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"{shown(path)}: found no such file, expected data; check the path")
+        return BadInput(f"{shown(path)}: file not found")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)
     return BadInput(f"{shown(path)}: found that it cannot be opened ({reason}), expected a file; check the path")
 

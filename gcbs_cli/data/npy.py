@@ -128,4 +128,6 @@ def _element_type(name: str, stored: np.dtype[Any], dtype: str | None) -> str:
         return stored.name
     found = "an object array (pickle), which is never unpickled" if stored.hasobject else shown(str(stored)[:40])
     advice = "; if it holds bfloat16, give --dtype bfloat16" if two_raw_bytes else ""
+    if stored.kind == "i":
+        raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; it looks like a plan: name that with -p")
     raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; save it with astype('float32'){advice}")

@@ -20,6 +20,7 @@ from gcbs_cli.system.errors import BadInput
 SUFFIXES: Final = (".npy", ".safetensors", *TABLE_SUFFIXES)
 """The formats that are read."""
 
+TEXT_SUFFIXES: Final = (".csv", ".jsonl", ".json", ".tsv", ".txt")
 _EXPECTED: Final = "expected .npy, .parquet, .safetensors, .arrow or .feather"
 
 
@@ -67,9 +68,8 @@ def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingS
     if suffix == ".safetensors":
         return open_safetensors(path, choice)
     if suffix != ".npy":
-        raise BadInput(
-            f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; convert it or rename it"
-        )
+        advice = "gcbs embed makes embeddings of texts" if suffix in TEXT_SUFFIXES else "convert it or rename it"
+        raise BadInput(f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; {advice}")
     if choice.holds_both:
         raise BadInput(f"{stamp.shown}: found one array, expected both sides; give the file with Y as second argument")
     if choice.wanted is not None:

@@ -62,7 +62,7 @@ def fetched(url: str) -> str:
             " protocol; pip install 'gcbs[remote]', and s3fs, gcsfs or adlfs for theirs"
         ) from None
     except FileNotFoundError:
-        raise BadInput(f"{said}: found no such file, expected embeddings; check the address") from None
+        raise BadInput(f"{said}: file not found") from None
     except Exception as error:  # every protocol raises its own, and its words may repeat the address
         reason = one_line(error) if without_secrets(url) == url else type(error).__name__
         raise BadInput(f"{said}: found that it cannot be fetched ({reason}); check address and access") from None

@@ -15,7 +15,7 @@ from gcbs_cli.data.files import one_line, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, nearest
 
 _LABELS: Final = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fromkeys(
     ("0", "false", "no", "negative", "0.0", "-1"), 0.0
@@ -110,7 +110,7 @@ def _choose(names: list[str], path: str, column: str | None) -> str:
     if column is None and len(names) == 1:
         return names[0]
     wanted = f"the column {shown(column)}" if column is not None else "one column, or its name"
-    raise BadInput(f"{shown(path)}: found the columns {listed(names)}; expected {wanted}")
+    raise BadInput(f"{shown(path)}: found the columns {listed(names)}; expected {wanted}{nearest(column or '', names)}")
 
 
 def _read_text(path: str, column: str | None) -> list[str]:

@@ -32,7 +32,7 @@ def finish(
     refinement = None
     if settings.refine and given.batch_size > 1:
         if needs_compiling(propose):
-            clock.note("compiling the refinement for this machine, some seconds; kept for the next time if it can be")
+            clock.note("compiling the refinement for this machine, takes a few seconds; cached if possible")
         with clock.step("refine"):
             gains, seconds = given.gains(), settings.time_limit
             refinement = refine(perm, gains, given.batch_size, labels=labels, seed=seed, seconds=seconds)

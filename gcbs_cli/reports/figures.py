@@ -219,7 +219,7 @@ FIGURES: list[Figure] = [
         "table",
     ),
     Figure("graph.max_degree", "largest degree", "hard pairs of the row that is in most", COUNT),
-    *_of_every_order("bandwidth", "largest distance, in rows, between the two rows of a hard pair", "table"),
+    *_of_every_order("bandwidth", "largest distance between hard pairs in the order, in rows", "table"),
     *_of_every_order("profile", "sum over rows of the distance to the farthest partner before them"),
     *_and_random(
         Figure(

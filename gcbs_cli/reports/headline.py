@@ -75,7 +75,7 @@ def verdict(report: "GapReport | SampledReport") -> str:
     if _is_noise(report):
         return "no better than random batches: the difference is within their spread"
     if reduction < 0:
-        return "worse than random batches: was it made for this data and batch size?"
+        return "easier than random: made for other data, or to keep hard pairs apart"
     if masked is not None and masked <= 0:
         return "do not train on it: all that it closes are suspected false negatives"
     if masked is not None and masked < LEAST_MASKED_SHARE * reduction:

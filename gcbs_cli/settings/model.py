@@ -49,7 +49,7 @@ class Leaf:
     option: str
     """Its name on the command line, where no other is given --its-name; an argument's in capitals."""
     short: str | None = None
-    """Such as -k."""
+    """Another name, such as -k."""
     off: str | None = None
     """The flag that says no, such as --no-refine."""
     default_words: str | None = None
@@ -58,6 +58,8 @@ class Leaf:
     """What stands for the value in --help."""
     argument: bool = False
     """No option but an argument."""
+    hidden: bool = False
+    """An old way to say it, which --help does not show."""
     only_with: str | None = None
     """Other fields, `field` or `field=value|value`, without which it has no effect."""
     one_call: bool = False

@@ -1,7 +1,7 @@
 """What is common to commands, inputs and outputs, and what the small commands can be asked for."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, model_validator
 
@@ -14,7 +14,6 @@ from gcbs_cli.system.errors import BadInput
 INPUT_PANEL = "Input"
 MODEL_PANEL = "Model"
 FORECAST_PANEL = "Forecast of a plan"
-Permutation = Annotated[str, option(..., "The permutation; - reads indices from stdin.", argument=True)]
 SecondSide = Annotated[
     str | None, option(..., "Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
@@ -330,7 +329,7 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
 
     budget: Annotated[float, BeforeValidator(_seconds)] = option(
         60.0,
-        "Time for it all, such as 60s or 5m; a trial that has begun is finished.",
+        "Time for it all, such as 60s or 5m; a running trial is allowed to finish.",
         metavar="TIME",
         default_words="60s",
     )
@@ -347,24 +346,42 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
         super().check_effects(method=get_args(Method), refine=[True])
 
 
-class Check(Columns, Shown):
+class PlanFile(Settings):
+    """The plan, by its option or, as it was once, before all files."""
+
+    perm: str = option(..., "The permutation; - reads indices from stdin.", "-p", one_call=True)
+    third: str | None = option(None, "The last file where the plan is the first.", argument=True, hidden=True)
+    files: ClassVar[tuple[str, ...]] = ("x", "y", "third")
+    moved_by: ClassVar[str] = "x"
+    """The argument without which none is the plan."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plan_first(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if "perm" in values or cls.moved_by not in values:
+            return values
+        shifted = dict(zip(("perm", *cls.files), map(values.get, cls.files), strict=False))
+        beside = {name: value for name, value in values.items() if name not in cls.files}
+        return beside | {name: value for name, value in shifted.items() if value is not None}
+
+
+class Check(PlanFile, Columns, Shown):
     """Check that a plan is a permutation, matches its manifest and was made from this data.
 
     Exit code 0 when nothing is wrong, 1 when something is.
 
     Examples:
 
-      gcbs check perm.npy
+      gcbs check -p perm.npy
 
-      gcbs check perm.npy x.npy y.npy
+      gcbs check x.npy y.npy -p perm.npy
     """
 
-    perm: Permutation
     x: str | None = option(None, "Embeddings it should belong to.", argument=True)
     y: SecondSide = None
 
 
-class Apply(Written):
+class Apply(PlanFile, Written):
     """Write data in plan order: batch b is then rows b·k to (b+1)·k.
 
     Rows are copied byte for byte, by two passes in sequence, in bounded memory. Shards keep their names and their
@@ -372,13 +389,14 @@ class Apply(Written):
 
     Examples:
 
-      gcbs apply perm.npy pairs.jsonl -o reordered.jsonl
+      gcbs apply pairs.jsonl -p perm.npy -o reordered.jsonl
 
-      gcbs plan x.npy y.npy -o - | gcbs apply - shards/ -o reordered
+      gcbs plan x.npy y.npy -o - | gcbs apply shards/ -p - -o reordered
     """
 
-    perm: Permutation
     data: str = option(..., "A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards.", argument=True)
+    files = ("data", "third")
+    moved_by = "third"
     header: bool = option(True, "The first record of a CSV file names its columns.", off="--no-header")
     max_memory: Size = option(
         512 * 2**20,
@@ -408,8 +426,8 @@ class Embed(Written):
     x_prompt: str = option("", "Put this before each text of X, such as 'query: '.", panel=MODEL_PANEL)
     y_prompt: str = option("", "Put this before each text of Y.", panel=MODEL_PANEL)
     encode_batch: int = option(64, "Number of texts that the model takes at once.", ge=1, panel=MODEL_PANEL)
-    x_text: str = option("x", "Column with the texts of X.", panel=INPUT_PANEL)
-    y_text: str = option("y", "Column with the texts of Y.", panel=INPUT_PANEL)
+    x_text: str = option("x", "Column with the texts of X.", "--x-column", panel=INPUT_PANEL)
+    y_text: str = option("y", "Column with the texts of Y.", "--y-column", panel=INPUT_PANEL)
     device: Device = "auto"
     output: str = option(
         "embeddings.parquet",
@@ -432,7 +450,11 @@ class History(Written):
     """
 
     reports: tuple[str, ...] = option(
-        ..., "Reports that gcbs report -o or gcbs plan --report wrote.", min_length=1, argument=True, metavar="REPORT"
+        ...,
+        "Reports that gcbs report -o or gcbs plan --report wrote, or a folder of them.",
+        min_length=1,
+        argument=True,
+        metavar="REPORT",
     )
     plans: str | None = option(
         None,

@@ -205,7 +205,7 @@ class BscSettings(Settings):
     panel = "BSC (--method knn-groups, words, clusters, neighbours)"
 
     bsc_group_size: int = option(
-        8, "Rows in a group, at most.", ge=2, only_with="method=knn-groups|words|clusters|neighbours"
+        8, "Maximum rows per group.", ge=2, only_with="method=knn-groups|words|clusters|neighbours"
     )
     bsc_neighbours: int | None = option(
         None,
@@ -229,7 +229,7 @@ class BscSettings(Settings):
         default_words="one for each batch, 1,024 at most",
         only_with="method=clusters",
     )
-    bsc_words: int = option(1, "Words, or neighbours, in a shingle.", ge=1, only_with="method=words|neighbours")
+    bsc_words: int = option(1, "Words (or neighbours) per shingle.", ge=1, only_with="method=words|neighbours")
     bsc_shingle: Literal["subset", "consecutive"] = option(
         "subset", "Which words of a text: any of them (algorithm 2), or words in a row.", only_with="method=words"
     )
@@ -279,7 +279,7 @@ class PlanWorkSettings(WorkSettings):
     max_edges: int | None = option(None, "Stop before the pass if more entries would lie above the threshold.", ge=1)
     partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions)] = option(
         None,
-        "Plan in this many parts of similar rows, one in memory at a time; auto: at most 131,072 rows each. "
+        "Number of parts of similar rows, of which one is in memory at a time; auto: at most 131,072 rows each. "
         "Quantile and lists count within a part.",
         metavar="NUMBER|auto",
     )
@@ -288,7 +288,9 @@ class PlanWorkSettings(WorkSettings):
         "Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray]).",
         only_with="partitions",
     )
-    address: str = option("auto", "Address of the Ray cluster to join.", only_with="engine=ray")
+    address: str = option(
+        "auto", "Address of the Ray cluster to join; local starts one on this machine.", only_with="engine=ray"
+    )
 
     def parts_for(self, rows: int, dim: int, batch_size: int) -> int:
         """The number of parts: for `auto`, of at most 131,072 rows, fewer where --max-memory leaves less.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gcbs_cli.settings.model import Listed, option
 from gcbs_cli.settings.plan import (
@@ -36,6 +36,24 @@ class LossKind(StrEnum):
     SIMCLR = "simclr"
     BSC = "bsc"
     TRIPLET = "triplet"
+
+
+TRAINERS_NAMES = {
+    "mnrl": LossKind.INFONCE,
+    "multiplenegativesranking": LossKind.INFONCE,
+    "cachedmultiplenegativesranking": LossKind.INFONCE,
+    "multiplenegativessymmetricranking": LossKind.SYMMETRIC,
+    "cachedmultiplenegativessymmetricranking": LossKind.SYMMETRIC,
+    "clip": LossKind.SYMMETRIC,
+    "ntxent": LossKind.SIMCLR,
+}
+"""What trainers and libraries call the losses, in small letters, without signs and the word loss."""
+
+
+def _loss_named(value: Any) -> Any:
+    """The loss that a trainer has under this name."""
+    plain = "".join(filter(str.isalnum, str(value).lower())).removesuffix("loss")
+    return TRAINERS_NAMES.get(plain, value)
 
 
 class QueueMode(StrEnum):
@@ -137,10 +155,10 @@ class ReportSettings(ThresholdSettings, WorkSettings):
         option="--temperature",
         default_words="the plan's, else 0.05",
     )
-    loss: Annotated[tuple[LossKind, ...], Listed] = option(
+    loss: Annotated[tuple[Annotated[LossKind, BeforeValidator(_loss_named)], ...], Listed] = option(
         (LossKind.SYMMETRIC,),
-        "infonce: x→y; symmetric: both ways (CLIP); simclr: NT-Xent; bsc: symmetric, with several positives for a "
-        "row; triplet: hardest negative. May be given several times.",
+        "infonce (MultipleNegativesRankingLoss): x→y; symmetric (CLIP): both ways; simclr (NT-Xent); bsc: symmetric, "
+        "with several positives for a row; triplet: hardest negative. May be given several times.",
         min_length=1,
         metavar="LOSS",
         default_words="symmetric; bsc with --positives or --labels",

@@ -78,7 +78,7 @@ def test_it_says_when_planning_has_stopped_paying(gcbs: Gcbs, epochs: list[str])
         ((1, 2, 11), "epoch-2", "stopped paying: since epoch-11"),
         ((1, 2), "epoch-2", "still pays"),
         ((1, 3), "epoch-1", "without suspected false negatives"),
-        ((11,), None, "does not pay"),
+        ((11,), None, "One report is no history"),
     ]:
         found = json.loads(gcbs("history", *(f"epoch-{number}.json" for number in numbers), "--json").stdout)
         assert found["pays_until"] == last

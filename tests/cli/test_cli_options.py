@@ -72,7 +72,7 @@ def test_help_shows_defaults_and_brackets(gcbs: Gcbs) -> None:
         (["pln"], "pln: no such command; did you mean plan?"),
         (["plan", "x.npy", "--batchsize", "3"], "--batchsize: no such option; did you mean --batch-size?"),
         (["plan", "x.npy", "y.npy", "z.npy"], "extra argument(s) (z.npy); gcbs plan --help"),
-        (["check", "--json"], "PERM: is missing; gcbs check --help"),
+        (["check", "--json"], "--perm: is missing; give it"),
         (["compare", "x.npy", "--methods", "rmc"], "did you mean rcm?"),
         (["plan", "x.npy", "--method", "metsi"], "did you mean metis?"),
         (["report", "x.npy", "--loss", "infonc"], "did you mean infonce?"),

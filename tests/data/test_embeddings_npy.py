@@ -114,7 +114,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path, change: str, momen
     }[change]
     if moment == "before":
         alter()
-        expected = "no such file" if change == "remove" else "changed while it was read"
+        expected = "file not found" if change == "remove" else "changed while it was read"
         assert expected in refusal(lambda: next(source.blocks(1)))
         return
     blocks = source.blocks(100)

@@ -171,8 +171,8 @@ def test_sides_that_do_not_fit_each_other(tmp_path: Path, matrix: Matrix) -> Non
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("none.npy", "no such file"),
-        ("", "no such file"),
+        ("none.npy", "file not found"),
+        ("", "file not found"),
         ("nul\0.npy", "cannot be opened"),
         ("loop.npy", "cannot be opened"),
         ("pipe.npy", "a pipe or device"),
@@ -180,7 +180,7 @@ def test_sides_that_do_not_fit_each_other(tmp_path: Path, matrix: Matrix) -> Non
         ("data.csv", "found .csv"),
         ("data", "found no suffix"),
         ("new\nline.csv", "'"),
-        ("sur\udcffrogate.npy", "no such file"),
+        ("sur\udcffrogate.npy", "file not found"),
     ],
 )
 def test_paths_that_cannot_be_read(tmp_path: Path, name: str, expected: str) -> None:

@@ -161,7 +161,7 @@ def test_an_unknown_suffix_lists_those_that_exist(tmp_path: Path, name: str) -> 
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"perm\.npy: found no such file"):
+    with pytest.raises(BadInput, match=r"perm\.npy: file not found"):
         read_permutation(tmp_path / "perm.npy")
     (tmp_path / "folder.npy").mkdir()
     os.mkfifo(tmp_path / "fifo.txt")

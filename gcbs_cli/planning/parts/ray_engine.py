@@ -60,9 +60,7 @@ def connect(ray: Any, address: str) -> bool:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:160]
-        raise BadInput(
-            f"--address {address}: no Ray cluster answers ({reason}); start one with  ray start --head"
-        ) from error
+        raise BadInput(f"--address {address}: no Ray cluster answers ({reason}); try --address local") from error
     return True
 
 
