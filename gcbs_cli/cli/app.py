@@ -19,7 +19,7 @@ COMMANDS = {
     "plan": "Order the pairs so that consecutive batches hold hard negatives.",
     "report": "Say how much of the gap between L_global and L_train a plan closes.",
     "compare": "Make a plan with each method and say what each is worth.",
-    "tune": "Try graphs, margins, weights and group sizes, and print the command line of the best plan.",
+    "tune": "Try settings around --preset train by training on the data, and print the command of the best plan.",
     "check": "Check that a plan is a permutation, matches its manifest and was made from this data.",
     "history": "Show losses, gap and plans over epochs, and whether planning still pays.",
     "embed": "Embed pairs of texts with a local sentence-transformers model, for a first plan without code.",

@@ -1,39 +1,133 @@
-"""`gcbs compare`: all methods on the same data in one table."""
+"""`gcbs compare`: all methods on the same data in one table, by the gap or by training."""
 
-from typing import Any
+import shlex
+import time
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gcbs_cli.cli.inputs import open_inputs, read_groups, read_texts
 from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import compare_table
+from gcbs_cli.cli.tables import compare_table, trial_table
 from gcbs_cli.cli.watching import show_progress
-from gcbs_cli.comparison.compare import Comparison, default_methods, not_installed, plain_names
-from gcbs_cli.settings.others import Compare, Tune
+from gcbs_cli.comparison.compare import (
+    NEEDS_TEXT,
+    PRESET_ROW,
+    RANDOM,
+    Comparison,
+    default_methods,
+    not_installed,
+    options_of,
+    plain_names,
+    settings_of,
+)
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.products.devices import devices_named
+from gcbs_cli.settings.model import words
+from gcbs_cli.settings.others import PRESET, Compare, GroupFile, Inputs, TextFile, Tune
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.progress import Progress
+
+if TYPE_CHECKING:
+    from gcbs_cli.comparison.trial import TrialRun
+
+GAP_ALONE = "The gap does not tell which plan trains best; --train does. Unless it says otherwise:"
 
 
 def compare(settings: Compare) -> None:
     """Plan with each method, and print what each plan is worth."""
-    out = Output(settings)
-    if settings.methods is None:
-        names = default_methods(texts=settings.text is not None)
+    out, texts = Output(settings), settings.text is not None
+    names = [PRESET_ROW if name == PRESET else name for name in settings.names]
+    if settings.train:
+        names = [*dict.fromkeys([RANDOM, *names, *[NEEDS_TEXT] * (texts and settings.methods is None)])]
+    elif settings.methods is None:
+        names = default_methods(texts=texts)
         for missing in not_installed().values():
             out.note(f"left out: {missing}")
-    else:
-        names = [name.strip() for name in settings.methods.split(",")]
     methods = plain_names(names)
     settings.check_text(methods)
+    shared = settings.only(PlanSettings)
+    plans = {name: settings_of(name, shared) for name in names}
+    if settings.train:
+        compare_by_training(settings, plans, out, settings.budget, settings.trials)
+        return
     with show_progress(out) as progress:
-        comparison = comparison_of(settings, out, progress, trials=settings.trials, recurrence=settings.recurrence)
-        lines = [comparison.of_method(name) for name in names]
+        rows, given = read_data(settings, out)
+        comparison = Comparison(rows, plans, shared, progress, trials=settings.trials, **given)
+        lines = sorted((comparison.of(name) for name in plans), key=lambda line: line.masked, reverse=True)
     out.table(compare_table(lines))
-    shared = {"batch_size": settings.batch_size, "temperature": settings.temperature}
-    out.result({**shared, "methods": [line.as_record() for line in lines]})
+    command = command_of(settings, settings_of(PRESET_ROW, shared))
+    out.line(f"\n{GAP_ALONE}\n{command}")
+    out.result({**_shared(settings), "methods": [line.as_record() for line in lines], "command": command})
 
 
-def comparison_of(settings: Compare | Tune, out: Output, progress: Progress, **more: Any) -> Comparison:
-    """Reads what the command was given, and makes the passes for all plans; more: what else `Comparison` takes."""
+def compare_by_training(
+    settings: Compare | Tune, plans: Mapping[str, PlanSettings], out: Output, budget: float, trials: int
+) -> None:
+    """Print what a model gains by each plan, the verdict and the command of the best plan."""
+    from gcbs_cli.comparison.trial import Trial, TrialSettings, gain
+
+    began = time.monotonic()
+    with show_progress(out) as progress:
+        rows, given = read_data(settings, out)
+        device = devices_named(settings.device)[0]
+        asked = TrialSettings(settings.batch_size, settings.temperature, budget=budget, device=device)
+        trial = Trial(rows, asked, progress=progress, **given)
+        trained = np.sort(trial.split.train)
+        part = PairedRows(rows.x[trained], rows.y[trained])
+        shared = settings.only(PlanSettings)
+        comparison = Comparison(part, plans, shared, progress, trials=trials, **trial.given(trained))
+        lines = [comparison.of(name) for name in plans]
+        runs, verdict = trial.decide(plans, PRESET_ROW)
+    gains = {name: gain(runs, name) for name in plans}
+    lines.sort(key=lambda line: gains[line.name].mean, reverse=True)
+    by_plan = {name: [run for run in runs if run.plan == name] for name in plans}
+    sizes = {
+        "train_rows": len(trial.split.train),
+        "queries": len(trial.split.test),
+        "candidates": trial.candidates,
+        "epochs": trial.epochs,
+        "seeds": len(by_plan[RANDOM]),
+        "random_mrr": fmean(run.mrr for run in by_plan[RANDOM]),
+        "untrained_mrr": by_plan[RANDOM][0].untrained,
+        "seconds": time.monotonic() - began,
+    }
+    out.table(trial_table(lines, gains, by_plan, sizes))
+    out.line(f"\n{verdict.sentence}")
+    command = None if verdict.plan is None else command_of(settings, plans[verdict.plan])
+    if command is not None:
+        out.line(command)
+    records = [{**line.as_record(), **gains[line.name].as_record(), **_mean(by_plan[line.name])} for line in lines]
+    said = {"verdict": verdict.sentence, "plan": verdict.plan, "final": verdict.final, "command": command}
+    out.result({**_shared(settings), **said, "trial": sizes, "methods": records})
+
+
+def read_data(settings: Compare | Tune, out: Output) -> tuple[PairedRows, dict[str, Any]]:
+    """The rows, and what else plans are given: groups and texts. Raises BadInput where settings do not fit them."""
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
-    groups, texts = read_groups(settings, stream.rows), read_texts(settings, stream.rows)
-    return Comparison(stream.read(), settings.only(PlanSettings), progress, groups=groups, inputs=texts, **more)
+    given = {"groups": read_groups(settings, stream.rows), "inputs": read_texts(settings, stream.rows)}
+    return stream.read(), given
+
+
+def command_of(settings: Compare | Tune, plan: PlanSettings) -> str:
+    """The command line that makes a plan of the data, into a file that does not exist yet."""
+    files = [*words(settings.only(GroupFile)), *(words(settings.only(TextFile)) if plan.method == NEEDS_TEXT else [])]
+    paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
+    output = next(path for path in paths if not Path(path).exists())
+    return shlex.join(["gcbs", "plan", *words(settings.only(Inputs)), *options_of(plan), *files, "-o", output])
+
+
+def _shared(settings: Compare | Tune) -> dict[str, Any]:
+    return {"batch_size": settings.batch_size, "temperature": settings.temperature}
+
+
+def _mean(runs: "list[TrialRun]") -> dict[str, Any]:
+    """Means of the runs, and what is known of each."""
+    recall = {f"at_{first}": fmean(run.recall[first] for run in runs) for first in runs[0].recall}
+    known = ("seed", "mrr", "epoch", "validation", "plan_seconds", "train_seconds")
+    each = [{name: getattr(run, name) for name in known} for run in runs]
+    return {"mrr": fmean(run.mrr for run in runs), "recall": recall, "runs": each}

@@ -1,13 +1,13 @@
 """Tables and sentences for people; each fits 80 columns."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.output import text_table
 from gcbs_cli.reports.figures import Figure, shown_in
 from gcbs_cli.reports.headline import headline, summary
-from gcbs_cli.settings.model import words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from gcbs_cli.comparison.compare import Compared
     from gcbs_cli.comparison.history import Epoch, History
-    from gcbs_cli.comparison.tune import Tuned
+    from gcbs_cli.comparison.trial import Gain, TrialRun
     from gcbs_cli.plan_file.manifest import ManifestEntry, QuantileRecord
     from gcbs_cli.reports.schema import GapReport, SampledReport
 
-TUNED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
-"""The figures that a search shows."""
+TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
+"""The figures of the gap that stand beside what a plan trains."""
 STEPS_SHOWN = 3
 """Of the steps that took longest."""
 BARS = "▁▂▃▄▅▆▇█"
@@ -150,21 +150,34 @@ def compare_table(lines: "Sequence[Compared]") -> "Table":
     """One line a method."""
     from gcbs_cli.comparison.compare import SHOWN
 
-    table = figure_table((((line.method, f"{line.seconds:.1f}"), line) for line in lines), ["method", "seconds"], SHOWN)
+    table = figure_table((((line.name, f"{line.seconds:.1f}"), line) for line in lines), ["method", "seconds"], SHOWN)
     said = (f"{figure.short}: {figure.meaning}" for figure in SHOWN if lines[0].at(figure.path) is not None)
     table.caption = "; ".join(said)
     return table
 
 
-def tune_table(tuned: "Tuned") -> "Table":
-    """The trials, those within the cap marked, by falling reduction."""
-    best, lines = tuned.best, []
-    for trial in sorted(tuned.trials, key=tuned.reduction, reverse=True):
-        mark = "best" if trial is best else "" if tuned.fits(trial) else "over"
-        options = " ".join(words(trial.settings, always=("method",)))
-        lines.append(((mark, f"{trial.seconds:.1f}", options), trial))
-    figures = [figure for figure in shown_in("compare") if figure.path in TUNED]
-    return figure_table(lines, ["", "seconds", "options"], figures, "lrf")
+def trial_table(
+    lines: "Sequence[Compared]",
+    gains: "Mapping[str, Gain]",
+    runs: "Mapping[str, Sequence[TrialRun]]",
+    sizes: Mapping[str, float],
+) -> "Table":
+    """One line a plan: what a model gains by it over random batches, and what its gap says."""
+    said = []
+    for line in lines:
+        found = gains[line.name]
+        seconds = mean(run.plan_seconds for run in runs[line.name])
+        said.append(((line.name, str(found), f"{found.noise:.1f}", f"{seconds:.1f}"), line))
+    figures = [figure for figure in shown_in("compare") if figure.path in TRIED]
+    table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], figures, "frrr")
+    table.caption = (
+        "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
+        f" seeds and queries; seconds: of an epoch's plan. {sizes['queries']:,} held-out queries,"
+        f" {sizes['candidates']:,} candidates (random batches: MRR {sizes['random_mrr']:.1f}, untrained"
+        f" {sizes['untrained_mrr']:.1f}); {sizes['train_rows']:,} rows to train on, {sizes['epochs']} epochs,"
+        f" {sizes['seeds']} seeds; {sizes['seconds']:.0f} s in all."
+    )
+    return table
 
 
 def history_table(history: "History") -> "RenderableType":

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.comparison.history import recurring_pairs
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import PLANNERS, planner_named
@@ -17,8 +16,8 @@ from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import Figure, nest, shown_in
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.model import words
-from gcbs_cli.settings.others import REFINED
+from gcbs_cli.settings.model import leaves, words
+from gcbs_cli.settings.others import PRESET, REFINED
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import BadInput
@@ -27,55 +26,62 @@ from gcbs_cli.system.progress import Progress
 SHOWN = [
     *shown_in("compare"),
     Figure("batch_losses_std", "spread", "standard deviation of the batches' losses, nats", "{:.2f}"),
-    Figure("recurring", "recur", "share of the in-batch pairs that come again with the next seed", "{:.1%}"),
 ]
 """The figures of the table."""
 NEEDS_TEXT = "words"
+RANDOM = "random"
+"""The plan that others are compared with."""
+PRESET_ROW = f"--preset {PRESET}"
+"""What the preset is called in a table; in a list of methods its name will do."""
 
 
 @dataclass(frozen=True)
 class Compared:
     """What a plan with these settings is worth."""
 
+    name: str
     settings: PlanSettings
     seconds: float
     """Those after the pass over all pairs."""
     report: GapReport
     batch_losses_std: float
     """Standard deviation of the losses of full batches, in nats."""
-    recurring: float | None
-    """Share of its in-batch pairs that come again with the next seed, where that was asked for."""
-
-    @property
-    def method(self) -> str:
-        """The method, and whether its plan is refined."""
-        return self.settings.method + REFINED * self.settings.refine
-
-    @property
-    def suspected(self) -> int:
-        """Suspected pairs that share a batch."""
-        return int(self.report.at("false_negatives.suspected_pairs") or 0)
 
     def at(self, path: str) -> Any:
-        """The value of a figure of the report, or of one that only a comparison has."""
-        return getattr(self, path) if path in ("batch_losses_std", "recurring") else self.report.at(path)
+        """The value of a figure of the report, or of the one that only a comparison has."""
+        return self.batch_losses_std if path == "batch_losses_std" else self.report.at(path)
 
-    def options(self) -> list[str]:
-        """The words after `gcbs plan X Y` that make this plan."""
-        used = self.settings if self.settings.refine else self.settings.changed(time_limit=None)
-        return words(used, always=("method", "batch_size", "temperature"))
+    @property
+    def masked(self) -> float:
+        """By how much it reduces the gap without suspected false negatives."""
+        return float(self.at("gap.masked.reduction") or 0.0)
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
         figures = nest({figure.path: self.at(figure.path) for figure in SHOWN})
-        return {"method": self.method, "seconds": self.seconds, **figures}
+        return {"method": self.name, "options": " ".join(options_of(self.settings)), "seconds": self.seconds, **figures}
+
+
+def options_of(settings: PlanSettings) -> list[str]:
+    """The words after `gcbs plan X Y` that ask for these settings, without those that have no effect on this plan."""
+    defaults, idle = settings.own_defaults(), (leaf for leaf in leaves(PlanSettings) if settings.lacking(leaf))
+    used = settings.changed(**{leaf.name: defaults.get(leaf.name, leaf.default) for leaf in idle})
+    return words(used, always=("batch_size", "temperature", *(() if settings.preset else ("method",))))
 
 
 def default_methods(*, texts: bool = False) -> list[str]:
-    """Every method that is installed, and the graph methods refined; those that need `texts` where there are some."""
+    """Every method that is installed, the graph methods refined, the preset; those that need `texts` with some."""
     missing = not_installed()
     found = [name for name in PLANNERS if name not in missing and (texts or name != NEEDS_TEXT)]
-    return found + [name + REFINED for name in ("rcm", "metis") if name in found]
+    return [*found, *(name + REFINED for name in ("rcm", "metis") if name in found), PRESET_ROW]
+
+
+def settings_of(name: str, shared: PlanSettings) -> PlanSettings:
+    """Those of a row of the table: a method, `rcm+refine` for rcm refined, or the preset."""
+    if name == PRESET_ROW:
+        return shared.changed(preset=PRESET)
+    method = name.removesuffix(REFINED)
+    return shared.changed(method=method, refine=shared.refine or method != name)
 
 
 def not_installed() -> dict[str, str]:
@@ -89,9 +95,9 @@ def not_installed() -> dict[str, str]:
     return found
 
 
-def plain_names(methods: Sequence[str]) -> list[str]:
-    """The methods by themselves, each once. Raises BadInput for one that does not exist or is not installed."""
-    names = list(dict.fromkeys(method.removesuffix(REFINED) for method in methods))
+def plain_names(rows: Sequence[str]) -> list[str]:
+    """The methods of rows of the table, each once. Raises BadInput for one that does not exist or is not installed."""
+    names = list(dict.fromkeys(row.removesuffix(REFINED) for row in rows if row != PRESET_ROW))
     for name in names:
         planner_named(name).check()
     return names
@@ -103,47 +109,35 @@ class Comparison:
     def __init__(
         self,
         rows: PairedRows,
+        plans: Mapping[str, PlanSettings],
         settings: PlanSettings,
         progress: Progress,
         *,
         trials: int,
-        longest_list: int = 0,
-        recurrence: bool = False,
         groups: NDArray[np.int64] | None = None,
         inputs: Mapping[str, Any] | None = None,
     ) -> None:
         """Make both passes.
 
-        settings: what all plans share; longest_list: the longest of the hardest that any of them needs; trials: random
-        orders to compare with; recurrence: plan each once more with the next seed; groups, inputs: as in `make_plan`.
-        Suspected pairs are counted by the settings' margin, or the usual one. Raises BadInput.
+        plans: settings by name; settings: what they share; trials: random orders to compare with; groups, inputs: as in
+        `make_plan`. Suspected pairs are counted by the settings' margin, or the usual one. Raises BadInput.
         """
-        self.settings, self._rows, self._progress, self._recurrence = settings, rows, progress, recurrence
+        self._plans, self._rows, self._progress = plans, rows, progress
         self._given: dict[str, Any] = {"groups": groups, "inputs": inputs}
         progress.step("pass for the plans")
-        seeds = range(settings.seed, settings.seed + 1 + recurrence)
-        self._found = find_pairs(rows, settings, max(longest_list, lists_wanted(settings)), progress, seeds)
+        longest = max(map(lists_wanted, plans.values()))
+        self._found = find_pairs(rows, settings, longest, progress)
         progress.step("pass for the reports")
-        asked = report_on(settings, self._found[settings.seed].threshold.similarity).changed(trials=trials)
+        asked = report_on(settings, self._found.threshold.similarity).changed(trials=trials)
         data = ReportInputs(rows, asked, progress, RowFacts(groups=groups))
         self._reports = OrderReports(data, asked.losses[0], settings.batch_size)
 
-    def of_method(self, name: str) -> Compared:
-        """What the plan of a method is worth; `rcm+refine` is rcm refined."""
-        method = name.removesuffix(REFINED)
-        return self.of(self.settings.changed(method=method, refine=self.settings.refine or method != name))
-
-    def of(self, settings: PlanSettings) -> Compared:
-        """What the plan that `gcbs plan` makes with these settings is worth."""
-        began = time.perf_counter()
-        perm = self._plan(settings)
+    def of(self, name: str) -> Compared:
+        """What the plan of this name is worth."""
+        settings, began = self._plans[name], time.perf_counter()
+        self._progress.step(name)
+        perm = make_plan(self._rows, settings, found=self._found, **self._given).perm
         seconds = time.perf_counter() - began
         measured = self._reports.of(perm)[0]
         full = measured.batch_losses[: len(perm) // settings.batch_size]
-        again = self._plan(settings.changed(seed=settings.seed + 1)) if self._recurrence else None
-        recurring = recurring_pairs(perm, again, settings.batch_size)
-        return Compared(settings, seconds, measured.report, float(np.std(full)), recurring)
-
-    def _plan(self, settings: PlanSettings) -> NDArray[np.int64]:
-        self._progress.step(settings.method)
-        return make_plan(self._rows, settings, found=self._found[settings.seed], **self._given).perm
+        return Compared(name, settings, seconds, measured.report, float(np.std(full)))

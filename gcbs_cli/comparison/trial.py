@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.comparison.compare import RANDOM
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.positives import Positives
 from gcbs_cli.planning.plan import make_plan
@@ -29,21 +30,19 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.heads import Heads, Right
 
 Result = TypeVar("Result")
-RANDOM = "random"
-"""The plan that others are compared with."""
 MOST_TEST, MOST_VALIDATION, MOST_CANDIDATES = 3000, 1500, 10_000
 TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
-MOST_TRAINED, LEAST_TRAINED = 12_000, 2_000
-"""Rows: more would take longer, fewer would tell too little."""
+MOST_TRAINED, LEAST_TRAINED, LEAST_BATCHES = 12_000, 2_000, 32
+"""Rows: more would take longer, fewer, or so few batches, would tell too little."""
 MOST_KEPT_TOGETHER = 32
 """Rows with right answers in common are all trained on or all held out, unless there are more of them than this."""
 EPOCHS, MOST_EPOCHS, STEPS = 5, 15, 900
 """Epochs, of few rows as many more as make this number of steps."""
 LEARNING_RATE, RATE_BATCH_SIZE = 3e-4, 64
 """AdamW's, at this batch size; it grows with the square root of the batch size."""
-MOST_SEEDS, LEAST_SEEDS = 10, 3
+MOST_SEEDS, ENOUGH_SEEDS, LEAST_SEEDS = 10, 3, 2
+"""Enough to stop early, and as many as there are however long they take."""
 SPLIT_SEED = 0x5B117
-WARM_UP_ROWS, MEASURED_ROWS = 512, 4096
 CERTAIN = 2.0
 """Standard errors from which on a difference counts."""
 
@@ -79,8 +78,10 @@ class TrialRun:
     """MRR × 100 of the validation queries, before training and after each epoch."""
     epoch: int
     """The epoch of the best of them."""
+    untrained: float
+    """MRR × 100 of the test queries before training."""
     mrr: float
-    """× 100, of the test queries among all candidates."""
+    """The same at that epoch, of the test queries among all candidates."""
     recall: dict[int, float]
     """Share of the test queries with a right answer among the first 1 and 10."""
     plan_seconds: float
@@ -128,12 +129,33 @@ class Trial:
                 f"--train: {pair.rows:,} rows leave {len(self.split.train):,} to train on, expected at least two"
                 f" batches of {settings.batch_size}; give more rows or a smaller --batch-size"
             )
+        steps = len(self.split.train) // settings.batch_size
+        self.epochs = settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)
 
     @property
-    def epochs(self) -> int:
-        """How many each run has."""
-        steps = len(self.split.train) // self.settings.batch_size
-        return self.settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)
+    def candidates(self) -> int:
+        """How many answers a query is ranked among."""
+        return len(self._tested[1])
+
+    def given(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        """What `make_plan` is given for these rows beside embeddings and settings."""
+        return {
+            "groups": None if self._groups is None else self._groups[rows],
+            "inputs": {name: [values[row] for row in rows] for name, values in self._inputs.items()},
+        }
+
+    def decide(
+        self, plans: Mapping[str, PlanSettings | Planner], preferred: str | None
+    ) -> tuple[list[TrialRun], "Verdict"]:
+        """Runs of whole seeds until more of them would not change the verdict, or time is up."""
+        runs: list[TrialRun] = []
+        for run in self.run(plans):
+            runs.append(run)
+            if len(runs) % len(plans) == 0:
+                verdict = judge(runs, preferred, len(self.settings.seeds))
+                if verdict.final:
+                    break
+        return runs, verdict
 
     def run(self, plans: Mapping[str, PlanSettings | Planner]) -> Iterator[TrialRun]:
         """A run for each seed and plan, all plans of a seed after each other; the budget decides how many seeds."""
@@ -141,7 +163,8 @@ class Trial:
         longest = 0.0
         for number, seed in enumerate(self.settings.seeds):
             began = time.monotonic()
-            if number and self.settings.budget and began - self._began + longest > self.settings.budget:
+            spent = began - self._began + longest
+            if number >= LEAST_SEEDS and self.settings.budget is not None and spent > self.settings.budget:
                 return
             self._progress.step(f"training, seed {seed}")
             yield from self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
@@ -151,6 +174,7 @@ class Trial:
         """Train by one plan."""
         heads, rows = self._heads(), np.sort(self.split.train)
         planner, seconds = self._planner(plan, rows), []
+        untrained = heads.ranks(*self._tested)
         validation, best = [self._validate(heads)], heads.weights()
         for epoch in range(self.epochs):
             seconds.append(self._epoch(heads, rows, planner, seed * MOST_EPOCHS + epoch))
@@ -165,6 +189,7 @@ class Trial:
             seed=seed,
             validation=validation,
             epoch=int(np.flatnonzero(validation == np.max(validation))[-1]),
+            untrained=100.0 * float(np.mean(1.0 / untrained)),
             mrr=100.0 * float(np.mean(1.0 / ranks)),
             recall={first: float(np.mean(ranks <= first)) for first in (1, 10)},
             plan_seconds=float(planning),
@@ -178,28 +203,28 @@ class Trial:
         return in_order(workers, work, lambda item: item())
 
     def _fit(self, plans: Mapping[str, PlanSettings | Planner]) -> None:
-        """Take as many rows as the least number of seeds can have in the time, by the seconds of one epoch of each."""
+        """Take as many rows as the time allows, by the seconds of one epoch of each plan; of few rows, fewer epochs."""
         settings, rows = self.settings, len(self.split.train)
         if settings.budget is None or settings.train_rows is not None:
             return
         seconds = 0.0
-        for tried in (WARM_UP_ROWS, MEASURED_ROWS):
-            self._progress.step("measuring an epoch")
-            train, began = np.sort(self.split.train[:tried]), time.monotonic()
-            epochs = [
-                partial(self._epoch, self._heads(), train, self._planner(plan, train), 0) for plan in plans.values()
-            ]
-            list(self._at_once(epochs))
+        self._progress.step("measuring an epoch")
+        for batches in (LEAST_BATCHES, 2 * LEAST_BATCHES):  # once for what compiles or loads only the first time
+            train, began = np.sort(self.split.train[: batches * settings.batch_size]), time.monotonic()
+            planners = [self._planner(plan, train) for plan in plans.values()]
+            list(self._at_once([partial(self._epoch, self._heads(), train, planner, 0) for planner in planners]))
             seconds = (time.monotonic() - began) / len(train)
         began = time.monotonic()
         self._validate(self._heads())
         ranking = (time.monotonic() - began) * len(plans)
-        seeds = min(LEAST_SEEDS, len(settings.seeds))
-        left = (settings.budget - (time.monotonic() - self._began)) / (seeds * self.epochs) - ranking
-        fitting = max(int(left / seconds), LEAST_TRAINED)
-        if fitting < rows:
-            self._progress.note(f"--budget {settings.budget:g}: training on {fitting:,} of {rows:,} rows")
-            self.split = replace(self.split, train=self.split.train[:fitting])
+        left, least = settings.budget - (time.monotonic() - self._began), LEAST_BATCHES * settings.batch_size
+        least = min(max(least, LEAST_TRAINED), rows)
+        fitting = 0
+        for epochs, seeds in ((self.epochs, ENOUGH_SEEDS), (EPOCHS, ENOUGH_SEEDS), (EPOCHS, LEAST_SEEDS)):
+            if fitting < least:
+                self.epochs = min(epochs, self.epochs)
+                fitting = int((left / (seeds * self.epochs) - ranking) / seconds)
+        self.split = replace(self.split, train=self.split.train[: max(fitting, least)])
 
     def _heads(self) -> "Heads":
         try:
@@ -210,11 +235,7 @@ class Trial:
         return Heads(self._pair, self.settings.device, self.settings.learning_rate or LEARNING_RATE * scale)
 
     def _planner(self, plan: PlanSettings | Planner, rows: NDArray[np.int64]) -> Planner:
-        if not isinstance(plan, PlanSettings):
-            return plan
-        groups = None if self._groups is None else self._groups[rows]
-        inputs = {name: [values[row] for row in rows] for name, values in self._inputs.items()}
-        return planner_of(plan, groups, inputs)
+        return planner_of(plan, **self.given(rows)) if isinstance(plan, PlanSettings) else plan
 
     def _epoch(self, heads: "Heads", rows: NDArray[np.int64], planner: Planner, seed: int) -> tuple[float, float]:
         """Seconds of planning and of training."""
@@ -299,15 +320,24 @@ class Gain:
         return float(np.hypot(self.queries, (self.std or 0.0) / seeds**0.5))
 
     @property
+    def noise(self) -> float:
+        """What a difference must exceed to count."""
+        return CERTAIN * self.error(self.seeds)
+
+    @property
     def counts(self) -> bool:
         """Whether it is beyond noise."""
-        return self.mean > CERTAIN * self.error(self.seeds)
+        return self.mean > self.noise
 
     def stays(self, seeds: int) -> bool:
         """Whether it will be on the same side of noise after this many seeds, as far as the ones made can tell."""
         moves = CERTAIN * (self.std or 0.0) * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
         limit = CERTAIN * self.error(seeds)
         return self.mean - moves > limit or self.mean + moves < limit
+
+    def as_record(self) -> dict[str, float | None]:
+        """For JSON."""
+        return {"gain": self.mean, "gain_std": self.std, "noise": self.noise}
 
     def __str__(self) -> str:
         spread = "" if self.std is None else f" ± {self.std:.1f}"
@@ -347,8 +377,8 @@ def judge(runs: Sequence[TrialRun], preferred: str | None = None, most_seeds: in
         best = str(preferred)
     found = gain(runs, best)
     others = [gain(runs, best, name) for name in names if name != best]
-    seeds = min(found.seeds, LEAST_SEEDS)
-    final = seeds == LEAST_SEEDS and all(item.stays(most_seeds) for item in [found, *others])
+    final = found.seeds >= ENOUGH_SEEDS and all(item.stays(most_seeds) for item in [found, *others])
     what = f"{best}: {found} MRR over random"
-    sentence = f"{what}: plan" if found.counts else f"no difference beyond noise ({what}): do not"
+    chance = f"no difference beyond noise ({what}, less than {found.noise:.1f} may be chance): do not"
+    sentence = f"{what}: plan" if found.counts else chance
     return Verdict(best if found.counts else None, best, found, sentence, final)

@@ -1,6 +1,6 @@
 """The pass of `gcbs plan`: from unit rows to the graph of hard negatives, without the edges that are too hard."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,6 @@ class PassResult:
         """The suspected pairs among the entries from t on."""
         pairs = self.reaching.chosen(suspected(grid, self.reaching, margin))
         return pairs_of(pairs.rows, pairs.cols, len(grid.x))
-
-    def at(self, threshold: Threshold) -> "PassResult":
-        """The same for a threshold that is no lower."""
-        reaching = self.reaching.chosen(self.reaching.values >= threshold.number)
-        return replace(self, threshold=threshold, reaching=reaching)
 
 
 @dataclass(frozen=True)

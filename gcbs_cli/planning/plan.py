@@ -1,6 +1,6 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -120,17 +120,10 @@ class Run:
         )
 
 
-def find_pairs(
-    rows: PairedRows, settings: PlanSettings, longest_list: int, progress: Progress, seeds: Sequence[int]
-) -> dict[int, PassResult]:
-    """One pass for several plans, with lists of up to `longest_list`: what it has found for each seed's threshold.
-
-    Raises BadInput, before it, where the settings do not fit.
-    """
+def find_pairs(rows: PairedRows, settings: PlanSettings, longest_list: int, progress: Progress) -> PassResult:
+    """One pass for several plans, with lists of up to `longest_list`. Raises BadInput where the settings do not fit."""
     run = Run(rows, settings, progress)
-    thresholds = {seed: run.threshold(seed) for seed in seeds}
-    found = run.find(min(thresholds.values(), key=lambda threshold: threshold.number), longest_list)
-    return {seed: found.at(threshold) for seed, threshold in thresholds.items()}
+    return run.find(run.threshold(settings.seed), longest_list)
 
 
 def make_plan(

@@ -7,7 +7,16 @@ from pydantic import BeforeValidator, model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, option
-from gcbs_cli.settings.plan import WORK_PANEL, BscSettings, Device, FalseNegativeSettings, Method, PlanSettings, Size
+from gcbs_cli.settings.plan import (
+    WORK_PANEL,
+    BscSettings,
+    Device,
+    FalseNegativeSettings,
+    Method,
+    PlanSettings,
+    Size,
+    preset_defaults,
+)
 from gcbs_cli.settings.report import LOSS_PANEL, LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -265,39 +274,12 @@ class Mine(MineSettings, Inputs, Written):
         return self
 
 
+PRESET = "train"
 REFINED = "+refine"
 """Ends the name of a method whose plan is refined."""
 OF_PARTS = ("partitions", "engine", "address")
 OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
 TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
-
-
-class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
-    """Make a plan with each method and say what each is worth.
-
-    Seconds are those after the pass over all pairs, which is made once for the plans and once for the reports.
-
-    Examples:
-
-      gcbs compare x.npy y.npy
-
-      gcbs compare x.npy y.npy --methods rcm,metis+refine --graph top-m --json
-
-      gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
-    """
-
-    methods: str | None = option(
-        None, "Names with commas between, such as rcm,metis+refine.", default_words="all there are; words with --text"
-    )
-    recurrence: bool = option(False, "Plan with the next seed too, and say how many in-batch pairs come again.")
-    trials: int = option(5, "Number of random orders to compare with.", ge=1)
-    omitted = frozenset(OF_ONE_PLAN)
-
-    def check_effects(self, **chosen: Sequence[Any]) -> None:
-        """Each option for the methods that are compared."""
-        names = (self.methods or ",".join(get_args(Method))).split(",")
-        refined = self.methods is None or self.refine or any(REFINED in name for name in names)
-        super().check_effects(method=[name.strip().removesuffix(REFINED) for name in names], refine=[refined])
 
 
 def _seconds(value: Any) -> Any:
@@ -314,30 +296,80 @@ def _seconds(value: Any) -> Any:
     return seconds
 
 
-class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
-    """Try graphs, margins, weights and group sizes, and print the command line of the best plan.
+Budget = Annotated[float, BeforeValidator(_seconds)]
 
-    The best plan closes the most of the (masked) gap among those whose batches hold few enough suspected false
-    negatives. With --text, the method words is tried too.
+
+class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
+    """Make a plan with each method and say what each is worth.
+
+    With --train, by what a model learns from it: does planning pay on this data? Two small heads on the embeddings are
+    trained by each plan, and rank pairs that were left out. The gap alone does not tell which plan trains best.
+
+    Seconds are those after the pass over all pairs, with --train those that an epoch's plan takes.
 
     Examples:
 
-      gcbs tune x.npy y.npy --budget 60s
+      gcbs compare x.npy y.npy --train
 
-      gcbs tune x.npy y.npy -k 256 --max-suspected 1000 --json
+      gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
+
+      gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
 
-    budget: Annotated[float, BeforeValidator(_seconds)] = option(
-        60.0,
-        "Time for it all, such as 60s or 5m; a running trial is allowed to finish.",
+    methods: str | None = option(
+        None,
+        "Names with commas between, such as rcm,metis+refine; train is the preset.",
+        "-M",
+        default_words="all there are, words with --text; for --train random,rcm,train",
+    )
+    train: bool = option(
+        False,
+        "Train small heads on the embeddings by each plan, and rank held-out pairs. Rows of one of the --groups, or "
+        "with equal x, have the same right answers.",
+    )
+    budget: Budget = option(
+        300.0,
+        "Time for --train, such as 90s or 5m, by which it chooses the number of rows, epochs and seeds.",
         metavar="TIME",
-        default_words="60s",
+        default_words="5m",
+        only_with="train",
     )
-    max_suspected: int | None = option(
-        None, "Number of suspected false negatives that batches may hold.", ge=0, default_words="as many as plain RCM's"
-    )
-    target: Literal["masked", "gap"] = option(
-        "masked", "Reduction to maximise: of the masked gap, or of the plain one."
+    trials: int = option(5, "Number of random orders to compare with.", ge=1)
+    omitted = frozenset(OF_ONE_PLAN)
+
+    @property
+    def names(self) -> list[str]:
+        """The rows of the table that were asked for; without any, those that may be there."""
+        usual = ("random", "rcm", PRESET) if self.train else (*get_args(Method), PRESET)
+        return [name.strip() for name in self.methods.split(",")] if self.methods else list(usual)
+
+    def check_effects(self, **chosen: Sequence[Any]) -> None:
+        """Each option for the methods that are compared; those that go with the preset's are for its plan."""
+        wanted = PRESET if PRESET in self.names else None
+        preset = {name: [value] for name, value in preset_defaults(wanted).items()}
+        refined = self.methods is None or self.refine or any(REFINED in name for name in self.names)
+        methods = [name.removesuffix(REFINED) for name in self.names]
+        super().check_effects(**preset | {"method": methods, "refine": [refined or bool(preset)]})
+
+
+class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
+    """Try settings around --preset train by training on the data, and print the command of the best plan.
+
+    Each is judged as by gcbs compare --train. The preset is kept unless another setting is better beyond noise. With
+    --text, the method words is tried too.
+
+    Examples:
+
+      gcbs tune x.npy y.npy --budget 20m
+
+      gcbs tune x.npy y.npy -k 256 --json
+    """
+
+    budget: Budget = option(
+        600.0,
+        "Time for it all, such as 90s or 20m, by which it chooses the number of rows, epochs and seeds.",
+        metavar="TIME",
+        default_words="10m",
     )
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
 

@@ -72,6 +72,8 @@ REFUSED = {
     "compare x.npy y.npy --methods rcm,words --text short.txt": "has 2 rows, the embeddings 300",
     "compare x.npy y.npy --methods rcm,cm --bsc-by x": "--bsc-by has no effect without --method knn-groups, clusters",
     "compare x.npy y.npy --methods rcm --groups none.txt": "none.txt: file not found",
+    "compare x.npy y.npy --budget 2m": "--budget has no effect without --train",
+    "compare x.npy y.npy -k 128 --train": "300 rows leave 210 to train on, expected at least two batches of 128",
     "tune x.npy y.npy --budget soon": "--budget soon: expected a time",
     "doctor --rows 9 --quantile 1": "--quantile 1: expected",
     "embed none.csv -m model": "none.csv: file not found",

@@ -1,48 +1,34 @@
-"""compare and tune make the plans that `gcbs plan` makes, and tune finds one that fits where there is one."""
+"""compare makes the plans that `gcbs plan` makes; with --train, and in tune, a command that works ends it."""
 
 import json
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
-from unit_data import make_pair
 
-from gcbs_cli.comparison.compare import Comparison
-from gcbs_cli.comparison.history import recurring_pairs
-from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.progress import Progress
-from tests.cli.conftest import folder, gcbs, sample
+from gcbs_cli.comparison import trial
+from tests.cli.conftest import folder, gcbs
 
-__all__ = ["folder", "gcbs", "sample"]
-
-ROWS = 2500
-"""More than a sample of the quantile has, so that its threshold depends on the seed."""
+__all__ = ["folder", "gcbs"]
 
 
-def test_what_recurs_is_what_recurs_in_two_plans() -> None:
-    pair, settings = make_pair("related", ROWS), PlanSettings(batch_size=32, quantile=0.99)
-    first, second = (make_plan(pair, settings.changed(seed=seed)) for seed in (0, 1))
-    assert first.threshold != second.threshold
-    line = Comparison(pair, settings, Progress(), trials=1, recurrence=True).of_method("rcm")
-    assert line.recurring == recurring_pairs(first.perm, second.perm, 32)
-    assert line.recurring < 1.0
-
-
-def test_compare_shows_every_method(gcbs: Callable[..., Result], folder: Path) -> None:
-    words = ("compare", "x.npy", "y.npy", "--methods", "random,rcm,rcm+refine", "-k", 16, "--trials", 2, "--recurrence")
-    lines = {line["method"]: line for line in json.loads(gcbs(*words, "--json").stdout)["methods"]}
-    assert list(lines) == ["random", "rcm", "rcm+refine"]
-    assert (
-        lines["random"]["gap"]["reduction"] < lines["rcm"]["gap"]["reduction"] < lines["rcm+refine"]["gap"]["reduction"]
-    )
-    assert lines["random"]["recurring"] == pytest.approx(15 / 299, abs=0.05)
-    assert lines["random"]["recurring"] < lines["rcm"]["recurring"] < 1.0  # rows without an edge are dealt by the seed
-    assert max(map(len, gcbs(*words).stdout.splitlines())) <= 80
+def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(
+    gcbs: Callable[..., Result], folder: Path
+) -> None:
+    words = ("compare", "x.npy", "y.npy", "--methods", "random,rcm,train,rcm+refine", "-k", 16, "--trials", 2)
+    found = json.loads(gcbs(*words, "--json").stdout)
+    reductions = {line["method"]: line["gap"]["masked"]["reduction"] for line in found["methods"]}
+    assert set(reductions) == {"random", "rcm", "rcm+refine", "--preset train"}
+    assert list(reductions.values()) == sorted(reductions.values(), reverse=True)
+    Path("perm.npy").touch()
+    *table, _, said, command = gcbs(*words).stdout.splitlines()
+    assert max(map(len, table)) <= 80
+    assert "--train" in said
+    assert command == found["command"].replace("-o perm.npy", "-o perm-2.npy")
+    assert gcbs(*shlex.split(command)[1:]).exit_code == 0
 
 
 def test_compare_says_which_methods_it_leaves_out(
@@ -75,40 +61,47 @@ def test_compare_makes_the_plans_that_the_same_options_make(gcbs: Callable[..., 
         assert line["false_negatives"]["suspected_pairs"] == shown["false_negatives"]["suspected_pairs"]
 
 
-TUNED = {
-    "alone": (60, "5s", ()),
-    "with groups": (400, "3s", ("--groups", "g.txt", "--no-duplicates", "--quantile", 0.98, "--no-normalize")),
-    "with texts": (4000, "60s", ("--text", "t.csv", "--text-column", "text")),
+TRAINED = {
+    "compare": ("compare", "--train", "--no-duplicates", "--no-normalize"),
+    "compare with texts": ("compare", "--train", "--text", "t.csv", "--text-column", "text", "-M", "words"),
+    "tune": ("tune",),
 }
 
 
-@pytest.mark.parametrize(("most", "budget", "given"), TUNED.values(), ids=TUNED)
-def test_tune_prints_the_command_of_the_best_plan_that_fits(
-    gcbs: Callable[..., Result], folder: Path, most: int, budget: str, given: tuple[object, ...]
+@pytest.mark.parametrize("words", TRAINED.values(), ids=TRAINED)
+def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(
+    gcbs: Callable[..., Result], folder: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
+    monkeypatch.setattr(trial, "EPOCHS", 1)
+    monkeypatch.setattr(trial, "CERTAIN", -100.0)  # any gain counts
     Path("t.csv").write_text("\n".join(["n,text", *(f"{i},{'sort it' if i % 3 else 'open it'}" for i in range(300))]))
-    inputs = [shutil.move(f"{side}.npy", f"embeddings-of-the-side-{side}.npy") for side in "xy"]
-    words = ("tune", *inputs, "-k", 16, "--budget", budget, "--max-suspected", most, *given)
-    found = json.loads(gcbs(*words, "--json").stdout)
-    fitting = [trial for trial in found["trials"] if trial["false_negatives"]["suspected_pairs"] <= most]
-    assert all(trial["fits"] == (trial in fitting) for trial in found["trials"])
-    assert ("--text" in given) == any("--method words" in trial["options"] for trial in found["trials"])
-    best = max(fitting, key=lambda trial: trial["gap"]["masked"]["reduction"])
-    assert best["options"] in found["command"]
-    command = shlex.split(found["command"])
-    if "words" in command or "--text" not in given:  # texts are for the method words alone
-        assert all(str(word) in command for word in given)
-    assert gcbs(*command[1:], "-o", "best.npy").exit_code == 0
-    shown = gcbs("report", *inputs, "-p", "best.npy", "--json", *(word for word in given if word == "--no-normalize"))
-    assert json.loads(shown.stdout)["false_negatives"]["suspected_pairs"] == best["false_negatives"]["suspected_pairs"]
-    if not given:  # for people, the command is one line however long it is
-        assert len(gcbs(*words).stdout.splitlines()[-1]) > 80
+    Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
+    given = (words[0], "x.npy", "y.npy", *words[1:], "-k", 16, "--groups", "g.txt", "--budget", "1s")
+    found = json.loads(gcbs(*given, "--json").stdout)
+    plans = [line["method"] for line in found["methods"]]
+    gains = [line["gain"] for line in found["methods"]]
+    assert gains == sorted(gains, reverse=True)
+    assert len(plans) == {"compare": 3, "tune": 11}.get(" ".join(words[:1]), 0) - ("--text" in words)
+    assert found["trial"] | {"train_rows": 210, "queries": 60, "epochs": 1, "seeds": 2} == found["trial"]
+    (random,) = (line for line in found["methods"] if line["method"] == "random")
+    for line in found["methods"]:
+        by_seed = [ours["mrr"] - theirs["mrr"] for ours, theirs in zip(line["runs"], random["runs"], strict=True)]
+        assert line["gain"] == pytest.approx(sum(by_seed) / 2)
+    assert found["verdict"].startswith(f"{found['plan']}: ")
+    assert found["verdict"].endswith("MRR over random: plan")
+    (chosen,) = (line for line in found["methods"] if line["method"] == found["plan"])
+    assert all(word in found["command"] for word in (chosen["options"], "--groups g.txt"))
+    assert gcbs(*shlex.split(found["command"])[1:]).exit_code == 0
+    shown = gcbs(*given).stdout.splitlines()
+    assert any(plan in line for line in shown for plan in plans)
+    assert shown[-1].endswith("-o perm-2.npy")
 
 
-def test_tune_goes_on_from_the_plan_that_is_nearest_to_the_cap(gcbs: Callable[..., Result], sample: Path) -> None:
-    best = ("--method", "metis", "--graph", "top-m", "--refine", "--fn-margin", 0.95, "--fn-weight", 3)
-    made = gcbs("plan", "x.npy", "y.npy", "-k", 16, "-o", "p.npy", *best, "--json")
-    assert json.loads(made.stdout)["method_settings"]["false_negatives"]["too_hard_inside"] < 20
-    result = gcbs("tune", "x.npy", "y.npy", "-k", 16, "--max-suspected", 20, "--budget", "100s", "--json")
-    assert json.loads(result.stdout)["command"] is not None
+def test_training_without_torch_says_what_to_install(
+    gcbs: Callable[..., Result], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "gcbs_cli.comparison.heads", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--train")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("--train: torch is not installed; run: pip install torch\n")
