@@ -1,4 +1,4 @@
-"""What the training benchmarks share: the loss, the rank of the right answer, batches, and the machine's name."""
+"""What the training benchmarks share: the rank of the right answer, batches, and the machine's name."""
 
 import os
 import platform
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 QUERIES_AT_ONCE = 1024
 
@@ -28,35 +27,6 @@ def working_seconds() -> float:
         torch.cuda.synchronize()
         return time.perf_counter()
     return time.process_time()
-
-
-def symmetric_loss(x: Tensor, y: Tensor, temperature: float, ignored: Tensor | None = None) -> Tensor:
-    """Mean of both directions of the in-batch loss over unit rows, in nats.
-
-    x: (k, d) queries; y: (k + h, d) their answers, then h more negatives that only x→y sees. ignored: (k, k) bool,
-    pairs that count neither way; the diagonal is never ignored.
-    """
-    count = len(x)
-    logits = x @ y.T / temperature
-    if ignored is not None:
-        apart = ignored & ~torch.eye(count, dtype=torch.bool, device=x.device)
-        masked = logits[:, :count].masked_fill(apart | apart.T, -torch.inf)
-        logits = torch.cat([masked, logits[:, count:]], dim=1)
-    right = torch.arange(count, device=x.device)
-    return 0.5 * (cross_entropy(logits, right) + cross_entropy(logits[:, :count].T, right))
-
-
-def suspected_in_batch(x: Tensor, y: Tensor, margin: float, threshold: float) -> Tensor:
-    """(k, k) bool: s_ij reaches the threshold, and this share of s_ii or of s_jj (suspected false negatives)."""
-    similarities = x @ y.T
-    positive = similarities.diagonal()
-    return suspected(similarities, positive, positive, margin, threshold)
-
-
-def suspected(similarities: Tensor, own: Tensor, others: Tensor, margin: float, threshold: float) -> Tensor:
-    """The same for similarities (a, b) whose rows have the positives `own` (a,), and columns `others` (b,)."""
-    limit = margin * torch.minimum(own[:, None], others[None, :])
-    return (similarities >= limit) & (similarities >= threshold)
 
 
 def reciprocal_rank(queries: Tensor, candidates: Tensor, answers: Tensor) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from contrastive import choose_device, planned_batches, processor_name, reciprocal_rank, symmetric_loss, working_seconds
+from contrastive import choose_device, planned_batches, processor_name, reciprocal_rank, working_seconds
 from numpy.typing import NDArray
 from pair_data import Split, load_texts, places_in, split_rows
 from plan_choices import PlanChoice, hardest_negatives, plan_epoch, read_choice
@@ -26,6 +26,7 @@ from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 
 import gcbs_cli
+from gcbs_cli.comparison.heads import symmetric_loss
 
 DEFAULT_METHODS = ("random", "hard-negative", "rcm", "metis+refine+apart")
 TEXTS_AT_ONCE = 256
@@ -134,7 +135,7 @@ def train_once(docs: list[str], codes: list[str], choice: PlanChoice, training: 
 
 
 def _split(rows: int, training: Training, seed: int) -> Split:
-    """As in adapters.py, with no more candidates than asked for: the queries' own answers, then others."""
+    """As in pair_data.py, with no more candidates than asked for: the queries' own answers, then others."""
     split = split_rows(rows, training.train_rows, training.queries, seed)
     queries = np.concatenate([split.validation, split.test])
     others = np.setdiff1d(split.candidates, queries)

@@ -38,12 +38,6 @@ def places_in(rows: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.i
     return np.searchsorted(among, rows)
 
 
-def load_embeddings(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """x.npy and y.npy as unit rows (N, d) float32."""
-    x, y = (np.load(folder / f"{name}.npy").astype(np.float32) for name in "xy")
-    return x / np.linalg.norm(x, axis=1, keepdims=True), y / np.linalg.norm(y, axis=1, keepdims=True)
-
-
 def load_texts(folder: Path) -> tuple[list[str], list[str]]:
     """The texts of x and of y (columns doc and code of texts.parquet)."""
     import pyarrow.parquet as pq

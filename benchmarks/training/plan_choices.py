@@ -1,7 +1,7 @@
 """Ways to make a training epoch's batches, by name: settings of `gcbs_cli.plan` and what the trainer does beside it."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,23 +20,11 @@ RCM_REFINED: dict[str, Any] = {"method": "rcm", "graph": "top-m", "top": 16, "re
 class PlanChoice:
     """One way to plan.
 
-    `settings`: keywords of `gcbs_cli.plan`; `mask_margin`: the loss leaves out pairs suspected by this margin;
-    `in_plan_order`: batches are trained on in the plan's order (a curriculum), else in random order; `mined`: each row
-    also brings its hardest negative (Hard Negative 1); `all_rows`: the loss of a batch is over all training rows, which
-    no order can reach: a bound for the others, at seventy times their cost; with `mask_margin` without those
-    suspected among them.
+    `settings`: keywords of `gcbs_cli.plan`; `mined`: each row also brings its hardest negative (Hard Negative 1).
     """
 
     settings: dict[str, Any] = field(default_factory=dict)
-    mask_margin: float | None = None
-    in_plan_order: bool = False
     mined: bool = False
-    all_rows: bool = False
-
-    @property
-    def reads_texts(self) -> bool:
-        """Whether the plan is made from the texts of the rows."""
-        return self.settings.get("method") == "words"
 
 
 CHOICES = {
@@ -58,12 +46,8 @@ CHOICES = {
     "knn-groups": PlanChoice({"method": "knn-groups"}),
     "clusters": PlanChoice({"method": "clusters"}),
     "neighbours": PlanChoice({"method": "neighbours"}),
-    "words": PlanChoice({"method": "words"}),
     "hard-negative": PlanChoice({"method": "random"}, mined=True),
-    "all-rows": PlanChoice({"method": "random"}, all_rows=True),
-    "all-rows, masked": PlanChoice({"method": "rcm", "fn_margin": 0.95}, mask_margin=0.95, all_rows=True),
 }
-PLANNED = [name for name, choice in CHOICES.items() if not choice.all_rows]
 
 
 def read_choice(text: str) -> tuple[str, PlanChoice]:
@@ -74,22 +58,16 @@ def read_choice(text: str) -> tuple[str, PlanChoice]:
             raise ValueError(f"{name}: expected one of {', '.join(CHOICES)}, or NAME={{...}}")
         return name, CHOICES[name]
     wanted = json.loads(settings)
-    choice = PlanChoice(
-        mask_margin=wanted.pop("mask_margin", None),
-        in_plan_order=wanted.pop("in_plan_order", False),
-        mined=wanted.pop("mined", False),
-        all_rows=wanted.pop("all_rows", False),
-    )
-    return name, replace(choice, settings=wanted)
+    mined = wanted.pop("mined", False)
+    return name, PlanChoice(wanted, mined)
 
 
 @dataclass(frozen=True)
 class Planned:
-    """An epoch's permutation (N,), the seconds that planning took, and t of suspected pairs where it was estimated."""
+    """An epoch's permutation (N,), and the seconds that planning took."""
 
     perm: NDArray[np.int64]
     seconds: float
-    threshold: float | None
 
 
 def plan_epoch(
@@ -100,14 +78,13 @@ def plan_epoch(
     batch_size: int,
     temperature: float,
     seed: int,
-    texts: list[str] | None = None,
 ) -> Planned:
-    """Plan from the model's current outputs; the choice's own temperature comes first. `texts`: one a row (words)."""
-    settings = {"temperature": temperature, "texts": texts, **choice.settings}
+    """Plan from the model's current outputs; the choice's own temperature comes first."""
+    settings = {"temperature": temperature, **choice.settings}
     began = working_seconds()
     result = gcbs_cli.plan(x, y, batch_size=batch_size, seed=seed, **settings)
     seconds = working_seconds() - began
-    return Planned(result.perm, seconds, result.threshold.similarity if result.threshold else None)
+    return Planned(result.perm, seconds)
 
 
 def hardest_negatives(x: NDArray[np.float32], y: NDArray[np.float32], rows_at_once: int = 2048) -> NDArray[np.int64]:

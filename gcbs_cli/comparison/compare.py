@@ -23,11 +23,12 @@ from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
+MASKED = "gap.masked.reduction"
 SHOWN = [
-    *shown_in("compare"),
+    *sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED),
     Figure("batch_losses_std", "spread", "standard deviation of the batches' losses, nats", "{:.2f}"),
 ]
-"""The figures of the table."""
+"""The figures of the table, first the one that sorts it."""
 NEEDS_TEXT = "words"
 RANDOM = "random"
 """The plan that others are compared with."""
@@ -54,7 +55,7 @@ class Compared:
     @property
     def masked(self) -> float:
         """By how much it reduces the gap without suspected false negatives."""
-        return float(self.at("gap.masked.reduction") or 0.0)
+        return float(self.at(MASKED) or 0.0)
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
