@@ -22,7 +22,7 @@ help:
 
 demo: $(VENV)/installed
 	@mkdir -p demo
-	$(BIN)/gcbs plan $(SAMPLE) -o demo/perm.npy --force
+	$(BIN)/gcbs plan $(SAMPLE) --preset train -o demo/perm.npy --force
 	$(BIN)/gcbs report $(SAMPLE) -p demo/perm.npy --html demo/report.html --force
 	@echo "Open demo/report.html in a browser."
 

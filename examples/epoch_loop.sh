@@ -11,7 +11,7 @@ batch_size=${BATCH_SIZE:-32}
 for ((epoch = 0; epoch < epochs; epoch++)); do
     perm=$folder/perm-$epoch.npy
     $encode "$folder"
-    gcbs plan "$folder/x.npy" "$folder/y.npy" -o "$perm" -k "$batch_size" --quiet --force
+    gcbs plan "$folder/x.npy" "$folder/y.npy" --preset train -o "$perm" -k "$batch_size" --quiet --force
     gcbs report "$folder/x.npy" "$folder/y.npy" -p "$perm" --json |
         python3 -c '
 import json, sys

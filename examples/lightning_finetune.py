@@ -53,7 +53,7 @@ def main():
 
     # Any order will do to begin with: the planner gives the sampler a new one before each epoch.
     data = PlannedDataModule(TensorDataset(x, y), range(len(x)), asked.batch_size)
-    planner = EpochPlanner(data, embed, temperature=TEMPERATURE, log=print)
+    planner = EpochPlanner(data, embed, temperature=TEMPERATURE, log=print, plan_settings={"preset": "train"})
     check = LossCheck(data, embed, temperature=TEMPERATURE)
     trainer = pl.Trainer(
         max_epochs=asked.epochs,

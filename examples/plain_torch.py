@@ -49,7 +49,7 @@ def train(asked, several):
 
     # Any order will do to begin with: the planner gives the sampler a new one before each epoch.
     sampler = PlannedBatchSampler(range(len(x)), asked.batch_size, shuffle_batches=True, dataset=dataset)
-    planner = EpochPlanner(sampler, embed, temperature=TEMPERATURE)
+    planner = EpochPlanner(sampler, embed, temperature=TEMPERATURE, plan_settings={"preset": "train"})
     check = LossCheck(sampler, embed, temperature=TEMPERATURE)
     loader = DataLoader(dataset, batch_sampler=sampler)
     for epoch in range(asked.epochs):

@@ -43,7 +43,7 @@ def main():
     planned = PlannedBatches(range(len(dataset)))
     drops = has_dropout(model.modules())
     settings = {"temperature": 1 / SCALE, "loss": "infonce"}
-    planner = EpochPlanner(planned, embed, log=print, **settings)
+    planner = EpochPlanner(planned, embed, log=print, plan_settings={"preset": "train"}, **settings)
     check = LossCheck(planned, embed, relative=drops, tolerance=DROPOUT_TOLERANCE if drops else 1e-3, **settings)
     trainer = SentenceTransformerTrainer(
         model=model,

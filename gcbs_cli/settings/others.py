@@ -112,7 +112,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
 
       gcbs plan x.npy y.npy -o perm.npy --batch-size 64
 
-      gcbs plan x.npy y.npy --graph top-m --refine --fn-margin 0.95
+      gcbs plan x.npy y.npy --preset train
 
       gcbs plan x.npy y.npy --partitions 4
 

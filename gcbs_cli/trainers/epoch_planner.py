@@ -46,7 +46,7 @@ class EpochPlanner:
 
     planned: the sampler, or the object that makes it (`PlannedBatches`, a trainer, a data module).
     embed: returns both sides of all rows, (N, d) each, from the current model; called only on rank 0, without
-    gradients. plan_settings: arguments of `gcbs_cli.plan` (method, quantile, seed, …). log: called with
+    gradients. plan_settings: arguments of `gcbs_cli.plan`, best `{"preset": "train"}`. log: called with
     `EpochFigures.as_logs()`, also only on rank 0; `history` holds the same figures on every rank.
     save: a name pattern such as `perm-{epoch}.npy`, so that a run resumed in the middle of an epoch finds its plan.
     Raises BadInput for settings that `gcbs_cli.plan` does not take.
