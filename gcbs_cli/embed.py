@@ -13,6 +13,8 @@ from gcbs_cli.data.row_values import read_row_values
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
+TEXT_COLUMNS: Final = ("x_text", "y_text")
+"""Of the table that is written: the texts beside the embeddings."""
 _IDS: Final = "id"
 
 
@@ -72,11 +74,13 @@ def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, 
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
-def as_table(x: NDArray[np.float32], y: NDArray[np.float32], ids: list[Any] | None) -> Any:
-    """Return a pyarrow table with the columns id (where there are some), x and y."""
+def as_table(
+    x: NDArray[np.float32], y: NDArray[np.float32], ids: list[Any] | None, texts: Sequence[Sequence[str]]
+) -> Any:
+    """Return a pyarrow table with the columns id (where there are some), the texts of both sides, x and y."""
     import pyarrow as pa
 
-    columns: dict[str, Any] = {} if ids is None else {_IDS: ids}
+    columns: dict[str, Any] = ({} if ids is None else {_IDS: ids}) | dict(zip(TEXT_COLUMNS, texts, strict=True))
     for name, side in (("x", x), ("y", y)):
         columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
     return pa.table(columns)

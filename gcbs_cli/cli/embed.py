@@ -34,7 +34,7 @@ def embed(settings: Embed) -> None:
     if both:
         import pyarrow.parquet as pq
 
-        table = as_table(x, y, read_ids(settings.texts))
+        table = as_table(x, y, read_ids(settings.texts), (x_texts, y_texts))
         write(target, lambda file: pq.write_table(table, file))
     else:
         target.mkdir(parents=True, exist_ok=True)

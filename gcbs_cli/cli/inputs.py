@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli import embed
 from gcbs_cli.cli.output import Output
-from gcbs_cli.data import PairStream, open_pair
+from gcbs_cli.data import PairStream, open_pair, row_values
 from gcbs_cli.data.remote import without_secrets
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
-from gcbs_cli.settings.others import Columns, GroupFile, Inputs, TextFile
+from gcbs_cli.settings.others import Columns, GroupFile, Inputs, PairTexts, TextFile
 from gcbs_cli.system.errors import BadInput
 
 SHARDS_SHOWN = 12
@@ -57,6 +58,16 @@ def read_texts(file: TextFile, rows: int) -> dict[str, list[str]]:
     if file.text is None:
         return {}
     return {"texts": texts_of(read_row_values(file.text, "--text", file.text_column, rows))}
+
+
+def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
+    """The texts of both sides of these rows, from --texts or from the columns that gcbs embed writes; {} for none."""
+    if settings.texts is None:
+        found = [row_values.read_ids(stream.x, rows, usual=usual) for usual in embed.TEXT_COLUMNS]
+        return {row: tuple(side.get(row, "") for side in found) for row in set().union(*found)}
+    columns = (("--x-text", settings.x_text), ("--y-text", settings.y_text))
+    sides = [read_row_values(settings.texts, option, column, stream.rows) for option, column in columns]
+    return {row: tuple(str(side[row]) for side in sides) for row in rows}
 
 
 def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> NDArray[np.int64] | None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids
+from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import show_progress
@@ -69,8 +69,8 @@ def report(settings: Report) -> None:
     warning = suspects_warning(whole)
     if warning is not None:
         out.warning(warning)
-        if entry is None or "false_negatives" not in entry.method_settings:
-            out.hint("gcbs plan --preset train keeps most of them apart")
+        if _hint(entry):
+            out.hint(_hint(entry))
 
 
 def _measured(
@@ -133,4 +133,11 @@ def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, mea
         if entry is not None:
             facts["Plan"] |= entry.model_dump(mode="json") | {"command": " ".join(entry.command)}
     named = partial(row_values.read_ids, stream.x, column=settings.id_column)
-    return report_page(measured, " · ".join(names), facts, named)
+    hint = _hint(entry)
+    return report_page(measured, " · ".join(names), facts, named, partial(texts_of_rows, settings, stream), hint)
+
+
+def _hint(entry: ManifestEntry | None) -> str:
+    """What keeps suspected pairs apart, where the plan was not made with it."""
+    apart = entry is not None and "false_negatives" in entry.method_settings
+    return "" if apart else "gcbs plan --preset train keeps most of them apart"

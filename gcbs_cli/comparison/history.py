@@ -32,6 +32,7 @@ OWN_FIGURES = [
 ]
 SHOWN = [*shown_in("history"), *OWN_FIGURES]
 """The figures of the table."""
+LOSSES = ("loss.random_mean", "loss.global")
 PROBABILITIES = [f"positive_probability.{order}" for order in ("plan", "random", "global")]
 _MANIFEST_END = ".manifest.json"
 
@@ -188,10 +189,18 @@ def history_page(history: History) -> str:
     x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
 
     def chart(title: str, unit: str, *paths: str, form: str = "{:g}") -> Chart | None:
-        series = {words[path]: [epoch.at(path) for epoch in epochs] for path in paths}
+        series = {(path, words[path]): [epoch.at(path) for epoch in epochs] for path in paths}
         return courses(title, x, unit, series, form)
 
-    shares = ("gap.reduction", "gap.masked.reduction", "recurring")
+    shown = (
+        chart("Loss: a plan lies above random batches, nearer to all pairs", "nats", "loss.plan", *LOSSES),
+        chart("Gap: what training does not see", "nats", "gap.plan", "gap.random_mean", "gap.oracle"),
+        chart("Probability of the positive", "p", *PROBABILITIES),
+        chart("What the plans close of it", "share", "gap.reduction", "gap.masked.reduction", form="{:.0%}"),
+        chart("Pairs in one batch that come again", "share", "recurring", form="{:.0%}"),
+        chart("Threshold: from which on a pair is hard", "similarity", "graph.threshold"),
+        chart("Seconds a plan takes", "seconds", "plan_seconds"),
+    )
     return render(
         "history.html",
         title=f"gcbs history: {names[0]} to {names[-1]}",
@@ -199,12 +208,7 @@ def history_page(history: History) -> str:
         unit=epochs[0].report.unit,
         epochs=epochs,
         figures=SHOWN,
-        losses=chart("Losses", "nats", "loss.plan", "loss.random_mean", "loss.global"),
-        gap=chart("Gap", "nats", "gap.plan", "gap.random_mean", "gap.oracle"),
-        probability=chart("Probability of the positive", "p", *PROBABILITIES),
-        shares=chart("What the plans are worth", "share", *shares, form="{:.0%}"),
-        threshold=chart("Threshold", "similarity", "graph.threshold"),
-        seconds=chart("Seconds a plan takes", "seconds", "plan_seconds"),
+        multiples=[one for one in shown if one is not None],
     )
 
 

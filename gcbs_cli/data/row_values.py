@@ -25,7 +25,7 @@ _ROWS_AT_ONCE: Final = 8192
 _USUAL_COLUMN: Final = "id"
 """The column of names that is read when none is named."""
 
-_LONGEST: Final = 200
+_LONGEST: Final = 400
 """Characters of a name that are kept."""
 
 
@@ -83,12 +83,15 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
     return values
 
 
-def read_ids(source: EmbeddingSource, rows: Iterable[int], column: str | None = None) -> dict[int, str]:
-    """Return the names of `rows` by row; none where the files have no such column and none was asked for by name.
+def read_ids(
+    source: EmbeddingSource, rows: Iterable[int], column: str | None = None, usual: str = _USUAL_COLUMN
+) -> dict[int, str]:
+    """Return the names of `rows` by row, or what else the column `usual` holds; none where the files have no such
+    column and none was asked for by name.
 
     Reads the column alone. Raises BadInput where the column that was named is missing.
     """
-    name, wanted = column or _USUAL_COLUMN, set(rows)
+    name, wanted = column or usual, set(rows)
     tables = source.column is not None and all(path.lower().endswith(TABLE_SUFFIXES) for path in source.paths)
     if tables and all(name in _columns(stamp.path) for stamp in source.stamps):
         values = chain.from_iterable(_read_table(stamp.path, name) for stamp in source.stamps)

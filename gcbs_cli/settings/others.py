@@ -102,6 +102,20 @@ class TextFile(Settings):
             raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
 
 
+class PairTexts(Settings):
+    """The texts that were embedded, for people to read."""
+
+    panel = INPUT_PANEL
+
+    texts: str | None = option(
+        None,
+        "Texts of the pairs (.csv, .jsonl, .parquet), to show beside the rows.",
+        default_words="those that gcbs embed keeps with the embeddings",
+    )
+    x_text: str = option("x", "Column of --texts with the texts of X.", only_with="texts")
+    y_text: str = option("y", "Column of --texts with the texts of Y.", only_with="texts")
+
+
 class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
     """Order the pairs so that consecutive batches hold hard negatives.
 
@@ -148,7 +162,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
         return self
 
 
-class Report(ReportSettings, Inputs, Written):
+class Report(ReportSettings, PairTexts, Inputs, Written):
     """Say how much of the gap between L_global and L_train a plan closes.
 
     L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
@@ -240,7 +254,7 @@ class Report(ReportSettings, Inputs, Written):
                 raise BadInput(f"{name}: needs all pairs and does not go with --rows; leave one of them out")
 
 
-class Mine(MineSettings, Inputs, Written):
+class Mine(MineSettings, PairTexts, Inputs, Written):
     """Find each row's hardest negatives, and say what the loss would be with them.
 
     The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l

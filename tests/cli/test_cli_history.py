@@ -122,9 +122,9 @@ def test_page_is_complete_escaped_and_numbered_as_the_reports_are(gcbs: Gcbs, ep
     page = Path("history.html").read_text()
     assert "<script" not in page
     assert "epoch-&lt;script&gt;2" in page
-    assert page.count("<svg") == 6
-    assert "Gap: gap, gap, random" in page
-    assert "Probability of the positive: p(positive), p(positive), random" in page
+    assert page.count("<svg") == 7
+    assert "Gap: what training does not see" in page
+    assert "p(positive), random: 0." in page
     assert sorted(re.findall(r'class="x tick"[^>]*>(\d+)<', page)[:3]) == ["1", "11", "2"]
     assert epoch_labels(["a", "b"]) == epoch_labels(["run-1", "other-1"]) == ["1", "2"]
     assert gcbs("history", *epochs, "--html", "history.html").exit_code == 2

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import struct
 import zlib
 from html.parser import HTMLParser
@@ -95,7 +96,7 @@ def test_every_part_of_the_issue_is_there(page: str, folder: Path) -> None:
     manifest = json.loads((folder / "p<i>.npy.manifest.json").read_text())["entries"][0]
     for wanted in (manifest["permutation_hash"], manifest["inputs"]["x"]["fingerprint"], manifest["created"]):
         assert wanted in text
-    for words in ("Hardest batches", "Easiest batches", "before (the input's order)", "s(j, i)"):
+    for words in ("Hardest batches", "Easiest batches", "before (the input's order)", "To each other's answers"):
         assert words in text
     assert f"{report['false_negatives']['suspected_pairs']:,}" in text
 
@@ -116,6 +117,20 @@ def test_page_of_several_reports_without_a_plan(folder: Path, tmp_path: Path) ->
     assert "in a random order" in text
     assert "Hardest batches" not in text
     assert text.count("\n0.025\n") == 2
+
+
+def test_suspects_are_shown_with_the_texts_of_both_rows(folder: Path, tmp_path: Path) -> None:
+    lines = [json.dumps({"q": f"question {row} {EVIL}", "a": f"answer {row}"}) for row in range(ROWS)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(lines))
+    words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--html", tmp_path / "page.html"]
+    run(*words, "--texts", tmp_path / "texts.jsonl", "--x-text", "q", "--y-text", "a")
+    page = (tmp_path / "page.html").read_text()
+    shown = re.findall(
+        r"<b>(\d+) \(.*?</b>\s*<blockquote>question (\d+) .*?</blockquote><blockquote>answer (\d+)<", page
+    )
+    assert len(shown) == 24
+    assert all(row == question == answer for row, question, answer in shown)
+    assert "<script" not in page
 
 
 def test_id_column_that_is_missing_is_an_error(folder: Path, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from math import ceil, floor, log10
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.reports.schema import GapReport
+
 HISTOGRAM_BINS = 48
 MOST_STEPS = 240
 MOST_TICKS = 5
-COLOURS = 4
-"""Classes of lines that the style sheet tells apart."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -23,6 +23,18 @@ class Line:
     kind: str
     points: Points
     name: str = ""
+    said: str = ""
+    """What is shown to a pointer that rests on it."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A loss on the axis from 0 to that over all pairs; gap: what it leaves, where that is shown."""
+
+    name: str
+    value: float
+    kind: str
+    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,42 +89,62 @@ def hardest_chart(hardest: Mapping[str, NDArray[np.float32]]) -> Chart:
     means = {kind: float(values.mean(dtype=np.float64)) for kind, values in hardest.items()}
     top = 1.05 * max(float(share.max()) for share in shares.values())
     lines = [Line(f"area {kind}", _area(edges, share), names[kind]) for kind, share in shares.items()]
-    lines += [Line(f"mean {kind}", [(mean, 0.0), (mean, top)]) for kind, mean in means.items()]
-    title = "similarity of the hardest negative in the batch"
+    lines += [Line(f"mean {kind}", [(mean, 0.0), (mean, top)], said=f"mean {mean:.3f}") for kind, mean in means.items()]
+    title = "similarity of the hardest negative"
     said = ", ".join(f"{kind} {mean:.3f} on average" for kind, mean in means.items())
     return Chart(f"{title.capitalize()}: {said}", Axis(title, low, high), Axis("rows", 0.0, top, "{:.0%}"), lines)
 
 
-def batch_chart(losses: NDArray[np.float64], random_mean: float) -> Chart:
-    """Mean loss of each batch in the order of training; many batches become the range of neighbours."""
-    groups = np.array_split(losses, min(len(losses), MOST_STEPS))
+def batch_chart(losses: NDArray[np.float64], hard: NDArray[np.bool_], random_mean: float) -> Chart:
+    """Mean loss of each batch in the order of training, those without a hard pair apart; many batches become the range
+    of neighbours.
+    """
+    groups = np.array_split(np.arange(len(losses)), min(len(losses), MOST_STEPS))
     edges = np.cumsum([0, *map(len, groups)])
-    lowest, mean, highest = (np.array([take(group) for group in groups]) for take in (np.min, np.mean, np.max))
-    lines = [Line("columns plan", _area(edges, mean))]
+    lowest, mean, highest = (np.array([take(losses[group]) for group in groups]) for take in (np.min, np.mean, np.max))
+    some = np.array([hard[group].any() for group in groups])
+    lines = [Line("columns plan", _area(edges, np.where(some, mean, 0.0)), "with hard pairs" * bool(not some.all()))]
+    if not some.all():
+        lines.append(Line("columns none", _area(edges, np.where(some, 0.0, mean)), "without a hard pair"))
     if len(groups) < len(losses):
         lines.append(Line("range", [*_steps(edges, highest), *reversed(_steps(edges, lowest))]))
     x = Axis("batch", 0.0, float(len(losses)), "{:,.0f}")
-    lines.append(Line("mean random", [(x.low, random_mean), (x.high, random_mean)]))
+    random = [(x.low, random_mean), (x.high, random_mean)]
+    lines.append(Line("mean random", random, said=f"random batches {random_mean:.3f}"))
     said = f"Loss of {len(losses):,} batches, from {losses.min():.3f} to {losses.max():.3f} nats"
     top = 1.05 * max(float(losses.max()), random_mean)
     return Chart(f"{said}; random batches {random_mean:.3f}", x, Axis("nats", 0.0, top), lines)
 
 
+def loss_marks(report: GapReport) -> list[Mark]:
+    """Random batches, the plan and the oracle on the way to all pairs, by their loss; the gap is the plan's, if any."""
+    loss, gap = report.loss, report.gap
+    whose = "plan" if gap.plan is not None else "random"
+    marks = [Mark("random batches", loss.random_mean, "random", gap.random_mean if whose == "random" else None)]
+    if gap.plan is not None:
+        marks.append(Mark("this plan", loss.plan, "plan", gap.plan))
+    marks.append(Mark("oracle", loss.global_ - gap.oracle, "oracle"))
+    return [*sorted(marks, key=lambda mark: mark.value), Mark("all pairs", loss.global_, "global")]
+
+
 def courses(
-    title: str, x: Axis, unit: str, series: Mapping[str, Sequence[float | None]], form: str = "{:g}"
+    title: str, x: Axis, unit: str, series: Mapping[tuple[str, str], Sequence[float | None]], form: str = "{:g}"
 ) -> Chart | None:
-    """A named line with dots for each series; None where no value is known."""
+    """A line with dots for each series, by the path and the words of its figure: random batches and all rows have
+    their colours everywhere. None where no value is known.
+    """
     lines: list[Line] = []
-    for name, values in series.items():
+    for (path, name), values in series.items():
+        kinds = [kind for kind in ("random", "global", "oracle", "masked") if kind in path]
         points = [(float(place), value) for place, value in enumerate(values) if value is not None]
         if points:
-            lines.append(Line(f"line line-{len(lines) % COLOURS}", points, name))
+            lines.append(Line(f"line {kinds[0] if kinds else 'other' if lines else 'plan'}", points, name))
     if not lines:
         return None
     known = [value for line in lines for _, value in line.points]
-    low, high = min(0.0, *known), max(0.0, *known)
-    high += 0.05 * (high - low) or 1.0
-    return Chart(f"{title}: {', '.join(line.name for line in lines)}", x, Axis(unit, low, high, form), lines)
+    room = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
+    low, high = min(known) - room, max(known) + room
+    return Chart(title, x, Axis(unit, low, high, form), lines)
 
 
 def _steps(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:

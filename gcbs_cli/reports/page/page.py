@@ -14,14 +14,14 @@ from gcbs_cli.graph.measures import batches_of
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.build import Measured, random_order
 from gcbs_cli.reports.figures import FIGURES, shown_in
-from gcbs_cli.reports.headline import headline, lead, suspects_warning
+from gcbs_cli.reports.headline import headline, lead, summary, suspects_warning
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.reports.page import charts
 from gcbs_cli.reports.page.pictures import pictures
 from gcbs_cli.settings.report import Loss, LossKind
 
 LISTED_BATCHES = 5
-EXAMPLES = 12
+EXAMPLES, SHOWN_EXAMPLES = 12, 2
 MOST_ROWS = 256
 """Of a batch that are named."""
 
@@ -31,11 +31,13 @@ def report_page(
     names: str,
     facts: Mapping[str, Mapping[str, object]],
     names_of: Callable[[Sequence[int]], Mapping[int, str]],
+    texts_of: Callable[[Sequence[int]], Mapping[int, Sequence[str]]],
+    hint: str = "",
 ) -> str:
     """The page on the first of the reports as HTML, complete in itself, with a line for each of the others.
 
-    names: of the plan and the inputs; facts: settings, inputs and hashes, by what they are of; names_of: the names of
-    these rows, where the input has any.
+    names: of the plan and the inputs; facts: settings, inputs and hashes, by what they are of; names_of, texts_of: the
+    names of these rows and the texts of both their sides, where they are known; hint: what to do about a warning.
     """
     measured, every = reports[0], [one.report for one in reports]
     report, perm = measured.report, measured.perm
@@ -46,18 +48,26 @@ def report_page(
         [row for suspect in suspects for row in suspect[:2]]
         + [row for group in batches.values() for batch in group for row in batch["rows"]]
     )
+    counted = np.isfinite(measured.batch_losses)
     return render(
         "report.html",
         title=f"gcbs report: {names}",
         headline=headline(report),
         lead=lead(report),
+        summary=summary(report),
         report=report,
+        marks=charts.loss_marks(report),
         trials=measured.trial_losses,
         pictures=pictures(measured),
         hardest={kind: values[np.isfinite(values)] for kind, values in hardest.items()},
-        batch_losses=measured.batch_losses[np.isfinite(measured.batch_losses)],
+        batch_losses=measured.batch_losses[counted],
+        batch_hard=batches_with_hard_pairs(measured)[counted],
+        without=report.graph.isolated_batches,
         batches=batches,
         suspects=suspects,
+        shown_suspects=SHOWN_EXAMPLES,
+        texts=texts_of([row for suspect in suspects for row in suspect[:2]]),
+        hint=hint,
         reports=every,
         warning=suspects_warning(every),
         facts={title: list(_lines(values)) for title, values in facts.items()},
@@ -74,18 +84,28 @@ def hardest_in_order(measured: Measured, perm: NDArray[np.int64]) -> NDArray[np.
     return batch_sums(pair, perm, size, [], SuspectPairs.none(), one_way).hardest[0, 0]
 
 
+def batches_with_hard_pairs(measured: Measured) -> NDArray[np.bool_]:
+    """(B,) which batches of the plan hold a row that is in a hard pair; as many as it has losses of batches."""
+    if measured.perm is None:
+        return np.empty(0, np.bool_)
+    perm, size = measured.perm[: len(measured.batch_losses) * measured.report.batch_size], measured.report.batch_size
+    degrees = measured.inputs.graph.degrees[perm]
+    return np.add.reduceat(degrees, np.arange(0, len(degrees), size)) > 0
+
+
 def _listed_batches(measured: Measured) -> dict[str, list[dict[str, Any]]]:
     """The batches of the plan with the highest and the lowest loss, without a short one that is dropped."""
     perm, size = measured.perm, measured.report.batch_size
     if perm is None:
         return {}
-    losses = measured.batch_losses
+    losses, hard = measured.batch_losses, batches_with_hard_pairs(measured)
     order = np.argsort(losses, kind="stable")[: np.count_nonzero(~np.isnan(losses))]
     found: dict[str, list[dict[str, Any]]] = {}
     for caption, chosen in (("Hardest batches", order[::-1]), ("Easiest batches", order)):
         for number in chosen[:LISTED_BATCHES].tolist():
             rows = perm[number * size : (number + 1) * size]
-            batch = {"number": number, "loss": losses[number], "rows": rows[:MOST_ROWS].tolist(), "size": len(rows)}
+            batch = {"number": number, "loss": losses[number], "hard": hard[number], "size": len(rows)}
+            batch["rows"] = rows[:MOST_ROWS].tolist()
             found.setdefault(caption, []).append(batch)
     return found
 
@@ -105,14 +125,15 @@ def suspect_examples(measured: Measured) -> list[tuple[Any, ...]]:
 
 
 def _lines(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values, but for those that are None: the path with dots, and the value as text."""
+    """Nested values, but for those that are None: the words of the keys, and the value as text."""
     for name, value in values.items():
+        words = prefix + name.replace("_", " ")
         if isinstance(value, dict):
-            yield from _lines(value, f"{prefix}{name}.")
+            yield from _lines(value, f"{words}, ")
         elif isinstance(value, list | tuple):
-            yield prefix + name, ", ".join(map(str, value))
+            yield words, ", ".join(map(str, value))
         elif value is not None:
-            yield prefix + name, format(value, ".6g" if isinstance(value, float) else "")
+            yield words, format(value, ".6g" if isinstance(value, float) else "")
 
 
 def render(template: str, **values: object) -> str:
