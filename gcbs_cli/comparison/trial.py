@@ -129,6 +129,7 @@ class Trial:
                 f"--train: {pair.rows:,} rows leave {len(self.split.train):,} to train on, expected at least two"
                 f" batches of {settings.batch_size}; give more rows or a smaller --batch-size"
             )
+        self._heads()  # where torch is missing, it is said before any work
         steps = len(self.split.train) // settings.batch_size
         self.epochs = settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)
 

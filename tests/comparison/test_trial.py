@@ -112,6 +112,8 @@ def test_the_preferred_plan_stands_unless_another_is_better_beyond_noise() -> No
     assert judge(alike).final
     assert judge(alike, "near").best == "near"
     assert judge(alike, "low").best == "high"
+    unsteady = [_run(plan, seed, *[1 + 9 * seed if plan == "high" else 4] * 4) for seed in range(3) for plan in SCORES]
+    assert not judge(unsteady).final
 
 
 SCORES = {"random": (4, 4, 4, 4), "high": (1, 1, 1, 2), "near": (1, 2, 1, 1), "low": (3, 3, 3, 3)}
