@@ -32,7 +32,7 @@ from gcbs_cli.settings.others import PRESET, Compare, GroupFile, Inputs, TextFil
 from gcbs_cli.settings.plan import PlanSettings
 
 if TYPE_CHECKING:
-    from gcbs_cli.comparison.trial import TrialRun
+    from gcbs_cli.comparison.trial import Gain, TrialRun
 
 GAP_ALONE = "The gap does not tell which plan trains best; --train does. Unless it says otherwise:"
 
@@ -88,11 +88,10 @@ def compare_by_training(
     sizes = {
         "train_rows": len(trial.split.train),
         "queries": len(trial.split.test),
-        "candidates": trial.candidates,
+        "candidates": len(trial.split.candidates),
         "epochs": trial.epochs,
         "seeds": len(by_plan[RANDOM]),
         "random_mrr": fmean(run.mrr for run in by_plan[RANDOM]),
-        "untrained_mrr": by_plan[RANDOM][0].untrained,
         "seconds": time.monotonic() - began,
     }
     out.table(trial_table(lines, gains, by_plan, sizes))
@@ -100,7 +99,7 @@ def compare_by_training(
     command = None if verdict.plan is None else command_of(settings, plans[verdict.plan])
     if command is not None:
         out.line(command)
-    records = [{**line.as_record(), **gains[line.name].as_record(), **_mean(by_plan[line.name])} for line in lines]
+    records = [{**line.as_record(), **_trained(gains[line.name], by_plan[line.name])} for line in lines]
     said = {"verdict": verdict.sentence, "plan": verdict.plan, "final": verdict.final, "command": command}
     out.result({**_shared(settings), **said, "trial": sizes, "methods": records})
 
@@ -125,9 +124,8 @@ def _shared(settings: Compare | Tune) -> dict[str, Any]:
     return {"batch_size": settings.batch_size, "temperature": settings.temperature}
 
 
-def _mean(runs: "list[TrialRun]") -> dict[str, Any]:
-    """Means of the runs, and what is known of each."""
-    recall = {f"at_{first}": fmean(run.recall[first] for run in runs) for first in runs[0].recall}
-    known = ("seed", "mrr", "epoch", "validation", "plan_seconds", "train_seconds")
+def _trained(found: "Gain", runs: "list[TrialRun]") -> dict[str, Any]:
+    """What a plan came to, and each run."""
+    known = ("seed", "mrr", "recall", "validation", "plan_seconds", "train_seconds")
     each = [{name: getattr(run, name) for name in known} for run in runs]
-    return {"mrr": fmean(run.mrr for run in runs), "recall": recall, "runs": each}
+    return {"gain": found.mean, "gain_std": found.std, "noise": found.noise, "runs": each}

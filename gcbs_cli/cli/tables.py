@@ -28,7 +28,7 @@ BARS_SHOWN = 24
 
 
 def figure_table(
-    lines: "Iterable[tuple[Sequence[str], GapReport | SampledReport | Compared | Epoch]]",
+    lines: "Iterable[tuple[Sequence[str], GapReport | SampledReport | Epoch]]",
     headings: Sequence[str],
     figures: Sequence[Figure],
     columns: str = "",
@@ -150,8 +150,10 @@ def compare_table(lines: "Sequence[Compared]") -> "Table":
     """One line a method."""
     from gcbs_cli.comparison.compare import SHOWN
 
-    table = figure_table((((line.name, f"{line.seconds:.1f}"), line) for line in lines), ["method", "seconds"], SHOWN)
-    said = (f"{figure.short}: {figure.meaning}" for figure in SHOWN if lines[0].at(figure.path) is not None)
+    table = figure_table(
+        (((line.name, f"{line.seconds:.1f}"), line.report) for line in lines), ["method", "seconds"], SHOWN
+    )
+    said = (f"{figure.short}: {figure.meaning}" for figure in SHOWN if lines[0].report.at(figure.path) is not None)
     table.caption = "; ".join(said)
     return table
 
@@ -167,15 +169,14 @@ def trial_table(
     for line in lines:
         found = gains[line.name]
         seconds = mean(run.plan_seconds for run in runs[line.name])
-        said.append(((line.name, str(found), f"{found.noise:.1f}", f"{seconds:.1f}"), line))
+        said.append(((line.name, str(found), f"{found.noise:.1f}", f"{seconds:.1f}"), line.report))
     figures = [figure for figure in shown_in("compare") if figure.path in TRIED]
     table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], figures, "frrr")
     table.caption = (
         "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
         f" seeds and queries; seconds: of an epoch's plan. {sizes['queries']:,} held-out queries,"
-        f" {sizes['candidates']:,} candidates (random batches: MRR {sizes['random_mrr']:.1f}, untrained"
-        f" {sizes['untrained_mrr']:.1f}); {sizes['train_rows']:,} rows to train on, {sizes['epochs']} epochs,"
-        f" {sizes['seeds']} seeds; {sizes['seconds']:.0f} s in all."
+        f" {sizes['candidates']:,} candidates (random batches: MRR {sizes['random_mrr']:.1f}); {sizes['train_rows']:,}"
+        f" rows to train on, {sizes['epochs']} epochs, {sizes['seeds']} seeds; {sizes['seconds']:.0f} s in all."
     )
     return table
 

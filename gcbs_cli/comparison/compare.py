@@ -14,7 +14,7 @@ from gcbs_cli.orders import PLANNERS, planner_named
 from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import OrderReports
-from gcbs_cli.reports.figures import Figure, nest, shown_in
+from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.model import leaves, words
 from gcbs_cli.settings.others import PRESET, REFINED
@@ -24,10 +24,7 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
 MASKED = "gap.masked.reduction"
-SHOWN = [
-    *sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED),
-    Figure("batch_losses_std", "spread", "standard deviation of the batches' losses, nats", "{:.2f}"),
-]
+SHOWN = sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED)
 """The figures of the table, first the one that sorts it."""
 NEEDS_TEXT = "words"
 RANDOM = "random"
@@ -45,21 +42,15 @@ class Compared:
     seconds: float
     """Those after the pass over all pairs."""
     report: GapReport
-    batch_losses_std: float
-    """Standard deviation of the losses of full batches, in nats."""
-
-    def at(self, path: str) -> Any:
-        """The value of a figure of the report, or of the one that only a comparison has."""
-        return self.batch_losses_std if path == "batch_losses_std" else self.report.at(path)
 
     @property
     def masked(self) -> float:
         """By how much it reduces the gap without suspected false negatives."""
-        return float(self.at(MASKED) or 0.0)
+        return float(self.report.at(MASKED) or 0.0)
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
-        figures = nest({figure.path: self.at(figure.path) for figure in SHOWN})
+        figures = nest({figure.path: self.report.at(figure.path) for figure in SHOWN})
         return {"method": self.name, "options": " ".join(options_of(self.settings)), "seconds": self.seconds, **figures}
 
 
@@ -139,6 +130,4 @@ class Comparison:
         self._progress.step(name)
         perm = make_plan(self._rows, settings, found=self._found, **self._given).perm
         seconds = time.perf_counter() - began
-        measured = self._reports.of(perm)[0]
-        full = measured.batch_losses[: len(perm) // settings.batch_size]
-        return Compared(name, settings, seconds, measured.report, float(np.std(full)))
+        return Compared(name, settings, seconds, self._reports.of(perm)[0].report)

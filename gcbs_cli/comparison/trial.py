@@ -76,19 +76,26 @@ class TrialRun:
     seed: int
     validation: list[float]
     """MRR × 100 of the validation queries, before training and after each epoch."""
-    epoch: int
-    """The epoch of the best of them."""
-    untrained: float
-    """MRR × 100 of the test queries before training."""
-    mrr: float
-    """The same at that epoch, of the test queries among all candidates."""
-    recall: dict[int, float]
-    """Share of the test queries with a right answer among the first 1 and 10."""
+    reciprocal_ranks: NDArray[np.float64]
+    """(q,) of the test queries' right answers among all candidates, at the best epoch."""
     plan_seconds: float
     """Of an epoch, on average."""
     train_seconds: float
-    reciprocal_ranks: NDArray[np.float64]
-    """(q,) of each test query."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the best validation, the last of several."""
+        return int(np.flatnonzero(self.validation == np.max(self.validation))[-1])
+
+    @property
+    def mrr(self) -> float:
+        """Mean reciprocal rank of the test queries × 100."""
+        return 100.0 * float(np.mean(self.reciprocal_ranks))
+
+    @property
+    def recall(self) -> dict[int, float]:
+        """Share of the test queries with a right answer among the first 1 and 10."""
+        return {first: float(np.mean(self.reciprocal_ranks >= 1.0 / first)) for first in (1, 10)}
 
 
 @dataclass(frozen=True)
@@ -133,11 +140,6 @@ class Trial:
         steps = len(self.split.train) // settings.batch_size
         self.epochs = settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)
 
-    @property
-    def candidates(self) -> int:
-        """How many answers a query is ranked among."""
-        return len(self._tested[1])
-
     def given(self, rows: NDArray[np.int64]) -> dict[str, Any]:
         """What `make_plan` is given for these rows beside embeddings and settings."""
         return {
@@ -175,7 +177,6 @@ class Trial:
         """Train by one plan."""
         heads, rows = self._heads(), np.sort(self.split.train)
         planner, seconds = self._planner(plan, rows), []
-        untrained = heads.ranks(*self._tested)
         validation, best = [self._validate(heads)], heads.weights()
         for epoch in range(self.epochs):
             seconds.append(self._epoch(heads, rows, planner, seed * MOST_EPOCHS + epoch))
@@ -183,20 +184,8 @@ class Trial:
             if validation[-1] == max(validation):
                 best = heads.weights()
         heads.take(best)
-        ranks = heads.ranks(*self._tested)
-        planning, training = np.mean(seconds, axis=0)
-        return TrialRun(
-            plan=name,
-            seed=seed,
-            validation=validation,
-            epoch=int(np.flatnonzero(validation == np.max(validation))[-1]),
-            untrained=100.0 * float(np.mean(1.0 / untrained)),
-            mrr=100.0 * float(np.mean(1.0 / ranks)),
-            recall={first: float(np.mean(ranks <= first)) for first in (1, 10)},
-            plan_seconds=float(planning),
-            train_seconds=float(training),
-            reciprocal_ranks=1.0 / ranks,
-        )
+        planning, training = map(float, np.mean(seconds, axis=0))
+        return TrialRun(name, seed, validation, 1.0 / heads.ranks(*self._tested), planning, training)
 
     def _at_once(self, work: Sequence[Callable[[], Result]]) -> Iterator[Result]:
         """What each returns, in their order; a processor each, as one thread is quickest for small batches."""
@@ -290,19 +279,15 @@ def split_rows(ids: Sequence[NDArray[np.int64]], most_trained: int) -> Split:
 
 
 def _connected(ids: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """(N,) the same number for rows that a chain of equal ids joins."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    rows, offset = len(ids[0]), len(ids[0])
-    ends = []
-    for line in ids:
-        ends.append(line + offset)
-        offset += int(line.max()) + 1
-    joined = np.concatenate(ends)
-    entries = np.ones(len(joined), np.bool_), (np.tile(np.arange(rows), len(ids)), joined)
-    labels = connected_components(coo_array(entries, shape=(offset, offset)), directed=False)[1]
-    return np.unique(labels[:rows], return_inverse=True)[1].astype(np.int64)
+    """(N,) the same number for rows that a chain of equal ids joins: the least of its mates' until that is all."""
+    unit, before = np.arange(len(ids[0])), None
+    while before is None or (unit != before).any():
+        before = unit
+        for line in ids:
+            least = np.full(int(line.max()) + 1, len(line))
+            np.minimum.at(least, line, unit)
+            unit = least[line]
+    return np.unique(unit, return_inverse=True)[1].astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -335,10 +320,6 @@ class Gain:
         moves = CERTAIN * (self.std or 0.0) * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
         limit = CERTAIN * self.error(seeds)
         return self.mean - moves > limit or self.mean + moves < limit
-
-    def as_record(self) -> dict[str, float | None]:
-        """For JSON."""
-        return {"gain": self.mean, "gain_std": self.std, "noise": self.noise}
 
     def __str__(self) -> str:
         spread = "" if self.std is None else f" ± {self.std:.1f}"

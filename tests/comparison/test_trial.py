@@ -103,7 +103,7 @@ def test_a_plan_that_helps_is_told_from_one_that_does_not() -> None:
 
 
 def _run(plan: str, seed: int, *ranks: float) -> TrialRun:
-    return TrialRun(plan, seed, [0.0, 1.0], 1, 0.0, 0.0, {}, 0.0, 0.0, 1 / np.array(ranks))
+    return TrialRun(plan, seed, [0.0, 1.0], 1 / np.array(ranks), 0.0, 0.0)
 
 
 def test_the_preferred_plan_stands_unless_another_is_better_beyond_noise() -> None:
