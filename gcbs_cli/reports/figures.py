@@ -187,6 +187,7 @@ FIGURES: list[Figure] = [
             "L_train, coordinates",
             "loss where coordinates are normalised over the rows of each batch",
             better="up",
+            show="table",
         ),
         spread=True,
     ),
@@ -198,13 +199,20 @@ FIGURES: list[Figure] = [
             "share of rows whose positive is the nearest of the keys they see, x→y",
             SHARE,
             "down",
+            "table",
         ),
         spread=True,
     ),
-    Figure("similarity.positive", "positives", "mean similarity of the positive pairs"),
+    Figure("similarity.positive", "positives", "mean similarity of the positive pairs", show="table"),
     Figure("similarity.negative.global", "negatives, all", "mean similarity of all other pairs of x and y"),
     *_and_random(
-        Figure("similarity.negative.plan", "negatives", "mean similarity of other pairs in one batch", better="up")
+        Figure(
+            "similarity.negative.plan",
+            "negatives",
+            "mean similarity of other pairs in one batch",
+            better="up",
+            show="table",
+        )
     ),
     Figure("graph.threshold", "threshold", "similarity above which a pair is hard", show="table history", heading="t"),
     Figure("graph.quantile", "quantile", "share of all similarities at or below the threshold", "{:.6g}"),

@@ -23,8 +23,11 @@ SAMPLE = BENCHMARKS.parent / "sample_data"
         (f"compare_tools.py {SAMPLE} --rounds 1 --only imports pseudo", ["GCBS's pseudo-code", "gcbs"]),
         ("scaling.py --rows 200 500 --dim 8 --per-row 20 --device cpu", ["| 200 ", "| 500 ", "Time grows as N^"]),
         (f"refinement.py {SAMPLE} --methods rcm -k 16 --threads 1 2 --rounds 1", ["| rcm | 2 "]),
+        (f"ablations.py quantile {SAMPLE} --values 0.99 0.999", ["| 0.99 |", "| 0.999 |"]),
+        (f"ablations.py batch-size {SAMPLE} --values 16 64", ["| 16 |", "| 64 |"]),
+        (f"ablations.py rows {SAMPLE} --values 500 1500 --plan refine=true graph=top-m", ["| 500 |", "| 1,500 |"]),
     ],
-    ids=["compare_tools", "scaling", "refinement"],
+    ids=["compare_tools", "scaling", "refinement", "quantile", "batch-size", "rows"],
 )
 def test_a_script_prints_its_table(script: str, said: list[str]) -> None:
     name, *arguments = script.split()

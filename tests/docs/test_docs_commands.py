@@ -19,7 +19,7 @@ from gcbs_cli.cli.signature import model_of
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ROWS = 400
-TRIED = ["choosing.md", "reading-a-report.md", "false-negatives.md", "inputs.md", "scaling.md"]
+TRIED = ["choosing.md", "reading-a-report.md", "false-negatives.md", "inputs.md", "scaling.md", "method.md"]
 """Pages whose command lines run here; those of trainers and clusters need what is not on every machine."""
 ELSEWHERE = ("python ", "pip ", "make ", "gcbs embed", "://", "| jq", "cd ", "git ")
 """Lines that other tests cover or that need the reader's own script."""
@@ -42,20 +42,24 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def command_lines(page: Path) -> list[str]:
-    """The lines of its shell blocks, without comments, that are gcbs's."""
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    """The gcbs lines of its shell blocks, without comments; the method's tables hold commands, too."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    blocks += re.findall(r"\| `(gcbs [^`]+)` \|", text) if page.name == "method.md" else []
     lines = [re.sub(r"\s#.*$", "", line).strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line and not any(word in line for word in ELSEWHERE)]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the docs' reader has: x.npy, y.npy, pairs.parquet, and own.parquet with other names."""
+    """What the docs' reader has: x.npy, y.npy, pairs.parquet, own.parquet with other names, and values of the rows."""
     monkeypatch.chdir(tmp_path)
     for side in "xy":
         np.save(tmp_path / f"{side}.npy", np.load(ROOT / "sample_data" / f"{side}.npy")[:ROWS])
     pairs = pq.read_table(ROOT / "sample_data" / "pairs.parquet").slice(0, ROWS)
     pq.write_table(pairs, tmp_path / "pairs.parquet")
+    for name, values in {"labels": [1, 0], "grades": [0.9, 0.3], "ids": range(ROWS // 2)}.items():
+        np.savetxt(tmp_path / f"{name}.txt", np.resize(values, ROWS), fmt="%g")
     own = {"x": "query_emb", "y": "doc_emb", "id": "query_id"}
     pq.write_table(pairs.rename_columns([own.get(name, name) for name in pairs.column_names]), tmp_path / "own.parquet")
     return tmp_path
