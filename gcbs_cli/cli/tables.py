@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.compare import Compared
     from gcbs_cli.comparison.history import Epoch, History
     from gcbs_cli.comparison.trial import Gain, TrialRun
-    from gcbs_cli.plan_file.manifest import ManifestEntry, QuantileRecord
+    from gcbs_cli.plan_file.manifest import ManifestEntry
     from gcbs_cli.reports.schema import GapReport, SampledReport
 
 TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
@@ -45,71 +45,37 @@ def figure_table(
 
 
 def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
-    """What `gcbs plan` did, one line a figure."""
+    """What `gcbs plan` did, in a few lines; the manifest has the rest."""
     full, rest = divmod(entry.rows, entry.batch_size)
-    record = entry.method_settings
-    lines = [
-        ("pairs", f"{entry.rows:,} × {entry.inputs.x.dim}"),
-        ("batches", f"{full:,} of {entry.batch_size}" + (f" and one of {rest}" if rest else "")),
-    ]
+    record, parts, quantile = entry.method_settings, entry.partitions, entry.quantile
+    batches = f"{full:,} batches of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
+    lines = [("pairs", f"{entry.rows:,} × {entry.inputs.x.dim} in {batches}")]
     if entry.gather:
         lines.append(("ranks", f"{entry.world_size}: each takes a share of the rows of every batch"))
     elif entry.world_size is not None:
         each, over = divmod(full, entry.world_size)
         lines.append(("ranks", f"{entry.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")))
-    preset = f" (preset {record['preset']})" if "preset" in record else ""
-    lines += [("method", entry.method + preset), *_graph_lines(entry)]
+    if parts is not None:
+        lines.append(("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"))
+    method = entry.method + (f" (preset {record['preset']})" if "preset" in record else "")
     if "refinement" in record:
         done = record["refinement"]
         ended = "; stopped by --time-limit" if done["timed_out"] else ""
-        lines.append(("refinement", f"{done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"))
-    too_hard = record.get("false_negatives", {}).get("too_hard_inside")
-    if too_hard is not None:
-        lines.append(("too hard", f"{too_hard:,} pairs inside batches"))
+        method += f", {done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"
+    lines.append(("method", method))
+    found = entry.graph or (parts if parts is not None and parts.edges else None)
+    if found is not None:
+        by_quantile = entry.graph is not None and entry.graph.kind == "quantile" and entry.graph.rank_window is None
+        above = f" above {quantile.threshold:.4f}" if by_quantile and quantile and quantile.threshold else ""
+        lines.append(("hard pairs", f"{found.edges:,}{above}; {found.isolated / entry.rows:.1%} of the rows have none"))
+        shares = entry.in_batch_edge_share or {"plan": None if parts is None else parts.in_batch_edge_share}
+        inside, random = shares.get("plan"), shares.get("random")
+        beside = "" if random is None else f" (random order {random:.1%})"
+        lines += [] if inside is None else [("in batches", f"{inside:.1%} of them{beside}")]
     longest = sorted(entry.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
     steps = ", ".join(f"{name} {value:.2f}" for name, value in longest)
     lines += [("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
     return text_table(lines)
-
-
-def _graph_lines(entry: "ManifestEntry") -> list[tuple[str, str]]:
-    """The hard pairs, of one graph or of all parts, and where the plan has them."""
-    parts, quantile, graph, lines = entry.partitions, entry.quantile, entry.graph, []
-    if parts is not None:
-        lines.append(("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"))
-        if parts.thresholds:
-            lines.append(("thresholds", f"{min(parts.thresholds):.4f} to {max(parts.thresholds):.4f}"))
-    elif quantile is not None and quantile.threshold is not None:
-        lines.append(("threshold", f"{quantile.threshold:.4f}"))
-        if quantile.achieved is not None:
-            lines.append(("achieved quantile", f"{quantile.achieved:.6g}{_of_interval(quantile)}"))
-    shares = entry.in_batch_edge_share or {"plan": None if parts is None else parts.in_batch_edge_share}
-    found = graph or (parts if parts is not None and parts.edges else None)
-    if found is not None:
-        lines.append(("edges", f"{found.edges:,}"))
-        lines.append(("rows without an edge", f"{found.isolated:,} ({found.isolated / entry.rows:.1%})"))
-        lines.append(("largest degree", f"{found.max_degree:,}"))
-        lines += _before_after("bandwidth", entry.bandwidth, "{:,.0f}")
-        lines += _before_after("in-batch edge share", shares, "{:.2%}")
-    return lines
-
-
-def _of_interval(quantile: "QuantileRecord") -> str:
-    """What the sample promised of the quantile that was achieved."""
-    if quantile.interval is None or quantile.achieved is None:
-        return ""
-    low, high = quantile.interval
-    outside = "" if low <= quantile.achieved <= high else "outside it, as 1 in 20 is: "
-    return f" ({outside}sample's 95 % interval {low:.6g} to {high:.6g})"
-
-
-def _before_after(words: str, values: dict[str, float | None], form: str) -> list[tuple[str, str]]:
-    """What the plan made of a figure, and what it was in the order of the input and in a random one, where known."""
-    plan, before, random = (
-        "–" if value is None else form.format(value) for value in map(values.get, ("plan", "identity", "random"))
-    )
-    beside = f" (was {before}; random order {random})" if len(values) > 1 else ""
-    return [(words, plan + beside)] if values else []
 
 
 def report_tables(reports: "Sequence[GapReport | SampledReport]", *, full: bool = False) -> "RenderableType":
