@@ -15,6 +15,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
+from gcbs_cli.products.devices import warm_up
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
@@ -36,6 +37,7 @@ def plan(settings: Plan) -> None:
     if settings.dry_run:
         _forecast(stream.read(), asked, out)
         return
+    warm_up(settings.device)
     texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
     work_dir = None if settings.work_dir is None else Path(settings.work_dir)
     with show_progress(out) as progress:

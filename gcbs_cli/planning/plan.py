@@ -218,5 +218,5 @@ def _figures(graph: "HardPairs | DeviceGraph", perm: NDArray[np.int64], settings
         int(np.count_nonzero(graph.degrees == 0)),
         int(graph.degrees.max()),
         graph.achieved_quantile,
-        *(graph.measure(order, settings.batch_size) for order in orders),
+        *graph.measure(orders, settings.batch_size),
     )
