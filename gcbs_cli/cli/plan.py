@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ def plan(settings: Plan) -> None:
     if settings.dry_run:
         _forecast(stream.read(), asked, out)
         return
-    warm_up(settings.device)
+    Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
     texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
     work_dir = None if settings.work_dir is None else Path(settings.work_dir)
     with show_progress(out) as progress:

@@ -7,6 +7,7 @@ small beside the graph.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, permutations
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.measures import OrderMeasures
 from gcbs_cli.products.tiles import Progress, Tile
-from gcbs_cli.products.torch_device import TorchBackend, pair_flags
+from gcbs_cli.products.torch_device import pair_flags
 
 ENTRIES_AT_ONCE = 1 << 27
 """With the rest of a row fewer than 2²⁸; `torch.sort` and `torch.nonzero` refuse more than 2³¹ − 1."""
@@ -48,13 +49,7 @@ class DeviceGraph:
     @property
     def degrees(self) -> NDArray[np.int64]:
         """(N,) degrees, on the host."""
-        degrees: NDArray[np.int64] = self.counts.cpu().numpy()
-        return degrees
-
-    def blocks(self, entries_at_once: int = ENTRIES_AT_ONCE) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Some whole rows after the others, with the neighbours of all their entries, (E',) int64."""
-        for rows, entries in _row_blocks(self.indptr, entries_at_once):
-            yield rows, self.indices[entries].long()
+        return np.asarray(self.counts.cpu())
 
     def least(self, rows: slice, values: torch.Tensor) -> torch.Tensor:
         """(n,) of each row of a block the least of its entries' values, whole numbers below N; N where it has none.
@@ -73,7 +68,8 @@ class DeviceGraph:
             return [OrderMeasures(0, 0, None) for _ in orders]
         places = [torch.from_numpy(order).to(self.indptr.device).argsort() for order in orders]
         farthest, together = [torch.zeros_like(place) for place in places], [0 for _ in places]
-        for rows, neighbours in self.blocks(entries_at_once):
+        for rows, entries in row_blocks(self.indptr, entries_at_once):
+            neighbours = self.indices[entries].long()
             for number, place in enumerate(places):
                 near = place[neighbours]
                 farthest[number][rows] = (place[rows] - self.least(rows, near)).clamp_(min=0)
@@ -85,7 +81,7 @@ class DeviceGraph:
         ]
 
 
-def _row_blocks(indptr: torch.Tensor, entries_at_once: int) -> Iterator[tuple[slice, slice]]:
+def row_blocks(indptr: torch.Tensor, entries_at_once: int) -> Iterator[tuple[slice, slice]]:
     """Consecutive rows with about so many entries, at least one row and one entry, and these entries."""
     begins = torch.arange(0, int(indptr[-1]), entries_at_once, device=indptr.device)
     bounds = [*torch.unique_consecutive(torch.searchsorted(indptr[:-1], begins)).tolist(), len(indptr) - 1]
@@ -95,29 +91,13 @@ def _row_blocks(indptr: torch.Tensor, entries_at_once: int) -> Iterator[tuple[sl
 
 
 def find_device_graph(
-    grid: Grid,
-    threshold: int,
-    backend: TorchBackend,
-    *,
-    tile_rows: int | None = None,
-    progress: Progress | None = None,
+    grid: Grid, threshold: int, backend: Any, tile_rows: int | None = None, progress: Progress | None = None
 ) -> DeviceGraph:
     """The graph with an edge {i, j} where the number of (i, j) or of (j, i) is above the threshold.
 
-    The first device holds it. Raises OutOfDeviceMemory, or torch's own error, where one holds too little.
-    """
-    ends, above = _find_pairs(grid, threshold, backend, tile_rows, progress)
-    backend.free_memory()  # the rows have gone with the pass
-    entries = above + int(np.count_nonzero(grid.diagonal() > threshold))
-    return DeviceGraph(*rows_of_pairs(len(grid.x), ends), 1.0 - entries / len(grid.x) ** 2)
-
-
-def _find_pairs(
-    grid: Grid, threshold: int, backend: TorchBackend, tile_rows: int | None, progress: Progress | None
-) -> tuple[torch.Tensor, int]:
-    """(2, E) int32 the ends of the edges, lower ones first, and how many entries beside the diagonal are above.
-
     A tile of rows I and columns J, none of which lies before I, is made in both directions: each edge comes out once.
+    The first device holds the graph. Raises OutOfDeviceMemory, or torch's own error, where one holds too little.
+    `backend`: a TorchBackend.
     """
     rows, first = len(grid.x), backend.devices[0]
     loaded, flagged = backend.load(grid.x, grid.y), pair_flags(first)
@@ -133,8 +113,14 @@ def _find_pairs(
         return torch.stack([i + tile.rows.start, j + tile.cols.start]).int(), above.sum()
 
     tiles = [tile for tile in backend.tiles(rows, rows, tile_rows) if tile.cols.stop > tile.rows.start]
-    ends, counts = zip(*(found for _, found in backend.run(tiles, work, progress)), strict=True)
-    return torch.cat([part.to(first) for part in ends], dim=1), sum(map(int, counts))
+    parts, counts = zip(*(found for _, found in backend.run(tiles, work, progress)), strict=True)
+    loaded.clear()
+    mirrored.clear()
+    backend.free_memory()
+    entries = sum(map(int, counts)) + int(np.count_nonzero(grid.diagonal() > threshold))
+    ends = torch.cat([part.to(first) for part in parts], dim=1)
+    del parts
+    return DeviceGraph(*rows_of_pairs(rows, ends), 1.0 - entries / rows**2)
 
 
 def rows_of_pairs(
@@ -147,7 +133,7 @@ def rows_of_pairs(
         indptr[1:] += torch.bincount(part.reshape(-1), minlength=nodes)
     indptr.cumsum_(0)
     indices = torch.empty(2 * ends.shape[1], dtype=torch.int32, device=ends.device)
-    for rows, entries in _row_blocks(indptr, entries_at_once):
+    for rows, entries in row_blocks(indptr, entries_at_once):
         keys = []
         for own, others in chain.from_iterable(map(permutations, parts)):
             inside = (own >= rows.start) & (own < rows.stop)

@@ -11,14 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcbs_cli.graph.device_graph import DeviceGraph
+from gcbs_cli.graph.device_graph import DeviceGraph, row_blocks
 
 ENTRIES_AT_ONCE = 1 << 26
-
-
-def plan_rcm_on_device(graph: DeviceGraph) -> NDArray[np.int64]:
-    """(N,) reverse Cuthill–McKee order."""
-    return np.ascontiguousarray(plan_cm_on_device(graph)[::-1])
 
 
 def plan_cm_on_device(graph: DeviceGraph, entries_at_once: int = ENTRIES_AT_ONCE) -> NDArray[np.int64]:
@@ -39,9 +34,9 @@ def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) ->
     while True:
         root = label[label]
         least = root.clone()
-        for rows, neighbours in graph.blocks(entries_at_once):
-            own, near = rank[rows], graph.least(rows, root[rank[neighbours]])
-            least[own] = torch.minimum(least[own], near)
+        for rows, entries in row_blocks(graph.indptr, entries_at_once):
+            own, near = rank[rows], root[rank[graph.indices[entries].long()]]
+            least[own] = torch.minimum(least[own], graph.least(rows, near))
         hooked = label.scatter_reduce(0, label, least, "amin")
         hooked = torch.minimum(torch.minimum(hooked, least), root)
         if torch.equal(hooked, label):

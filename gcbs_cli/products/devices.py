@@ -3,7 +3,6 @@
 import os
 import re
 from contextlib import suppress
-from threading import Thread
 
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.system.errors import BadInput
@@ -49,17 +48,13 @@ def devices_named(name: str) -> list[str]:
 
 
 def warm_up(name: str) -> None:
-    """Import torch and make the context and the kernel of the GPUs that a name means, beside what this thread does."""
+    """Import torch, and make the context and the kernel of the GPUs that a name means."""
+    with suppress(BadInput):  # where the device is chosen it is raised again
+        for device in devices_named(name):
+            if device != "cpu":
+                from gcbs_cli.products.torch_device import pair_flags
 
-    def start() -> None:
-        with suppress(BadInput):  # where the device is chosen it is raised again
-            for device in devices_named(name):
-                if device != "cpu":
-                    from gcbs_cli.products.torch_device import pair_flags
-
-                    pair_flags(device)
-
-    Thread(target=start).start()
+                pair_flags(device)
 
 
 def may_mean_several(name: str) -> bool:

@@ -34,9 +34,8 @@ MULTIPLY: dict[torch.dtype, Callable[..., torch.Tensor]] = {
     torch.float16: partial(torch.mm, out_dtype=torch.float32),
     torch.int8: torch._int_mm,
 }
-"""By the type that rows are held in."""
 HELD_AS = {"int8": [*MULTIPLY], "int16": [torch.float32, torch.float16], "float32": [torch.float32]}
-"""For the type of rows on the host, those in which a device may hold them."""
+"""The product by the type in which a device holds rows; and by their type on the host, what that may be."""
 
 Sides = list[tuple[torch.Tensor, torch.Tensor]]
 """Both sides on each device."""
@@ -174,5 +173,4 @@ def _log_sums(product: torch.Tensor, inverse_temperature: float, axis: int) -> N
 
 
 def _to_host(tensor: torch.Tensor) -> NDArray[Any]:
-    found: NDArray[Any] = tensor.cpu().numpy()
-    return found
+    return np.asarray(tensor.cpu())

@@ -63,8 +63,7 @@ def test_edges_are_those_of_whole_numbers(kind: str, share: float, devices: list
     assert found.degrees.tolist() == [len(near) for near in reference.neighbours_of(90, edges)]
 
 
-@pytest.mark.parametrize("dim", [1, 3, 64, 100, 768, 1003])
-@pytest.mark.parametrize("rows", [70, 300])
+@pytest.mark.parametrize(("rows", "dim"), [*((70, dim) for dim in (1, 3, 64, 100, 768, 1003)), (300, 100)])
 @GRIDS
 def test_edges_by_the_kernel_at_odd_sizes(rows: int, dim: int, largest: int, kernel) -> None:
     grid, backend = grid_of(rows, dim, largest), TorchBackend([DEVICE])
