@@ -1,7 +1,7 @@
 """Fine-tune two towers with Lightning, with a new plan each epoch from the current model's embeddings.
 
 python lightning_finetune.py pairs.npz [--devices 2]
-pairs.npz holds `x` and `y`, (N, d) each: features of both sides of the pairs.
+pairs.npz holds `x` and `y`, (N, d) each: features of both sides; a folder with x.npy and y.npy does too.
 """
 
 import argparse
@@ -9,11 +9,11 @@ import argparse
 import lightning.pytorch as pl
 import numpy as np
 import torch
+from lightning.pytorch.loggers import CSVLogger
 from torch import nn
-from torch.utils.data import TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
 
-from gcbs_cli.trainers import EpochPlanner, LossCheck
-from gcbs_cli.trainers.lightning import PlannedCallback, PlannedDataModule
+import gcbs_cli as gcbs
 
 TEMPERATURE = 0.05
 
@@ -39,34 +39,25 @@ class Contrastive(pl.LightningModule):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("pairs")
+    parser.add_argument("--output", default="finetuned")
     parser.add_argument("--devices", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=32)
     asked = parser.parse_args()
     torch.manual_seed(0)
-    x, y = (torch.from_numpy(np.load(asked.pairs)[side]) for side in ("x", "y"))
+    packed = np.load(asked.pairs) if asked.pairs.endswith(".npz") else None
+    x, y = (torch.from_numpy(packed[s] if packed else np.load(f"{asked.pairs}/{s}.npy")).float() for s in "xy")
     model = Contrastive(x.shape[1])
-
-    def embed(rows=slice(None)):
-        with torch.no_grad():
-            return model(x[rows].to(model.device), y[rows].to(model.device))
-
-    # Any order will do to begin with: the planner gives the sampler a new one before each epoch.
-    data = PlannedDataModule(TensorDataset(x, y), range(len(x)), asked.batch_size)
-    planner = EpochPlanner(data, embed, temperature=TEMPERATURE, log=print, plan_settings={"preset": "train"})
-    check = LossCheck(data, embed, temperature=TEMPERATURE)
     trainer = pl.Trainer(
         max_epochs=asked.epochs,
         accelerator="cpu",
         devices=asked.devices,
         strategy="ddp" if asked.devices > 1 else "auto",
-        use_distributed_sampler=False,  # the plan is dealt to ranks already
-        callbacks=[PlannedCallback(data, planner=planner, check=check)],
-        logger=False,
-        enable_checkpointing=False,
+        logger=CSVLogger(asked.output),
         enable_progress_bar=False,
     )
-    trainer.fit(model, data)
+    gcbs.plan_batches(trainer, embed=lambda batch: model(*batch), temperature=TEMPERATURE)
+    trainer.fit(model, DataLoader(TensorDataset(x, y), batch_size=asked.batch_size, shuffle=True))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import torch.distributed.nn.functional  # before init: imported later, it holds 
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from gcbs_cli.trainers import EpochPlanner, LossCheck, PlannedBatchSampler
+import gcbs_cli as gcbs
 
 TEMPERATURE = 0.05
 
@@ -38,29 +38,15 @@ def train(asked, several):
     torch.manual_seed(0)
     packed = np.load(asked.pairs) if asked.pairs.endswith(".npz") else None
     x, y = (torch.from_numpy(packed[s] if packed else np.load(f"{asked.pairs}/{s}.npy")).float() for s in "xy")
-    dataset = TensorDataset(x, y)
     towers = Towers(x.shape[1])
     model = nn.parallel.DistributedDataParallel(towers) if several else towers
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def embed(rows=slice(None)):
-        with torch.no_grad():
-            return towers(x[rows], y[rows])
-
-    # Any order will do to begin with: the planner gives the sampler a new one before each epoch.
-    sampler = PlannedBatchSampler(range(len(x)), asked.batch_size, shuffle_batches=True, dataset=dataset)
-    planner = EpochPlanner(sampler, embed, temperature=TEMPERATURE, plan_settings={"preset": "train"})
-    check = LossCheck(sampler, embed, temperature=TEMPERATURE)
-    loader = DataLoader(dataset, batch_sampler=sampler)
-    for epoch in range(asked.epochs):
-        figures = planner.start_epoch(epoch)
-        if sampler.rank == 0:
-            print(f"epoch {epoch}: L_global {figures.global_loss:.4f}, L_train {figures.train_loss:.4f}, ", end="")
-            print(f"gap {figures.gap:.4f}, reduction {figures.reduction:.4f}")
-        for step, (left, right) in enumerate(loader):
+    loader = DataLoader(TensorDataset(x, y), batch_size=asked.batch_size, shuffle=True)
+    batches = gcbs.planned(loader, embed=lambda batch: towers(*batch), model=towers, temperature=TEMPERATURE, log=print)
+    for _ in range(asked.epochs):
+        for left, right in batches:
             loss = contrastive_loss(*model(left, right))
-            if epoch == 0:
-                check.observe(step, loss.item(), sampler.rank)
+            batches.check_loss(loss)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

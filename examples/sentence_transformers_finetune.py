@@ -13,14 +13,9 @@ from sentence_transformers import (
     SentenceTransformerTrainer,
     SentenceTransformerTrainingArguments,
 )
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
 
-from gcbs_cli.trainers import EpochPlanner, LossCheck
-from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, has_dropout
-from gcbs_cli.trainers.sentence_transformers import PlannedBatches
-from gcbs_cli.trainers.transformers import PlannedCallback
-
-SCALE = 20.0  # 1 / temperature
+import gcbs_cli as gcbs
 
 
 def main():
@@ -32,19 +27,8 @@ def main():
     parser.add_argument("--max-steps", type=int, default=-1)
     parser.add_argument("--batch-size", type=int, default=32)
     asked = parser.parse_args()
-    dataset = load_dataset("json", data_files=asked.pairs, split="train")
+    dataset = load_dataset("json", data_files=asked.pairs, split="train").train_test_split(0.5, seed=0)
     model = SentenceTransformer(asked.model, device="cpu")
-
-    def embed(rows=None):
-        chosen = dataset[:] if rows is None else dataset[rows.tolist()]
-        return model.encode(chosen["anchor"]), model.encode(chosen["positive"])
-
-    # Any order will do to begin with: the planner gives the sampler a new one before each epoch.
-    planned = PlannedBatches(range(len(dataset)))
-    drops = has_dropout(model.modules())
-    settings = {"temperature": 1 / SCALE, "loss": "infonce"}
-    planner = EpochPlanner(planned, embed, log=print, plan_settings={"preset": "train"}, **settings)
-    check = LossCheck(planned, embed, relative=drops, tolerance=DROPOUT_TOLERANCE if drops else 1e-3, **settings)
     trainer = SentenceTransformerTrainer(
         model=model,
         args=SentenceTransformerTrainingArguments(
@@ -52,16 +36,17 @@ def main():
             num_train_epochs=asked.epochs,
             max_steps=asked.max_steps,
             per_device_train_batch_size=asked.batch_size,
-            batch_sampler=planned,
+            eval_strategy="epoch",
             logging_steps=1,
             save_strategy="no",
             report_to=[],
             use_cpu=True,
         ),
-        train_dataset=dataset,
-        loss=MultipleNegativesRankingLoss(model, scale=SCALE),
-        callbacks=[PlannedCallback(planned, planner=planner, check=check)],
+        train_dataset=dataset["train"],
+        eval_dataset=dataset["test"],
+        loss=CachedMultipleNegativesRankingLoss(model, mini_batch_size=8),
     )
+    gcbs.plan_batches(trainer, refresh="epoch")
     trainer.train()
     model.save(asked.output)
 

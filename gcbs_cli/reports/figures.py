@@ -274,13 +274,7 @@ FIGURES: list[Figure] = [
         ROUGH,
         show="table",
     ),
-    Figure(
-        "uniformity.rows",
-        "rows for uniformity",
-        "rows it was computed on, a sample of more than 10,000",
-        COUNT,
-        show="table",
-    ),
+    Figure("uniformity.rows", "rows for uniformity", "rows it was computed on, a sample of more than 10,000", COUNT),
     Figure(
         "mutual_information_bound",
         "information",

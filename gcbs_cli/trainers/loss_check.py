@@ -2,7 +2,6 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,24 +13,26 @@ from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
 from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.trainers.embedding import place
 from gcbs_cli.trainers.plan_source import PlanWarning
-from gcbs_cli.trainers.sampler import sampler_of
+from gcbs_cli.trainers.planner import Planner
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
+STEPS = 2
+"""How many of the first losses are checked."""
 TOLERANCE = 1e-3
-"""Nats by which a first step may differ, because of float32 sums and the four decimals of a trainer's log."""
+"""By which they may differ in float32: a share of the loss, or of one nat if that is more."""
+HALF_TOLERANCE = 0.05
+"""The same in 16 bits."""
 DROPOUT_TOLERANCE = 0.25
-"""The same as a share of the loss, for a model that trains with dropout, which makes the check much less sharp."""
-
-Embed = Callable[[NDArray[np.int64]], tuple[Any, Any]]
-"""Takes row numbers (n,), returns the current model's embeddings of both sides, (n, d) each, without dropout."""
+"""The same where the reported loss was computed with dropout, which makes the check much less sharp."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One step's loss, as the trainer reported it and as the plan predicts it, in nats."""
+    """One step's loss, as the trainer reported it and as the plan predicts it, in nats, both the mean over ranks."""
 
     step: int
     reported: float
@@ -40,70 +41,54 @@ class Comparison:
 
 
 class LossCheck:
-    """Compares the losses of an epoch's first steps with those that `gcbs report` gives for their batches, and warns.
+    """Compares the first losses with those that `gcbs report` gives for the planned batches, and warns.
 
     It detects a shuffled order, batches cut elsewhere, neighbours that went to different ranks, another temperature,
-    and a loss that gathers although the plan assumes that it does not.
-
-    planned: the sampler, or the object that makes it (`PlannedBatches`, a trainer, a data module).
-    embeddings: both sides of all rows, (x, y), from the model before the first step, so that only that step can be
-    checked; or a function from row numbers to both sides, called before each step to check.
-    tolerance: nats, or with `relative` a share of the expected loss or of one nat, whichever is more. A model with
-    dropout needs that: one had a training loss of 0.056 where its embeddings give 0.015.
+    and a loss that gathers although the plan assumes that it does not. tolerance: see `TOLERANCE`.
     """
 
-    def __init__(
-        self,
-        planned: Any,
-        embeddings: "Embed | tuple[Any, Any]",
-        *,
-        temperature: float = DEFAULT_TEMPERATURE,
-        loss: str = "symmetric",
-        steps: int = 1,
-        tolerance: float = TOLERANCE,
-        relative: bool = False,
-    ) -> None:
-        if steps > 1 and not callable(embeddings):
-            raise BadInput(f"steps {steps}: the model changes after the first step; give a function that embeds rows")
-        self._planned, self._temperature, self._loss = planned, temperature, loss
-        self._embed = embeddings if callable(embeddings) else _rows_of(*embeddings)
-        self.steps, self.tolerance, self.relative = steps, tolerance, relative
+    def __init__(self, tolerance: float = TOLERANCE) -> None:
+        self.tolerance = tolerance
         self.comparisons: list[Comparison] = []
+        self.over = False
+        """Nothing more is checked: in a run that resumes, or where the plan cannot say what the loss should be."""
+        self._handed: list[tuple[Planner, NDArray[np.int64]]] = []
 
-    def wants(self, step: int, losses_a_step: int = 1) -> bool:
-        """Whether to check this step: it is among the first and within the first epoch.
+    def watch(self, sampler: PlannedBatchSampler, planner: Planner) -> None:
+        """Note the rows of the first losses, in the order in which a loader asks the samplers for them."""
 
-        losses_a_step: how many losses one update accumulates.
-        """
-        return step < self.steps and (step + 1) * losses_a_step <= sampler_of(self._planned).sharding.steps
+        def note(sampler: PlannedBatchSampler, step: int) -> None:
+            if len(self._handed) < STEPS:
+                self._handed.append((planner, sampler.step_rows(step, sampler.rank)[0]))
 
-    def expect(self, step: int = 0, rank: int | None = None) -> float:
-        """Return the loss of a step of this epoch in nats, averaged over ranks or of one; call it before the step."""
-        losses = [
-            batch_loss(*self._embed(rows), temperature=self._temperature, loss=self._loss)
-            for rows in sampler_of(self._planned).step_rows(step, rank)
-        ]
-        return float(np.mean(losses))
+        sampler.on_batch = note
 
-    def compare(self, step: int, reported: float, expected: float) -> Comparison:
-        """Compare a reported loss with the expected one, and warn (PlanWarning) if they differ."""
-        limit = self.tolerance * (max(expected, 1.0) if self.relative else 1.0)
-        found = Comparison(step, reported, expected, abs(reported - expected) <= limit)
+    @property
+    def due(self) -> Planner | None:
+        """Whose batch the next loss is of, if it is to be checked."""
+        step = len(self.comparisons)
+        return None if self.over or step >= len(self._handed) else self._handed[step][0]
+
+    def compare(self, reported: float) -> Comparison:
+        """Compare this rank's next loss with the one of its rows by the model of this moment, on every rank at once."""
+        step = len(self.comparisons)
+        planner, rows = self._handed[step]
+        facts, embedder = planner.facts, planner.embedder
+        own = batch_loss(*embedder.rows(rows), temperature=facts.temperature, loss=facts.kind)
+        reported, expected = embedder.mean([reported, own])
+        agrees = abs(reported - expected) <= self.tolerance * max(expected, 1.0)
+        found = Comparison(step, reported, expected, agrees)
         self.comparisons.append(found)
         if found.agrees:
-            logger.info("step %d: the loss is that of the planned batch (%.4f)", step, expected)
-        else:
+            logger.info("step %d: the loss is that of the planned batch (%.4f)", found.step, expected)
+        elif place()[0] == 0:
             warnings.warn(
-                f"step {step}: the trainer's loss is {reported:.4f}, the planned batch's is {expected:.4f} nats; "
+                f"step {found.step}: the trainer's loss is {reported:.4f}, the planned batch's is {expected:.4f} nats; "
                 "the batches that reach the loss are not the planned ones, or its temperature or direction differs",
                 PlanWarning,
                 stacklevel=3,
             )
         return found
-
-    def observe(self, step: int, reported: float, rank: int | None = None) -> Comparison | None:
-        """Do `expect` and `compare` in one call, for a model that has not changed since the step began."""
-        return self.compare(step, reported, self.expect(step, rank)) if self.wants(step) else None
 
 
 def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss: str = "symmetric") -> float:
@@ -117,10 +102,6 @@ def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss
     return float((sums.log_sums[0, 0] - pair.diagonal() / temperature).mean())
 
 
-def has_dropout(modules: Iterable[Any]) -> bool:
-    """Whether a torch model (given its `modules()`) uses dropout in training."""
-    return any("Dropout" in type(module).__name__ and getattr(module, "p", 0) > 0 for module in modules)
-
-
-def _rows_of(x: Any, y: Any) -> Embed:
-    return lambda rows: (x[rows], y[rows])
+def has_dropout(model: Any) -> bool:
+    """Whether a torch model uses dropout in training."""
+    return any("Dropout" in type(module).__name__ and getattr(module, "p", 0) > 0 for module in model.modules())

@@ -1,7 +1,6 @@
 """Read plans for trainers from an array, a file, or a name pattern with a file per epoch, and check them."""
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -29,36 +28,23 @@ class PlanSource:
 
     def __init__(self, given: Any, rows: int | None = None) -> None:
         self._rows = rows
-        self._path: str | None = None
-        self._read: tuple[Path, object] | None = None
+        path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+        self._pattern = path if path is not None and _EPOCH_FIELD in path else None
+        self._path: Path | None = None
         self._plan: Plan
-        if isinstance(given, str | os.PathLike):
-            self._path = os.fspath(given)
-        else:
-            self.replace(given)
+        if self._pattern is None:
+            self._keep(_from_array(given, rows) if path is None else load_plan(path, rows))
 
     def replace(self, given: Any) -> Plan:
         """Use this permutation from now on, instead of the file or pattern; it must have as many rows."""
-        self._path = None
+        self._pattern = None
         return self._keep(_from_array(given, self._rows))
 
     def for_epoch(self, epoch: int) -> Plan:
         """Return the plan of an epoch. Raises BadInput if there is none, or if its number of rows has changed."""
-        if self._path is None:
-            return self._plan
-        pattern = _EPOCH_FIELD in self._path
-        path = _newest(self._path, epoch) if pattern else Path(self._path)
-        found = path, _stamp(path)
-        if self._read is None or (pattern and found != self._read):
+        if self._pattern is not None and (path := _newest(self._pattern, epoch)) != self._path:
+            self._path = path
             self._keep(load_plan(path, self._rows))
-        elif found != self._read:
-            warnings.warn(
-                f"{path}: replaced after it was read; this run keeps the plan it has. "
-                "Use a name pattern such as perm-{epoch}.npy to take a new plan each epoch",
-                PlanWarning,
-                stacklevel=3,
-            )
-        self._read = found
         return self._plan
 
     def _keep(self, plan: Plan) -> Plan:
@@ -91,11 +77,3 @@ def _newest(pattern: str, epoch: int) -> Path:
         if path.exists():
             return path
     raise BadInput(f"{pattern}: no plan for epoch {epoch} or an earlier one, not even {paths[-1]}; make a plan first")
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -17,9 +17,8 @@ class RankSharding:
 
     gather: the loss gathers from all ranks, so each rank holds k/W rows of every batch; otherwise each rank takes whole
     batches, W batches per step. All ranks get the same number of steps, so some rows may be left out: without
-    gathering, up to W−1 batches that do not fill a step (`fill_last_step` repeats the first batches of the epoch
-    instead); with gathering, the rows by which the short last batch exceeds a multiple of W. full_only: leave out the
-    short batch if there are several ranks, for frameworks that would fill it with other rows.
+    gathering, up to W−1 batches that do not fill a step; with gathering, the rows by which the short last batch exceeds
+    a multiple of W.
     """
 
     rows: int
@@ -27,8 +26,6 @@ class RankSharding:
     world_size: int = 1
     gather: bool = False
     drop_last: bool = False
-    fill_last_step: bool = False
-    full_only: bool = False
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -52,7 +49,7 @@ class RankSharding:
     @property
     def _short_rows(self) -> int:
         """Rows of the short last batch that are trained on."""
-        if self.drop_last or (self.full_only and self.world_size > 1):
+        if self.drop_last:
             return 0
         rest = self.rows % self.batch_size
         return rest - rest % self.world_size if self.gather else rest
@@ -61,9 +58,7 @@ class RankSharding:
     def steps(self) -> int:
         """Number of steps in an epoch, the same on every rank."""
         count = self.full + (self._short_rows > 0)
-        if self.gather:
-            return count
-        return -(-count // self.world_size) if self.fill_last_step else count // self.world_size
+        return count if self.gather else count // self.world_size
 
     def deal(self, *, shuffle: bool, seed: int, epoch: int) -> Iterator[list[slice]]:
         """Yield for each step what each rank gets, as positions in the permutation; the short batch comes last.
@@ -77,7 +72,7 @@ class RankSharding:
         if self._short_rows:
             numbers = np.append(numbers, self.full)
         each = 1 if self.gather else self.world_size
-        for step in np.resize(numbers, (self.steps, each)).tolist():
+        for step in numbers[: self.steps * each].reshape(-1, each).tolist():
             yield [share for number in step for share in self._shares(number)]
 
     def _shares(self, number: int) -> list[slice]:

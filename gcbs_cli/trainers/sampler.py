@@ -3,10 +3,10 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 from dataclasses import asdict
-from enum import StrEnum
 from itertools import islice
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,14 @@ from torch.utils.data import BatchSampler
 
 from gcbs_cli.plan_file.check import Plan
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.accelerate_stack import find_accelerate
 from gcbs_cli.trainers.plan_source import PlanSource, PlanWarning
 from gcbs_cli.trainers.rank_sharding import RankSharding
 
-
-class Yields(StrEnum):
-    """What a sampler yields if there are several ranks."""
-
-    SHARE = "share"
-    """Only this rank's share: the sampler itself deals the batches to ranks."""
-    BATCHES = "batches"
-    """Every planned batch, whole: accelerate deals them to ranks, or slices each (split_batches=True)."""
-    SLICES = "slices"
-    """Every rank's slice of every batch in turn: accelerate deals the slices to ranks (the loss gathers)."""
+Rows = NDArray[np.int64]
+Replan = Callable[["PlannedBatchSampler", int, Rows], Rows | None]
+"""Takes a sampler, the next step and the rows that are left; returns these in a new order, or None to keep the old."""
+ACCELERATE = ("BatchSamplerShard", "DataLoaderDispatcher")
+"""Classes of accelerate that deal the batches of a sampler to ranks."""
 
 
 class PlannedBatchSampler(BatchSampler):
@@ -41,11 +35,17 @@ class PlannedBatchSampler(BatchSampler):
     shuffle_batches: train on the same batches in another order each epoch, the short one last.
     rank, world_size: None asks torch.distributed, then the launcher's environment, then assumes one rank.
     gather: the loss gathers from all ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
-    yields: see `Yields`. fill_last_step: see `RankSharding`. dataset: must have as many rows as the plan.
+    dataset: must have as many rows as the plan.
 
-    The attribute `plan` is the plan of this epoch.
+    The sampler itself deals the batches to ranks: it yields this rank's share. The attribute `plan` is this epoch's;
+    `replan`, which `plan_batches` sets, makes a new one when an epoch begins, and every so many steps of what is left.
     Raises BadInput for a plan that was damaged or edited, or that has another length or batch size.
     """
+
+    replan: Replan | None = None
+    every: int | None = None
+    on_batch: Callable[["PlannedBatchSampler", int], None] | None = None
+    """Called with the sampler and the step before a list is handed out."""
 
     def __init__(
         self,
@@ -58,19 +58,16 @@ class PlannedBatchSampler(BatchSampler):
         world_size: int | None = None,
         *,
         gather: bool | None = None,
-        yields: str = "share",
-        fill_last_step: bool = False,
         dataset: Sized | None = None,
     ) -> None:
         self.rank, self.world_size = _place_among_ranks(rank, world_size)
-        self.yields = Yields(yields)
         self._batch_size, self._gather, self._drop_last = batch_size, gather, drop_last
-        self._fill_last_step = fill_last_step
         self.shuffle_batches, self.seed = shuffle_batches, seed
         self.epoch = self._next = self._start = 0
+        self.planned_at = -1
         self._source = PlanSource(plan, None if dataset is None else len(dataset))
         self._take(self._source.for_epoch(0))
-        list_rows = self.loss_batch_size // (self.world_size if self.sharding.gather and not self._split else 1)
+        list_rows = self.loss_batch_size // (self.world_size if self.sharding.gather else 1)
         # Accelerate and Lightning look for `set_epoch` in the `.sampler` of a batch sampler.
         super().__init__(self, list_rows, self.sharding.drop_last)  # type: ignore[arg-type]
 
@@ -81,16 +78,19 @@ class PlannedBatchSampler(BatchSampler):
 
     def __len__(self) -> int:
         """Number of lists in a whole epoch."""
-        return self.sharding.steps * self._lists_a_step
+        return self.sharding.steps
 
     def __iter__(self) -> Iterator[list[int]]:
-        # A generator starts at the first batch, so that a plan made at the start of the epoch is still in time.
-        self._refuse_wrong_sharding()
+        # A generator starts at the first batch, so that the model and the epoch of a resumed run are in place.
         start, self._start = self._start, 0
-        self._next = start
-        for batch in islice(self._lists(), start, None):
-            self._next += 1
-            yield batch
+        _refuse_other_dealers(sys._getframe(1), start)
+        for step, shares in enumerate(self._deal()):
+            if step >= start:
+                self._plan_again(step)
+                self._next = step + 1
+                if self.on_batch is not None:
+                    self.on_batch(self, step)
+                yield self.plan.perm[shares[self.rank]].tolist()
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch's plan (from a name pattern) and its order of batches; call it on every rank.
@@ -103,42 +103,31 @@ class PlannedBatchSampler(BatchSampler):
             self._take(plan)
         if changed:
             self._start = self._next = 0
+            self.planned_at = -1
             self._agree()
 
-    def start_at(self, epoch: int, step: int) -> None:
-        """Start the next iteration at a step of an epoch, to resume a run; a step counts once for all ranks."""
-        self.set_epoch(epoch)
-        self._start = self._next = step * self._lists_a_step
-
-    def use_plan(self, plan: Any) -> None:
-        """Train on another permutation of the same rows from now on; `EpochPlanner` does so each epoch.
-
-        Raises BadInput if batches of this epoch were already handed out, because rows would be missed or repeated.
-        """
-        if 0 < self._next < len(self):
-            raise BadInput(
-                f"plan: {self._next} batches of epoch {self.epoch} were already handed out; replace it between epochs"
-            )
-        self._take(self._source.replace(plan))
-
-    def step_rows(self, step: int, rank: int | None = None) -> list[NDArray[np.int64]]:
+    def step_rows(self, step: int, rank: int | None = None) -> list[Rows]:
         """Return the rows of each loss at a step of this epoch: one batch if the loss gathers, else one per rank.
 
         rank: only this rank's batch (the whole batch if the loss gathers).
         """
         shares = next(islice(self._deal(), step, None))
         if self.sharding.gather:
-            return [self.plan.perm[_joined(shares)]]
+            return [self.plan.perm[shares[0].start : shares[-1].stop]]
         return [self.plan.perm[share] for share in (shares if rank is None else [shares[rank]])]
 
-    def left_out(self) -> NDArray[np.int64]:
+    def left_out(self) -> Rows:
         """Return the rows that this epoch does not train on, ascending; `RankSharding` says why there may be some."""
-        trained = [self.plan.perm[share] for shares in self._deal() for share in shares]
-        return np.setdiff1d(self.plan.perm, np.concatenate(trained))
+        return np.sort(self.plan.perm[self._places_after(self.sharding.steps)])
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Return the place in the epoch. step: number of lists trained on; needed if DataLoader workers fetch ahead."""
-        return {"epoch": self.epoch, "step": self._next if step is None else step, **self._identity()}
+        """Return the place in the epoch, and the plan if it was made in this run.
+
+        step: number of lists trained on; needed if DataLoader workers fetch ahead.
+        """
+        made = {} if self.replan is None else {"perm": torch.from_numpy(self.plan.perm.copy())}
+        place = {"epoch": self.epoch, "step": self._next if step is None else step, "planned_at": self.planned_at}
+        return {**place, **made, **self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was taken: the next iteration yields the rest of that epoch.
@@ -146,16 +135,20 @@ class PlannedBatchSampler(BatchSampler):
         Raises BadInput if the plan, batch size, ranks, seed or shuffling have changed.
         """
         self.set_epoch(int(state["epoch"]))
+        if "perm" in state:
+            self.plan = self._source.replace(state["perm"])
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise BadInput(
                     f"cannot resume: {name.replace('_', ' ')} was {state.get(name)} and is {value}; "
                     "rows would be missed or repeated"
                 )
-        self._start = self._next = int(state["step"])
+        step = int(state["step"])
+        self._start = self._next = step if step < len(self) else 0
+        self.planned_at = int(state["planned_at"])
 
     def _identity(self) -> dict[str, Any]:
-        chosen = {"yields": self.yields.value, "seed": self.seed, "shuffle_batches": self.shuffle_batches}
+        chosen = {"seed": self.seed, "shuffle_batches": self.shuffle_batches}
         return {"plan_hash": self.plan.hash, **asdict(self.sharding), **chosen}
 
     def _take(self, plan: Plan) -> None:
@@ -179,31 +172,34 @@ class PlannedBatchSampler(BatchSampler):
             world_size=self.world_size,
             gather=gather and self.world_size > 1,
             drop_last=bool(plan.drop_last) if self._drop_last is None else self._drop_last,
-            fill_last_step=self._fill_last_step,
-            full_only=self.yields is not Yields.SHARE,
         )
         self.plan, self._batch_size = plan, size
         self._next = self._start = 0
 
-    @property
-    def _split(self) -> bool:
-        """Whether accelerate slices the batches that this sampler yields whole."""
-        return self.sharding.gather and self.yields is Yields.BATCHES
-
-    @property
-    def _lists_a_step(self) -> int:
-        return 1 if self.yields is Yields.SHARE or self._split else self.world_size
-
     def _deal(self) -> Iterator[list[slice]]:
         return self.sharding.deal(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
 
-    def _lists(self) -> Iterator[list[int]]:
-        perm = self.plan.perm
-        for shares in self._deal():
-            if self.yields is Yields.SHARE:
-                yield perm[shares[self.rank]].tolist()
-            else:
-                yield from (perm[share].tolist() for share in ([_joined(shares)] if self._split else shares))
+    def _places_after(self, step: int) -> Rows:
+        """The places of the permutation that no step before this one takes, ascending."""
+        free = np.ones(len(self.plan.perm), np.bool_)
+        for shares in islice(self._deal(), step):
+            for share in shares:
+                free[share] = False
+        return np.flatnonzero(free)
+
+    def _plan_again(self, step: int) -> None:
+        """Plan what is left of the epoch, where a plan is due at this step and this epoch's is not from it or later."""
+        due = step == 0 or (self.every is not None and step % self.every == 0)
+        if self.replan is None or not due or step <= self.planned_at:
+            return
+        places, perm = self._places_after(step), self.plan.perm.copy()
+        if len(places) < 2 * self.loss_batch_size and step > 0:
+            return
+        self.planned_at = step
+        found = self.replan(self, step, perm[places])
+        if found is not None:
+            perm[places] = found
+            self.plan = self._source.replace(perm)
 
     def _agree(self) -> None:
         """Refuse different plans on different ranks: a file may appear between the looks of two of them."""
@@ -216,36 +212,29 @@ class PlannedBatchSampler(BatchSampler):
                 f"epoch {self.epoch}: the ranks found different plans; write the plan before the epoch starts"
             )
 
-    def _refuse_wrong_sharding(self) -> None:
-        """Refuse settings of accelerate that would split batches; it does not tell them to a batch sampler."""
-        above = find_accelerate(sys._getframe(1))
-        if above is None or above.num_processes == 1:
-            return
-        if self.yields is Yields.SHARE and self.world_size > 1:
-            raise BadInput(
-                "accelerate would deal out again what this sampler has dealt already; "
-                "make the loader with gcbs_cli.trainers.accelerate.planned_loader"
-            )
-        if above.num_processes != self.world_size:
-            raise BadInput(
-                f"accelerate deals to {above.num_processes} ranks, but the sampler has world_size {self.world_size}"
-            )
-        if above.skips and above.dispatches and not above.split_batches:
-            raise BadInput(
-                "with dispatch_batches=True, accelerate skips single batches although a step takes one per rank; "
-                "resume with gcbs_cli.trainers.accelerate.start_at, or without dispatch_batches"
-            )
-        if above.split_batches != self._split:
-            raise BadInput(
-                "split_batches=True would split each planned batch between ranks; leave it out, or gather in the loss"
-                if above.split_batches
-                else "accelerate must split the planned batches between ranks, but has split_batches=False"
-            )
 
+def _refuse_other_dealers(frame: FrameType | None, start: int) -> None:
+    """Refuse frameworks that would deal out again what the sampler deals, or begin a resumed epoch again.
 
-def _joined(shares: list[slice]) -> slice:
-    """The batch of which these are the shares."""
-    return slice(shares[0].start, shares[-1].stop)
+    Neither tells a batch sampler what it does; the frame that asks for the next batch knows.
+    """
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        caller: Any = frame.f_locals.get("self")
+        if module == "accelerate.data_loader" and type(caller).__name__ in ACCELERATE:
+            if int(getattr(caller, "state", caller).num_processes) > 1:
+                raise BadInput(
+                    "accelerate would deal out again what this sampler deals; leave the loader out of prepare, and "
+                    "iterate gcbs_cli.planned(loader, plan)"
+                )
+        elif module.endswith("pytorch.loops.fit_loop") and start == 0:
+            progress = caller.epoch_loop.batch_progress
+            if progress.current.ready > 0 and not progress.is_last_batch:
+                raise BadInput(
+                    "Lightning would begin a resumed epoch again with this loader; call gcbs_cli.plan_batches(trainer, "
+                    "plan), which resumes in the middle of an epoch"
+                )
+        frame = frame.f_back
 
 
 def is_distributed() -> bool:
@@ -267,11 +256,3 @@ def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, i
     if not 0 <= rank < world_size:
         raise BadInput(f"rank {rank}: expected between 0 and {world_size - 1}, for a world size of {world_size}")
     return rank, world_size
-
-
-def sampler_of(planned: Any) -> PlannedBatchSampler:
-    """Return a sampler, or the sampler of an object that has one (`PlannedBatches`, `PlannedDataModule`)."""
-    sampler = planned if isinstance(planned, PlannedBatchSampler) else planned.sampler
-    if not isinstance(sampler, PlannedBatchSampler):
-        raise BadInput(f"{type(planned).__name__} has no sampler yet; training creates it")
-    return sampler

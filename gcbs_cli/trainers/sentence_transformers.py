@@ -1,96 +1,96 @@
-"""sentence-transformers: planned batches as the `batch_sampler` of its training arguments."""
+"""sentence-transformers: what its trainer and losses say of themselves, and its embeddings."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 
-try:
-    from sentence_transformers.base.sampler import DefaultBatchSampler
-except ModuleNotFoundError:  # before version 5.4
-    from sentence_transformers.sampler import DefaultBatchSampler  # type: ignore[no-redef]
-
+from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.plan_source import PlanSource
-from gcbs_cli.trainers.sampler import PlannedBatchSampler
-from gcbs_cli.trainers.transformers import sampler_for_batch_size
+from gcbs_cli.trainers.embedding import Embed
+from gcbs_cli.trainers.planner import LossFacts, Planner
+from gcbs_cli.trainers.sampler import Rows
+from gcbs_cli.trainers.transformers import PlannedTrainer
+
+RANKING = ("MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss")
+"""The losses, perhaps Cached, that a plan can predict."""
+NO_DUPLICATES = ("no_duplicates", "no_duplicates_hashed")
+_ONE_WAY, _BOTH_WAYS = {"query_to_doc"}, {"query_to_doc", "doc_to_query"}
 
 
-class PlannedBatches:
-    """Planned batches for `SentenceTransformerTrainingArguments(batch_sampler=...)`.
+class PlannedSentenceTrainer(PlannedTrainer):
+    """The same for trainers of sentence-transformers: columns, prompts and embeddings are the trainer's own."""
 
-    plan: as for `PlannedBatchSampler`, or a mapping from the names of a DatasetDict to such plans. The trainer passes
-    each dataset without its name, so the plan is found by the number of rows; datasets of equal length need the
-    `dataset_name` column that the trainer adds if losses or prompts are given by name.
-    per_device_train_batch_size must be k, or k/W if the loss gathers from W ranks (gather_across_devices=True).
-    evaluation: read datasets that no plan fits in their own order, as evaluation needs, instead of refusing them.
-    """
+    def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Embed | None) -> None:
+        super().__init__(trainer, plan, asked, embed or self._embed)
 
-    def __init__(
-        self,
-        plan: Any,
-        *,
-        shuffle_batches: bool = True,
-        gather: bool | None = None,
-        evaluation: bool = False,
-    ) -> None:
-        named = isinstance(plan, Mapping)
-        self._plans: dict[str | None, Any] = dict(plan) if named else {None: plan}
-        self._rows = {name: PlanSource(given).for_epoch(0).rows for name, given in self._plans.items()}
-        self._shuffle_batches, self._gather, self._evaluation = shuffle_batches, gather, evaluation
-        self.samplers: dict[str | None, PlannedBatchSampler] = {}
+    def check_trainer(self) -> None:
+        chosen = self.trainer.args.batch_sampler
+        if getattr(chosen, "value", None) not in ("batch_sampler", *NO_DUPLICATES):
+            raise BadInput(f"batch_sampler {chosen}: says which rows share a batch, as plans do; leave it out")
+        super().check_trainer()
 
-    @property
-    def sampler(self) -> PlannedBatchSampler:
-        """The sampler of the only dataset. Raises BadInput if there are several, or before training begins."""
-        if len(self.samplers) != 1:
-            raise BadInput(f"{len(self.samplers)} samplers: choose one of .samplers; training creates them")
-        return next(iter(self.samplers.values()))
+    def facts(self, name: str) -> LossFacts:
+        loss, asked, given = self._loss(name), self.asked, self.asked.model_fields_set
+        read = 1 / loss.scale if hasattr(loss, "scale") else getattr(loss, "temperature", None)
+        temperature = asked.temperature if "temperature" in given else read
+        if temperature is None:
+            raise BadInput(f"{type(loss).__name__}: found neither scale nor temperature; give temperature")
+        both = "Symmetric" in type(loss).__name__ or set(getattr(loss, "directions", ())) >= _BOTH_WAYS
+        gather = asked.gather if "gather" in given else bool(getattr(loss, "gather_across_devices", False))
+        return LossFacts(float(temperature), asked.loss or ("symmetric" if both else "infonce"), gather)
 
-    def __call__(
-        self,
-        dataset: Any,
-        batch_size: int,
-        drop_last: bool,
-        valid_label_columns: list[str] | None = None,
-        generator: torch.Generator | None = None,
-        seed: int = 0,
-    ) -> Any:
-        """Return the sampler of a dataset. Raises BadInput if no plan fits it, or if the batch sizes differ."""
-        if generator is not None:  # version 5 passes the training seed only to its generator, and 0 as seed
-            seed = generator.initial_seed()
-        fitting = [name for name, rows in self._rows.items() if rows == len(dataset)]
-        if not fitting and self._evaluation:
-            rows = range(len(dataset))
-            return DefaultBatchSampler(rows, batch_size, drop_last, valid_label_columns, generator, seed)
-        name = self._name(dataset, fitting)
-        sampler = sampler_for_batch_size(
-            self._plans[name],
-            batch_size,
-            dataset,
-            interleaved=len(self._plans) > 1,
-            gather=self._gather,
-            drop_last=drop_last or None,
-            shuffle_batches=self._shuffle_batches,
-            seed=seed,
-        )
-        self.samplers[name] = sampler
-        return sampler
+    def view(self, dataset: Any) -> tuple[Any, Any]:
+        return dataset, self.trainer.data_collator
 
-    def _name(self, dataset: Any, fitting: list[str | None]) -> str | None:
-        if len(fitting) == 1:
-            return fitting[0]
-        if not fitting:
-            planned = ", ".join(f"{rows:,}" for rows in self._rows.values())
-            raise BadInput(
-                f"found a dataset of {len(dataset):,} rows, expected one of {planned} as planned; "
-                "if it is for evaluation, use PlannedBatches(..., evaluation=True)"
-            )
-        names = set(dataset[:1].get("dataset_name", []))
-        found = [name for name in fitting if name in names]
-        if len(found) == 1:
-            return found[0]
-        raise BadInput(
-            f"{len(fitting)} datasets of {len(dataset):,} rows cannot be told apart; give the losses by name "
-            "(loss={name: loss}), so that the trainer names its datasets"
-        )
+    def lengths(self, dataset: Any) -> NDArray[np.int64]:
+        sides = [dataset[column] for column in _columns(dataset, self.trainer.data_collator)]
+        return np.array([sum(len(str(text)) for text in row) for row in zip(*sides, strict=True)])
+
+    def labels(self, dataset: Any, batch_size: int) -> Rows | None:
+        """Rows that have a text in common, directly or through others, if the trainer keeps duplicates apart."""
+        if self.trainer.args.batch_sampler.value not in NO_DUPLICATES:
+            return None
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        from gcbs_cli.orders.keeping_apart import check_possible
+
+        rows, columns = len(dataset), _columns(dataset, self.trainer.data_collator)
+        texts = np.unique([str(text) for column in columns for text in dataset[column]], return_inverse=True)[1]
+        links = (np.ones(len(texts)), (np.tile(np.arange(rows), len(columns)), rows + texts))
+        labels = connected_components(coo_array(links, shape=(rows + texts.max() + 1,) * 2))[1][:rows].astype(np.int64)
+        check_possible(labels[None], rows, batch_size, "batch_sampler no_duplicates")
+        return labels
+
+    def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
+        (name,) = (name for name, own in self.planners.items() if own is planner)
+        loss = self._loss(name)
+        directions = set(getattr(loss, "directions", _ONE_WAY))
+        joint = len(directions) > 1 and getattr(loss, "partition_mode", "") == "joint"
+        cosine = getattr(getattr(loss, "similarity_fct", None), "__name__", "") == "cos_sim"
+        plain = type(loss).__name__.removeprefix("Cached") in RANKING and getattr(loss, "hardness_mode", None) is None
+        if not plain or not cosine or joint or not directions <= _BOTH_WAYS:
+            return None
+        features, labels = self.trainer.collect_features(dict(inputs))
+        return loss(features[:2], labels)
+
+    def _loss(self, name: str) -> Any:
+        """The loss of a data set, out of the losses around it (Matryoshka, AdaptiveLayer, Cached)."""
+        from torch.nn import Module
+
+        loss = self.trainer.loss
+        loss = loss[name] if isinstance(loss, dict) else loss
+        while isinstance(getattr(loss, "loss", None), Module):
+            loss = loss.loss
+        return loss
+
+    def _embed(self, batch: Any) -> Any:
+        features, _ = self.trainer.collect_features(batch)
+        return [self.trainer.model(feature)["sentence_embedding"] for feature in features[:2]]
+
+
+def _columns(dataset: Any, collator: Any) -> list[str]:
+    """The columns of both sides, as the trainer takes them: the first two that are no labels."""
+    beside = {*getattr(collator, "valid_label_columns", ()), "dataset_name"}
+    return [name for name in dataset.column_names if name not in beside][:2]

@@ -1,162 +1,184 @@
-"""transformers' Trainer: planned batches, a new plan each epoch, and a check of the first losses."""
+"""transformers' Trainer and those made of it: planned batches in their train loader."""
 
+import base64
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from torch.utils.data import DataLoader
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import ConcatDataset, DataLoader
 
+from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.epoch_planner import EpochPlanner
-from gcbs_cli.trainers.loss_check import LossCheck
-from gcbs_cli.trainers.plan_source import PlanSource
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, Yields, sampler_of
+from gcbs_cli.trainers.embedding import RowEmbedder, evaluating
+from gcbs_cli.trainers.loss_check import HALF_TOLERANCE, TOLERANCE, LossCheck
+from gcbs_cli.trainers.planner import LossFacts, Planner, batch_size_of, check_plannable, in_process
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, Rows
 
-_EPOCH_ROUNDING = 1e-6
+STATE = "gcbs"
+"""Under which name the plans stand in a checkpoint's trainer_state.json."""
+KNOWN_LOADERS = ("transformers.", "sentence_transformers.", "pylate.")
+"""Modules whose way to make a train loader is replaced."""
+_ROUNDING = 1e-4
+"""Of an epoch, as the trainer counts it."""
 
 
-class PlannedTrainerMixin:
-    """Makes a Trainer use planned batches: `class MyTrainer(PlannedTrainerMixin, Trainer)`; set `plan` before training.
+class PlannedTrainer:
+    """Gives the train loader of a trainer planned batches; `plan_batches` makes it.
 
-    plan: as for `PlannedBatchSampler`. per_device_train_batch_size must be k, or k/W if the loss gathers from W ranks
-    (k with split_batches=True). Settings of accelerator_config that would split batches are refused.
+    samplers and planners are by the name of the data set, "" where there is one; `check` holds the compared losses.
     """
 
-    plan: Any = None
-    gather: bool | None = None
-    shuffle_batches = True
-    sampler: PlannedBatchSampler
+    def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Any) -> None:
+        self.trainer, args = trainer, trainer.args
+        seed = args.seed if args.data_seed is None else args.data_seed
+        self.asked = asked if "seed" in asked.model_fields_set else asked.changed(seed=seed)
+        self.embed = embed
+        several = isinstance(trainer.train_dataset, Mapping)
+        self.parts: dict[str, Any] = dict(trainer.train_dataset) if several else {"": trainer.train_dataset}
+        self._plans: dict[str, Any] = {} if plan is None else plan if several else {"": plan}
+        self.check_trainer()
+        self.check = LossCheck(HALF_TOLERANCE if args.bf16 or args.fp16 else TOLERANCE)
+        self.planners: dict[str, Planner] = {}
+        self.samplers = {name: self._sampler(name) for name in self.parts}
+        self._compute = trainer.compute_loss
+        trainer.get_train_dataloader, trainer.compute_loss = self._loader, self._compute_loss
 
-    def get_train_dataloader(self) -> "DataLoader[Any]":
-        """Return the prepared loader over planned batches. Raises BadInput if the arguments would split them."""
-        trainer: Any = self
-        args, dataset = trainer.args, trainer.train_dataset
-        if self.plan is None:
-            raise BadInput("plan: none given; set the trainer's plan before training")
+    @property
+    def history(self) -> list[dict[str, float]]:
+        """What was logged of each plan."""
+        return [figures for planner in self.planners.values() for figures in planner.history]
+
+    def check_trainer(self) -> None:
+        """Raises BadInput, before any compute, where the batches of the loss would not be the planned ones."""
+        trainer, args = self.trainer, self.trainer.args
+        for part in self.parts.values():
+            check_plannable(part)
+        if self._plans and (not isinstance(self._plans, Mapping) or self._plans.keys() != self.parts.keys()):
+            raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(self.parts)}")
+        if not self._plans and self.embed is None:
+            raise BadInput("embed: is missing; give a function from a batch to the embeddings of both sides, or a plan")
+        made_by = type(trainer).get_train_dataloader.__module__
+        if not f"{made_by}.".startswith(KNOWN_LOADERS):
+            raise BadInput(f"{type(trainer).__name__}: makes a train loader of its own, which would not use the plan")
         if args.n_gpu > 1:
             raise BadInput("DataParallel splits each batch between GPUs; start one process per GPU with torchrun")
-        collator = trainer.data_collator
+        sampling = getattr(args, "train_sampling_strategy", None)  # since transformers 5
+        if getattr(args, "group_by_length", False) or sampling in ("group_by_length", "batch_rebalance"):
+            raise BadInput(f"{sampling or 'group_by_length'}: says which rows share a batch, as plans do; leave it out")
+        if args.auto_find_batch_size:
+            raise BadInput("auto_find_batch_size: a plan is for one batch size; set per_device_train_batch_size")
+        if trainer.is_fsdp_enabled and not self._plans:
+            raise BadInput("FSDP: ranks cannot embed shares of their own with a sharded model; give a plan")
+
+    def facts(self, name: str) -> LossFacts:
+        """What is known of the loss of a data set."""
+        return LossFacts(self.asked.temperature, self.asked.loss or "symmetric", self.asked.gather)
+
+    def view(self, dataset: Any) -> tuple[Any, Any]:
+        """The data set and the collation of its loader, without the columns that the model does not take."""
+        trainer = self.trainer
         if hasattr(dataset, "remove_columns"):
-            dataset = trainer._remove_unused_columns(dataset, description="training")
+            return trainer._remove_unused_columns(dataset, description="training"), trainer.data_collator
+        return dataset, trainer._get_collator_with_removed_columns(trainer.data_collator, description="training")
+
+    def lengths(self, dataset: Any) -> NDArray[np.int64] | None:
+        """(N,) the lengths of the rows' texts, where they are known."""
+        return None
+
+    def labels(self, dataset: Any, batch_size: int) -> Rows | None:
+        """(N,) an id for each row, where rows with the same one must not share a batch."""
+        return None
+
+    def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
+        """The loss of a batch without dropout, to compare; None where the plan cannot say what it should be."""
+        return self._compute(model, dict(inputs))
+
+    def _sampler(self, name: str) -> PlannedBatchSampler:
+        trainer, args, facts = self.trainer, self.trainer.args, self.facts(name)
+        whole = not facts.gather or args.accelerator_config.split_batches
+        size = args.train_batch_size * (1 if whole else args.world_size)
+        plan, said = self._plans.get(name), f"per_device_train_batch_size {args.train_batch_size}"
+        size = batch_size_of(plan, self.asked, size, said)
+        given = {"gather": facts.gather, "rank": args.process_index, "world_size": args.world_size}
+        given["drop_last"] = args.dataloader_drop_last or None
+        dataset, collate = self.view(self.parts[name])
+        if plan is not None:
+            sampler = in_process(dataset, size, None, self.asked, plan=plan, **given)
         else:
-            collator = trainer._get_collator_with_removed_columns(collator, description="training")
-        self.sampler = sampler_for_batch_size(
-            self.plan,
-            args.train_batch_size,
+            embedder = RowEmbedder(
+                dataset,
+                collate,
+                self.embed,
+                batch_size=args.train_batch_size,
+                model=trainer.model,
+                workers=args.dataloader_num_workers,
+                lengths=self.lengths(dataset),
+                precision=trainer.compute_loss_context_manager,
+            )
+            prefix, labels = f"gcbs/{name}/" if name else "gcbs/", self.labels(dataset, size)
+            planner = Planner(embedder, self.asked, facts, trainer.log, prefix=prefix, labels=labels)
+            sampler = in_process(dataset, size, planner, self.asked, **given)
+            sampler.replan = lambda asking, step, rows: self._replan(name, asking, step, rows)
+            self.check.watch(sampler, planner)
+            self.planners[name] = planner
+        return sampler
+
+    def _replan(self, name: str, sampler: PlannedBatchSampler, step: int, rows: Rows) -> Rows:
+        """The plan of this epoch from the checkpoint, in a run that resumes within it, else a new one to keep."""
+        state = self.trainer.state
+        saved = state.stateful_callbacks.get(STATE, {})
+        if step == 0 and saved.get(name, {}).get("epoch") == sampler.epoch:
+            sampler.planned_at = saved[name]["step"]
+            return np.frombuffer(base64.b64decode(saved[name]["perm"]), np.int64)
+        if not saved and math.modf((state.epoch or 0.0) + _ROUNDING)[0] > 2 * _ROUNDING:
+            raise BadInput(
+                "resume_from_checkpoint: found a checkpoint from the middle of an epoch, without its plan: rows would "
+                "be missed or repeated; resume from the end of an epoch"
+            )
+        self.planners[name].embedder.model = self.trainer.model  # which model_init makes when training begins
+        found = self.planners[name](sampler, step, rows)
+        perm = sampler.plan.perm.copy()
+        perm[np.isin(perm, rows)] = found
+        kept = {"epoch": sampler.epoch, "step": step, "perm": base64.b64encode(perm.tobytes()).decode()}
+        state.stateful_callbacks[STATE] = {**saved, name: kept}
+        return found
+
+    def _loader(self) -> "DataLoader[Any]":
+        """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
+        trainer, args, samplers = self.trainer, self.trainer.args, list(self.samplers.values())
+        views = [self.view(dataset) for dataset in self.parts.values()]
+        (dataset, collate), sampler = views[0], samplers[0]
+        if "" not in self.parts:
+            dataset, generator = ConcatDataset([part for part, _ in views]), torch.Generator().manual_seed(args.seed)
+            sampler = trainer.get_multi_dataset_batch_sampler(dataset, samplers, generator=generator, seed=args.seed)
+        return _Loader(
             dataset,
-            gather=self.gather,
-            drop_last=args.dataloader_drop_last or None,
-            shuffle_batches=self.shuffle_batches,
-            seed=args.seed if args.data_seed is None else args.data_seed,
-        )
-        loader: DataLoader[Any] = DataLoader(
-            dataset,
-            batch_sampler=self.sampler,
-            collate_fn=collator,
+            batch_sampler=sampler,
+            collate_fn=collate,
             num_workers=args.dataloader_num_workers,
             pin_memory=args.dataloader_pin_memory,
             persistent_workers=args.dataloader_persistent_workers,
             prefetch_factor=args.dataloader_prefetch_factor,
         )
-        return trainer.accelerator.prepare(loader)
+
+    def _compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """The trainer's loss; the first ones of a run are compared with the plan's, on every rank."""
+        check = self.check
+        check.over |= not check.comparisons and self.trainer.state.global_step > 0  # a run that resumes
+        if model.training and (planner := check.due) is not None:
+            with torch.no_grad(), evaluating(model):
+                clean = self.clean_loss(planner, model, inputs)
+            check.over = clean is None
+            if clean is not None:
+                check.compare(float(clean))
+        return self._compute(model, inputs, *args, **kwargs)
 
 
-class PlannedCallback(TrainerCallback):
-    """Sets the epoch, plans it, and checks the first losses, for Trainer and sentence-transformers.
+class _Loader(DataLoader[Any]):
+    """A loader that tells its batch sampler the epoch."""
 
-    planned: the trainer with `PlannedTrainerMixin`, a `PlannedBatches`, or a sampler. A run that may be resumed on
-    several ranks needs this callback, because the trainer cannot tell the sampler the epoch there.
-    planner: plans each epoch when it begins. check: compares the losses of the first steps; it needs logging_steps=1,
-    or logging_first_step=True for the first one.
-    """
-
-    def __init__(self, planned: Any, *, planner: EpochPlanner | None = None, check: LossCheck | None = None) -> None:
-        self._planned, self._planner, self._check = planned, planner, check
-        self._expected: dict[int, float] = {}
-        self._first_step = -1
-
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        epoch, share = divmod((state.epoch or 0.0) + _EPOCH_ROUNDING, 1.0)
-        for sampler in _samplers(self._planned):
-            sampler.set_epoch(int(epoch))
-        begins, resumed = self._first_step < 0, share > 2 * _EPOCH_ROUNDING
-        if begins:
-            self._first_step = state.global_step
-            self._check = None if resumed else self._check  # which needs the first steps of an epoch
-        if self._planner is not None:
-            (self._planner.resume_epoch if begins and resumed else self._planner.start_epoch)(int(epoch))
-
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        check = self._check
-        if check is None or not state.is_world_process_zero:
-            return
-        step, each = state.global_step - self._first_step, args.gradient_accumulation_steps
-        if check.wants(step, each):
-            losses = [check.expect(number) for number in range(step * each, (step + 1) * each)]
-            self._expected[state.global_step + 1] = float(np.mean(losses))
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        expected = self._expected.pop(state.global_step, None)
-        alone = args.logging_steps == 1 or state.global_step == self._first_step + 1
-        if self._check is not None and expected is not None and alone and logs and "loss" in logs:
-            self._check.compare(state.global_step - 1, float(logs["loss"]), expected)
-
-
-def sampler_for_batch_size(
-    plan: Any,
-    batch_size: int,
-    dataset: Any,
-    *,
-    gather: bool | None = None,
-    interleaved: bool = False,
-    **settings: Any,
-) -> PlannedBatchSampler:
-    """Make the sampler for a trainer whose loader has `batch_size` rows; accelerate deals its batches to the ranks.
-
-    interleaved: batches of several datasets alternate, so that the slices of a batch would not stay together.
-    Raises BadInput if `batch_size` is neither k nor, if the loss gathers from W ranks, k/W.
-    """
-    from accelerate import PartialState
-
-    state = PartialState()
-    ranks = state.num_processes
-    source = PlanSource(plan, len(dataset)).for_epoch(0)
-    gathers = ranks > 1 and (bool(source.gather) if gather is None else gather)
-    size = source.batch_size or (batch_size * ranks if gathers else batch_size)
-    slices = gathers and batch_size * ranks == size
-    if batch_size != size and not slices:
-        fitting = f"{size // ranks}, or {size} with split_batches=True" if gathers else f"{size}"
-        raise BadInput(
-            f"per_device_train_batch_size {batch_size}: {source.name} was planned for batches of {size}; use {fitting}"
-        )
-    if slices and interleaved:
-        raise BadInput(
-            f"per_device_train_batch_size {batch_size}: with several datasets, the slices of a batch would go to "
-            f"different steps; use {size}, and split_batches=True in accelerator_config"
-        )
-    return PlannedBatchSampler(
-        plan,
-        size,
-        gather=gather,
-        rank=state.process_index,
-        world_size=ranks,
-        yields=Yields.SLICES if slices else Yields.BATCHES,
-        dataset=dataset,
-        **settings,
-    )
-
-
-def _samplers(planned: Any) -> list[PlannedBatchSampler]:
-    several = getattr(planned, "samplers", None)
-    return [sampler_of(planned)] if several is None else list(several.values())
+    def set_epoch(self, epoch: int) -> None:
+        self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]

@@ -7,23 +7,9 @@ import numpy as np
 import pytest
 from launching import Launch, applied
 from numpy.typing import NDArray
-from toy_pairs import BATCH, ROWS, planned_batches
-
-from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers import select_planned
+from toy_pairs import BATCH, planned_batches
 
 Perm = NDArray[np.int64]
-
-
-@pytest.mark.parametrize("flatten", [False, True])
-def test_datasets_select(flatten: bool, plan_path: Path, perm: Perm) -> None:
-    datasets = pytest.importorskip("datasets")
-    dataset = datasets.Dataset.from_dict({"row": range(ROWS)})
-    chosen = select_planned(dataset, plan_path, flatten=flatten)
-    assert [batch["row"] for batch in chosen.iter(BATCH)] == planned_batches(perm)
-    assert (chosen._indices is None) is flatten  # flattened: no look-up for each row
-    with pytest.raises(BadInput, match="71"):
-        select_planned(datasets.Dataset.from_dict({"row": range(ROWS + 1)}), plan_path)
 
 
 def test_datasets_streaming_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm) -> None:

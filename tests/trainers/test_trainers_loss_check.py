@@ -1,122 +1,163 @@
-"""The check of the first losses: silent where the wiring is right, a warning for each way of getting it wrong."""
+"""A loop of one's own over `planned`: plans, figures and the check of the first losses, against the report's."""
 
 import warnings
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
 
-from gcbs_cli import report
+import gcbs_cli as gcbs
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers import EpochPlanner, LossCheck, PlannedBatchSampler, PlanWarning
-from gcbs_cli.trainers.loss_check import batch_loss, has_dropout
+from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning
+from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, batch_loss, has_dropout
 
 Perm = NDArray[np.int64]
 X, Y = make_sides()
+LOADER = DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y), torch.arange(ROWS)), BATCH, shuffle=True)
 
 
-def loss_of(rows: list[int], temperature: float = TEMPERATURE) -> float:
-    scale = TEMPERATURE / temperature
-    return float(contrast(torch.from_numpy(X[rows]) * scale, torch.from_numpy(Y[rows])))
+def both(batch: Any) -> Any:
+    return batch[:2]
+
+
+def planned(**settings: Any) -> Any:
+    return gcbs.planned(LOADER, embed=both, **{"temperature": TEMPERATURE, **settings})
 
 
 @pytest.mark.parametrize("loss", ["infonce", "symmetric", "simclr"])
 def test_the_mean_over_batches_is_the_reports_loss(loss: str, perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH)
-    expected = report(X, Y, perm, batch_size=BATCH, temperature=TEMPERATURE, loss=loss, per_row=3, trials=1).loss.plan
-    batches = list(sampler)
+    settings = {"batch_size": BATCH, "temperature": TEMPERATURE, "per_row": 3, "trials": 1}
+    expected = gcbs.report(X, Y, perm, loss=loss, **settings).loss.plan  # type: ignore[arg-type]
+    batches = list(PlannedBatchSampler(perm, BATCH))
     losses = [batch_loss(X[rows], Y[rows], temperature=TEMPERATURE, loss=loss) for rows in batches]
     assert np.average(losses, weights=list(map(len, batches))) == pytest.approx(expected, abs=1e-5)
 
 
-def test_agrees_with_the_trainers_own_loss(perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH, shuffle_batches=True)
-    check = LossCheck(sampler, (X, Y), temperature=TEMPERATURE)
+def test_each_epoch_is_planned_and_logged_with_the_reports_figures() -> None:
+    logs: list[dict[str, float]] = []
+    batches = planned(log=logs.append)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for step, rows in enumerate(sampler):
-            check.observe(step, loss_of(rows))
-    assert [found.agrees for found in check.comparisons] == [True]
+        for _ in range(2):
+            seen = []
+            for x, y, rows in batches:
+                batches.check_loss(contrast(x, y))
+                seen.append(rows.tolist())
+            assert sorted(map(tuple, seen)) == sorted(
+                map(tuple, np.split(batches.sampler.plan.perm, range(8, ROWS, 8)))
+            )
+    assert [found.agrees for found in batches.check.comparisons] == [True, True]
+    settings = {"batch_size": BATCH, "temperature": TEMPERATURE, "trials": 3}
+    expected = gcbs.report(X, Y, batches.sampler.plan.perm, **settings)  # type: ignore[arg-type]
+    assert len(logs) == 2
+    assert logs[1]["gcbs/L_train"] == pytest.approx(expected.loss.plan)
+    assert logs[1]["gcbs/reduction"] == pytest.approx(expected.gap.reduction)
+    assert logs[1]["gcbs/gap"] == pytest.approx(logs[1]["gcbs/L_global"] - logs[1]["gcbs/L_train"])
+    assert logs[1]["gcbs/embed_seconds"] > 0 < logs[1]["gcbs/plan_seconds"]
+
+
+def test_a_random_first_epoch_embeds_nothing() -> None:
+    batches = planned(first="random")
+    assert sorted(row for _, _, rows in batches for row in rows.tolist()) == list(range(ROWS))
+    assert batches.planner.history == []
+    next(iter(batches))
+    assert len(batches.planner.history) == 1
+
+
+@pytest.mark.parametrize("wrong", ["the next batch", "half a batch", "another temperature"])
+def test_a_wrong_loss_is_warned_of(wrong: str) -> None:
+    batches = planned()
+    loader = iter(batches)
+    x, y, _ = next(loader)
+    if wrong == "the next batch":
+        x, y = X[batches.sampler.step_rows(1)[0]], Y[batches.sampler.step_rows(1)[0]]
+    elif wrong == "half a batch":
+        x, y = x[: BATCH // 2], y[: BATCH // 2]
+    else:
+        x = x * 0.5
+    with pytest.warns(PlanWarning, match="not the planned ones"):
+        batches.check_loss(contrast(torch.as_tensor(x), torch.as_tensor(y)))
+
+
+def test_dropout_loosens_the_check_which_still_finds_another_temperature() -> None:
+    batches = gcbs.trainers.loop.PlannedLoader(
+        LOADER,
+        None,
+        gcbs.settings.training.TrainingSettings(temperature=TEMPERATURE),
+        embed=both,
+        tolerance=DROPOUT_TOLERANCE,
+    )
+    loader = iter(batches)
+    x, y, _ = next(loader)
+    batches.check_loss(contrast(x, y) + 0.2)
+    assert batches.check.comparisons[0].agrees
+    x, y, _ = next(loader)
+    with pytest.warns(PlanWarning, match="its temperature or direction differs"):
+        batches.check_loss(contrast(0.1 * x, y))
+    assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.1)))
+    assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0)))
+
+
+def test_a_device_without_memory_for_a_batch_gets_smaller_ones() -> None:
+    sizes: list[int] = []
+
+    def cramped(batch: Any) -> Any:
+        sizes.append(len(batch[0]))
+        if len(batch[0]) > 70:
+            raise torch.OutOfMemoryError("of the test")
+        return batch[:2]
+
+    batches = gcbs.planned(LOADER, embed=cramped, temperature=TEMPERATURE)
+    next(iter(batches))
+    assert sizes == [ROWS, ROWS, 64, 7]
+    assert batches.sampler.plan.perm.tolist() == planned_by_hand().tolist()
+
+
+def planned_by_hand() -> Perm:
+    return gcbs.plan(X, Y, batch_size=BATCH, temperature=TEMPERATURE, preset="train").perm
+
+
+def test_collated_batches_are_kept_for_the_next_plan() -> None:
+    calls: list[int] = []
+
+    def collate(rows: list[Any]) -> Any:
+        calls.append(len(rows))
+        return torch.utils.data.default_collate(rows)
+
+    loader = DataLoader(LOADER.dataset, BATCH, collate_fn=collate)
+    batches = gcbs.planned(loader, embed=both, temperature=TEMPERATURE)
+    for _ in range(2):
+        list(batches)
+    assert calls.count(ROWS) == 1
+
+
+class Stream(IterableDataset):  # type: ignore[type-arg]
+    """A data set without row numbers."""
+
+    def __iter__(self) -> Any:
+        return iter([])
 
 
 @pytest.mark.parametrize(
-    ("rows", "temperature"),
+    ("change", "said"),
     [
-        (lambda perm: np.random.default_rng(1).permutation(ROWS)[:BATCH], TEMPERATURE),
-        (lambda perm: perm[1 : BATCH + 1], TEMPERATURE),
-        (lambda perm: perm[: BATCH // 2], TEMPERATURE),
-        (lambda perm: perm[:BATCH], 0.2),
-        (lambda perm: perm[BATCH : 2 * BATCH], TEMPERATURE),
+        ({"warm_start": True}, "warm_start"),
+        ({"refresh": "step"}, "refresh step: expected epoch or a number of steps"),
+        ({"first": "static"}, "first static: expected random or plan"),
+        ({"time_limit": 5.0, "refine": False}, "time_limit has no effect without"),
+        ({"loader": DataLoader(Stream(), BATCH)}, "expected a data set with a length"),
+        ({"embed": None}, "give a plan, or embed"),
+        ({"plan": np.arange(ROWS), "embed": None}, "give batch_size"),
+        ({"plan": np.arange(ROWS), "embed": None, "batch_size": 16}, "losses of 8 pairs"),
+        ({"plan": np.arange(ROWS + 1), "embed": None, "batch_size": BATCH}, "71"),
     ],
-    ids=["shuffled", "cut elsewhere", "half a batch", "another temperature", "the next batch"],
+    ids=lambda value: "" if isinstance(value, dict) else value,
 )
-def test_warns_of_wrong_wiring(rows: Callable[[Perm], Perm], temperature: float, perm: Perm) -> None:
-    check = LossCheck(PlannedBatchSampler(perm, BATCH), (X, Y), temperature=TEMPERATURE)
-    with pytest.warns(PlanWarning, match="not the planned ones"):
-        check.observe(0, loss_of(rows(perm).tolist(), temperature))
-
-
-def test_expects_the_mean_over_ranks_or_one_ranks(perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH, rank=1, world_size=2)
-    check = LossCheck(sampler, (X, Y), temperature=TEMPERATURE)
-    losses = [loss_of(perm[:BATCH].tolist()), loss_of(perm[BATCH : 2 * BATCH].tolist())]
-    assert check.expect(0) == pytest.approx(np.mean(losses), abs=1e-5)
-    assert check.expect(0, rank=1) == pytest.approx(losses[1], abs=1e-5)
-
-
-def test_later_steps_need_the_current_model(perm: Perm) -> None:
-    with pytest.raises(BadInput, match="give a function"):
-        LossCheck(PlannedBatchSampler(perm, BATCH), (X, Y), steps=2)
-
-
-def test_a_tolerance_for_dropout_still_finds_another_temperature(perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH)
-    check = LossCheck(sampler, (X, Y), temperature=TEMPERATURE, relative=True, tolerance=0.25)
-    expected = check.expect()
-    assert check.compare(0, expected + 0.2, expected).agrees
-    with pytest.warns(PlanWarning, match="its temperature or direction differs"):
-        check.compare(0, loss_of(perm[:BATCH].tolist(), 1.0), expected)
-
-
-def test_dropout_is_found() -> None:
-    assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.1)).modules())
-    assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0)).modules())
-
-
-def test_planner_gives_a_new_plan_and_the_reports_figures(perm: Perm) -> None:
-    sampler = PlannedBatchSampler(range(ROWS), BATCH)
-    logs: list[dict[str, float]] = []
-    settings = {"per_row": 4}
-    planner = EpochPlanner(
-        sampler, lambda: (X, Y), temperature=TEMPERATURE, plan_settings=settings, log=logs.append, trials=3
-    )
-    figures = planner.start_epoch(0)
-    batches = [row for batch in sampler for row in batch]
-    assert sorted(batches) == list(range(ROWS))
-    assert batches != sorted(batches)
-    expected = report(X, Y, batches, batch_size=BATCH, temperature=TEMPERATURE, trials=3)
-    assert figures.global_loss == pytest.approx(expected.loss.global_)
-    assert figures.train_loss == pytest.approx(expected.loss.plan)
-    assert logs[0]["gcbs/reduction"] == pytest.approx(expected.gap.reduction)
-    assert logs[0]["gcbs/gap"] == pytest.approx(logs[0]["gcbs/L_global"] - logs[0]["gcbs/L_train"])
-
-
-def test_planner_resumes_a_saved_plan(perm: Perm, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    pattern = str(tmp_path / "perm-{epoch}.npy")
-    sampler = PlannedBatchSampler(range(ROWS), BATCH)
-    EpochPlanner(sampler, lambda: (X, Y), plan_settings={"per_row": 4}, save=pattern).start_epoch(3)
-    planned = list(sampler)
-    again = PlannedBatchSampler(range(ROWS), BATCH)
-    EpochPlanner(again, lambda: (X, Y), save=pattern).resume_epoch(3)
-    assert list(again) == planned
-    with pytest.raises(BadInput, match="was not saved"):
-        EpochPlanner(again, lambda: (X, Y)).resume_epoch(4)
-
-
-@pytest.mark.parametrize("wrong", [{"warm_start": True}, {"per_rows": 4}], ids=lambda wrong: str(*wrong))
-def test_wrong_plan_settings_are_refused_before_training(wrong: dict[str, object], perm: Perm) -> None:
-    with pytest.raises(BadInput, match=next(iter(wrong))):
-        EpochPlanner(PlannedBatchSampler(perm, BATCH), lambda: (X, Y), plan_settings=wrong)
+def test_what_cannot_be_planned_is_refused_at_once(change: dict[str, Any], said: str) -> None:
+    given: dict[str, Any] = {"loader": LOADER, "embed": both, **change}
+    with pytest.raises(BadInput, match=said):
+        gcbs.planned(given.pop("loader"), given.pop("plan", None), **given)

@@ -1,6 +1,5 @@
 """The sampler alone, in one process: contents, order, length, ranks, resuming, and plans that do not fit."""
 
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from torch.utils.data import DataLoader, SequentialSampler
+from torch.utils.data import DataLoader
 from toy_pairs import BATCH, ROWS, Pairs, check_epoch, planned_batches
 
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, interleave_batches, planned_subset
+from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, interleave_batches
 
 Perm = NDArray[np.int64]
 
@@ -47,20 +46,16 @@ def test_shuffling_keeps_contents_and_the_short_batch_last(perm: Perm) -> None:
     ranks=st.integers(1, 5),
     gather=st.booleans(),
     drop_last=st.booleans(),
-    yields=st.sampled_from(["share", "batches", "slices"]),
     epoch=st.integers(0, 3),
 )
 def test_whole_batches_once_and_as_many_steps_on_each_rank(
-    rows: int, size: int, ranks: int, gather: bool, drop_last: bool, yields: str, epoch: int
+    rows: int, size: int, ranks: int, gather: bool, drop_last: bool, epoch: int
 ) -> None:
     perm = np.random.default_rng(rows).permutation(rows)
     size = size * ranks if gather else size
     try:
         samplers = [
-            PlannedBatchSampler(
-                perm, size, drop_last, True, 5, rank, ranks, gather=gather, yields=yields if ranks > 1 else "share"
-            )
-            for rank in range(ranks)
+            PlannedBatchSampler(perm, size, drop_last, True, 5, rank, ranks, gather=gather) for rank in range(ranks)
         ]
     except BadInput as error:
         assert "make no step" in str(error)  # noqa: PT017
@@ -70,25 +65,12 @@ def test_whole_batches_once_and_as_many_steps_on_each_rank(
         sampler.set_epoch(epoch)
     lists = [list(sampler) for sampler in samplers]
     assert [len(batches) for batches in lists] == [len(sampler) for sampler in samplers]
-    if yields == "share" or ranks == 1:
-        assert len({len(batches) for batches in lists}) == 1
-        steps = zip(*lists, strict=True)
-        seen = [[r for part in step for r in part] for step in steps] if gather else [b for part in lists for b in part]
-    else:
-        assert all(batches == lists[0] for batches in lists)
-        seen = lists[0]
-        if gather and yields == "slices":
-            seen = [[r for part in seen[at : at + ranks] for r in part] for at in range(0, len(seen), ranks)]
-        assert gather or len(seen) % ranks == 0
+    assert len({len(batches) for batches in lists}) == 1
+    steps = zip(*lists, strict=True)
+    seen = [[r for part in step for r in part] for step in steps] if gather else [b for part in lists for b in part]
     left_out = samplers[0].left_out()
     check_epoch(seen, perm, set(left_out.tolist()), size)
     assert len(left_out) < (size if gather else ranks * size)
-
-
-def test_fill_last_step_repeats_whole_batches(perm: Perm) -> None:
-    shares = [list(PlannedBatchSampler(perm, BATCH, rank=r, world_size=4, fill_last_step=True)) for r in range(4)]
-    batches = [batch for step in zip(*shares, strict=True) for batch in step]
-    assert batches == planned_batches(perm) + planned_batches(perm)[:3]
 
 
 def test_works_with_a_loader_and_workers(plan_path: Path, perm: Perm) -> None:
@@ -98,12 +80,6 @@ def test_works_with_a_loader_and_workers(plan_path: Path, perm: Perm) -> None:
         loader = DataLoader(dataset, batch_sampler=sampler, num_workers=workers)
         assert [batch["row"].tolist() for batch in loader] == list(sampler)
         assert len(loader) == 9
-
-
-def test_subset_in_order_gives_the_planned_batches(plan_path: Path, perm: Perm) -> None:
-    subset = planned_subset(Pairs(), plan_path)
-    loader = DataLoader(subset, batch_size=BATCH, sampler=SequentialSampler(subset))  # type: ignore[arg-type]
-    assert [batch["row"].tolist() for batch in loader] == planned_batches(perm)
 
 
 @pytest.mark.parametrize(("workers", "fetched_ahead"), [(0, False), (2, True)])
@@ -172,12 +148,8 @@ def test_a_replaced_file_does_not_change_a_run_that_has_read_it(
 ) -> None:
     sampler = PlannedBatchSampler(plan_path)
     save_as(plan_path, perm[::-1].copy())
-    with pytest.warns(PlanWarning, match="replaced after it was read"):
-        sampler.set_epoch(1)
+    sampler.set_epoch(1)
     assert list(sampler) == planned_batches(perm)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sampler.set_epoch(2)  # said once
 
 
 def test_a_name_pattern_takes_new_plans_as_they_appear(
@@ -211,14 +183,33 @@ def test_a_plan_for_other_ranks_says_so(tmp_path: Path, perm: Perm, save_as: Cal
     assert PlannedBatchSampler(path, rank=1, world_size=4).sharding.gather
 
 
-def test_a_plan_is_not_replaced_within_an_epoch(perm: Perm) -> None:
-    sampler = PlannedBatchSampler(perm, BATCH)
-    next(iter(sampler))
-    with pytest.raises(BadInput, match="between epochs"):
-        sampler.use_plan(perm[::-1].copy())
-    sampler.set_epoch(1)
-    sampler.use_plan(perm[::-1].copy())
-    assert list(sampler) == planned_batches(perm[::-1])
+@pytest.mark.parametrize(("ranks", "gather"), [(1, False), (2, False), (2, True)])
+def test_what_an_epoch_has_left_is_planned_again_and_resumed(ranks: int, gather: bool, perm: Perm) -> None:
+    """Each row once, whatever is planned again; a resumed run asks for no plan that was made before."""
+    asked: list[tuple[int, int]] = []
+
+    def replan(sampler: PlannedBatchSampler, step: int, rows: Perm) -> Perm:
+        asked.append((sampler.epoch, step))
+        return np.random.default_rng(step).permutation(rows)
+
+    def make(rank: int) -> PlannedBatchSampler:
+        sampler = PlannedBatchSampler(perm, BATCH, None, True, rank=rank, world_size=ranks, gather=gather)
+        sampler.replan, sampler.every = replan, 2
+        return sampler
+
+    samplers = [make(rank) for rank in range(ranks)]
+    lists = list(zip(*samplers, strict=True))
+    rows = [row for step in lists for batch in step for row in batch]
+    assert len(rows) == len(set(rows)) == ROWS - len(samplers[0].left_out())
+    assert asked == [(0, step) for step in range(0, len(lists), 2) if len(lists) - step > 1 for _ in range(ranks)]
+    half = make(0)
+    first = [batch for batch, _ in zip(half, range(3), strict=False)]
+    asked.clear()
+    again = make(0)
+    again.load_state_dict(half.state_dict(step=3))
+    assert first + list(again) == [step[0] for step in lists]
+    assert (0, 0) not in asked
+    assert (0, 2) not in asked
 
 
 def test_the_launchers_environment_places_a_sampler(perm: Perm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 The model begins as the identity, so that its first embeddings are the features and every figure has a reference.
 """
 
-import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ Records = list[dict[str, list[tuple[list[int], float]]]]
 """Of each rank by epoch: the rows and the loss of each step."""
 ROWS, DIM, BATCH = 71, 8, 8  # 8 full batches and one of 7
 TEMPERATURE = 0.1
+FIGURES = {"L_global", "L_train", "gap", "reduction", "embed_seconds", "plan_seconds"}
 
 
 def make_sides(rows: int = ROWS, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -134,13 +134,6 @@ def check_epoch(seen: list[list[int]], perm: NDArray[np.int64], left_out: set[in
     assert set(perm.tolist()) - set(rows) == left_out
 
 
-def combinations(ranks: int) -> list[tuple[bool, bool, bool, bool]]:
-    """Accelerate's (split, dispatch, even) and whether the loss gathers; what is split must gather."""
-    every = itertools.product((False, True), repeat=4)
-    chosen = [(split, dispatch, even, gather) for split, dispatch, even, gather in every if gather or not split]
-    return chosen if ranks == 2 else [combination for combination in chosen if combination[2]]
-
-
 def pattern_beside(plan: str) -> str:
     """The name pattern of the plans, one an epoch, that lie beside this one."""
     return str(Path(plan).parent / "perm-{epoch}.npy")
@@ -155,10 +148,20 @@ def check_plan_of_each_epoch(records: Records, plans: list[NDArray[np.int64]]) -
         check_epoch(seen, plan, set(plan.tolist()) - trained)
 
 
-def check_replanned(records: Records) -> None:
-    """Planned in process at the start of each epoch: all ranks train on rank 0's plan of that epoch."""
+def check_replanned(records: Records, *, gather: bool = False) -> None:
+    """Planned in process at the start of each epoch: all ranks train on the same plan, the second epoch on the last."""
     plans = [record["plans"][0][0] for record in records]
     assert all(plan == plans[0] for plan in plans)
     planned = {tuple(batch) for batch in planned_batches(np.array(plans[0]))}
-    assert all(tuple(rows) in planned for record in records for rows, _ in record["1"])
-    assert not all(tuple(rows) in planned for record in records for rows, _ in record["0"])
+    seen = [losses_seen([record[epoch] for record in records], gather=gather) for epoch in "01"]
+    assert all(tuple(rows) in planned for rows in seen[1] if len(rows) == BATCH)
+    assert not all(tuple(rows) in planned for rows in seen[0])
+    for epoch in seen:
+        rows = [row for batch in epoch for row in batch]
+        assert len(rows) == len(set(rows)) > ROWS // 2
+
+
+def check_resumed(before: Records, after: Records, steps: int) -> None:
+    """After `steps` of the second epoch, a resumed run trains on the rest of it, as the one that went on."""
+    for of_rank, resumed in zip(before, after, strict=True):
+        assert [rows for rows, _ in resumed["1"]] == [rows for rows, _ in of_rank["1"]][steps:]

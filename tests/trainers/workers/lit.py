@@ -1,4 +1,4 @@
-"""Lightning: one device, or its own DDP launcher on the CPU; a resume; a plan each epoch; what it must refuse."""
+"""Lightning with `plan_batches`: one device, or its own DDP launcher on the CPU; resumes; what it must refuse."""
 
 import logging
 import os
@@ -9,12 +9,25 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
-from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, must_refuse, pattern_beside
+from toy_pairs import (
+    BATCH,
+    FIGURES,
+    TEMPERATURE,
+    Pairs,
+    Record,
+    Towers,
+    contrast,
+    gathered,
+    leave,
+    must_refuse,
+    pattern_beside,
+)
 
-from gcbs_cli.trainers import EpochPlanner, LossCheck, PlannedBatchSampler
-from gcbs_cli.trainers.lightning import PlannedCallback, PlannedDataModule
+import gcbs_cli as gcbs
+from gcbs_cli.trainers import PlannedBatchSampler
 
 RANKS, PLAN, FOLDER = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+STEPS = {1: 9, 2: 4, 4: 2}[RANKS]
 
 
 class Module(pl.LightningModule):
@@ -28,43 +41,56 @@ class Module(pl.LightningModule):
         self.record.add(self.current_epoch, batch["row"], float(loss.detach()))
         return loss
 
+    def validation_step(self, batch, number):
+        return contrast(*self.towers(batch["x"], batch["y"]))
+
     def configure_optimizers(self):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
+class Data(pl.LightningDataModule):
+    """The loaders by a module of their own, as many have them."""
+
+    def train_dataloader(self):
+        return DataLoader(Pairs(), batch_size=BATCH, shuffle=True)
+
+
 def trainer_with(callbacks=(), **settings):
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
-    many = {"strategy": "ddp", "devices": RANKS, "use_distributed_sampler": False} if RANKS > 1 else {"devices": 1}
+    many = {"strategy": "ddp", "devices": RANKS} if RANKS > 1 else {"devices": 1}
     settings = {"max_epochs": 2, "enable_checkpointing": False} | many | quiet | settings
     return pl.Trainer(accelerator="cpu", callbacks=list(callbacks), **settings)
 
 
-def fit(name, *, plan=PLAN, gather=False, workers=0, replan=False, keep=False, resume=None, **trainer_settings):
+def fit(name, plan=None, *, gather=False, size=BATCH, workers=0, keep=None, resume=None, data=None, given=None, **more):
     module = Module(gather)
-    settings, embed = {"shuffle_batches": True, "gather": gather}, module.towers.embed
-    data = PlannedDataModule(Pairs(), plan, sampler_settings=settings, num_workers=workers)
-    check = LossCheck(data, embed, temperature=TEMPERATURE, steps=3)
-    planner = EpochPlanner(data, embed, temperature=TEMPERATURE, trials=2, plan_settings={"per_row": 4})
-    callbacks = [PlannedCallback(data, check=check, planner=planner if replan else None)]
-    steps = len(PlannedBatchSampler(PLAN, rank=0, world_size=RANKS))
-    if keep:
-        callbacks.append(ModelCheckpoint(FOLDER, "middle", every_n_train_steps=steps + 2, save_top_k=-1))
-    trainer = trainer_with(callbacks, enable_checkpointing=keep, **trainer_settings)
-    trainer.fit(module, data, ckpt_path=resume)
-    if resume is None:
-        assert [found.agrees for found in check.comparisons] == [True] * len(check.comparisons)
-        assert len(check.comparisons) >= 2
-    if replan:
-        assert [figures.epoch for figures in planner.history] == [0, 1]
-        module.record.steps["plans"] = [[data.sampler.plan.perm.tolist(), 0.0]]
-    module.record.save(FOLDER, name, trainer.global_rank)
+    callbacks = [ModelCheckpoint(FOLDER, name, **keep)] if keep else []
+    trainer = trainer_with(callbacks, enable_checkpointing=bool(keep), **more)
+    embed = None if plan is not None else lambda batch: module.towers(batch["x"], batch["y"])
+    settings = {"embed": embed, "temperature": TEMPERATURE, "gather": gather, **(given or {})}
+    planned = gcbs.plan_batches(trainer, plan, **settings)
+    loader = DataLoader(Pairs(), batch_size=size, shuffle=True, num_workers=workers)
+    validation = None if data else DataLoader(Pairs(), batch_size=size)
+    trainer.fit(module, None if data else loader, validation, datamodule=data, ckpt_path=resume)
+    expected = [] if resume or plan is not None else [True] * 2
+    assert [found.agrees for found in planned.planned.check.comparisons] == expected, planned.planned.check.comparisons
+    if plan is None and resume is None:
+        assert {
+            figure.removeprefix("gcbs/") for figures in planned.planned.planner.history for figure in figures
+        } == FIGURES
+        module.record.steps["plans"] = [[planned.planned.sampler.plan.perm.tolist(), 0.0]]
+    module.record.save(FOLDER, name if resume is None else f"{name}-resumed", trainer.global_rank)
 
 
-def with_lightnings_sampler():
-    """A loader of one's own, without the data module: Lightning then makes its own batch sampler of ours."""
+def bare(resume=None, keep=None):
+    """A loader of one's own with the sampler, without plan_batches."""
     sampler = PlannedBatchSampler(PLAN, rank=0, world_size=RANKS)
-    loader = DataLoader(Pairs(), batch_sampler=sampler)
-    trainer_with(use_distributed_sampler=True).fit(Module(), loader)
+    trainer = trainer_with([ModelCheckpoint(FOLDER, "bare", **keep)] if keep else [], enable_checkpointing=bool(keep))
+    trainer.fit(Module(), DataLoader(Pairs(), batch_sampler=sampler), ckpt_path=resume)
+
+
+def kept(name):
+    return os.path.join(FOLDER, f"{name}.ckpt")
 
 
 if __name__ == "__main__":
@@ -72,15 +98,22 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     warnings.filterwarnings("error", message="step .*the trainer's loss")
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    fit("whole", keep=True)
-    fit("resumed", resume=os.path.join(FOLDER, "middle.ckpt"))
-    fit("replanned", replan=True, workers=1)
+    middle = {"every_n_train_steps": STEPS + 2, "save_top_k": -1} if RANKS < 4 else {"every_n_train_steps": STEPS + 1}
+    fit("whole", PLAN, keep=middle)
+    fit("whole", PLAN, resume=kept("whole"))
+    fit("replanned", keep=middle)
+    fit("replanned", resume=kept("replanned"))
+    fit("workers", workers=1, data=Data())
     if RANKS == 1:
-        fit("pattern", plan=pattern_beside(PLAN), workers=1)
-        fit("accumulated", accumulate_grad_batches=2)
+        fit("pattern", pattern_beside(PLAN), workers=1)
+        fit("accumulated", PLAN, accumulate_grad_batches=2)
+        for name, moment in (("ended", {"every_n_epochs": 1}), ("last-step", {"every_n_train_steps": STEPS})):
+            fit(name, keep=moment | {"save_top_k": -1}, max_epochs=1)
+            fit(name, resume=kept(name))
+        bare(keep=middle)
+        must_refuse("begin a resumed epoch again", bare, kept("bare"))
     if RANKS > 1:
-        fit("gather", gather=True)
-        distributed = trainer_with(use_distributed_sampler=True)
-        must_refuse("use_distributed_sampler=False", distributed.fit, Module(), PlannedDataModule(Pairs(), PLAN))
-        must_refuse("use_distributed_sampler=False", with_lightnings_sampler)
+        fit("gather", PLAN, gather=True, size=BATCH // RANKS)
+        fit("gathered", gather=True, size=BATCH // RANKS)
+        must_refuse("use_distributed_sampler=False", bare)
     leave()

@@ -1,49 +1,65 @@
-"""torchrun: DistributedDataParallel on the toy pairs, whole batches and gathered ones, and a resume."""
+"""torchrun or accelerate launch: a loop of one's own over `planned`, with DistributedDataParallel, and a resume."""
 
 import os
 import sys
+import warnings
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
-from toy_pairs import TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, must_refuse, pattern_beside
+from toy_pairs import (
+    BATCH,
+    FIGURES,
+    TEMPERATURE,
+    Pairs,
+    Record,
+    Towers,
+    contrast,
+    gathered,
+    leave,
+    must_refuse,
+    pattern_beside,
+)
 
-from gcbs_cli.trainers import LossCheck, PlannedBatchSampler
+import gcbs_cli as gcbs
+from gcbs_cli.trainers import PlannedBatchSampler
 
 
-def train(name: str, plan: str, folder: str, *, gather: bool = False) -> None:
-    rank = dist.get_rank()
-    dataset, record, states = Pairs(), Record(), {}
-    model = DistributedDataParallel(Towers())
+def train(name: str, folder: str, plan: str | None = None, *, gather: bool = False, workers: int = 1) -> None:
+    towers, record, states = Towers(), Record(), {}
+    model = DistributedDataParallel(towers) if dist.is_initialized() else towers
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    sampler = PlannedBatchSampler(plan, gather=gather, shuffle_batches=True, dataset=dataset)
-    loader = DataLoader(dataset, batch_sampler=sampler, num_workers=1)
+    ranks = dist.get_world_size() if gather else 1
+    loader = DataLoader(Pairs(), batch_size=BATCH // ranks, shuffle=True, num_workers=workers)
+    embed = None if plan else lambda batch: towers(batch["x"], batch["y"])
 
-    check = LossCheck(sampler, model.module.embed, temperature=TEMPERATURE, steps=3)
+    def planned():
+        return gcbs.planned(loader, plan, embed=embed, model=towers, gather=gather, temperature=TEMPERATURE)
+
+    batches = planned()
     for epoch in range(2):
-        sampler.set_epoch(epoch)
-        for step, batch in enumerate(loader):
-            if epoch == 0:
-                expected = check.expect(step, rank)
+        for step, batch in enumerate(batches):
             x, y = model(batch["x"], batch["y"])
             loss = contrast(gathered(x), gathered(y)) if gather else contrast(x, y)
             record.add(epoch, batch["row"], loss.item())
-            if epoch == 0 and step < check.steps:
-                assert check.compare(step, loss.item(), expected).agrees
+            batches.check_loss(loss)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             if step == 0:
-                states[epoch] = sampler.state_dict(step=1)
-    resumed = PlannedBatchSampler(plan, gather=gather, shuffle_batches=True, dataset=dataset)
-    resumed.load_state_dict(states[1])
-    rest = Record()
-    for batch in DataLoader(dataset, batch_sampler=resumed):
+                states[epoch] = batches.state_dict()
+    assert [found.agrees for found in batches.check.comparisons] == ([] if plan else [True, True])
+    if batches.planner is not None:
+        assert {figure.removeprefix("gcbs/") for figures in batches.planner.history for figure in figures} == FIGURES
+        record.steps["plans"] = [[batches.sampler.plan.perm.tolist(), 0.0]]
+    again, rest = planned(), Record()
+    again.load_state_dict(states[1])
+    for batch in again:
         rest.add(1, batch["row"], 0.0)
-    record.save(folder, name, rank)
-    rest.save(folder, "resumed" if name == "whole" else f"{name}-resumed", rank)
+    record.save(folder, name, batches.sampler.rank)
+    rest.save(folder, f"{name}-resumed", batches.sampler.rank)
 
 
 def refuse_different_plans(folder: str) -> None:
@@ -58,12 +74,33 @@ def refuse_different_plans(folder: str) -> None:
     must_refuse("the ranks found different plans", sampler.set_epoch, 1)
 
 
+def refuse_to_be_dealt_again(plan: str) -> None:
+    from accelerate import Accelerator
+
+    loader = Accelerator(cpu=True).prepare(DataLoader(Pairs(), batch_sampler=PlannedBatchSampler(plan)))
+    must_refuse("deal out again", next, iter(loader))
+
+
+def refuse_an_embedding_of_too_few_rows() -> None:
+    """The rank that fails ends the others, too, instead of leaving them in a wait."""
+    loader = DataLoader(Pairs(), batch_size=BATCH)
+    wrong = gcbs.planned(loader, embed=lambda batch: (batch["x"][:1], batch["y"][:1]))
+    must_refuse("expected both sides", next, iter(wrong))
+
+
 if __name__ == "__main__":
-    dist.init_process_group("gloo")
+    if "RANK" in os.environ:
+        dist.init_process_group("gloo")
     torch.set_num_threads(1)
+    warnings.filterwarnings("error", message="step .*the trainer's loss")
     plan, folder = sys.argv[1:]
-    train("whole", plan, folder)
-    train("gather", plan, folder, gather=True)
-    train("pattern", pattern_beside(plan), folder)
-    refuse_different_plans(folder)
+    train("whole", folder, plan)
+    train("replanned", folder, workers=0)
+    train("pattern", folder, pattern_beside(plan))
+    if dist.is_initialized():
+        train("gather", folder, plan, gather=True)
+        train("gathered", folder, gather=True)
+        refuse_different_plans(folder)
+        refuse_to_be_dealt_again(plan)
+    refuse_an_embedding_of_too_few_rows()
     leave()

@@ -1,4 +1,4 @@
-"""sentence-transformers: its trainer on planned batches, alone or under torchrun; a resume; several datasets."""
+"""sentence-transformers: its trainer with `plan_batches`, alone or under torchrun; resumes; several data sets."""
 
 import os
 import sys
@@ -9,16 +9,14 @@ import torch
 from datasets import DatasetDict
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from toy_encoder import RowsOfTexts, sentence_encoder, text_pairs
-from toy_pairs import BATCH, Record, leave, must_refuse, pattern_beside
+from toy_pairs import BATCH, FIGURES, Record, leave, must_refuse, pattern_beside
 
-from gcbs_cli.trainers import LossCheck
-from gcbs_cli.trainers.sentence_transformers import PlannedBatches
-from gcbs_cli.trainers.transformers import PlannedCallback
+import gcbs_cli as gcbs
 
 try:
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer import losses
 except ModuleNotFoundError:  # before version 5.4
-    from sentence_transformers.losses import MultipleNegativesRankingLoss
+    from sentence_transformers import losses
 
 SCALE = 10.0
 RANK, RANKS = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -32,51 +30,64 @@ class Watched(SentenceTransformerTrainer):
     rows_of: RowsOfTexts
 
     def compute_loss(self, model, inputs, *args, **kwargs):
+        rows = self.rows_of(inputs["anchor_input_ids"])
         loss = super().compute_loss(model, inputs, *args, **kwargs)
-        self.record.add(int(self.state.epoch or 0), self.rows_of(inputs["anchor_input_ids"]), float(loss.detach()))
+        if model.training:
+            self.record.add(int(self.state.epoch or 0), rows, float(loss.detach()))
         return loss
 
 
-def train(name, dataset, plan, folder, *, gather=False, split=False, size=BATCH, resume=None, check=True):
+def trainer_of(folder, dataset, *, gather=False, split=False, size=BATCH, save=False, evaluate=None, wrap=None, **more):
     model = sentence_encoder()
-    planned = PlannedBatches(plan, gather=gather, shuffle_batches=True)
     arguments = SentenceTransformerTrainingArguments(
-        output_dir=os.path.join(folder, name),
+        output_dir=folder,
         num_train_epochs=2,
         per_device_train_batch_size=size,
-        batch_sampler=planned,
         accelerator_config={"split_batches": split},
         learning_rate=1e-3,
-        logging_steps=1,
-        save_strategy="steps" if name == "whole" and resume is None else "no",
+        logging_steps=3,
+        save_strategy="steps" if save else "no",
         save_steps=SECOND_EPOCH + 1,
+        eval_strategy="no" if evaluate is None else "epoch",
         report_to=[],
         use_cpu=True,
         disable_tqdm=True,
+        **more,
     )
-    parts = dataset.values() if isinstance(dataset, DatasetDict) else [dataset]
-
-    def embed(numbers):
-        with torch.no_grad():
-            chosen = dataset[numbers.tolist()]
-            return model.encode(chosen["anchor"]), model.encode(chosen["positive"])
-
-    checking = LossCheck(planned, embed, temperature=1 / SCALE, loss="infonce", steps=2) if check else None
     gathers = {"gather_across_devices": True} if gather else {}  # since version 5.1
-    trainer = Watched(
-        model=model,
-        args=arguments,
-        train_dataset=dataset,
-        loss=MultipleNegativesRankingLoss(model, scale=SCALE, **gathers),
-        callbacks=[PlannedCallback(planned, check=checking)],
-    )
-    trainer.record = Record()
-    trainer.rows_of = RowsOfTexts([text for part in parts for text in part["anchor"]])
-    trainer.train(resume_from_checkpoint=resume)
-    if checking is not None and resume is None and RANK == 0:
-        assert [found.agrees for found in checking.comparisons] == [True, True], checking.comparisons
-    trainer.record.save(folder, name if resume is None else "resumed", RANK)
+    loss = losses.MultipleNegativesRankingLoss(model, scale=SCALE, **gathers)
+    if wrap is not None:
+        loss = wrap(model, loss)
+    trainer = Watched(model=model, args=arguments, train_dataset=dataset, eval_dataset=evaluate, loss=loss)
+    parts = dataset.values() if isinstance(dataset, DatasetDict) else [dataset]
+    trainer.record, trainer.rows_of = Record(), RowsOfTexts([text for part in parts for text in part["anchor"]])
     return trainer
+
+
+def train(name, dataset, folder, plan=None, *, evaluate=None, resume=None, check=2, given=None, **settings):
+    trainer = trainer_of(os.path.join(folder, name), dataset, evaluate=evaluate, **settings)
+    eval_sampler = None if evaluate is None else type(trainer.get_eval_dataloader().batch_sampler)
+    planned = gcbs.plan_batches(trainer, plan, **(given or {}))
+    if evaluate is not None:  # evaluation keeps its own order
+        trainer.rows_of.rows |= RowsOfTexts(evaluate["anchor"]).rows
+        assert type(trainer.get_eval_dataloader().batch_sampler) is eval_sampler
+    trainer.train(resume_from_checkpoint=resume)
+    found = [found.agrees for found in planned.check.comparisons]
+    assert found == ([] if resume or plan is not None else [True] * check), planned.check.comparisons
+    if plan is None and resume is None:
+        if "" in planned.samplers:
+            trainer.record.steps["plans"] = [[planned.samplers[""].plan.perm.tolist(), 0.0]]
+        assert all({figure.split("/")[-1] for figure in figures} == FIGURES for figures in planned.history)
+        logged = [figures for figures in trainer.state.log_history if any("gcbs/" in figure for figure in figures)]
+        assert len(logged) >= len(planned.history) > 0
+    if evaluate is not None:
+        assert sum("eval_loss" in figures for figures in trainer.state.log_history) == 2
+    trainer.record.save(folder, name if resume is None else f"{name}-resumed", RANK)
+    return planned
+
+
+def checkpoint(folder, name):
+    return os.path.join(folder, name, f"checkpoint-{SECOND_EPOCH + 1}")
 
 
 if __name__ == "__main__":
@@ -85,19 +96,27 @@ if __name__ == "__main__":
     warnings.filterwarnings("error", message="step .*the trainer's loss")
     plan, folder = sys.argv[1:]
     pairs = text_pairs()
-    train("whole", pairs, plan, folder)
-    train("whole", pairs, plan, folder, resume=os.path.join(folder, "whole", f"checkpoint-{SECOND_EPOCH + 1}"))
+    train("whole", pairs, folder, plan, save=True)
+    train("whole", pairs, folder, plan, resume=checkpoint(folder, "whole"))
+    same_length = text_pairs(seed=1)
+    train("replanned", pairs, folder, save=True, evaluate=same_length)
+    train("replanned", pairs, folder, resume=checkpoint(folder, "replanned"), evaluate=same_length)
+    refresh = {"given": {"refresh": 3, "first": "random"}}
+    train("refreshed", pairs, folder, save=True, **refresh)
+    train("refreshed", pairs, folder, resume=checkpoint(folder, "refreshed"), **refresh)
     if RANKS == 1:
-        train("pattern", pairs, pattern_beside(plan), folder)
+        train("pattern", pairs, folder, pattern_beside(plan))
+        train("wrapped", pairs, folder, wrap=lambda model, loss: losses.MatryoshkaLoss(model, loss, [16, 8]))
     if RANKS > 1:
-        train("gather", pairs, plan, folder, gather=True, size=BATCH // RANKS)
-    if RANKS == 2:
-        train("split", pairs, plan, folder, gather=True, split=True)
-        must_refuse("split each planned batch", train, "wrong", pairs, plan, folder, split=True)
+        train("gather", pairs, folder, plan, gather=True, size=BATCH // RANKS)
+        train("split", pairs, folder, plan, gather=True, split=True)
+        train("gathered", pairs, folder, gather=True, size=BATCH // RANKS)
     if RANKS < 4:
-        plans = {"a": plan, "b": np.random.default_rng(1).permutation(50)}
-        both = DatasetDict({"a": pairs, "b": text_pairs(50, seed=5)})
-        train("several", both, plans, folder, check=False)
-    must_refuse("use 8", train, "wrong", pairs, plan, folder, size=16)
-    must_refuse("a dataset of 75 rows", train, "wrong", text_pairs(75), plan, folder)
+        both = DatasetDict({"a": pairs, "b": text_pairs(seed=5)})
+        plans = {"a": plan, "b": np.random.default_rng(1).permutation(len(pairs))}
+        train("several", both, folder, plans, given={"batch_size": BATCH})
+        train("several-replanned", both, folder)
+        train("several-gathered", both, folder, gather=True, size=BATCH // RANKS)
+    must_refuse("planned for batches of 8, asked for 16", train, "wrong", pairs, folder, plan, size=16)
+    must_refuse("71", train, "wrong", text_pairs(75), folder, plan)
     leave()

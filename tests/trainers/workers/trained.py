@@ -1,33 +1,48 @@
-"""transformers' Trainer on planned batches, alone or under torchrun, in each way in which accelerate deals them out."""
+"""transformers' Trainer with `plan_batches`, alone or under torchrun, whatever accelerate is told; resumes."""
 
 import os
 import sys
 import warnings
 
 import torch
-from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, gathered, leave, must_refuse, pattern_beside
+from toy_pairs import (
+    BATCH,
+    FIGURES,
+    TEMPERATURE,
+    Pairs,
+    Record,
+    Towers,
+    contrast,
+    gathered,
+    leave,
+    must_refuse,
+    pattern_beside,
+)
 from transformers import Trainer, TrainingArguments
 
-from gcbs_cli.trainers import EpochPlanner, LossCheck
-from gcbs_cli.trainers.transformers import PlannedCallback, PlannedTrainerMixin
+import gcbs_cli as gcbs
 
 RANK, RANKS = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 SECOND_EPOCH = {1: 9, 2: 4, 4: 2}[RANKS]  # steps of the first, without gathering
 
 
-class Watched(PlannedTrainerMixin, Trainer):
+class Watched(Trainer):
     """Contrasts the towers' embeddings, and notes which rows reach the loss."""
 
     record: Record
+    gather = False
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         x, y = model(inputs["x"], inputs["y"])
         loss = contrast(gathered(x), gathered(y)) if self.gather else contrast(x, y)
-        self.record.add(int(self.state.epoch or 0), inputs["row"].tolist(), float(loss.detach()))
+        if model.training:
+            self.record.add(int(self.state.epoch or 0), inputs["row"].tolist(), float(loss.detach()))
         return (loss, (x, y)) if return_outputs else loss
 
 
-def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=False, accumulate=1, **dealing):
+def train(
+    name, folder, plan=None, *, gather=False, size=BATCH, resume=None, accumulate=1, given=None, workers=0, **dealing
+):
     model = Towers()
     arguments = TrainingArguments(
         output_dir=os.path.join(folder, name),
@@ -36,50 +51,45 @@ def train(name, plan, folder, *, gather=False, size=BATCH, resume=None, replan=F
         accelerator_config=dealing,
         gradient_accumulation_steps=accumulate,
         learning_rate=1e-2,
-        logging_steps=1,
-        save_strategy="steps" if resume is None and name == "whole" else "no",
+        logging_steps=3,
+        save_strategy="steps" if resume is None and name in ("whole", "replanned") else "no",
         save_steps=SECOND_EPOCH + 1,
+        eval_strategy="epoch" if dealing.get("even_batches", True) else "no",  # it would hang evaluation
         remove_unused_columns=False,
+        label_names=["row"],
+        dataloader_num_workers=workers,
         report_to=[],
         use_cpu=True,
         disable_tqdm=True,
     )
-    trainer = Watched(model=model, args=arguments, train_dataset=Pairs())
-    trainer.plan, trainer.gather, trainer.record = plan, gather, Record()
-
-    logs = []
-    check = LossCheck(trainer, model.embed, temperature=TEMPERATURE, steps=3)
-    planner = EpochPlanner(
-        trainer, model.embed, temperature=TEMPERATURE, trials=2, log=logs.append, plan_settings={"per_row": 4}
-    )
-    trainer.add_callback(PlannedCallback(trainer, check=check, planner=planner if replan else None))
+    trainer = Watched(model=model, args=arguments, train_dataset=Pairs(), eval_dataset=Pairs())
+    trainer.gather, trainer.record = gather, Record()
+    embed = None if plan is not None else lambda batch: model(batch["x"], batch["y"])
+    settings = {"embed": embed, "temperature": TEMPERATURE, "gather": gather, **(given or {})}
+    planned = gcbs.plan_batches(trainer, plan, **settings)
     trainer.train(resume_from_checkpoint=resume)
-    if resume is None and RANK == 0:
-        compared = min(3, trainer.sampler.sharding.steps // accumulate)
-        assert [found.agrees for found in check.comparisons] == [True] * compared
-    if replan:
-        assert [figures.epoch for figures in planner.history] == [0, 1]
-        names = {"gcbs/L_global", "gcbs/L_train", "gcbs/gap", "gcbs/reduction"}
-        assert [set(figures) for figures in logs] == ([names, names] if RANK == 0 else [])  # once, not by each rank
-        trainer.record.steps["plans"] = [[trainer.sampler.plan.perm.tolist(), 0.0]]
-    trainer.record.save(folder, name if resume is None else "resumed", RANK)
+    assert [found.agrees for found in planned.check.comparisons] == ([] if plan is not None or resume else [True] * 2)
+    if plan is None and resume is None:
+        assert {figure.removeprefix("gcbs/") for figures in planned.history for figure in figures} == FIGURES
+        trainer.record.steps["plans"] = [[planned.samplers[""].plan.perm.tolist(), 0.0]]
+    trainer.record.save(folder, name if resume is None else f"{name}-resumed", RANK)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.filterwarnings("error", message="step .*the trainer's loss")
     plan, folder = sys.argv[1:]
-    train("whole", plan, folder)
-    train("whole", plan, folder, resume=os.path.join(folder, "whole", f"checkpoint-{SECOND_EPOCH + 1}"))
-    train("replanned", plan, folder, replan=True)
+    for name, of_run in (("whole", plan), ("replanned", None)):
+        train(name, folder, of_run)
+        train(name, folder, of_run, resume=os.path.join(folder, name, f"checkpoint-{SECOND_EPOCH + 1}"))
     if RANKS == 1:
-        train("pattern", pattern_beside(plan), folder)
-        train("accumulated", plan, folder, accumulate=2)
+        train("pattern", folder, pattern_beside(plan), workers=1)
+        train("accumulated", folder, plan, accumulate=2)
     if RANKS > 1:
-        train("gather", plan, folder, gather=True, size=BATCH // RANKS)
-        train("uneven", plan, folder, even_batches=False)
-        train("split", plan, folder, gather=True, split_batches=True)
-        train("dispatch", plan, folder, dispatch_batches=True)
-        must_refuse("split each planned batch", train, "wrong", plan, folder, split_batches=True)
-    must_refuse("use 8", train, "wrong", plan, folder, size=16)
+        train("gather", folder, plan, gather=True, size=BATCH // RANKS)
+        train("gathered", folder, gather=True, size=BATCH // RANKS, workers=1)
+        train("uneven", folder, plan, even_batches=False)
+        train("split", folder, plan, gather=True, split_batches=True)
+        train("dispatch", folder, plan, dispatch_batches=True)
+    must_refuse("planned for batches of 8, asked for 16", train, "wrong", folder, plan, size=16)
     leave()

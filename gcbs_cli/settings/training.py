@@ -1,0 +1,45 @@
+"""What planning in the training process can be asked for, whatever the trainer."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from gcbs_cli.settings.model import option
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.errors import BadInput
+
+
+def _refresh(value: Any) -> Any:
+    if value == "epoch" or (str(value).isdecimal() and int(value) > 0):
+        return value if value == "epoch" else int(value)
+    raise BadInput(f"--refresh {value}: expected epoch or a number of steps")
+
+
+class TrainingSettings(PlanSettings):
+    """When to plan in the training process, and how."""
+
+    panel = "Training"
+
+    refresh: Annotated[int | Literal["epoch"], BeforeValidator(_refresh)] = option(
+        "epoch",
+        "When to plan again from the model of that moment: at each epoch, or also every so many steps, then the rows "
+        "that the epoch has left.",
+    )
+    first: Literal["random", "plan"] = option(
+        "plan", "The first epoch: planned like the others, or in random order, which saves one pass of the model."
+    )
+    preset: Literal["train"] | None = option("train", "Other defaults for plans; None: GCBS's plan.")
+    shuffle_batches: bool = option(True, "Train on the batches of a plan in random order, another one each epoch.")
+    loss: Literal["infonce", "symmetric"] | None = option(
+        None, "The loss that is trained.", default_words="read from the trainer, else symmetric"
+    )
+
+    @model_validator(mode="after")
+    def _check_batch_size(self) -> Self:
+        return self  # the trainer says batch size and ranks
+
+    def plan_settings(self, batch_size: int, temperature: float) -> dict[str, Any]:
+        """The arguments of `gcbs_cli.plan`."""
+        asked = self.model_fields_set & PlanSettings.model_fields.keys() - {"shuffle_batches", "gather"}
+        given = {name: getattr(self, name) for name in asked}
+        return given | {"preset": self.preset, "batch_size": batch_size, "temperature": temperature}

@@ -1,0 +1,200 @@
+"""Embed the rows of a data set with the model of this moment: each rank a share, texts tokenised once."""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from gcbs_cli.system.errors import BadInput
+from gcbs_cli.trainers.sampler import Rows, is_distributed
+
+Embed = Callable[[Any], tuple[Tensor, Tensor]]
+"""Takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each."""
+Sides = tuple[NDArray[np.float32], NDArray[np.float32]]
+
+LEAST_BATCH = 256
+"""Rows embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
+CACHE_BYTES = 1 << 31
+"""Collated batches (tokens) that a rank keeps for the next plan; what is beyond is collated again."""
+PATIENCE = timedelta(days=1)
+"""How long ranks wait for the one that plans: the usual ten minutes would end a run with a large plan."""
+
+_patient: Any = None
+
+
+class RowEmbedder:
+    """Embeds the rows of a data set; every rank embeds every W-th row, and rank 0 gets them all.
+
+    collate and workers are the loader's. embed: see `Embed`. lengths: (N,) of the rows' texts, so that a batch holds
+    rows of about the same length. model: put into evaluation mode meanwhile; batches go to its device. precision: makes
+    the context to embed in, such as autocast.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        collate: Callable[[list[Any]], Any] | None,
+        embed: Embed,
+        *,
+        batch_size: int,
+        model: torch.nn.Module | None = None,
+        workers: int = 0,
+        lengths: NDArray[np.int64] | None = None,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self._dataset, self._collate, self._embed, self._workers = dataset, collate, embed, workers
+        self.model, self._precision = model, precision
+        self._order = np.arange(len(dataset)) if lengths is None else np.argsort(-lengths, kind="stable")
+        self._size = max(LEAST_BATCH, 4 * batch_size)
+        self._cache: list[Any] = []
+
+    def rows(self, rows: Rows) -> Sides:
+        """Both sides of a few rows, by this rank alone and in their order."""
+        return self._embed_chunks([rows], keep=False)
+
+    def all_rows(self, rows: Rows) -> Sides | None:
+        """Both sides of these rows, in their order, on rank 0; None on the others. Call it on every rank."""
+        rank, world = place()
+        wanted = self._order[np.isin(self._order, rows)]
+        shares = [wanted[start::world] for start in range(world)]
+        while True:
+            chunks = [shares[rank][start : start + self._size] for start in range(0, len(shares[rank]), self._size)]
+            try:
+                mine = self._embed_chunks(chunks, keep=len(rows) == len(self._order))
+                break
+            except torch.OutOfMemoryError:
+                if self._size == 1:
+                    raise
+                self._size //= 2
+                self._cache.clear()
+                torch.cuda.empty_cache()
+        gathered = [self._gather(side, shares) for side in mine]
+        if rank > 0:
+            return None
+        places = np.empty(len(self._order), np.int64)
+        places[np.concatenate(shares)] = np.arange(len(rows))
+        x, y = (np.concatenate(side)[places[rows]] for side in gathered)
+        return x, y
+
+    def share(self, make: Callable[[], Any]) -> Any:
+        """Return rank 0's result on every rank, and raise its error on every rank, so that none waits for ever."""
+        if not is_distributed():
+            return make()
+        outcome: list[Any] = [None, None]
+        if place()[0] == 0:
+            try:
+                outcome[0] = make()
+            except Exception as error:
+                outcome[1] = error
+        torch.distributed.broadcast_object_list(outcome, src=0, group=_patient_group())
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]
+
+    def mean(self, values: list[float]) -> list[float]:
+        """The mean over all ranks of each value."""
+        if not is_distributed():
+            return values
+        sums = torch.tensor(values, dtype=torch.float64)
+        torch.distributed.all_reduce(sums, group=_patient_group())
+        return (sums / place()[1]).tolist()
+
+    def _gather(self, mine: NDArray[np.float32], shares: list[Rows]) -> list[NDArray[np.float32]]:
+        """Each rank's rows, on rank 0."""
+        if not is_distributed():
+            return [mine]
+        width = torch.tensor(mine.shape[1])  # 0 where this rank has none of the rows
+        torch.distributed.all_reduce(width, torch.distributed.ReduceOp.MAX, group=_patient_group())
+        padded = torch.zeros(max(map(len, shares)), int(width))
+        padded[: len(mine), : mine.shape[1]] = torch.from_numpy(mine)
+        into = [torch.empty_like(padded) for _ in shares] if place()[0] == 0 else None
+        torch.distributed.gather(padded, into, dst=0, group=_patient_group())
+        return [part[: len(share)].numpy() for part, share in zip(into or [], shares, strict=False)]
+
+    def _embed_chunks(self, chunks: list[Rows], *, keep: bool) -> Sides:
+        """Both sides of these rows, chunk by chunk; `keep`: their batches are those of the next call, too."""
+        kept = self._cache if keep else []
+        room = CACHE_BYTES - sum(map(_bytes, kept))
+        fresh: DataLoader[Any] = DataLoader(
+            self._dataset,
+            batch_sampler=[chunk.tolist() for chunk in chunks[len(kept) :]],
+            collate_fn=self._collate,
+            num_workers=self._workers if keep else 0,
+        )
+        sides: list[Sides] = []
+        with nullcontext() if self.model is None else evaluating(self.model), torch.no_grad(), self._precision():
+            for batch in chain(list(kept), fresh):
+                room -= _bytes(batch) if len(sides) >= len(kept) else 0
+                if keep and len(kept) == len(sides) and room >= 0:
+                    kept.append(batch)
+                found = self._embed(_changed(batch, lambda values: values.to(_device(self.model), copy=False)))
+                x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in found)
+                count = len(chunks[len(sides)])
+                if x.shape != y.shape or x.ndim != 2 or len(x) != count:
+                    raise BadInput(f"embed: returned shapes {x.shape} and {y.shape}, expected both sides, ({count}, d)")
+                sides.append((x, y))
+        if not sides:
+            return np.empty((0, 0), np.float32), np.empty((0, 0), np.float32)
+        x, y = (np.concatenate(side) for side in zip(*sides, strict=True))
+        return x, y
+
+
+@contextmanager
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """Put a model into evaluation mode for a moment, then give its modules their modes back."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _patient_group() -> Any:
+    """The group of all ranks that has patience, on the CPU; its first use is on every rank at once.
+
+    Nothing here keeps it: a group that outlives destroy_process_group may abort the process at exit.
+    """
+    global _patient
+    group = None if _patient is None else _patient()
+    if group is None:
+        group = torch.distributed.new_group(backend="gloo", timeout=PATIENCE)
+        _patient = weakref.ref(group)
+    return group
+
+
+def place() -> tuple[int, int]:
+    """This rank and the number of ranks."""
+    return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if is_distributed() else (0, 1)
+
+
+def _device(model: torch.nn.Module | None) -> torch.device | None:
+    return None if model is None else next((weight.device for weight in model.parameters()), None)
+
+
+def _changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
+    """A copy of a batch with its tensors changed, whatever it is made of."""
+    if isinstance(batch, Tensor):
+        return change(batch)
+    if isinstance(batch, Mapping):
+        return {name: _changed(values, change) for name, values in batch.items()}
+    if isinstance(batch, list | tuple):
+        return [_changed(part, change) for part in batch]
+    return batch
+
+
+def _bytes(batch: Any) -> int:
+    sizes: list[int] = []
+    _changed(batch, lambda values: sizes.append(values.nbytes))
+    return sum(sizes)
