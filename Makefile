@@ -8,7 +8,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST_FLAGS ?= -n auto --dist worksteal
-SAMPLE := sample_data/pairs.parquet
 
 # The interpreter to build .venv with; `make PYTHON=python3.12 ...` names another.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \

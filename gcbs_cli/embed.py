@@ -1,4 +1,4 @@
-"""Embed the texts of pairs with a sentence-transformers model from a local path: the first plan needs no code."""
+"""Embed the texts of pairs with a sentence-transformers model: the first plan needs no code."""
 
 import os
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from gcbs_cli.data.row_values import read_row_values
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
+HUB_SECONDS: Final = 10.0
 TEXT_COLUMNS: Final = ("x_text", "y_text")
 """Of the table that is written: the texts beside the embeddings."""
 _IDS: Final = "id"
@@ -42,10 +43,11 @@ def read_ids(path: str) -> list[Any] | None:
         return None
 
 
-def load_model(path: str, device: str) -> Any:
-    """Load a SentenceTransformer from a folder; nothing is downloaded. Raises BadInput."""
-    if not os.path.isdir(path):
-        raise BadInput(f"--model {shown(path)}: found no such folder, expected a saved sentence-transformers model")
+def load_model(name: str, device: str) -> Any:
+    """Load a SentenceTransformer from a folder, or from the hub by its name. Raises BadInput."""
+    is_folder = os.path.isdir(name)
+    if not is_folder and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
+        raise BadInput(f"--model {shown(name)}: found no such folder; on the hub a name is OWNER/MODEL")
     try:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging as library_messages
@@ -53,10 +55,20 @@ def load_model(path: str, device: str) -> Any:
         raise BadInput("gcbs embed needs sentence-transformers; pip install 'gcbs[st]'") from None
     silence: Any = library_messages.disable_progress_bar  # of loading, which takes a second
     silence()
+    asked: Any = {"device": None if device == "auto" else device}
     try:
-        return SentenceTransformer(path, device=None if device == "auto" else device, local_files_only=True)
+        return SentenceTransformer(name, local_files_only=True, **asked)
     except Exception as error:  # the library raises what its parts raise
-        raise BadInput(f"--model {shown(path)}: found that it cannot be loaded ({one_line(error)})") from None
+        if is_folder:
+            raise BadInput(f"--model {shown(name)}: found that it cannot be loaded ({one_line(error)})") from None
+    try:
+        import huggingface_hub
+
+        huggingface_hub.model_info(name, timeout=HUB_SECONDS)  # asks once, where loading would try for minutes
+        return SentenceTransformer(name, **asked)
+    except Exception as error:
+        reason = one_line(error)
+        raise BadInput(f"--model {shown(name)}: not in the cache, and the hub does not give it ({reason})") from None
 
 
 def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> NDArray[np.float32]:

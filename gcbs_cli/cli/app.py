@@ -22,7 +22,8 @@ COMMANDS = {
     "tune": "Try settings around --preset train by training on the data, and print the command of the best plan.",
     "check": "Check that a plan is a permutation, matches its manifest and was made from this data.",
     "history": "Show losses, gap and plans over epochs, and whether planning still pays.",
-    "embed": "Embed pairs of texts with a local sentence-transformers model, for a first plan without code.",
+    "demo": "Make sample data, plan it and report on the plan, showing each command.",
+    "embed": "Embed pairs of texts with a sentence-transformers model, for a first plan without code.",
     "doctor": "Show versions, devices and their speed, memory, optional packages, and what a plan would take.",
     "config": "Show which settings are in force and where each comes from.",
     "apply": "Write data in plan order: batch b is then rows b·k to (b+1)·k.",
@@ -72,9 +73,9 @@ class Commands(TyperGroup):
 
 
 EXAMPLES = [
+    "  gcbs demo",
     "  gcbs plan x.npy y.npy -o perm.npy",
     "  gcbs report x.npy y.npy -p perm.npy --html report.html",
-    "  gcbs embed pairs.csv --model ./model -o pairs.parquet",
 ]
 
 app = typer.Typer(

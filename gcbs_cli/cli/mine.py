@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcbs_cli.cli.inputs import open_inputs, read_ids
+from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.positives import Positives
@@ -26,10 +26,11 @@ def mine(settings: Mine) -> None:
     stream = open_inputs(settings, out)
     asked.check_rows(stream.rows)
     ids = read_ids(settings.positives, settings.positives_column, stream.rows, "--positives")
+    texts = texts_of_rows(settings, stream, range(stream.rows))
     pair = stream.read()
     with show_progress(out) as progress:
         mined = mine_pair(pair, asked, None if ids is None else Positives(ids), progress)
-    write_negatives(output, mined.negatives)
+    write_negatives(output, mined.negatives, texts)
     out.table(mine_table(mined.report, output))
     out.result({"output": output, **mined.report.model_dump(mode="json")})
     if mined.report.short:

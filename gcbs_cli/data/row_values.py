@@ -25,9 +25,6 @@ _ROWS_AT_ONCE: Final = 8192
 _USUAL_COLUMN: Final = "id"
 """The column of names that is read when none is named."""
 
-_LONGEST: Final = 400
-"""Characters of a name that are kept."""
-
 
 def texts_of(values: Iterable[Any]) -> list[str]:
     """Return the texts of all rows; null counts as an empty text."""
@@ -96,7 +93,7 @@ def read_ids(
     if tables and all(name in _columns(stamp.path) for stamp in source.stamps):
         values = chain.from_iterable(_read_table(stamp.path, name) for stamp in source.stamps)
         chosen = {row: value for row, value in enumerate(values) if row in wanted}
-        return {row: text[:_LONGEST] for row, text in zip(chosen, texts_of(chosen.values()), strict=True)}
+        return dict(zip(chosen, texts_of(chosen.values()), strict=True))
     if column is not None:
         raise BadInput(f"{source.name}: found no column {shown(column)}, expected the one of --id-column; name another")
     return {}

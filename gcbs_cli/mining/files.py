@@ -1,16 +1,18 @@
-"""Mined negatives as .parquet, .jsonl or .csv: the columns query, negative, score and rank."""
+"""Mined negatives as .parquet, .jsonl or .csv: the columns query, negative, score and rank, and texts where known."""
 
+import codecs
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.system.errors import BadInput
 
+Columns = dict[str, Any]
 LINES_AT_ONCE = 1 << 16
 
 
@@ -20,42 +22,50 @@ def check_suffix(output: str) -> None:
         raise BadInput(f"--output {output}: expected {', '.join(WRITERS)}, or - for JSON lines on stdout")
 
 
-def write_negatives(output: str, negatives: Negatives) -> None:
-    """Write the lists whole or not at all; `-` writes JSON lines to stdout.
+def write_negatives(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]) -> None:
+    """Write the lists whole or not at all; `-` writes JSON lines to stdout. texts: of both sides of each row, or none.
 
     Raises GcbsError when the disk does not take them.
     """
+    columns: Columns = {name: getattr(negatives, name) for name in COLUMNS}
+    if texts:
+        columns["query_text"] = [texts[row][0] for row in negatives.query.tolist()]
+        columns["positive_text"] = [texts[row][1] for row in negatives.query.tolist()]
+        columns["negative_text"] = [texts[row][1] for row in negatives.negative.tolist()]
     if output == "-":
-        sys.stdout.writelines(map(_as_json, _lines(negatives)))
+        sys.stdout.writelines(_json_lines(columns))
     else:
-        write(output, partial(WRITERS[Path(output).suffix.lower()], negatives))
+        write(output, partial(WRITERS[Path(output).suffix.lower()], columns))
 
 
-def _write_parquet(negatives: Negatives, file: BinaryIO) -> None:
+def _write_parquet(columns: Columns, file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({name: getattr(negatives, name) for name in COLUMNS}), file, use_dictionary=False)
+    pq.write_table(pa.table(columns), file, use_dictionary=False)
 
 
-def _write_jsonl(negatives: Negatives, file: BinaryIO) -> None:
-    file.writelines(_as_json(line).encode() for line in _lines(negatives))
+def _write_jsonl(columns: Columns, file: BinaryIO) -> None:
+    file.writelines(line.encode() for line in _json_lines(columns))
 
 
-def _write_csv(negatives: Negatives, file: BinaryIO) -> None:
-    file.write((",".join(COLUMNS) + "\n").encode())
-    file.writelines((",".join(map(repr, line)) + "\n").encode() for line in _lines(negatives))
+def _write_csv(columns: Columns, file: BinaryIO) -> None:
+    import csv
+
+    lines = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows(_lines(columns))
 
 
-def _as_json(line: tuple[int | float, ...]) -> str:
-    return json.dumps(dict(zip(COLUMNS, line, strict=True))) + "\n"
+def _json_lines(columns: Columns) -> Iterator[str]:
+    return (json.dumps(dict(zip(columns, line, strict=True))) + "\n" for line in _lines(columns))
 
 
-def _lines(negatives: Negatives) -> Iterator[tuple[int | float, ...]]:
-    """Plain numbers; a float is written with the digits that give it back."""
-    for start in range(0, len(negatives.query), LINES_AT_ONCE):
-        part = slice(start, start + LINES_AT_ONCE)
-        yield from zip(*(getattr(negatives, name)[part].tolist() for name in COLUMNS), strict=True)
+def _lines(columns: Columns) -> Iterator[tuple[Any, ...]]:
+    """Plain numbers and texts; a float is written with the digits that give it back."""
+    for start in range(0, len(columns["query"]), LINES_AT_ONCE):
+        parts = (column[start : start + LINES_AT_ONCE] for column in columns.values())
+        yield from zip(*(part if isinstance(part, list) else part.tolist() for part in parts), strict=True)
 
 
 WRITERS = {".parquet": _write_parquet, ".jsonl": _write_jsonl, ".csv": _write_csv}

@@ -276,7 +276,7 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
     positives_column: str | None = _column("positives", NegativeSettings.panel)
     output: str = option(
         "negatives.parquet",
-        "The negatives: .parquet, .jsonl or .csv (query, negative, score, rank); - for JSON lines on stdout.",
+        "The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout.",
         "-o",
         panel=OUTPUT_PANEL,
     )
@@ -460,7 +460,7 @@ class Apply(PlanFile, Written):
 
 
 class Embed(Written):
-    """Embed pairs of texts with a local sentence-transformers model, for a first plan without code.
+    """Embed pairs of texts with a sentence-transformers model, for a first plan without code.
 
     Examples:
 
@@ -468,7 +468,7 @@ class Embed(Written):
     """
 
     texts: str = option(..., "Pairs of texts: a .parquet, .csv or .jsonl file.", argument=True)
-    model: str = option(..., "Folder of a sentence-transformers model.", "-m", panel=MODEL_PANEL)
+    model: str = option(..., "A sentence-transformers model: a folder or a name on the hub.", "-m", panel=MODEL_PANEL)
     x_prompt: str = option("", "Put this before each text of X, such as 'query: '.", panel=MODEL_PANEL)
     y_prompt: str = option("", "Put this before each text of Y.", panel=MODEL_PANEL)
     encode_batch: int = option(64, "Number of texts that the model takes at once.", ge=1, panel=MODEL_PANEL)
@@ -477,10 +477,23 @@ class Embed(Written):
     device: Device = "auto"
     output: str = option(
         "embeddings.parquet",
-        "A .parquet with the columns x and y (and id), or a folder for x.npy and y.npy.",
+        "A .parquet with the texts and the columns x and y (and id), or a folder for x.npy and y.npy.",
         "-o",
         panel=OUTPUT_PANEL,
     )
+
+
+class Demo(Written):
+    """Make sample data, plan it and report on the plan, showing each command.
+
+    Examples:
+
+      gcbs demo
+
+      gcbs demo try-gcbs
+    """
+
+    folder: str = option("gcbs-demo", "Where the data, the plan and the page are written.", argument=True)
 
 
 class History(Written):

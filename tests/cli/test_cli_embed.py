@@ -27,10 +27,15 @@ def test_texts_to_a_plan(gcbs: Gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert json.loads(result.stdout)["rows"] == 3
     table = pq.read_table("e.parquet")
     assert table["id"].to_pylist() == ["n0", "n1", "n2"]
+    assert list(zip(table["x_text"].to_pylist(), table["y_text"].to_pylist(), strict=True)) == TEXTS
     x, y = (np.array(table[side].to_pylist()) for side in "xy")
     assert np.linalg.norm(x, axis=1) == pytest.approx(1, abs=1e-5)
     assert (x @ y.T).argmax(axis=1).tolist() == [0, 1, 2]
     assert gcbs("plan", "e.parquet", "-o", "perm.npy", "-k", 2, "-q").exit_code == 0
+    assert gcbs("mine", "e.parquet", "-k", 2, "-l", 1, "-o", "n.jsonl", "-q").exit_code == 0
+    for line in map(json.loads, Path("n.jsonl").read_text().splitlines()):
+        assert (line["query_text"], line["positive_text"]) == TEXTS[line["query"]]
+        assert line["negative_text"] == TEXTS[line["negative"]][1]
     folder = gcbs("embed", "pairs.csv", *words, "-o", "folder", "-q")
     assert (folder.exit_code, folder.output) == (0, "")
     assert np.load("folder/x.npy") == pytest.approx(x, abs=1e-5)

@@ -138,3 +138,11 @@ def test_what_stdout_cannot_take_fails_in_one_line(folder: Path, words: str) -> 
 def test_trainers_find_the_ranks_of_a_plan(folder: Path) -> None:
     result = gcbs_cli.plan(np.load("x.npy"), np.load("y.npy"), batch_size=20, world_size=2, gather=True)
     assert (result.batch_size, result.world_size, result.gather) == (20, 2, True)
+
+
+def test_demo_makes_data_a_plan_and_a_page(gcbs: Gcbs, folder: Path) -> None:
+    shown = gcbs("demo", "try").stdout
+    assert "$ gcbs plan try/pairs.parquet --preset train" in shown
+    assert sorted(np.load("try/perm.npy")) == list(range(1500))
+    assert "<svg" in Path("try/report.html").read_text()
+    assert gcbs("demo", "try").exit_code == 2

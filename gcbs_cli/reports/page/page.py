@@ -22,6 +22,8 @@ from gcbs_cli.settings.report import Loss, LossKind
 
 LISTED_BATCHES = 5
 EXAMPLES, SHOWN_EXAMPLES = 12, 2
+LONGEST = 300
+"""Characters of a name or text."""
 MOST_ROWS = 256
 """Of a batch that are named."""
 
@@ -73,7 +75,8 @@ def report_page(
         facts={title: list(_lines(values)) for title, values in facts.items()},
         figures={figure.path: figure for figure in FIGURES},
         compared=shown_in("many"),
-        row_name=lambda row: f"{row} ({named[row]})" if row in named else f"{row}",
+        row_name=lambda row: f"{row} ({named[row][:LONGEST]})" if row in named else f"{row}",
+        longest=LONGEST,
         charts=charts,
     )
 

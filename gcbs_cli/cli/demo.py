@@ -1,0 +1,31 @@
+"""`gcbs demo`: sample data, a plan and its page, with the commands that make them."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.plan import plan
+from gcbs_cli.cli.report import report
+from gcbs_cli.plan_file.writing import check_outputs
+from gcbs_cli.settings.others import Demo, Plan, Report, Shown
+
+PACKAGE = Path(__file__).resolve().parents[1]
+SAMPLES = (PACKAGE / "sample_data" / "pairs.parquet", PACKAGE.parent / "sample_data" / "pairs.parquet")
+"""Where an installed package has the data, and where a checkout has it."""
+
+
+def demo(settings: Demo) -> None:
+    """Write the data, plan and report, and say each command before it is run."""
+    out, folder = Output(settings), Path(settings.folder)
+    data, perm, page = (str(folder / name) for name in ("pairs.parquet", "perm.npy", "report.html"))
+    folder.mkdir(parents=True, exist_ok=True)
+    check_outputs([data, perm, page], [], force=settings.force)
+    shutil.copyfile(next(path for path in SAMPLES if path.exists()), data)
+    shared = {"force": True, **dict(settings.only(Shown))}
+    out.line(f"{data}: 1,500 functions of Python's standard library, docstring and code as embeddings")
+    out.line("\n$ " + shlex.join(["gcbs", "plan", data, "--preset", "train", "-o", perm]))
+    plan(Plan(x=data, output=perm, preset="train", **shared))
+    out.line("\n$ " + shlex.join(["gcbs", "report", data, "-p", perm, "--html", page]))
+    report(Report(x=data, perm=perm, html=page, **shared))
+    out.line(f"\nOpen {page} in a browser.")
