@@ -20,10 +20,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: $(VENV)/installed
-	@mkdir -p demo
-	$(BIN)/gcbs plan $(SAMPLE) --preset train -o demo/perm.npy --force
-	$(BIN)/gcbs report $(SAMPLE) -p demo/perm.npy --html demo/report.html --force
-	@echo "Open demo/report.html in a browser."
+	$(BIN)/gcbs demo demo --force
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not slow"
