@@ -63,48 +63,42 @@ def nest(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _and_random(plan: Figure, *, spread: bool = False) -> list[Figure]:
-    """A figure of the plan, and what random orders give: on average, and in spread."""
+def _and_random(*given: Any, spread: bool = False, **named: Any) -> list[Figure]:
+    """A figure of the plan, as Figure takes it, and what random orders give: on average, and in spread."""
+    plan = Figure(*given, **named)
     folder = plan.path.rpartition(".")[0]
     mean = Figure(
-        f"{folder}.random{'_mean' * spread}",
-        f"{plan.words}, random",
-        f"{plan.meaning}, in random batches",
-        plan.format,
+        f"{folder}.random{'_mean' * spread}", f"{plan.words}, random", f"{plan.meaning}, in random batches", plan.format
     )
     if not spread:
         return [replace(plan, random=mean.path), mean]
-    deviation = Figure(
-        f"{folder}.random_std",
-        f"{plan.words}, spread",
-        f"{plan.meaning}: standard deviation over random orders",
-        plan.format,
-    )
+    meaning = f"{plan.meaning}: standard deviation over random orders"
+    deviation = Figure(f"{folder}.random_std", f"{plan.words}, spread", meaning, plan.format)
     return [replace(plan, random=mean.path, spread=deviation.path), mean, deviation]
 
 
 def _of_every_order(name: str, meaning: str, show: str = "") -> list[Figure]:
     """A figure of the graph in the order of the input, in the plan's and in random orders."""
     given = Figure(f"{name}.identity", f"{name}, input", f"{meaning}: in the order of the input", COUNT)
-    return [given, *_and_random(Figure(f"{name}.plan", name, meaning, COUNT, "down", show))]
+    return [given, *_and_random(f"{name}.plan", name, meaning, COUNT, "down", show)]
 
 
 FIGURES: list[Figure] = [
     Figure("loss.global", "L_global", "loss if every row saw all other rows", show="table many history"),
     *_and_random(
-        Figure(
-            "loss.plan", "L_train", "loss that training on the batches sees", better="up", show="table many history"
-        ),
+        "loss.plan",
+        "L_train",
+        "loss that training on the batches sees",
+        better="up",
+        show="table many history",
         spread=True,
     ),
     *_and_random(
-        Figure(
-            "gap.plan",
-            "gap",
-            "the part of the loss over all pairs that training does not see",
-            better="down",
-            show="table history",
-        ),
+        "gap.plan",
+        "gap",
+        "the part of the loss over all pairs that training does not see",
+        better="down",
+        show="table history",
         spread=True,
     ),
     Figure(
@@ -132,9 +126,7 @@ FIGURES: list[Figure] = [
         "table many compare",
         "closed",
     ),
-    *_and_random(
-        Figure("gap.masked.plan", "masked gap", "gap without suspected false negatives", better="down"), spread=True
-    ),
+    *_and_random("gap.masked.plan", "masked gap", "gap without suspected false negatives", better="down", spread=True),
     Figure(
         "gap.masked.reduction",
         "masked reduction",
@@ -149,20 +141,16 @@ FIGURES: list[Figure] = [
     ),
     Figure("bounds.logsumexp", "log-sum-exp bound", "upper bound on the plan's gap (log-sum-exp)", better="down"),
     *_and_random(
-        Figure(
-            "objective.translation.plan",
-            "least in batch",
-            "mean over rows of the least similarity in the batch, which the translation bound falls with",
-            better="up",
-        )
+        "objective.translation.plan",
+        "least in batch",
+        "mean over rows of the least similarity in the batch, which the translation bound falls with",
+        better="up",
     ),
     *_and_random(
-        Figure(
-            "objective.logsumexp.plan",
-            "largest in batch",
-            "mean over rows of the largest similarity in the batch, which the log-sum-exp bound falls with",
-            better="up",
-        )
+        "objective.logsumexp.plan",
+        "largest in batch",
+        "mean over rows of the largest similarity in the batch, which the log-sum-exp bound falls with",
+        better="up",
     ),
     Figure(
         "positive_probability.global",
@@ -171,48 +159,40 @@ FIGURES: list[Figure] = [
         ROUGH,
     ),
     *_and_random(
-        Figure(
-            "positive_probability.plan",
-            "p(positive)",
-            "mean softmax probability of the positive in its batch",
-            ROUGH,
-            "down",
-            "table",
-        )
+        "positive_probability.plan",
+        "p(positive)",
+        "mean softmax probability of the positive in its batch",
+        ROUGH,
+        "down",
+        "table",
     ),
     Figure("coordinates.global", "L_global, coordinates", "loss where coordinates are normalised over all rows"),
     *_and_random(
-        Figure(
-            "coordinates.plan",
-            "L_train, coordinates",
-            "loss where coordinates are normalised over the rows of each batch",
-            better="up",
-            show="table",
-        ),
+        "coordinates.plan",
+        "L_train, coordinates",
+        "loss where coordinates are normalised over the rows of each batch",
+        better="up",
+        show="table",
         spread=True,
     ),
     Figure("accuracy.global", "accuracy, all", "share of rows whose positive is the nearest of all keys, x→y", SHARE),
     *_and_random(
-        Figure(
-            "accuracy.plan",
-            "accuracy",
-            "share of rows whose positive is the nearest of the keys they see, x→y",
-            SHARE,
-            "down",
-            "table",
-        ),
+        "accuracy.plan",
+        "accuracy",
+        "share of rows whose positive is the nearest of the keys they see, x→y",
+        SHARE,
+        "down",
+        "table",
         spread=True,
     ),
     Figure("similarity.positive", "positives", "mean similarity of the positive pairs", show="table"),
     Figure("similarity.negative.global", "negatives, all", "mean similarity of all other pairs of x and y"),
     *_and_random(
-        Figure(
-            "similarity.negative.plan",
-            "negatives",
-            "mean similarity of other pairs in one batch",
-            better="up",
-            show="table",
-        )
+        "similarity.negative.plan",
+        "negatives",
+        "mean similarity of other pairs in one batch",
+        better="up",
+        show="table",
     ),
     Figure("graph.threshold", "threshold", "similarity above which a pair is hard", show="table history", heading="t"),
     Figure("graph.quantile", "quantile", "share of all similarities at or below the threshold", "{:.6g}"),
@@ -230,26 +210,22 @@ FIGURES: list[Figure] = [
     *_of_every_order("bandwidth", "largest distance between hard pairs in the order, in rows", "table"),
     *_of_every_order("profile", "sum over rows of the distance to the farthest partner before them"),
     *_and_random(
-        Figure(
-            "in_batch_edge_share.plan",
-            "in-batch share",
-            "share of the hard pairs whose two rows share a batch",
-            SHARE,
-            "up",
-            "table compare",
-            "edges",
-        )
+        "in_batch_edge_share.plan",
+        "in-batch share",
+        "share of the hard pairs whose two rows share a batch",
+        SHARE,
+        "up",
+        "table compare",
+        "edges",
     ),
     *_and_random(
-        Figure(
-            "false_negatives.suspected_pairs",
-            "suspected pairs",
-            "pairs in one batch that are about as similar as true pairs",
-            COUNT,
-            "down",
-            "table many compare",
-            "suspects",
-        )
+        "false_negatives.suspected_pairs",
+        "suspected pairs",
+        "pairs in one batch that are about as similar as true pairs",
+        COUNT,
+        "down",
+        "table many compare",
+        "suspects",
     ),
     Figure(
         "false_negatives.rows",

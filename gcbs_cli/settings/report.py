@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from gcbs_cli.settings.model import Listed, option
 from gcbs_cli.settings.plan import (
@@ -19,7 +19,6 @@ from gcbs_cli.settings.plan import (
     WorkSettings,
     check_batch_size,
 )
-from gcbs_cli.system.errors import BadInput
 
 LOSS_PANEL = "Which loss"
 LEAST_BATCHES = 30
@@ -88,10 +87,6 @@ class Loss:
     """How many of the negatives that a row sees count, the hardest; None for all."""
     divide_by: str = "positives"
     mse: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.queue_batches and self.kind not in (LossKind.INFONCE, LossKind.SYMMETRIC):
-            raise BadInput(f"--queue: a memory queue goes with --loss infonce or symmetric, not with {self.kind}")
 
     @property
     def name(self) -> str:
@@ -170,6 +165,7 @@ class ReportSettings(ThresholdSettings, WorkSettings):
         "their age is left out.",
         ge=0,
         panel=LOSS_PANEL,
+        only_with="loss=infonce|symmetric",
     )
     queue_mode: QueueMode = option(
         QueueMode.XBM,
@@ -232,26 +228,20 @@ class ReportSettings(ThresholdSettings, WorkSettings):
 
     @property
     def losses(self) -> list[Loss]:
-        """Each loss with the options that it takes. Raises BadInput for a queue with one that takes none."""
+        """Each loss with the options that it takes."""
         return [self._loss(kind) for kind in self.loss]
 
     def _loss(self, kind: LossKind) -> Loss:
-        own: dict[str, Any] = {"top": self.loss_top}
         if kind is LossKind.BSC:
-            own = {"divide_by": self.bsc_divide_by, "mse": self.bsc_mse}
+            return Loss(kind, divide_by=self.bsc_divide_by, mse=self.bsc_mse)
         if kind is LossKind.TRIPLET:
-            own = {"margin": self.loss_margin}
-        return Loss(kind, self.queue, self.queue_mode, **own)
+            return Loss(kind, margin=self.loss_margin)
+        return Loss(kind, 0 if kind is LossKind.SIMCLR else self.queue, self.queue_mode, top=self.loss_top)
 
     @property
     def graded_labels(self) -> bool:
         """Whether labels are numbers, not only 1 and 0."""
         return self.label_threshold is not None or self.bsc_mse is not None
-
-    @model_validator(mode="after")
-    def _check_losses(self) -> Self:
-        _ = self.losses
-        return self
 
     def check_rows(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""

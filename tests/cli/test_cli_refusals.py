@@ -54,7 +54,7 @@ REFUSED = {
     "report x.npy y.npy --loss bsc --labels t.txt": "row 0 is same, expected 1 or 0",
     "report x.npy y.npy --positives t.txt --loss simclr": "--positives has no effect without --loss bsc",
     "report x.npy y.npy --loss triplet --loss-margin 3": "--loss-margin 3",
-    "report x.npy y.npy --loss bsc --queue 2": "--queue: a memory queue goes with --loss infonce",
+    "report x.npy y.npy --loss bsc --queue 2": "--queue has no effect without --loss infonce, symmetric",
     "report x.npy y.npy --loss bsc --html r.html": "--html: goes with --loss infonce",
     "mine x.npy y.npy -o n.npz": "--output n.npz: expected .parquet",
     "mine x.npy y.npy -l 300": "--negatives 300",
