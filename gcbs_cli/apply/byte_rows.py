@@ -1,6 +1,7 @@
-"""Rows as bytes: lines of JSONL, records of CSV or rows of .npy, as Arrow arrays of binary values."""
+"""Rows as bytes: lines of JSONL, records of CSV, rows of .npy or samples of .tar, as Arrow arrays of binary values."""
 
 import os
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import FileStamp, open_unchanged, read_bytes
+from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, read_bytes
 from gcbs_cli.data.npy import check_size, read_header
 from gcbs_cli.system.errors import BadInput
 
@@ -29,6 +30,8 @@ class ByteRows:
     """What files of one data set have in common: columns, or shape and type of a row."""
     arrays: Callable[[], Iterator[Any]]
     """Yields all rows as Arrow arrays. Raises BadInput for a damaged file and for one that changes meanwhile."""
+    suffix: bytes = b""
+    """Comes after the rows."""
 
 
 def open_lines(stamp: FileStamp, *, quoted: bool, header: bool) -> ByteRows:
@@ -77,6 +80,33 @@ def open_npy_rows(stamp: FileStamp) -> ByteRows:
                 yield _array(data, np.arange(count + 1, dtype=np.int64) * row_bytes)
 
     return ByteRows(stamp, prefix, (stored.str, shape[1:]), arrays)
+
+
+def open_samples(stamp: FileStamp) -> ByteRows:
+    """Open a .tar by webdataset's samples: members in a row whose names are the same up to their first dot.
+
+    Raises BadInput.
+    """
+    try:
+        with open_unchanged(stamp) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+            members = tarfile.TarFile(fileobj=file).getmembers()
+    except tarfile.TarError as error:
+        raise BadInput(f"{stamp.shown}: no tar archive, or damaged: {one_line(error)}") from None
+    if not members:
+        raise BadInput(f"{stamp.shown}: found an empty archive, expected samples")
+    names = [(os.path.dirname(member.name), os.path.basename(member.name).split(".")[0]) for member in members]
+    begins = [member.offset for member, name, last in zip(members, names, [None, *names], strict=False) if name != last]
+    end = members[-1].offset_data + -(-members[-1].size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+    bounds = np.array([*begins, end], np.int64)
+    at_once = max(1, _BLOCK_BYTES * len(begins) // end)
+
+    def arrays() -> Iterator[Any]:
+        with open_unchanged(stamp) as descriptor:
+            for start in range(0, len(begins), at_once):
+                part = bounds[start : start + at_once + 1]
+                yield _array(read_bytes(descriptor, int(part[-1] - part[0]), int(part[0]), stamp), part - part[0])
+
+    return ByteRows(stamp, b"", None, arrays, suffix=bytes(2 * tarfile.BLOCKSIZE))
 
 
 def _array(data: bytes, bounds: NDArray[np.int64]) -> Any:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gcbs_cli.apply.byte_rows import open_lines, open_npy_rows
+from gcbs_cli.apply.byte_rows import open_lines, open_npy_rows, open_samples
 from gcbs_cli.apply.files import DataFiles
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged
 from gcbs_cli.system.errors import BadInput
@@ -32,10 +33,9 @@ class ByteData:
         self.schema = pa.schema({"row": pa.large_binary()})
         self.row_bytes = sum(stamp.size for stamp in files.stamps) / rows + 8
         quoted = files.kind == "csv"
-        self._sources = [
-            open_npy_rows(stamp) if files.kind == "npy" else open_lines(stamp, quoted=quoted, header=quoted and header)
-            for stamp in files.stamps
-        ]
+        of_lines = partial(open_lines, quoted=quoted, header=quoted and header)
+        open_rows = {"npy": open_npy_rows, "tar": open_samples}.get(files.kind, of_lines)
+        self._sources = [open_rows(stamp) for stamp in files.stamps]
         first = self._sources[0]
         for source in self._sources[1:]:
             if source.layout != first.layout:
@@ -59,6 +59,7 @@ class ByteData:
                 file.write(memoryview(array.buffers()[2])[offsets[0] : offsets[-1]])
 
         yield write
+        file.write(self._sources[number].suffix)
 
 
 class TableData:

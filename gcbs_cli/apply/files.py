@@ -12,7 +12,8 @@ from gcbs_cli.data.folders import list_directory, list_pattern
 from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, sync, temporary_folder
 from gcbs_cli.system.errors import BadInput
 
-KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
+KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
+KINDS |= {".parquet": "parquet", ".tar": "tar"}
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class LossCheck:
         step = len(self.comparisons)
         return None if self.over or step >= len(self._handed) else self._handed[step][0]
 
-    def compare(self, reported: float) -> Comparison:
+    def compare(self, reported: float) -> None:
         """Compare this rank's next loss with the one of its rows by the model of this moment, on every rank at once."""
         step = len(self.comparisons)
         planner, rows = self._handed[step]
@@ -88,7 +88,6 @@ class LossCheck:
                 PlanWarning,
                 stacklevel=3,
             )
-        return found
 
 
 def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss: str = "symmetric") -> float:

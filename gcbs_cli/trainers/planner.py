@@ -55,8 +55,7 @@ class Planner:
 
     def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Rows) -> Rows:
         """Return these rows in the order of a new plan."""
-        begins = sampler.epoch == 0 and step == 0
-        if begins and self._asked.first == "random":
+        if sampler.epoch == step == 0 and self._asked.first == "random":
             return np.random.default_rng(sampler.seed).permutation(rows)
         rows, started = np.sort(rows), time.perf_counter()
         sides = self.embedder.all_rows(rows)

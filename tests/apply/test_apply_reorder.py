@@ -2,11 +2,13 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import resource
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +57,32 @@ BYTE_KINDS: dict[str, tuple[Callable[[int], bytes], list[bytes]]] = {
 
 def run(perm: Perm, data: Path, output: Path, memory: int = AMPLE, most: int = 256) -> int:
     return reorder(perm, find_files(str(data)), output, memory=memory, most_buckets=most).buckets
+
+
+def tar_of(samples: list[list[tuple[str, bytes]]]) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in itertools.chain(*samples):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+@MODES
+def test_samples_of_a_tar_stay_whole(memory: int, most: int, tmp_path: Path) -> None:
+    """Two members a sample, in folders, with names too long for a plain header."""
+    stems = [f"{'é' * (i % 90)}/{i // 2}-{i % 2}" for i in range(ROWS)]
+    samples = [[(f"{stem}.txt.gz", stem.encode() * (i % 50)), (f"{stem}.json", b"{}")] for i, stem in enumerate(stems)]
+    (tmp_path / "data.tar").write_bytes(tar_of(samples))
+    perm = order()
+    run(perm, tmp_path / "data.tar", tmp_path / "out.tar", memory, most)
+    with tarfile.open(tmp_path / "out.tar") as archive:
+        found = [(member.name, archive.extractfile(member).read()) for member in archive]  # type: ignore[union-attr]
+    assert found == [member for row in perm for member in samples[row]]
+    (tmp_path / "data.tar").write_bytes(b"no archive" * 100)
+    with pytest.raises(BadInput, match="no tar archive"):
+        run(perm, tmp_path / "data.tar", tmp_path / "other.tar")
 
 
 @MODES
