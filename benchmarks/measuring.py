@@ -5,6 +5,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,11 @@ from numpy.typing import NDArray
 from gcbs_cli.data import open_pair, read_unit_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.threads import in_parts
+
+ROWS_AT_ONCE = 1 << 14
+TRIAL_ROWS = 16384
+ROUNDS, CALLS = 5, 20
 
 
 def machine() -> str:
@@ -95,11 +101,63 @@ def markdown_table(header: list[str], lines: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in [header, rule, *lines])
 
 
-def random_unit_rows(rows: int, dim: int, seed: int) -> NDArray[np.float32]:
+def random_unit_rows(rows: int, dim: int, seed: int | list[int]) -> NDArray[np.float32]:
     """(rows, dim) float32 unit rows, uniform on the sphere, as in GCBS's scaling figures."""
     values = np.random.default_rng(seed).standard_normal((rows, dim), dtype=np.float32)
     values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
     return values
+
+
+def write_unit_rows(path: Path, rows: int, dim: int, seed: int) -> None:
+    """Such rows as a .npy file, written by all cores at once."""
+    values = np.lib.format.open_memmap(path, "w+", np.float32, (rows, dim))
+
+    def fill(start: int, stop: int) -> None:
+        values[start:stop] = random_unit_rows(stop - start, dim, [seed, start])
+
+    in_parts(rows, ROWS_AT_ONCE, fill)
+    values.flush()
+
+
+def product_rates(dim: int, device: str) -> dict[str, float]:
+    """Operations a second of a GPU's products at this width, by type: each call fills the device, and many are timed
+    together.
+    """
+    import torch
+
+    ways: dict[str, tuple[torch.dtype, Callable[..., torch.Tensor]]] = {
+        "int8": (torch.int8, torch._int_mm),
+        "float16": (torch.float16, partial(torch.mm, out_dtype=torch.float32)),
+        "bfloat16": (torch.bfloat16, torch.mm),
+        "float32": (torch.float32, torch.mm),
+    }
+    rates = {}
+    for name, (kind, multiply) in ways.items():
+        left, right = (torch.randint(-127, 128, (TRIAL_ROWS, dim), device=device).to(kind) for _ in "xy")
+        try:
+            seconds = gpu_seconds(partial(multiply, left, right.T), CALLS)
+        except (RuntimeError, TypeError) as error:
+            print(f"{name}: {str(error).splitlines()[0]}", flush=True)
+            continue
+        rates[name] = 2.0 * TRIAL_ROWS * TRIAL_ROWS * dim / seconds
+    return rates
+
+
+def gpu_seconds(work: Callable[[], object], calls: int = 1) -> float:
+    """Seconds of a call on the current GPU: the median of some rounds of so many calls, after one that is not timed."""
+    import torch
+
+    work()
+    times = []
+    for _ in range(ROUNDS):
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        began.record()
+        for _ in range(calls):
+            work()
+        ended.record()
+        ended.synchronize()
+        times.append(began.elapsed_time(ended) / 1000.0 / calls)
+    return statistics.median(times)
 
 
 def follow_thread_limit() -> None:

@@ -15,10 +15,11 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import compare_table, trial_table
 from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.comparison.compare import (
+    MASKED,
     NEEDS_TEXT,
     PRESET_ROW,
     RANDOM,
-    Comparison,
+    compare_plans,
     default_methods,
     not_installed,
     options_of,
@@ -56,8 +57,8 @@ def compare(settings: Compare) -> None:
         return
     with show_progress(out) as progress:
         rows, given = read_data(settings, out)
-        comparison = Comparison(rows, plans, shared, progress, trials=settings.trials, **given)
-        lines = sorted((comparison.of(name) for name in plans), key=lambda line: line.masked, reverse=True)
+        lines = compare_plans(rows, plans, shared, progress, trials=settings.trials, **given)
+    lines.sort(key=lambda line: line.report.at(MASKED) or 0.0, reverse=True)
     out.table(compare_table(lines))
     command = command_of(settings, settings_of(PRESET_ROW, shared))
     out.line(f"\n{GAP_ALONE}\n{command}")
@@ -79,8 +80,7 @@ def compare_by_training(
         trained = np.sort(trial.split.train)
         part = PairedRows(rows.x[trained], rows.y[trained])
         shared = settings.only(PlanSettings)
-        comparison = Comparison(part, plans, shared, progress, trials=trials, **trial.given(trained))
-        lines = [comparison.of(name) for name in plans]
+        lines = compare_plans(part, plans, shared, progress, trials=trials, **trial.given(trained))
         runs, verdict = trial.decide(plans, PRESET_ROW)
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)

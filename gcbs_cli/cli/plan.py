@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
+from gcbs_cli.products.devices import warm_up
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
@@ -36,6 +38,7 @@ def plan(settings: Plan) -> None:
     if settings.dry_run:
         _forecast(stream.read(), asked, out)
         return
+    Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
     texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
     work_dir = None if settings.work_dir is None else Path(settings.work_dir)
     with show_progress(out) as progress:

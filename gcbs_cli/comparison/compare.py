@@ -43,11 +43,6 @@ class Compared:
     """Those after the pass over all pairs."""
     report: GapReport
 
-    @property
-    def masked(self) -> float:
-        """By how much it reduces the gap without suspected false negatives."""
-        return float(self.report.at(MASKED) or 0.0)
-
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
         figures = nest({figure.path: self.report.at(figure.path) for figure in SHOWN})
@@ -95,39 +90,32 @@ def plain_names(rows: Sequence[str]) -> list[str]:
     return names
 
 
-class Comparison:
-    """Makes plans of the same data and reports on them, with one pass for all plans and one for all reports."""
+def compare_plans(
+    rows: PairedRows,
+    plans: Mapping[str, PlanSettings],
+    shared: PlanSettings,
+    progress: Progress,
+    *,
+    trials: int,
+    groups: NDArray[np.int64] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+) -> list[Compared]:
+    """What each plan is worth, with one pass for all plans and one for all reports.
 
-    def __init__(
-        self,
-        rows: PairedRows,
-        plans: Mapping[str, PlanSettings],
-        settings: PlanSettings,
-        progress: Progress,
-        *,
-        trials: int,
-        groups: NDArray[np.int64] | None = None,
-        inputs: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Make both passes.
-
-        plans: settings by name; settings: what they share; trials: random orders to compare with; groups, inputs: as in
-        `make_plan`. Suspected pairs are counted by the settings' margin, or the usual one. Raises BadInput.
-        """
-        self._plans, self._rows, self._progress = plans, rows, progress
-        self._given: dict[str, Any] = {"groups": groups, "inputs": inputs}
-        progress.step("pass for the plans")
-        longest = max(map(lists_wanted, plans.values()))
-        self._found = find_pairs(rows, settings, longest, progress)
-        progress.step("pass for the reports")
-        asked = report_on(settings, self._found.threshold.similarity).changed(trials=trials)
-        data = ReportInputs(rows, asked, progress, RowFacts(groups=groups))
-        self._reports = OrderReports(data, asked.losses[0], settings.batch_size)
-
-    def of(self, name: str) -> Compared:
-        """What the plan of this name is worth."""
-        settings, began = self._plans[name], time.perf_counter()
-        self._progress.step(name)
-        perm = make_plan(self._rows, settings, found=self._found, **self._given).perm
-        seconds = time.perf_counter() - began
-        return Compared(name, settings, seconds, self._reports.of(perm)[0].report)
+    plans: settings by name; shared: what they have in common; trials: random orders to compare with; groups, inputs: as
+    in `make_plan`. Suspected pairs are counted by the shared margin, or the usual one. Raises BadInput.
+    """
+    progress.step("pass for the plans")
+    found = find_pairs(rows, shared, max(map(lists_wanted, plans.values())), progress)
+    progress.step("pass for the reports")
+    asked = report_on(shared, found.threshold.similarity).changed(trials=trials)
+    reports = OrderReports(
+        ReportInputs(rows, asked, progress, RowFacts(groups=groups)), asked.losses[0], shared.batch_size
+    )
+    lines = []
+    for name, settings in plans.items():
+        progress.step(name)
+        began = time.perf_counter()
+        perm = make_plan(rows, settings, groups=groups, inputs=inputs, found=found).perm
+        lines.append(Compared(name, settings, time.perf_counter() - began, reports.of(perm)[0].report))
+    return lines

@@ -7,7 +7,7 @@ from gcbs_cli.settings.plan import PlanSettings
 
 AROUND: dict[str, tuple[Any, ...]] = {
     "method": ("rcm",),
-    "fn_margin": (0.9, 1.0),
+    "fn_margin": (0.95, 1.15),
     "fn_weight": (0.0, 1.0),
     "top": (8, 32),
 }

@@ -13,6 +13,7 @@ from gcbs_cli.data.normalise import UNIT_TOLERANCE, RowFault, as_floats, unit_ro
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows
 from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.threads import all_at_once
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Default size of a block of raw rows; larger ones are slower, being new memory."""
@@ -136,8 +137,8 @@ class PairStream:
             check_still_the_same(stamp)
 
     def read(self) -> PairedRows:
-        """Read every row of both sides. Raises BadInput and GcbsError as `read_unit_rows` does."""
-        x, y = (read_unit_rows(side, normalize=self.normalize) for side in self.sources)
+        """Read every row of both sides at once. Raises BadInput and GcbsError as `read_unit_rows` does."""
+        x, y = all_at_once(self.sources, lambda side: read_unit_rows(side, normalize=self.normalize))
         self.fingerprints = x.fingerprint, y.fingerprint
         return PairedRows(x.values, y.values)
 

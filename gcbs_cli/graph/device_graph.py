@@ -4,9 +4,10 @@
 small beside the graph.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise, permutations
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +15,11 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.measures import OrderMeasures
-from gcbs_cli.products.operations import Limits
 from gcbs_cli.products.tiles import Progress, Tile
-from gcbs_cli.products.torch_device import TorchBackend, exceeding
+from gcbs_cli.products.torch_device import pair_flags
 
 ENTRIES_AT_ONCE = 1 << 27
-"""`torch.sort` refuses more than 2³¹ − 1."""
+"""With the rest of a row fewer than 2²⁸; `torch.sort` and `torch.nonzero` refuse more than 2³¹ − 1."""
 
 
 @dataclass(frozen=True)
@@ -49,84 +49,94 @@ class DeviceGraph:
     @property
     def degrees(self) -> NDArray[np.int64]:
         """(N,) degrees, on the host."""
-        degrees: NDArray[np.int64] = self.counts.cpu().numpy()
-        return degrees
+        return np.asarray(self.counts.cpu())
 
-    def blocks(self, entries_at_once: int = ENTRIES_AT_ONCE) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The row and the neighbour of all entries, (E',) int64 each, some whole rows after the others."""
-        for start, stop in _row_ranges(self.indptr, entries_at_once):
-            rows = torch.arange(start, stop, device=self.indptr.device)
-            neighbours = self.indices[self.indptr[start] : self.indptr[stop]]
-            yield torch.repeat_interleave(rows, self.counts[start:stop]), neighbours.long()
+    def least(self, rows: slice, values: torch.Tensor) -> torch.Tensor:
+        """(n,) of each row of a block the least of its entries' values, whole numbers below N; N where it has none.
+
+        Segments are read one after the other; atomics on numbers of 64 bits would be loops.
+        """
+        starts = self.indptr[rows.start : rows.stop + 1] - self.indptr[rows.start]
+        found = torch.segment_reduce(values.double(), "min", offsets=starts, initial=self.nodes, unsafe=True)
+        return found.long()
 
     def measure(
-        self, perm: NDArray[np.int64], batch_size: int, *, entries_at_once: int = ENTRIES_AT_ONCE
-    ) -> OrderMeasures:
-        """Bandwidth, profile and in-batch edge share, as `measure_order` defines them."""
+        self, orders: Sequence[NDArray[np.int64]], batch_size: int, *, entries_at_once: int = ENTRIES_AT_ONCE
+    ) -> list[OrderMeasures]:
+        """Bandwidth, profile and in-batch edge share of some orders, as `measure_order` defines them, in one pass."""
         if self.edges == 0:
-            return OrderMeasures(0, 0, None)
-        place = torch.from_numpy(perm).to(self.indptr.device).argsort()
-        farthest, together = torch.zeros_like(place), 0
-        for block in self.blocks(entries_at_once):
-            rows, neighbours = (place[nodes] for nodes in block)
-            farthest.scatter_reduce_(0, rows, rows - neighbours, "amax")
-            together += int((rows // batch_size == neighbours // batch_size).sum())
-        return OrderMeasures(int(farthest.max()), int(farthest.sum()), together / len(self.indices))
+            return [OrderMeasures(0, 0, None) for _ in orders]
+        places = [torch.from_numpy(order).to(self.indptr.device).argsort() for order in orders]
+        farthest, together = [torch.zeros_like(place) for place in places], [0 for _ in places]
+        for rows, entries in row_blocks(self.indptr, entries_at_once):
+            neighbours = self.indices[entries].long()
+            for number, place in enumerate(places):
+                near = place[neighbours]
+                farthest[number][rows] = (place[rows] - self.least(rows, near)).clamp_(min=0)
+                own = torch.repeat_interleave(place[rows] // batch_size, self.counts[rows])
+                together[number] += int((own == near // batch_size).sum())
+        return [
+            OrderMeasures(int(distances.max()), int(distances.sum()), inside / len(self.indices))
+            for distances, inside in zip(farthest, together, strict=True)
+        ]
 
 
-def _row_ranges(indptr: torch.Tensor, entries_at_once: int) -> Iterator[tuple[int, int]]:
-    """Consecutive rows (start, stop) with about so many entries, at least one row."""
+def row_blocks(indptr: torch.Tensor, entries_at_once: int) -> Iterator[tuple[slice, slice]]:
+    """Consecutive rows with about so many entries, at least one row and one entry, and these entries."""
     begins = torch.arange(0, int(indptr[-1]), entries_at_once, device=indptr.device)
-    starts = torch.searchsorted(indptr[:-1], begins).tolist()
-    return pairwise([*starts, len(indptr) - 1])
+    bounds = [*torch.unique_consecutive(torch.searchsorted(indptr[:-1], begins)).tolist(), len(indptr) - 1]
+    for (start, first), (stop, last) in pairwise(zip(bounds, indptr[bounds].tolist(), strict=True)):
+        if first < last:
+            yield slice(start, stop), slice(first, last)
 
 
 def find_device_graph(
-    grid: Grid,
-    threshold: int,
-    backend: TorchBackend,
-    *,
-    tile_rows: int | None = None,
-    progress: Progress | None = None,
+    grid: Grid, threshold: int, backend: Any, tile_rows: int | None = None, progress: Progress | None = None
 ) -> DeviceGraph:
     """The graph with an edge {i, j} where the number of (i, j) or of (j, i) is above the threshold.
 
     A tile of rows I and columns J, none of which lies before I, is made in both directions: each edge comes out once.
     The first device holds the graph. Raises OutOfDeviceMemory, or torch's own error, where one holds too little.
+    `backend`: a TorchBackend.
     """
-    number = np.int32(threshold)
-    forward = Limits(number - grid.x_offsets, -grid.y_offsets)
-    backward = Limits(number - grid.y_offsets, -grid.x_offsets)
-    loaded = backend.load(grid.x, grid.y)
+    rows, first = len(grid.x), backend.devices[0]
+    loaded, flagged = backend.load(grid.x, grid.y), pair_flags(first)
     mirrored = [(y, x) for x, y in loaded]
+    both = torch.from_numpy(grid.x_offsets), torch.from_numpy(grid.y_offsets)
+    offsets = [(both[0].to(device), both[1].to(device)) for device in backend.devices]
 
-    def work(tile: Tile) -> tuple[torch.Tensor, torch.Tensor, int]:
-        after = tile.rows.start - tile.cols.start + 1
-        above = exceeding(backend.product(loaded, tile), tile, forward).triu(after)
-        below = exceeding(backend.product(mirrored, tile), tile, backward).triu(after)
-        rows, cols = torch.nonzero(above | below, as_tuple=True)
-        return (rows + tile.rows.start).int(), (cols + tile.cols.start).int(), int(above.sum() + below.sum())
+    def work(tile: Tile) -> tuple[torch.Tensor, torch.Tensor]:
+        there, back = backend.product(loaded, tile), backend.product(mirrored, tile)
+        flags = flagged(there, back, offsets[backend.owned.place], tile, threshold)
+        i, j = torch.nonzero(flags, as_tuple=True)
+        above = (flags[i, j] + 1) >> 1  # 1 of one direction, 2 of both
+        return torch.stack([i + tile.rows.start, j + tile.cols.start]).int(), above.sum()
 
-    rows = len(grid.x)
     tiles = [tile for tile in backend.tiles(rows, rows, tile_rows) if tile.cols.stop > tile.rows.start]
-    lower, higher, counts = zip(*(part for _, part in backend.run(tiles, work, progress)), strict=True)
-    entries = sum(counts) + int(np.count_nonzero(grid.diagonal() > threshold))
-    ends = (torch.cat([part.to(backend.devices[0]) for part in parts]) for parts in (lower, higher))
-    return DeviceGraph(*rows_of_pairs(rows, *ends), 1.0 - entries / rows**2)
+    parts, counts = zip(*(found for _, found in backend.run(tiles, work, progress)), strict=True)
+    loaded.clear()
+    mirrored.clear()
+    backend.free_memory()
+    entries = sum(map(int, counts)) + int(np.count_nonzero(grid.diagonal() > threshold))
+    ends = torch.cat([part.to(first) for part in parts], dim=1)
+    del parts
+    return DeviceGraph(*rows_of_pairs(rows, ends), 1.0 - entries / rows**2)
 
 
 def rows_of_pairs(
-    nodes: int, lower: torch.Tensor, higher: torch.Tensor, *, entries_at_once: int = ENTRIES_AT_ONCE
+    nodes: int, ends: torch.Tensor, *, entries_at_once: int = ENTRIES_AT_ONCE
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """indptr and indices of the graph with an edge for every unordered pair, (E,) int32 ends, each pair given once."""
-    indptr = torch.zeros(nodes + 1, dtype=torch.int64, device=lower.device)
-    counts = torch.bincount(lower, minlength=nodes) + torch.bincount(higher, minlength=nodes)
-    torch.cumsum(counts, 0, out=indptr[1:])
-    indices = torch.empty(2 * len(lower), dtype=torch.int32, device=lower.device)
-    for start, stop in _row_ranges(indptr, entries_at_once):
+    """indptr and indices of the graph with an edge for each of the pairs, (2, E) int32 ends, each given one way."""
+    parts = torch.split(ends, entries_at_once, dim=1)
+    indptr = torch.zeros(nodes + 1, dtype=torch.int64, device=ends.device)
+    for part in parts:
+        indptr[1:] += torch.bincount(part.reshape(-1), minlength=nodes)
+    indptr.cumsum_(0)
+    indices = torch.empty(2 * ends.shape[1], dtype=torch.int32, device=ends.device)
+    for rows, entries in row_blocks(indptr, entries_at_once):
         keys = []
-        for rows, neighbours in ((lower, higher), (higher, lower)):
-            inside = (rows >= start) & (rows < stop)
-            keys.append(rows[inside].long() * nodes + neighbours[inside])
-        indices[indptr[start] : indptr[stop]] = torch.sort(torch.cat(keys)).values.remainder_(nodes).int()
+        for own, others in chain.from_iterable(map(permutations, parts)):
+            inside = (own >= rows.start) & (own < rows.stop)
+            keys.append(own[inside].long() * nodes + others[inside])
+        indices[entries] = torch.sort(torch.cat(keys)).values.remainder_(nodes).int()
     return indptr, indices

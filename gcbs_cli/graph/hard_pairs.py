@@ -1,5 +1,6 @@
 """The pass of `gcbs plan`: from unit rows to the graph of hard negatives, without the edges that are too hard."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,9 +61,9 @@ class HardPairs:
         """(N,) the number of edges of each row."""
         return self.graph.degrees
 
-    def measure(self, perm: NDArray[np.int64], batch_size: int) -> OrderMeasures:
-        """What an order makes of the graph."""
-        return measure_order(self.graph, perm, batch_size)
+    def measure(self, orders: Sequence[NDArray[np.int64]], batch_size: int) -> list[OrderMeasures]:
+        """What some orders make of the graph."""
+        return [measure_order(self.graph, order, batch_size) for order in orders]
 
 
 def find(

@@ -11,14 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcbs_cli.graph.device_graph import DeviceGraph
+from gcbs_cli.graph.device_graph import DeviceGraph, row_blocks
 
 ENTRIES_AT_ONCE = 1 << 26
-
-
-def plan_rcm_on_device(graph: DeviceGraph) -> NDArray[np.int64]:
-    """(N,) reverse Cuthill–McKee order."""
-    return np.ascontiguousarray(plan_cm_on_device(graph)[::-1])
 
 
 def plan_cm_on_device(graph: DeviceGraph, entries_at_once: int = ENTRIES_AT_ONCE) -> NDArray[np.int64]:
@@ -39,8 +34,9 @@ def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) ->
     while True:
         root = label[label]
         least = root.clone()
-        for rows, neighbours in graph.blocks(entries_at_once):
-            least.scatter_reduce_(0, rank[rows], root[rank[neighbours]], "amin")
+        for rows, entries in row_blocks(graph.indptr, entries_at_once):
+            own, near = rank[rows], root[rank[graph.indices[entries].long()]]
+            least[own] = torch.minimum(least[own], graph.least(rows, near))
         hooked = label.scatter_reduce(0, label, least, "amin")
         hooked = torch.minimum(torch.minimum(hooked, least), root)
         if torch.equal(hooked, label):
@@ -50,38 +46,25 @@ def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) ->
 
 def _search(graph: DeviceGraph, rank: torch.Tensor, starts: torch.Tensor, entries_at_once: int) -> torch.Tensor:
     """(N,) nodes in breadth-first order from all starts at once, by (parent's position, degree, index) in a level."""
-    nodes, device = graph.nodes, rank.device
-    parent = torch.full((nodes,), nodes, dtype=torch.int64, device=device)
+    degrees, parent = graph.counts, torch.full_like(rank, graph.nodes)
     parent[starts] = -1
-    visited = torch.empty(nodes, dtype=torch.int64, device=device)
-    level, done = starts, 0
+    visited, done, level = torch.empty_like(rank), 0, starts
     while len(level):
         visited[done : done + len(level)] = level
-        level, done = _next_level(graph, rank, parent, level, done, entries_at_once), done + len(level)
+        found, counts = [], degrees[level]
+        sizes = torch.unique_consecutive(counts.cumsum(0) // entries_at_once, return_counts=True)[1].tolist()
+        for nodes, entries in zip(torch.split(level, sizes), torch.split(counts, sizes), strict=True):
+            # Earlier parts hold earlier parents, so what they claimed stays theirs.
+            found.append(_claim(graph, rank, parent, nodes, entries, done))
+            done += len(nodes)
+        level = torch.cat(found)
     return visited
-
-
-def _next_level(
-    graph: DeviceGraph, rank: torch.Tensor, parent: torch.Tensor, level: torch.Tensor, first: int, entries_at_once: int
-) -> torch.Tensor:
-    """The nodes that this level finds, in order; `first`: position of the level's first node."""
-    counts = graph.indptr[level + 1] - graph.indptr[level]
-    ends = torch.cumsum(counts, 0)
-    found, start, total = [], 0, int(ends[-1])
-    while start < len(level):
-        before = int(ends[start - 1]) if start else 0
-        stop = len(level)
-        if total - before > entries_at_once:
-            stop = max(start + 1, int(torch.searchsorted(ends, before + entries_at_once, right=True)))
-        # Earlier parts hold earlier parents, so what they claimed stays theirs.
-        found.append(_claim(graph, rank, parent, level[start:stop], counts[start:stop], first + start))
-        start = stop
-    return torch.cat(found)
 
 
 def _claim(
     graph: DeviceGraph, rank: torch.Tensor, parent: torch.Tensor, nodes: torch.Tensor, counts: torch.Tensor, first: int
 ) -> torch.Tensor:
+    """Those of the neighbours of some nodes, of which the first has this position, that none before has found."""
     device = nodes.device
     place = torch.repeat_interleave(torch.arange(len(nodes), device=device), counts)
     offset = torch.arange(len(place), device=device) - (torch.cumsum(counts, 0) - counts)[place]

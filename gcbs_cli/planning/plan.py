@@ -1,8 +1,9 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,9 +175,9 @@ def make_plan(
         elif graph is None or isinstance(graph, HardPairs):
             perm = method.plan(given)
         else:
-            from gcbs_cli.orders.level_synchronous import plan_cm_on_device, plan_rcm_on_device
+            from gcbs_cli.orders.level_synchronous import plan_cm_on_device
 
-            perm = (plan_rcm_on_device if settings.method == "rcm" else plan_cm_on_device)(graph)
+            perm = plan_cm_on_device(graph)[:: -1 if settings.method == "rcm" else 1].copy()
     perm, refinement = finish(perm, given, settings, run.clock, None if graph is None else graph.degrees)
     with run.clock.step("measures"):
         figures = None if graph is None else _figures(graph, perm, settings)
@@ -193,19 +194,13 @@ def _find_graph(run: Run, found: PassResult | None) -> "tuple[Threshold, HardPai
             threshold = run.threshold(run.settings.seed)
     with run.clock.step("edges"):
         if found is None and stays_on_device(run.settings, run.device):
-            from torch import OutOfMemoryError
-
             from gcbs_cli.graph.device_graph import find_device_graph
-            from gcbs_cli.products.torch_device import TorchBackend
 
             run.expect(threshold)
             height, progress = run.settings.chunk_rows, run.progress.progress
-            try:
-                return threshold, find_device_graph(
-                    run.rows.grid, threshold.number, cast(TorchBackend, run.device), tile_rows=height, progress=progress
-                )
-            except (OutOfDeviceMemory, OutOfMemoryError):
-                run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
+            with suppress(OutOfDeviceMemory, *run.device.memory_errors):
+                return threshold, find_device_graph(run.rows.grid, threshold.number, run.device, height, progress)
+            run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
             run.device.free_memory()
         found = found or run.find(threshold)
         return found.threshold, hard_pairs(run.rows, run.settings, found)
@@ -218,5 +213,5 @@ def _figures(graph: "HardPairs | DeviceGraph", perm: NDArray[np.int64], settings
         int(np.count_nonzero(graph.degrees == 0)),
         int(graph.degrees.max()),
         graph.achieved_quantile,
-        *(graph.measure(order, settings.batch_size) for order in orders),
+        *graph.measure(orders, settings.batch_size),
     )

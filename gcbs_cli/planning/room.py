@@ -199,9 +199,9 @@ def entry_limit(rows: PairedRows, expected: Forecast, max_memory: int | None) ->
 
 
 def stays_on_device(settings: PlanSettings, device: Backend) -> bool:
-    """Whether the graph can stay on a GPU from its edges to its order."""
+    """Whether the graph can stay where its edges are found until it is ordered."""
     return (
-        device.name.startswith("cuda")
+        device.holds_graphs
         and settings.method in ("rcm", "cm")
         and settings.uses_threshold
         and lists_wanted(settings) == 0

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.system.errors import BadInput
@@ -44,6 +45,16 @@ def devices_named(name: str) -> list[str]:
         seen = {0: "no GPU", 1: "one GPU, cuda:0,"}.get(count, f"{count} GPUs, cuda:0 to cuda:{count - 1},")
         raise BadInput(f"--device {name}: PyTorch sees {seen} here; name others, or use --device cpu or auto")
     return [f"cuda:{index}" for index in indices]
+
+
+def warm_up(name: str) -> None:
+    """Import torch, and make the context and the kernel of the GPUs that a name means."""
+    with suppress(BadInput):  # where the device is chosen it is raised again
+        for device in devices_named(name):
+            if device != "cpu":
+                from gcbs_cli.products.torch_device import pair_flags
+
+                pair_flags(device)
 
 
 def may_mean_several(name: str) -> bool:

@@ -95,6 +95,8 @@ class Backend(ABC):
     """Threads that ask for tiles at once, each on its own."""
     tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
     """Rows and columns of the tiles that suit the device."""
+    holds_graphs = False
+    """Whether a graph of hard pairs can stay there from its edges to its order."""
     memory_errors: tuple[type[Exception], ...] = ()
     """What is raised where a tile does not fit in the device's memory and a smaller one may."""
 

@@ -1,10 +1,17 @@
 """The operations on torch devices, one or several: products by the vendor's library, the rest by torch's own functions.
 
-Every worker thread owns one of the devices and takes the next tile when it is free.
+Every worker thread owns one of the devices and takes the next tile when it is free. The memory of a tile is that of the
+one before, which torch keeps.
+
+A grid's rows can be held in several types with the same whole numbers as products: float16 holds all up to 2,048, more
+than a grid has; the product of two is below 2²², and every partial sum, in whatever order, below 2²⁴ (Cauchy and
+Schwarz; `data/grid.py`), which int32 and float32 sums hold. So the type is the one that is quickest on the device.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,12 +20,22 @@ from numpy.typing import NDArray
 
 from gcbs_cli.products.operations import Backend, Entries, Limits
 from gcbs_cli.products.tiles import Tile
-from gcbs_cli.system.threads import OwnedByThreads, all_at_once
+from gcbs_cli.system.threads import OwnedByThreads, all_at_once, in_parts
 
-GPU_TILE = (8192, 16384)
-"""Half a gigabyte of products: enough that a GPU is filled and rarely waits for the host."""
-LEAST_INT_ROWS, INT_MULTIPLE = 17, 8
-"""`torch._int_mm` takes more than 16 rows, and multiples of 8 columns and coordinates."""
+GPU_TILE = (16384, 16384)
+"""A gigabyte of products: enough that a GPU is filled and rarely waits for the host."""
+MULTIPLE = 32
+"""Rows and coordinates are padded with zeros to multiples: only so are there quick products of small types."""
+UPLOAD_BYTES = 1 << 25
+"""What a thread copies through pinned memory at once."""
+TRIALS = 3
+MULTIPLY: dict[torch.dtype, Callable[..., torch.Tensor]] = {
+    torch.float32: torch.mm,
+    torch.float16: partial(torch.mm, out_dtype=torch.float32),
+    torch.int8: torch._int_mm,
+}
+HELD_AS = {"int8": [*MULTIPLY], "int16": [torch.float32, torch.float16], "float32": [torch.float32]}
+"""The product by the type in which a device holds rows; and by their type on the host, what that may be."""
 
 Sides = list[tuple[torch.Tensor, torch.Tensor]]
 """Both sides on each device."""
@@ -39,6 +56,7 @@ class TorchBackend(Backend):
     """Tiles on torch devices; what comes back to the host is as small as the answer."""
 
     memory_errors = (torch.OutOfMemoryError,)
+    holds_graphs = True
 
     def __init__(self, devices: Sequence[str]) -> None:
         """`devices`: their names, such as cuda:0; the first does what is not dealt to the threads."""
@@ -47,7 +65,7 @@ class TorchBackend(Backend):
         self.name = ",".join([devices[0], *(device.removeprefix("cuda:") for device in devices[1:])])
         if devices[0].startswith("cuda"):
             self.tile_shape = GPU_TILE
-        self._owned = OwnedByThreads(self.devices)
+        self.owned = OwnedByThreads(self.devices)
 
     def free_memory(self) -> None:
         if torch.cuda.is_available():
@@ -57,21 +75,43 @@ class TorchBackend(Backend):
         return without_tf32()
 
     def load(self, left: NDArray[Any], right: NDArray[Any]) -> Sides:
-        """All copies are under way at once."""
-        first, second = (torch.from_numpy(np.ascontiguousarray(side)) for side in (left, right))
-        return all_at_once(self.devices, lambda device: (first.to(device), second.to(device)))
+        """Rows with zeros after them, in the type whose products are quickest; all copies are under way at once."""
+        some = self.tile_shape[0] // 2
+        held = self._quickest(left[:some], right[:some])
+        return all_at_once(self.devices, lambda device: (_put(left, held, device), _put(right, held, device)))
+
+    def _quickest(self, left: NDArray[Any], right: NDArray[Any]) -> torch.dtype:
+        """The type by the seconds of a product on the first device, of those that give the numbers of float32."""
+        tile, seconds = Tile(slice(0, len(left)), slice(0, len(right))), dict[torch.dtype, float]()
+        ways, expected = HELD_AS[left.dtype.name], None
+        for held in ways if len(ways) > 1 else ():
+            try:
+                sides = _put(left, held, self.devices[0]), _put(right, held, self.devices[0])
+                for _ in range(TRIALS):
+                    began = perf_counter()
+                    product = self.product([sides] * self.workers, tile)
+                    product[-1, -1].item()  # waits for it
+                    took = perf_counter() - began
+            except (RuntimeError, TypeError):  # the device, or this version of torch, has no such product
+                continue
+            expected = product if expected is None else expected
+            if torch.equal(product.float(), expected):
+                seconds[held] = took
+        return min(seconds, key=lambda held: seconds[held], default=torch.float32)
 
     def product(self, loaded: Sides, tile: Tile) -> torch.Tensor:
-        """(r, c) int32 of the rows of a grid of bytes, else float32."""
-        left, right = loaded[self._owned.place]
-        rows, cols = left[tile.rows], right[tile.cols]
-        whole = len(cols) % INT_MULTIPLE == rows.shape[1] % INT_MULTIPLE == 0
-        if rows.dtype == torch.int8 and whole and len(rows) >= LEAST_INT_ROWS:
-            return torch._int_mm(rows, cols.T)
-        return rows.float() @ cols.float().T
+        """(r, c) int32 or float32; its rows lie a multiple of MULTIPLE apart."""
+        left, right = loaded[self.owned.place]
+        top, first = tile.rows.start, tile.cols.start
+        high, wide = (-(-side // MULTIPLE) * MULTIPLE for side in (tile.height, tile.width))
+        product = MULTIPLY[left.dtype](left[top : top + high], right[first : first + wide].T)
+        return product[: tile.height, : tile.width]
 
     def above(self, product: torch.Tensor, tile: Tile, limits: Limits) -> Entries:
-        rows, cols = torch.nonzero(exceeding(product, tile, limits), as_tuple=True)
+        row, col = (
+            torch.from_numpy(part).to(product.device) for part in (limits.row[tile.rows], limits.col[tile.cols])
+        )
+        rows, cols = torch.nonzero(product.to(row.dtype) - row[:, None] > col, as_tuple=True)
         values = _to_host(product[rows, cols]).astype(limits.row.dtype, copy=False)
         return Entries(_to_host((rows + tile.rows.start).int()), _to_host((cols + tile.cols.start).int()), values)
 
@@ -84,18 +124,53 @@ class TorchBackend(Backend):
         return [_log_sums(product, inverse_temperature, axis) for axis in (1, 0)]
 
 
-def exceeding(product: torch.Tensor, tile: Tile, limits: Limits) -> torch.Tensor:
-    """(r, c) which products of a tile exceed the sum of the limits of their row and column."""
-    row, col = (torch.from_numpy(part).to(product.device) for part in (limits.row[tile.rows], limits.col[tile.cols]))
-    return product - row[:, None] > col
+Offsets = tuple[torch.Tensor, torch.Tensor]
+"""Of all rows of x, and of y."""
+PairFlags = Callable[[torch.Tensor, torch.Tensor, Offsets, Tile, int], torch.Tensor]
+
+
+def flag_by_torch(there: torch.Tensor, back: torch.Tensor, offsets: Offsets, tile: Tile, limit: int) -> torch.Tensor:
+    """(r, c) uint8: 1 where the number of (i, j) is above the limit, plus 2 where that of (j, i) is; 0 unless i < j.
+
+    there, back: x_i · y_j and y_i · x_j.
+    """
+    x, y = offsets
+    forward = (x[tile.rows, None] + y[tile.cols]).add_(there.int()) > limit
+    backward = (y[tile.rows, None] + x[tile.cols]).add_(back.int()) > limit
+    return torch.add(forward.byte(), backward.byte(), alpha=2).triu_(tile.rows.start - tile.cols.start + 1)
+
+
+@cache
+def pair_flags(device: str) -> PairFlags:
+    """The same by Triton's kernel; by torch where that does not work or gives something else."""
+    product = torch.arange(MULTIPLE, dtype=torch.int32, device=device).repeat(2, 1)
+    tried = product, product, (product[0], -product[0]), Tile(slice(0, 2), slice(0, MULTIPLE)), 1
+    try:
+        from gcbs_cli.products.flag_kernel import flag_by_kernel
+
+        return flag_by_kernel if torch.equal(flag_by_kernel(*tried), flag_by_torch(*tried)) else flag_by_torch
+    except Exception:  # no Triton, compiler, driver or shared memory: each raises something else
+        return flag_by_torch
+
+
+def _put(side: NDArray[Any], held: torch.dtype, device: str) -> torch.Tensor:
+    """(N + MULTIPLE, D) a side on a device, with zeros after its rows and coordinates; all cores copy."""
+    count, dim = side.shape
+    rows = torch.zeros((count + MULTIPLE, -(-dim // MULTIPLE) * MULTIPLE), dtype=held, device=device)
+
+    def copy(start: int, stop: int) -> None:
+        part = torch.from_numpy(np.ascontiguousarray(side[start:stop]))
+        rows[start:stop, :dim] = (part.pin_memory() if rows.is_cuda else part).to(device, non_blocking=True)
+
+    in_parts(count, max(1, UPLOAD_BYTES // (dim * side.itemsize)), copy)
+    return rows
 
 
 def _log_sums(product: torch.Tensor, inverse_temperature: float, axis: int) -> NDArray[np.float64]:
     largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)
-    sums = ((product - largest) * inverse_temperature).exp().sum(dim=axis, dtype=torch.float64).log()
+    sums = (product - largest).mul_(inverse_temperature).exp_().sum(dim=axis, dtype=torch.float64).log()
     return _to_host(sums + inverse_temperature * largest.reshape(-1).double())
 
 
 def _to_host(tensor: torch.Tensor) -> NDArray[Any]:
-    found: NDArray[Any] = tensor.cpu().numpy()
-    return found
+    return np.asarray(tensor.cpu())

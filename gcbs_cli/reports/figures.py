@@ -250,7 +250,13 @@ FIGURES: list[Figure] = [
         ROUGH,
         show="table",
     ),
-    Figure("uniformity.rows", "rows for uniformity", "rows it was computed on, a sample of more than 10,000", COUNT),
+    Figure(
+        "uniformity.rows",
+        "rows for uniformity",
+        "rows it was computed on, a sample of more than 10,000",
+        COUNT,
+        show="table",
+    ),
     Figure(
         "mutual_information_bound",
         "information",

@@ -44,9 +44,15 @@ def mean_negatives(
     positives: the sum of these rows' s_ii; total_y: (d,) the sum of all rows of y. The products of a batch add up to
     the product of the sums of its rows. The first is None where no batch has two rows.
     """
-    starts = np.arange(0, len(perm), batch_size)
-    x, y = (np.add.reduceat(side[perm], starts, axis=0, dtype=np.float64) for side in (pair.x, pair.y))
-    sizes = np.diff(starts, append=len(perm))
-    pairs = int((sizes * (sizes - 1)).sum())
+    rest = len(perm) % batch_size
+    full = len(perm) - rest
+
+    def totals(side: NDArray[np.float32]) -> NDArray[np.float64]:
+        rows = side[perm]
+        whole = rows[:full].reshape(-1, batch_size, pair.dim).sum(axis=1, dtype=np.float64)
+        return np.concatenate([whole, rows[full:].sum(axis=0, dtype=np.float64, keepdims=True)])
+
+    x, y = totals(pair.x), totals(pair.y)
+    pairs = full * (batch_size - 1) + rest * (rest - 1)
     in_all = (float(x.sum(axis=0) @ total_y) - positives) / (len(perm) * (pair.rows - 1))
     return ((float(np.vdot(x, y)) - positives) / pairs if pairs else None), in_all

@@ -1,11 +1,13 @@
 """Settings from flags, the environment and files: which counts, and what is refused."""
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gcbs_cli.settings.plan import PRESETS
 from tests.cli.conftest import Gcbs, entry_of
 
 
@@ -34,6 +36,27 @@ def test_flags_before_environment_before_file(gcbs: Gcbs, project: Path, monkeyp
     assert planned(gcbs, "-k", 50)["batch_size"] == 50
     report = json.loads(gcbs("report", "x.npy", "y.npy", "--json").stdout)
     assert report["batch_size"] == 20  # an option that may be given several times
+
+
+def test_a_preset_comes_after_flags_environment_and_file(
+    gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text("[tool.gcbs.plan]\npreset = 'train'\nfn-margin = 0.9\n")
+    monkeypatch.setenv("GCBS_PLAN_FN_WEIGHT", "0.5")
+    entry = planned(gcbs, "-k", 16, "--top", 8, "--method", "rcm")
+    record = entry["method_settings"]
+    assert (entry["method"], record["preset"], entry["graph"]["kind"], entry["graph"]["top"]) == (
+        "rcm",
+        "train",
+        "top-m",
+        8,
+    )
+    asked = record["false_negatives"]
+    assert (asked["fn_margin"], asked["fn_weight"], asked["apart_from"]) == (0.9, 0.5, PRESETS["train"]["apart_from"])
+    assert record["refinement"]["swaps"] > 0
+    shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["settings"]
+    assert shown["method"] == ("metis" if find_spec("pymetis") else "rcm")
+    assert {name: shown[name] for name in PRESETS["train"]} == PRESETS["train"] | {"fn_margin": 0.9, "fn_weight": 0.5}
 
 
 def test_a_file_by_name_before_or_after_the_command(gcbs: Gcbs, project: Path) -> None:

@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.device_graph import ENTRIES_AT_ONCE, DeviceGraph, rows_of_pairs
 from gcbs_cli.graph.measures import measure_order
-from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
-from gcbs_cli.orders.level_synchronous import plan_cm_on_device, plan_rcm_on_device
+from gcbs_cli.orders.cuthill_mckee import plan_cm
+from gcbs_cli.orders.level_synchronous import plan_cm_on_device
 
 
 def star(nodes):
@@ -59,7 +59,6 @@ def graphs(request):
 def test_the_order_is_that_of_the_sequential_search(graphs, entries_at_once):
     graph, on_device = graphs
     assert np.array_equal(plan_cm_on_device(on_device, entries_at_once), plan_cm(graph))
-    assert np.array_equal(plan_rcm_on_device(on_device), plan_rcm(graph))
 
 
 @given(nodes=st.integers(2, 40), data=st.data())
@@ -71,14 +70,16 @@ def test_the_order_of_generated_graphs(nodes, data):
     assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
 
 
-@pytest.mark.parametrize("entries_at_once", [1, 333, ENTRIES_AT_ONCE])
+@pytest.mark.parametrize("entries_at_once", [333, ENTRIES_AT_ONCE])
 def test_the_graph_from_pairs_and_its_measures_are_those_of_the_host(graphs, entries_at_once):
     graph, on_device = graphs
     lower, higher = (torch.from_numpy(ends) for ends in graph.pairs())
     shuffled = torch.randperm(len(lower), generator=torch.Generator().manual_seed(0))
-    indptr, indices = rows_of_pairs(graph.nodes, lower[shuffled], higher[shuffled], entries_at_once=entries_at_once)
+    ends = torch.stack([lower[shuffled], higher[shuffled]])
+    indptr, indices = rows_of_pairs(graph.nodes, ends, entries_at_once=entries_at_once)
     assert np.array_equal(indptr, graph.indptr)
     assert np.array_equal(indices, graph.indices)
     assert (indptr.dtype, indices.dtype) == (torch.int64, torch.int32)
-    for perm in (np.arange(graph.nodes), np.random.default_rng(2).permutation(graph.nodes)):
-        assert on_device.measure(perm, 7, entries_at_once=entries_at_once) == measure_order(graph, perm, 7)
+    orders = np.arange(graph.nodes), np.random.default_rng(2).permutation(graph.nodes)
+    found = on_device.measure(orders, 7, entries_at_once=entries_at_once)
+    assert found == [measure_order(graph, order, 7) for order in orders]

@@ -1,5 +1,6 @@
 """The batch-softmax shufflings against their algorithms written as plain loops over float64 similarities."""
 
+from dataclasses import replace
 from itertools import chain, combinations, groupby
 
 import numpy as np
@@ -172,6 +173,17 @@ def test_methods_put_near_rows_together():
 
     random = nearness("random")
     assert all(nearness(method) > random + 0.02 for method in ("knn-groups", "clusters", "neighbours"))
+
+
+def test_words_are_any_or_in_a_row_as_asked():
+    texts = ["one two three"] * 40
+    for shingle, shared in (("subset", 3), ("consecutive", 2)):
+        given_input = PlannerInput(
+            make_pair("related", 40), 8, bsc=BscSettings(bsc_words=2, bsc_shingle=shingle, bsc_group_size=40)
+        )
+        numbers = text_shingles(texts, 2, np.random.default_rng([0, 0xB5C]), consecutive=shingle == "consecutive")
+        order = planner_named("words").plan(replace(given_input, inputs={"texts": texts}))
+        assert len(list(groupby(numbers[order]))) == len(set(numbers.tolist())) == shared
 
 
 def test_words_without_texts_say_what_is_missing():

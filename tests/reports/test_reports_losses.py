@@ -141,7 +141,7 @@ def test_mean_losses_of_many_rows(tile_rows, chosen_backend):
     dim=st.integers(1, 5),
     contents=st.integers(1, 24),
     share=st.floats(0, 1),
-    temperature=st.sampled_from([0.003, 0.05, 1.0, 50.0]),
+    temperature=st.sampled_from([0.003, 0.05, 1.0, 10.0]),
     name=st.sampled_from(list(LOSSES)),
     drop_last=st.booleans(),
     seed=st.integers(0, 2**32),

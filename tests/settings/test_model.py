@@ -77,6 +77,7 @@ def test_changes_are_checked_again() -> None:
 def test_words_make_the_same_settings_again() -> None:
     for settings in (
         PlanSettings(**ASKED, max_memory="1G", world_size=2),
+        PlanSettings(preset="train", method="rcm", top=8),
         MineSettings(negatives=5, device="cpu"),
         ReportSettings(batch_sizes=[32, 64], temperatures=0.02, loss=["bsc", "infonce"]),
     ):

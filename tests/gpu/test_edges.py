@@ -1,0 +1,209 @@
+"""From the rows of a grid to the edges of its graph on a device, against loops and float64."""
+
+import sys
+import threading
+
+import numpy as np
+import pytest
+import reference
+from unit_data import KINDS, make_pair, numbers_of, unit
+
+torch = pytest.importorskip("torch")
+
+from on_device import DEVICE, TWICE, SmallDevice, needs_gpu
+
+from gcbs_cli.data.grid import BYTES, FINE, Grid, make_grid
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.device_graph import DeviceGraph, find_device_graph
+from gcbs_cli.products import torch_device
+from gcbs_cli.products.tiles import Tile, cut
+from gcbs_cli.products.torch_device import HELD_AS, MULTIPLY, TorchBackend, flag_by_torch, pair_flags
+
+GRIDS = pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "11-bits"])
+DEALT = pytest.mark.parametrize("devices", [[DEVICE], TWICE], ids=["one", "two"])
+LONGEST_WAIT = 60.0
+"""Seconds that threads wait for each other; they need milliseconds."""
+
+
+def grid_of(rows: int, dim: int, largest: int) -> Grid:
+    """Of related sides with equal rows, hubs and a common direction."""
+    generator = np.random.default_rng([rows, dim])
+    x = generator.normal(size=(rows, dim)) + 0.5
+    x[: rows // 7] = x[0]
+    y = x + generator.normal(size=x.shape)
+    y[: rows // 20] += 2.0
+    return make_grid(unit(x), unit(y), largest)
+
+
+def check_edges(found: DeviceGraph, grid: Grid, threshold: int) -> None:
+    exact = grid.x.astype(np.float64) @ grid.y.T.astype(np.float64) + grid.x_offsets[:, None] + grid.y_offsets
+    expected = adjacency_from_pairs(len(exact), *np.int32(np.nonzero(exact > threshold)))
+    assert np.array_equal(found.indptr.cpu(), expected.indptr)
+    assert np.array_equal(found.indices.cpu(), expected.indices)
+    assert (found.indptr.dtype, found.indices.dtype) == (torch.int64, torch.int32)
+    assert found.achieved_quantile == pytest.approx((exact <= threshold).mean(), abs=1e-12)
+
+
+def quantile(grid: Grid, share: float) -> int:
+    some = numbers_of(grid) if len(grid.x) < 500 else grid.x[:500].astype(np.float32) @ grid.y.T.astype(np.float32)
+    return int(np.quantile(some, share, method="lower"))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("kind", KINDS)
+@DEALT
+@GRIDS
+def test_edges_are_those_of_whole_numbers(kind: str, share: float, devices: list[str], largest: int) -> None:
+    pair = make_pair(kind, 90)
+    grid = make_grid(pair.x, pair.y, largest)
+    threshold = quantile(grid, share)
+    found = find_device_graph(grid, threshold, TorchBackend(devices), tile_rows=37)
+    check_edges(found, grid, threshold)
+    edges = reference.edges_above(numbers_of(grid), threshold)
+    assert found.degrees.tolist() == [len(near) for near in reference.neighbours_of(90, edges)]
+
+
+@pytest.mark.parametrize(("rows", "dim"), [*((70, dim) for dim in (1, 3, 64, 100, 768, 1003)), (300, 100)])
+@GRIDS
+def test_edges_by_the_kernel_at_odd_sizes(rows: int, dim: int, largest: int, kernel) -> None:
+    grid, backend = grid_of(rows, dim, largest), TorchBackend([DEVICE])
+    backend.tile_shape = (128, 200)
+    threshold = quantile(grid, 0.97)
+    assert pair_flags(DEVICE) is kernel.flag_by_kernel
+    check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
+
+
+@pytest.mark.parametrize("dim", [64, pytest.param(768, marks=needs_gpu), pytest.param(1003, marks=needs_gpu)])
+@GRIDS
+def test_edges_of_thousands(dim: int, largest: int) -> None:
+    grid, backend = grid_of(5000, dim, largest), TorchBackend([DEVICE])
+    threshold = quantile(grid, 0.995)
+    check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
+
+
+@pytest.mark.parametrize("first", [(0, 0), (64, 100), (100, 64), (300, 0)], ids=str)
+@pytest.mark.parametrize("shape", [(33, 70), (5, 1), (40, 1100)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32], ids=str)
+def test_the_kernel_flags_what_torch_flags_and_nothing_outside(shape, first, dtype, kernel) -> None:
+    generator, (height, width) = torch.Generator().manual_seed(1), shape
+    held = torch.full((2, height, 1120), 9999, dtype=dtype)  # beyond the tile lies what would be flagged
+    held[:, :, :width] = torch.randint(-50, 50, (2, *shape), generator=generator).to(dtype)
+    there, back = held.to(DEVICE)[:, :, :width]
+    offsets = tuple(torch.randint(-9, 9, (2, 1500), generator=generator, dtype=torch.int32).to(DEVICE))
+    tile = Tile(*(slice(begin, begin + size) for begin, size in zip(first, shape, strict=True)))
+    found = kernel.flag_by_kernel(there, back, offsets, tile, 3)
+    assert torch.equal(found[:, :width], flag_by_torch(there, back, offsets, tile, 3))
+    assert not found[:, width:].any()
+    for i, j in np.ndindex(shape):
+        x, y = (side.tolist() for side in offsets)
+        row, col = first[0] + i, first[1] + j
+        forward, backward = there[i, j] + x[row] + y[col] > 3, back[i, j] + y[row] + x[col] > 3
+        assert found[i, j] == (row < col) * (forward + 2 * backward)
+        if i * j > 50:
+            break
+
+
+@GRIDS
+@pytest.mark.parametrize("dim", [3, 100, 768])
+def test_every_way_to_multiply_gives_whole_numbers(dim: int, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid, tried = grid_of(300, dim, largest), []
+    exact = grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
+    for side in (grid.x, grid.y):
+        assert np.array_equal(side.astype(np.float16), side)
+    for held in HELD_AS[grid.x.dtype.name]:
+        with monkeypatch.context() as only:
+            only.setattr(TorchBackend, "_quickest", lambda *_, held=held: held)
+            backend = TorchBackend([DEVICE])
+            try:
+                found = backend.product(backend.load(grid.x, grid.y), Tile(slice(5, 300), slice(1, 294)))
+            except NotImplementedError:  # float16 with float32 sums, on the CPU
+                assert (DEVICE, held) == ("cpu", torch.float16)
+                continue
+        assert np.array_equal(found.cpu(), exact[5:, 1:294])
+        tried.append(held)
+    assert torch.float32 in tried
+
+
+def test_a_way_that_fails_or_errs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("not on this device")
+
+    monkeypatch.setitem(MULTIPLY, torch.int8, lambda rows, cols: torch.zeros(len(rows), cols.shape[1], device=DEVICE))
+    monkeypatch.setitem(MULTIPLY, torch.float16, fail)
+    ((left, right),) = TorchBackend([DEVICE]).load(*2 * [grid_of(100, 8, BYTES).x])
+    assert left.dtype == right.dtype == torch.float32
+
+
+def test_without_triton_torch_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair_flags.cache_clear()
+    monkeypatch.setitem(sys.modules, "gcbs_cli.products.flag_kernel", None)
+    assert pair_flags(DEVICE) is flag_by_torch
+    pair_flags.cache_clear()
+
+
+@needs_gpu
+def test_nothing_is_compiled_twice(kernel) -> None:
+    for rows in (300, 301, 1000, 2048):
+        find_device_graph(grid_of(rows, 64, BYTES), 0, TorchBackend([DEVICE]), tile_rows=rows // 3)
+    ((compiled, *_),) = kernel._flag.device_caches.values()
+    assert len(compiled) <= 2  # int32 and float32 products
+
+
+@pytest.mark.parametrize("capability", [75, 80, 86, 89, 90, 100])
+@pytest.mark.parametrize("product", ["*i32", "*fp32"])
+def test_the_kernel_compiles_for_every_gpu_without_shared_memory(product: str, capability: int) -> None:
+    compiler = pytest.importorskip("triton.backends.compiler")
+    from triton.compiler import ASTSource, compile
+
+    from gcbs_cli.products.flag_kernel import PAIRS, _flag
+
+    numbers = dict.fromkeys(["stride", "width", "first_i", "first_j", "limit"], "i32")
+    pointers = {"there": product, "back": product, "x_offsets": "*i32", "y_offsets": "*i32", "flags": "*u8"}
+    source = ASTSource(
+        fn=_flag,
+        signature={**pointers, **numbers, "PAIRS": "constexpr"},
+        constexprs={"PAIRS": PAIRS},
+        attrs={(place,): [["tt.divisibility", 16]] for place in range(6)},
+    )
+    made = compile(source, compiler.GPUTarget("cuda", capability, 32), {"enable_fp_fusion": False})
+    assert made.metadata.shared == 0
+    assert "ld.global.v4" in made.asm["ptx"]
+    assert ".local" not in made.asm["ptx"]
+
+
+@DEALT
+def test_a_device_with_little_memory_takes_smaller_tiles(devices: list[str]) -> None:
+    grid, backend = make_pair("related", 130).grid, SmallDevice(700, devices)
+    threshold = quantile(grid, 0.9)
+    check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
+    assert backend.freed > 1
+
+
+@needs_gpu
+def test_a_gpu_that_runs_out_of_memory_goes_on_with_smaller_tiles() -> None:
+    grid, backend = grid_of(20_000, 64, BYTES), TorchBackend([DEVICE])
+    threshold = quantile(grid, 0.9999)
+    expected = find_device_graph(grid, threshold, backend)
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(2**30 / torch.cuda.get_device_properties(0).total_memory)
+    try:
+        found = find_device_graph(grid, threshold, backend)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert torch.equal(found.indices, expected.indices)
+
+
+def test_every_device_makes_tiles_of_a_pass() -> None:
+    together, used = threading.Barrier(2), set()
+
+    class Watched(TorchBackend):
+        def product(self, loaded: torch_device.Sides, tile: Tile) -> torch.Tensor:
+            if self.owned.place not in used:
+                used.add(self.owned.place)
+                together.wait(LONGEST_WAIT)
+            return super().product(loaded, tile)
+
+    backend = Watched(TWICE)
+    loaded = backend.load(np.eye(8, dtype=np.float32), np.eye(8, dtype=np.float32))
+    list(backend.run(cut(8, 8, 1, 8), lambda tile: backend.product(loaded, tile)))
+    assert used == {0, 1}

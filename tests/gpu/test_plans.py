@@ -1,0 +1,160 @@
+"""From the graph on a device to the plan and the report: what the CPU makes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unit_data import make_pair
+
+torch = pytest.importorskip("torch")
+
+from on_device import DEVICE, TWICE, SmallDevice
+from typer.testing import CliRunner
+
+from gcbs_cli.cli.app import app
+from gcbs_cli.graph import device_graph
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.device_graph import DeviceGraph, rows_of_pairs
+from gcbs_cli.graph.measures import measure_order
+from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
+from gcbs_cli.orders.level_synchronous import plan_cm_on_device
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.devices import warm_up
+from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.torch_device import TorchBackend
+from gcbs_cli.reports.build import make_reports
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
+from gcbs_cli.system.progress import Progress
+
+DEALT = pytest.mark.parametrize("devices", [[DEVICE], TWICE], ids=["one", "two"])
+
+
+def use(monkeypatch: pytest.MonkeyPatch, backend: Backend) -> None:
+    """Where plans and reports choose their device, they get this one: on the CPU, torch's stands for a GPU."""
+    for module in ("gcbs_cli.planning.plan", "gcbs_cli.reports.basis"):
+        monkeypatch.setattr(f"{module}.choose_backend", lambda name: CpuBackend() if name == "cpu" else backend)
+
+
+@pytest.mark.parametrize("nodes", [2, 300, 5000])
+def test_graph_order_and_measures_are_those_of_the_cpu(nodes: int) -> None:
+    generator = np.random.default_rng(nodes)
+    ends = generator.integers(nodes, size=(2, 3 * nodes), dtype=np.int32)
+    ends[0, : nodes // 2] = 1  # a hub
+    graph = adjacency_from_pairs(nodes, *ends[:, : 3 * nodes // 2])
+    pairs = torch.from_numpy(np.stack(graph.pairs()))
+    shuffled = pairs[:, torch.randperm(pairs.shape[1], generator=torch.Generator().manual_seed(0))]
+    on_device = DeviceGraph(*rows_of_pairs(nodes, shuffled.to(DEVICE), entries_at_once=999))
+    assert np.array_equal(on_device.indptr.cpu(), graph.indptr)
+    assert np.array_equal(on_device.indices.cpu(), graph.indices)
+    assert np.array_equal(plan_cm_on_device(on_device, 500), plan_cm(graph))
+    orders = [np.arange(nodes), generator.permutation(nodes), plan_rcm(graph)]
+    assert on_device.measure(orders, 7, entries_at_once=777) == [measure_order(graph, each, 7) for each in orders]
+
+
+@DEALT
+@pytest.mark.parametrize("method", ["rcm", "cm"])
+@pytest.mark.parametrize("kind", ["related", "hubs", "duplicates", "at-threshold"])
+def test_plans_and_figures_are_those_of_the_cpu(kind, method, devices, monkeypatch) -> None:
+    use(monkeypatch, TorchBackend(devices))
+    settings = PlanSettings(batch_size=16, quantile=0.98, method=method, chunk_rows=100)
+    found, host = (make_plan(make_pair(kind, 333), settings.changed(device=name)) for name in ("cuda", "cpu"))
+    assert np.array_equal(found.perm, host.perm)
+    assert found.figures == host.figures
+    assert found.device != host.device or DEVICE == "cpu"
+
+
+@DEALT
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"graph": "top-m", "top": 4, "refine": True},
+        {"quantile": 0.98, "fn_margin": 0.95, "fn_weight": 0.2, "refine": True},
+        {"rank_window": (2, 8), "method": "rcm"},
+        {"quantile": 0.98, "quantile_method": "exact"},
+        {"method": "random"},
+    ],
+    ids=["top-m, refined", "suspicion", "rank window", "exact quantile", "random"],
+)
+def test_plans_whose_graph_is_on_the_host_are_the_same(chosen, devices, monkeypatch) -> None:
+    if chosen.get("quantile_method") is None:
+        monkeypatch.setattr(device_graph, "find_device_graph", None)
+    use(monkeypatch, TorchBackend(devices))
+    settings = PlanSettings(batch_size=16, chunk_rows=100, **chosen)
+    found, host = (make_plan(make_pair("hubs", 333), settings.changed(device=name)).perm for name in ("cuda", "cpu"))
+    assert np.array_equal(found, host)
+
+
+def test_the_command_writes_the_same_bytes_on_cuda_and_on_cpu(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    use(monkeypatch, TorchBackend([DEVICE]))
+    pair = make_pair("related", 400)
+    np.save("x.npy", pair.x)
+    np.save("y.npy", pair.y)
+    for device in ("cuda", "cpu"):
+        command = ["plan", "x.npy", "y.npy", "-o", f"{device}.npy", "-k", "16", "--device", device, "-q"]
+        assert CliRunner().invoke(app, command).exit_code == 0
+    assert Path("cuda.npy").read_bytes() == Path("cpu.npy").read_bytes()
+
+
+@pytest.mark.parametrize("loss", ["symmetric", "simclr", "bsc"])
+@DEALT
+def test_reports_are_within_1e_5_of_those_of_the_cpu(loss, devices, monkeypatch) -> None:
+    use(monkeypatch, TorchBackend(devices))
+    pair = make_pair("hubs", 500)
+    perm = np.random.default_rng(0).permutation(500)
+    settings = ReportSettings(loss=[loss], batch_sizes=[16], trials=3)
+    found, host = (
+        make_reports(pair, perm, settings.changed(device=name))[0].model_dump(exclude={"timings", "device", "settings"})
+        for name in ("cuda", "cpu")
+    )
+    compared = 0
+    for (path, mine), (same, theirs) in zip(leaves(found), leaves(host), strict=True):
+        assert path == same
+        assert mine == (pytest.approx(theirs, abs=1e-5) if isinstance(theirs, float) else theirs), path
+        compared += isinstance(theirs, float)
+    assert compared > 10
+
+
+def leaves(report, path=""):
+    if isinstance(report, dict):
+        return [leaf for name, part in report.items() for leaf in leaves(part, f"{path}.{name}")]
+    return [(path, report)]
+
+
+class Listener(Progress):
+    def __init__(self, notes):
+        self.note = notes.append
+
+
+def test_a_graph_that_does_not_fit_goes_to_the_host(monkeypatch) -> None:
+    pair, notes, settings = make_pair("related", 333), [], PlanSettings(batch_size=16, quantile=0.98)
+
+    def full(*_, **__):
+        raise OutOfDeviceMemory("the device is full")
+
+    use(monkeypatch, TorchBackend([DEVICE]))
+    monkeypatch.setattr(device_graph, "find_device_graph", full)
+    found = make_plan(pair, settings.changed(device="cuda"), Listener(notes))
+    assert np.array_equal(found.perm, make_plan(pair, settings.changed(device="cpu")).perm)
+    assert "the device's memory does not suffice for the graph, which goes to the host's" in notes
+    with pytest.raises(BadInput, match="--max-memory"):
+        make_plan(pair, settings.changed(device="cuda", max_memory=1 << 16))
+
+
+def test_a_plan_for_which_no_tile_fits_ends_in_one_line(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    use(monkeypatch, SmallDevice(10, [DEVICE]))
+    np.save("x.npy", make_pair("related", 400).x)
+    result = CliRunner().invoke(app, ["plan", "x.npy", "x.npy", "-o", "perm.npy", "--device", "cuda", "-q"])
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert "memory does not suffice for even 400 products" in line
+
+
+def test_warming_up_says_nothing_and_does_nothing_where_there_is_no_gpu(capfd) -> None:
+    warm_up("cpu")
+    warm_up("cuda:7,7")
+    assert capfd.readouterr() == ("", "")
