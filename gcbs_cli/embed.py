@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import one_line, shown
+from gcbs_cli.data.files import one_line, shown, stamp_file
 from gcbs_cli.data.row_values import read_row_values
 from gcbs_cli.system.errors import BadInput, GcbsError
 
@@ -23,6 +23,7 @@ def read_texts(path: str, column: str, option: str) -> list[str]:
     """A text column of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty, missing or too few texts."""
     if Path(path).suffix.lower() not in TEXT_SUFFIXES:
         raise BadInput(f"{shown(path)}: expected {', '.join(TEXT_SUFFIXES)}; convert it")
+    stamp_file(path)  # a file that is missing is not the option's fault
     values = read_row_values(path, option, column)
     wrong = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
     if wrong:

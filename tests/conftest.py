@@ -1,9 +1,12 @@
+import os
 from collections.abc import Callable
 
 import pytest
 
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.operations import Backend
+
+os.environ["GCBS_TRACEBACK"] = "1"  # what the command line catches for lack of better words counts as a defect
 
 
 def _torch_backend(*devices: str) -> Backend:

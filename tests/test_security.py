@@ -23,6 +23,25 @@ def test_no_array_is_unpickled() -> None:
         assert not re.search(r"allow_pickle=(?!False)", path.read_text()), path
 
 
+OPENED_IN = {
+    "data/files.py": "inputs",
+    "plan_file/writing.py": "outputs",
+    "plan_file/save.py": "the folder that is locked",
+    "planning/parts/kept.py": "parts of a plan that is not finished",
+    "planning/parts/scatter.py": "temporary files of parts",
+    "system/limits.py": "what the kernel says",
+    "cli/app.py": "/dev/null",
+    "cli/output.py": "/dev/null",
+}
+
+
+def test_files_are_opened_in_one_place_to_be_read_and_in_one_to_be_written() -> None:
+    calls = re.compile(r"(?<![\w.])open\(|\b(os|path|_path|io|paths\[0\])\.open\(|\.(read|write)_(text|bytes)\(")
+    for path in (ROOT / "gcbs_cli").rglob("*.py"):
+        name = str(path.relative_to(ROOT / "gcbs_cli"))
+        assert name in OPENED_IN or not calls.search(path.read_text()), name
+
+
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o027])
 def test_outputs_have_the_umask(tmp_path: Path, umask: int) -> None:
     old = os.umask(umask)

@@ -89,8 +89,10 @@ class TableData:
     def _read(self, rows: int) -> Iterator[tuple[int, Any]]:
         for number, stamp in enumerate(self._stamps):
             with open_unchanged(stamp), _open(stamp) as file:
-                for batch in file.iter_batches(batch_size=rows, use_threads=False):
-                    yield number, batch
+                for group in range(file.num_row_groups):  # a batch of two would be of two dictionaries
+                    for batch in file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False):
+                        batch.validate(full=True)
+                        yield number, batch
 
     @contextmanager
     def writer(self, number: int, file: BinaryIO) -> Iterator[Write]:

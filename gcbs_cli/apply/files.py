@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gcbs_cli.data.files import FileStamp, shown, stamp_file
 from gcbs_cli.data.folders import list_directory, list_pattern
-from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, sync, temporary_folder
+from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, in_place, sync, temporary_folder
 from gcbs_cli.system.errors import BadInput
 
 KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
@@ -79,4 +79,4 @@ def atomic_targets(files: DataFiles, path: Path) -> Iterator[list[Path]]:
         with explained(path):
             sync(place)
             place.rename(path)
-        sync(path.parent)
+        in_place(path)

@@ -3,16 +3,18 @@
 import os
 import signal
 import sys
+import warnings
+from functools import partial
 from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
-from typer.exceptions import TyperException
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.edge import forget_stdout, in_one_line, report_errors, show_examples
+from gcbs_cli.cli.edge import guarded, show_examples
+from gcbs_cli.cli.output import forget_stdout
 from gcbs_cli.system.errors import nearest
 
 COMMANDS = {
@@ -37,10 +39,8 @@ class Commands(TyperGroup):
 
     def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
         """Run the command line, and leave with its exit code."""
-        try:
-            code = super().main(*args, standalone_mode=False, **more)  # type: ignore[misc]
-        except TyperException as error:
-            code = in_one_line(error)
+        run = partial(super().main, *args, standalone_mode=False, **more)  # type: ignore[misc]
+        code = guarded(lambda: run() or 0)
         if standalone_mode:
             sys.exit(code)
         return code
@@ -91,7 +91,6 @@ for _name, _sentence in COMMANDS.items():
     app.command(_name, help=_sentence)(lambda: None)
 
 
-@report_errors
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"gcbs {__version__}", flush=True)
@@ -126,6 +125,8 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminate)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # libraries warn their programmers
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -14,7 +14,7 @@ from gcbs_cli.settings.others import Apply
 def apply(settings: Apply) -> None:
     """Write the data in plan order."""
     began, data = time.perf_counter(), settings.data
-    out = Output(settings)
+    out = Output(settings, settings.output)
     files = find_files(data)
     target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
     say_order(data, [stamp.path for stamp in files.stamps], out)

@@ -23,6 +23,7 @@ def check(settings: Check) -> None:
         stream.normalize = entry is None or entry.normalize
         rows = stream.read().rows
         fingerprints = stream.fingerprints
+        stream.check_unchanged()
     findings = list(check_plan(order, entry, *fingerprints, rows))
     wrong = any(level == "error" for level, _ in findings)
     for level, message in findings:

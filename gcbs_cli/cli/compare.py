@@ -2,7 +2,8 @@
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import fmean
@@ -55,8 +56,7 @@ def compare(settings: Compare) -> None:
     if settings.train:
         compare_by_training(settings, plans, out, settings.budget, settings.trials)
         return
-    with show_progress(out) as progress:
-        rows, given = read_data(settings, out)
+    with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         lines = compare_plans(rows, plans, shared, progress, trials=settings.trials, **given)
     lines.sort(key=lambda line: line.report.at(MASKED) or 0.0, reverse=True)
     out.table(compare_table(lines))
@@ -72,8 +72,7 @@ def compare_by_training(
     from gcbs_cli.comparison.trial import Trial, TrialSettings, gain
 
     began = time.monotonic()
-    with show_progress(out) as progress:
-        rows, given = read_data(settings, out)
+    with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         device = devices_named(settings.device)[0]
         asked = TrialSettings(settings.batch_size, settings.temperature, budget=budget, device=device)
         trial = Trial(rows, asked, progress=progress, **given)
@@ -104,12 +103,16 @@ def compare_by_training(
     out.result({**_shared(settings), **said, "trial": sizes, "methods": records})
 
 
-def read_data(settings: Compare | Tune, out: Output) -> tuple[PairedRows, dict[str, Any]]:
-    """The rows, and what else plans are given: groups and texts. Raises BadInput where settings do not fit them."""
+@contextmanager
+def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRows, dict[str, Any]]]:
+    """The rows, and what else plans are given: groups and texts. Raises BadInput where settings do not fit them, and at
+    the end where the files are no longer what they were.
+    """
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
     given = {"groups": read_groups(settings, stream.rows), "inputs": read_texts(settings, stream.rows)}
-    return stream.read(), given
+    yield stream.read(), given
+    stream.check_unchanged()
 
 
 def command_of(settings: Compare | Tune, plan: PlanSettings) -> str:

@@ -16,8 +16,8 @@ from gcbs_cli.settings.plan import EXCLUSIVE
 from gcbs_cli.system.errors import BadInput, nearest
 
 PREFIX = "GCBS_"
-OWN_VARIABLES = ("GCBS_CONFIG", "GCBS_AXE")
-"""Variables that name no option: the file, and what the tests of the page need."""
+OWN_VARIABLES = ("GCBS_CONFIG", "GCBS_AXE", "GCBS_TRACEBACK")
+"""Variables that name no option: the file, what the tests of the page need, and whether errors show where."""
 HARMLESS = ("json", "quiet", "dry-run")
 """What a file found by searching may set of what one call does: it writes nothing."""
 MOST_BYTES = 1 << 20
@@ -47,7 +47,11 @@ class ConfigFile:
 
 def find_config(named: str | None) -> ConfigFile:
     """The file named, else the nearest pyproject.toml upwards that has [tool.gcbs]. Raises BadInput."""
-    searched = (folder / "pyproject.toml" for folder in (Path.cwd(), *Path.cwd().parents))
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise BadInput("the current folder is gone; change to another one") from None
+    searched = (folder / "pyproject.toml" for folder in (here, *here.parents))
     path = Path(named) if named is not None else next((path for path in searched if path.is_file()), None)
     if path is None:
         return ConfigFile()
@@ -64,15 +68,13 @@ def find_config(named: str | None) -> ConfigFile:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    from gcbs_cli.data.files import open_file
+
+    with open_file(str(path), empty=True) as file:
+        data = file.read(MOST_BYTES + 1)
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
         if len(data) <= MOST_BYTES and not LONG_KEY.search(data):
             return tomllib.loads(data.decode())
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; check --config") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from None
     except RecursionError:
         raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
     except ValueError as error:

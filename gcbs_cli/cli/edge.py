@@ -1,67 +1,62 @@
 """Turn what went wrong into one line on stderr and an exit code."""
 
-import functools
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import typer
 from typer.exceptions import TyperException
 
-from gcbs_cli.cli.output import say
-from gcbs_cli.system.errors import GcbsError, nearest
+from gcbs_cli.cli.output import forget_stdout, say
+from gcbs_cli.system.errors import WRITTEN, GcbsError, nearest
 from gcbs_cli.system.limits import check_address_space
 
 TORCH_SENTENCES = 3
 """Of what torch says of a full GPU: that it is full, what was asked for, and which GPU with how much it is."""
 
 MOST_EXAMPLES = 3
+INTERRUPTED = 130
+TRACEBACK = "GCBS_TRACEBACK"
+"""A variable: set, it lets errors through of which gcbs has nothing better to say; the tests set it."""
 
 
-def report_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command: gcbs's own errors, Ctrl-C, a closed pipe and a lack of memory, here or on a GPU, end it without a
-    traceback.
-    """
-
-    @functools.wraps(command)
-    def run(*args: Any, **kwargs: Any) -> None:
-        try:
-            check_address_space()
-            command(*args, **kwargs)
-            sys.stdout.flush()
-        except GcbsError as error:
-            _stop(str(error), error.exit_code)
-        except KeyboardInterrupt:
-            _stop("interrupted; nothing was written", 130)
-        except BrokenPipeError:
-            # The reader of stdout has left (`| head`): nobody is there to be told.
+def guarded(work: Callable[[], int]) -> int:
+    """The exit code of a command. Whatever goes wrong in it, in any library, is a line on stderr and no traceback."""
+    WRITTEN.clear()
+    try:
+        check_address_space()
+        code = work()
+        sys.stdout.flush()
+    except TyperException as error:
+        return in_one_line(error)
+    except Exception as error:
+        if isinstance(error, OSError):
             forget_stdout()
-            raise typer.Exit(1) from None
-        except MemoryError:
-            _stop("out of memory; try --max-memory, a higher --quantile or fewer rows", 1)
-        except RuntimeError as error:
-            if not _is_full_gpu(error):
-                raise
-            said = ". ".join(str(error).split(". ")[:TORCH_SENTENCES])
-            _stop(f"{said}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1)
-        except OSError as error:
-            _stop(f"{error.filename or 'input/output'}: {error.strerror or error}", 1)
-
-    return run
+        message, code = _explained(error)
+    else:
+        message = "interrupted" if code == INTERRUPTED else ""
+    if message:
+        say(f"gcbs: {message}" + (f"; in place: {', '.join(WRITTEN)}" if WRITTEN else ""))
+    return code
 
 
-def _is_full_gpu(error: RuntimeError) -> bool:
-    """Whether a GPU had no room; torch is there already where it raised that."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(error, torch.OutOfMemoryError)
-
-
-def _stop(message: str, code: int) -> None:
-    # File names and other programs' errors may hold line ends and control characters.
-    line = "".join(char if char.isprintable() else " " for char in message)
-    say(f"gcbs: {line}")
-    raise typer.Exit(code) from None
+def _explained(error: Exception) -> tuple[str, int]:
+    """What to say of an error, and the exit code."""
+    name, torch = type(error).__name__, sys.modules.get("torch")
+    if isinstance(error, GcbsError):
+        return str(error), error.exit_code
+    if isinstance(error, BrokenPipeError):  # the reader of stdout has left (`| head`): nobody is there to be told
+        return "", 1
+    if torch is not None and isinstance(error, torch.OutOfMemoryError):
+        said = ". ".join(str(error).split(". ")[:TORCH_SENTENCES])
+        return f"{said}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1
+    if isinstance(error, MemoryError) or "can't start new thread" in str(error):
+        return "out of memory; try --max-memory, a higher --quantile or fewer rows", 1
+    if isinstance(error, OSError):
+        return f"{error.filename or 'input/output'}: {error.strerror or error}", 1
+    if os.environ.get(TRACEBACK):
+        raise error
+    return f"{name}: {error}; a defect of gcbs, or of a library: {TRACEBACK}=1 shows where", 1
 
 
 def in_one_line(error: TyperException) -> int:
@@ -84,8 +79,3 @@ def show_examples(said: str, examples: Sequence[str], more: str) -> None:
     for line in (said, *examples[:MOST_EXAMPLES], more):
         print(line, file=sys.stderr)
     raise typer.Exit(2)
-
-
-def forget_stdout() -> None:
-    """Let what is still to be printed go nowhere, so that the interpreter does not fail on it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -15,7 +15,7 @@ from gcbs_cli.system.errors import BadInput
 
 def embed(settings: Embed) -> None:
     """Embed both sides, and write them."""
-    out, output = Output(settings), settings.output
+    out, output = Output(settings, settings.output), settings.output
     target = Path(output)
     both = target.suffix.lower() == ".parquet"
     if not both and target.suffix:

@@ -9,7 +9,7 @@ from gcbs_cli.settings.others import History
 
 def history(settings: History) -> None:
     """Read the reports, and print what they say over epochs."""
-    out, html = Output(settings), settings.html
+    out, html = Output(settings, settings.html), settings.html
     check_outputs([html], [*settings.reports, settings.plans], force=settings.force)
     found = read_history(settings.reports, settings.plans, keep_order=settings.keep_order)
     if html is not None:

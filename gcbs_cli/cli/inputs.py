@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from gcbs_cli import embed
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import PairStream, open_pair, row_values
-from gcbs_cli.data.remote import without_secrets
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.settings.others import Columns, GroupFile, Inputs, PairTexts, TextFile
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, without_secrets
 
 SHARDS_SHOWN = 12
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def mine(settings: Mine) -> None:
     """Mine, and write the negatives."""
     output, asked = settings.output, settings.only(MineSettings)
-    out = Output(settings, results_to_stderr=output == "-")
+    out = Output(settings, output)
     check_suffix(output)
-    check_outputs([output], [settings.x, settings.y, settings.positives], force=settings.force)
+    check_outputs([output], [settings.x, settings.y, settings.positives, settings.texts], force=settings.force)
     stream = open_inputs(settings, out)
     asked.check_rows(stream.rows)
     ids = read_ids(settings.positives, settings.positives_column, stream.rows, "--positives")
@@ -30,6 +30,7 @@ def mine(settings: Mine) -> None:
     pair = stream.read()
     with show_progress(out) as progress:
         mined = mine_pair(pair, asked, None if ids is None else Positives(ids), progress)
+    stream.check_unchanged()
     write_negatives(output, mined.negatives, texts)
     out.table(mine_table(mined.report, output))
     out.result({"output": output, **mined.report.model_dump(mode="json")})

@@ -3,9 +3,11 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Literal
+
+from gcbs_cli.system.errors import GcbsError, printable, without_secrets
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -19,29 +21,30 @@ NO_TERMINAL_WIDTH = 80
 class Output:
     """All that a command prints: for a person, for a program (--json), and errors only (-q, which keeps the JSON).
 
-    `results_to_stderr`: stdout carries data (a permutation), so that a table for people goes to stderr.
+    `written`: where the result goes: `-` is data on stdout, so that a table for people goes to stderr; beside a file,
+    a table is lost without harm where stdout is full or closed.
     """
 
-    def __init__(self, shown: "Shown", *, results_to_stderr: bool = False) -> None:
+    def __init__(self, shown: "Shown", written: str | None = None) -> None:
         self.is_json, self.is_quiet = shown.json_, shown.quiet
         self.for_people = not (self.is_json or self.is_quiet)
-        self._results_to_stderr = results_to_stderr
+        self._written = written
 
     def table(self, table: "RenderableType") -> None:
         """Show a table or sentence to people; programs and -q do not see it."""
         if self.for_people:
-            with suppress(OSError) if self._results_to_stderr else nullcontext():
-                console(stderr=self._results_to_stderr).print(table)
+            with suppress(OSError, GcbsError) if self._written else nullcontext():
+                put(console(stderr=self._written == "-").print, table)
 
     def line(self, text: str) -> None:
         """Show a line that people copy, however long it is."""
         if self.for_people:
-            print(text)
+            put(print, printable(text))
 
     def result(self, value: Any) -> None:
-        """Print the result as one JSON object on stdout, for --json."""
+        """Print the result as one JSON object on stdout, for --json: in ASCII, which no terminal takes for orders."""
         if self.is_json:
-            sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+            put(print, json.dumps(value, indent=2))
 
     def note(self, text: str) -> None:
         """Say something that helps but need not be known."""
@@ -64,12 +67,20 @@ class Output:
 
 
 def console(*, stderr: bool) -> "Console":
-    """A rich console; 80 columns where there is no terminal, no markup in what users named."""
+    """A rich console; 80 columns where there is no terminal, no markup and nothing unprintable in any text."""
     from rich.console import Console
+    from rich.text import Text
+
+    class Plain(Console):
+        def render_str(self, text: str, **style: Any) -> Text:
+            return super().render_str(printable(text), **style)
+
+        def on_broken_pipe(self) -> None:
+            raise  # what Console's own would end with, is for whoever prints to say
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else NO_TERMINAL_WIDTH
-    return Console(stderr=stderr, width=width, markup=False, highlight=False, soft_wrap=False)
+    return Plain(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
 
 
 def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
@@ -92,6 +103,7 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
 
 def say(text: str) -> None:
     """One line on stderr, where it can be written; a terminal gets it wrapped between words, with nothing cut."""
+    text = without_secrets(printable(text))
     if sys.stderr.isatty():
         from shutil import get_terminal_size
         from textwrap import fill
@@ -100,3 +112,20 @@ def say(text: str) -> None:
         text = fill(text, width, break_long_words=False, break_on_hyphens=False)
     with suppress(OSError):  # closed or full: losing a note must not lose the plan
         print(text, file=sys.stderr, flush=True)
+
+
+def put(show: Callable[[Any], None], result: "RenderableType") -> None:
+    """Print a result. Raises GcbsError where stdout does not take it; what waits for it goes nowhere then."""
+    try:
+        show(result)
+        sys.stdout.flush()
+    except OSError as error:
+        forget_stdout()
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise GcbsError(f"cannot write to stdout: {error.strerror}; name a file with -o, or another place") from None
+
+
+def forget_stdout() -> None:
+    """Let what is still to be printed go nowhere, so that the interpreter does not fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

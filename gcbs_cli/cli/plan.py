@@ -20,7 +20,6 @@ from gcbs_cli.products.devices import warm_up
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.errors import GcbsError
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -29,7 +28,7 @@ def plan(settings: Plan) -> None:
     """Plan, and write the plan, the manifest and the report."""
     began = time.perf_counter()
     output, asked = settings.output, settings.only(PlanSettings)
-    out = Output(settings, results_to_stderr=output == "-")
+    out = Output(settings, None if settings.dry_run else output)
     if not settings.dry_run:
         read_too = [settings.x, settings.y, settings.groups, settings.text]
         check_plan_output(output, read_too, [settings.report], force=settings.force)
@@ -77,18 +76,15 @@ def plan(settings: Plan) -> None:
 def _report(
     path: str, pair: PairedRows, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
 ) -> None:
-    """Write the report on the plan, which is there whatever becomes of the report: that may need more memory."""
+    """Write the report on the plan."""
     from gcbs_cli.reports.basis import RowFacts
     from gcbs_cli.reports.build import make_reports
     from gcbs_cli.settings.report import report_on
 
     threshold = None if result.threshold is None else result.threshold.similarity
     wanted = report_on(result.settings, threshold)
-    try:
-        report = make_reports(pair, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
-        write(path, report.model_dump_json(indent=2) + "\n")
-    except GcbsError as error:
-        raise type(error)(f"{error}; the plan itself is written") from error
+    report = make_reports(pair, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
+    write(path, report.model_dump_json(indent=2) + "\n")
 
 
 def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:

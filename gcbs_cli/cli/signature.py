@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
-from gcbs_cli.cli.edge import report_errors
 from gcbs_cli.cli.output import say
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import Leaf, Settings, leaves
@@ -32,7 +31,6 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
     """The command that reads the command line, variables and files into its model, and calls its function with it."""
     model = model_of(name)
 
-    @report_errors
     def run(ctx: typer.Context, config: str | None, **typed: Any) -> None:
         sources = {key: ctx.get_parameter_source(key) for key in typed}
         typed = {key: typed[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}

@@ -10,10 +10,11 @@ import pydantic_core
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from gcbs_cli.data.files import shown, unreadable
+from gcbs_cli.data.files import open_file, shown
 from gcbs_cli.data.folders import list_directory, list_pattern, natural_key
 from gcbs_cli.plan_file.manifest import entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
+from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.system.arrays import inverse
@@ -34,7 +35,6 @@ SHOWN = [*shown_in("history"), *OWN_FIGURES]
 """The figures of the table."""
 LOSSES = ("loss.random_mean", "loss.global")
 PROBABILITIES = [f"positive_probability.{order}" for order in ("plan", "random", "global")]
-_MANIFEST_END = ".manifest.json"
 
 
 class Epoch(BaseModel):
@@ -83,7 +83,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
     temperatures or losses differ.
     """
     files = [list_directory(path) if Path(path).is_dir() else [path] for path in paths]
-    paths = [path for some in files for path in some if path.endswith(".json") and not path.endswith(_MANIFEST_END)]
+    paths = [path for some in files for path in some if path.endswith(".json") and not path.endswith(MANIFEST_END)]
     if not keep_order:
         paths = sorted(paths, key=natural_key)
     if not paths:
@@ -124,19 +124,19 @@ def _plans(reports: Sequence[str], pattern: str | None) -> Sequence[str | None]:
     if pattern is None:
         candidates = [[Path(report).with_suffix(suffix) for suffix in SUFFIXES] for report in reports]
         return [next((str(plan) for plan in plans if plan.is_file()), None) for plans in candidates]
-    plans = [path for path in list_pattern(pattern) if not path.endswith(_MANIFEST_END)]
+    plans = [path for path in list_pattern(pattern) if not path.endswith(MANIFEST_END)]
     if len(plans) != len(reports):
         raise BadInput(f"--plans {shown(pattern)}: found {len(plans)} plans, expected {len(reports)}, one a report")
     return plans
 
 
 def _read_report(path: str) -> GapReport:
+    with open_file(path) as file:
+        data = file.read()
     try:
-        content: Any = pydantic_core.from_json(Path(path).read_bytes())
+        content: Any = pydantic_core.from_json(data)
         several = content.get("results") if isinstance(content, dict) else None
         return GapReport.model_validate(several[0] if isinstance(several, list) and several else content)
-    except OSError as error:
-        raise unreadable(path, error) from None
     except ValueError:
         raise BadInput(f"{shown(path)}: found no report, expected a file that gcbs report -o wrote") from None
 

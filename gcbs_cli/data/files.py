@@ -5,12 +5,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, printable
 
 COPIES: dict[str, str] = {}
 """Folders of fetched files, each with the address that it stands for."""
@@ -52,12 +52,12 @@ def one_line(error: BaseException) -> str:
     """Return another library's error message as one short line."""
     longest = 160
     text = " ".join(str(error).split()) or type(error).__name__
-    text = "".join(char if char.isprintable() else "?" for char in text)
+    text = printable(text)
     return text if len(text) <= longest else text[:longest] + "..."
 
 
-def stamp_file(path: str) -> FileStamp:
-    """Check that `path` is a regular, readable file that is not empty, and return its stamp.
+def stamp_file(path: str, *, empty: bool = False) -> FileStamp:
+    """Check that `path` is a regular, readable file, not empty unless that is fine, and return its stamp.
 
     Raises BadInput: missing, a directory, a pipe or device, unreadable, empty.
     """
@@ -66,7 +66,7 @@ def stamp_file(path: str) -> FileStamp:
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe or device"
         raise BadInput(f"{shown(path)}: found {kind}, expected a regular file; give the path of a file")
-    if status.st_size == 0:
+    if status.st_size == 0 and not empty:
         raise BadInput(f"{shown(path)}: found an empty file (0 bytes), expected data; write it again")
     return _stamp(path, status)
 
@@ -89,6 +89,16 @@ def open_unchanged(stamp: FileStamp) -> Iterator[int]:
         check_unchanged(stamp, descriptor)
         yield descriptor
         check_unchanged(stamp, descriptor)
+
+
+@contextmanager
+def open_file(path: str, *, empty: bool = False) -> Iterator[BinaryIO]:
+    """Open a file as `stamp_file` checks it. Raises BadInput, also for one that changes while it is read."""
+    with open_unchanged(stamp_file(path, empty=empty)) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        try:
+            yield file
+        except OSError as error:
+            raise unreadable(path, error) from None
 
 
 def check_unchanged(stamp: FileStamp, descriptor: int) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-from gcbs_cli.data.files import one_line, shown
+from gcbs_cli.data.files import one_line, open_file, shown
 from gcbs_cli.system.errors import BadInput
 
 _STATE: Final = "state.json"
@@ -56,7 +56,7 @@ def natural_key(path: str) -> tuple[list[tuple[str, int]], str]:
 def _saved_dataset(path: str) -> list[str]:
     """Return the files that `datasets.Dataset.save_to_disk` wrote, in the order that its state names."""
     try:
-        with open(os.path.join(path, _STATE), encoding="utf-8") as file:
+        with open_file(os.path.join(path, _STATE)) as file:
             names = [os.path.basename(entry["filename"]) for entry in json.load(file)["_data_files"]]
         if not names:
             raise ValueError("none")

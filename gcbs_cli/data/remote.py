@@ -1,16 +1,19 @@
 """Files elsewhere (s3://, gs://, hf://, https://): fetched once through fsspec, then read like files here."""
 
 import atexit
+import errno
 import os
 import re
 import shutil
+import socket
 import tempfile
 from functools import cache
+from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from gcbs_cli.data.files import COPIES, one_line, shown
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, without_secrets
 
 _WILD: Final = re.compile(r"[*\[]")
 """What makes an address a pattern; a web address's ? begins its query."""
@@ -23,16 +26,6 @@ def is_remote(path: str) -> bool:
     """Return whether the path is an address such as s3://bucket/x.npy."""
     protocol, separator, _ = path.partition("://")
     return bool(separator) and protocol.replace("+", "").replace("-", "").isalnum() and protocol != "file"
-
-
-def without_secrets(word: str) -> str:
-    """Return an address as it may stand in a file that is shared: no user, no password, no query; else the word."""
-    if not is_remote(word):
-        return word
-    parts = urlsplit(word)
-    if not parts.query and "@" not in parts.netloc:
-        return word
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" + ("?…" if parts.query else "")
 
 
 @cache
@@ -51,7 +44,7 @@ def fetched(url: str) -> str:
     try:
         import fsspec
 
-        files, path = fsspec.core.url_to_fs(url)
+        files, path = fsspec.core.url_to_fs(url, **({"get_client": _client} if url.startswith("http") else {}))
         for file, target in _targets(files, path, place).items():
             target = folder + os.path.normpath(f"/{target}")
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -67,6 +60,18 @@ def fetched(url: str) -> str:
         reason = one_line(error) if without_secrets(url) == url else type(error).__name__
         raise BadInput(f"{said}: found that it cannot be fetched ({reason}); check address and access") from None
     return folder + place
+
+
+async def _client(**settings: Any) -> Any:
+    """A session for http that connects to no link-local address, where clouds keep their keys, redirected or not."""
+    import aiohttp
+
+    def connected(address: Any) -> socket.socket:
+        if ip_address(address[4][0]).is_link_local:
+            raise PermissionError(errno.EACCES, "a link-local address")
+        return socket.socket(*address[:3])
+
+    return aiohttp.ClientSession(**settings, connector=aiohttp.TCPConnector(socket_factory=connected))
 
 
 def _above(path: str) -> str:

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import listed
-from gcbs_cli.data.files import one_line, shown, stamp_file
+from gcbs_cli.data.files import one_line, open_file, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
@@ -62,21 +63,20 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
 
     rows: N, how many there have to be. Raises BadInput that names the option.
     """
-    suffix = Path(path).suffix.lower()
+    suffix, said = Path(path).suffix.lower(), f"{option} {shown(path)}"
     reader = READERS.get(suffix)
     if reader is None:
-        raise BadInput(f"{option} {shown(path)}: expected {', '.join(READERS)}")
+        raise BadInput(f"{said}: expected {', '.join(READERS)}")
+    if column is not None and suffix not in WITH_COLUMNS:
+        raise BadInput(f"{said}: found {suffix}, which has no columns, expected no {option}-column; leave it out")
     try:
-        stamp_file(path)  # a pipe would be waited for
         values = list(reader(path, column))
     except BadInput as error:
         raise BadInput(f"{option} {error}") from None
     except Exception as error:  # a damaged file has the parsers raise whatever they can
-        raise BadInput(f"{option} {shown(path)}: no {suffix} file, or damaged: {one_line(error)}") from error
+        raise BadInput(f"{said}: no {suffix} file, or damaged: {one_line(error)}") from error
     if rows not in (None, len(values)):
-        raise BadInput(
-            f"{option} {shown(path)}: has {len(values):,} rows, the embeddings {rows:,}; one is needed for each"
-        )
+        raise BadInput(f"{said}: has {len(values):,} rows, the embeddings {rows:,}; one is needed for each")
     return values
 
 
@@ -114,7 +114,8 @@ def _choose(names: list[str], path: str, column: str | None) -> str:
 
 
 def _read_text(path: str, column: str | None) -> list[str]:
-    return Path(path).read_text(encoding="utf-8").splitlines()
+    with open_file(path) as file:
+        return file.read().decode().splitlines()
 
 
 def _read_npy(path: str, column: str | None) -> list[Any]:
@@ -129,7 +130,7 @@ def _read_table(path: str, column: str | None) -> Iterator[Any]:
 
 
 def _read_jsonl(path: str, column: str | None) -> list[Any]:
-    with Path(path).open(encoding="utf-8") as file:
+    with open_file(path) as file:
         values = [json.loads(line) for line in file if line.strip()]
     if not values or not all(isinstance(value, dict) for value in values):
         return values
@@ -138,8 +139,8 @@ def _read_jsonl(path: str, column: str | None) -> list[Any]:
 
 
 def _read_csv(path: str, column: str | None) -> list[str]:
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file)
+    with open_file(path) as file:
+        table = csv.DictReader(TextIOWrapper(file, "utf-8", newline=""))
         name = _choose(list(table.fieldnames or []), path, column)
         return [line[name] for line in table]
 
@@ -151,3 +152,4 @@ READERS: Final[dict[str, Callable[[str, str | None], Iterable[Any]]]] = {
     ".csv": _read_csv,
     ".txt": _read_text,
 }
+WITH_COLUMNS: Final = (".parquet", ".jsonl", ".csv")

@@ -19,9 +19,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from gcbs_cli.data.files import shown, unreadable
+from gcbs_cli.data.files import open_file, shown
 from gcbs_cli.data.source import EmbeddingSource
-from gcbs_cli.plan_file.writing import write
+from gcbs_cli.plan_file.writing import MANIFEST_END, write
 from gcbs_cli.system.errors import BadInput
 
 FOLDER_MANIFEST = "manifest.json"
@@ -204,7 +204,7 @@ def manifest_path(perm_path: Path) -> Path:
     """`perm.npy` → `perm.npy.manifest.json`, and `plan/` → `plan/manifest.json` where that is a folder."""
     if perm_path.is_dir():
         return perm_path / FOLDER_MANIFEST
-    return perm_path.with_name(perm_path.name + ".manifest.json")
+    return perm_path.with_name(perm_path.name + MANIFEST_END)
 
 
 def permutation_hash(perm: NDArray[np.int64]) -> str:
@@ -225,13 +225,10 @@ def read_manifest(perm_path: Path | str) -> Manifest | None:
     Raises BadInput when it is damaged, is no manifest, or comes from a newer major version of the schema.
     """
     path = manifest_path(Path(perm_path))
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return None
-    except (OSError, ValueError) as error:
-        raise unreadable(str(path), error) from error
-    return parse_manifest(data, shown(str(path)))
+    with open_file(str(path)) as file:
+        return parse_manifest(file.read(), shown(str(path)))
 
 
 def parse_manifest(data: bytes, source: str) -> Manifest:

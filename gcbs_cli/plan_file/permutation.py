@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import listed
-from gcbs_cli.data.files import shown, stamp_file, unreadable
+from gcbs_cli.data.files import open_file, shown, stamp_file, unreadable
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
@@ -156,9 +156,9 @@ def _read_text(path: str) -> Perm:
     """
     if path == "-" and sys.stdin is None:
         raise BadInput("stdin is closed; pipe the indices in, or name a file")
-    source = "stdin" if path == "-" else stamp_file(path).shown
+    source = "stdin" if path == "-" else shown(path)
     try:
-        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
+        with nullcontext(sys.stdin.buffer) if path == "-" else open_file(path) as file:
             return _read_lines(file, source)
     except OSError as error:
         raise unreadable(source, error) from None

@@ -49,7 +49,8 @@ def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry) -
         with writing.file(path) as output:
             fill(path, perm, entry.batch_size, output)
             output.flush()
-            write_manifest(path, [entry, *(manifest.entries if manifest else ())])
+            with suppress(writing.NotSynced):  # the permutation's own follows
+                write_manifest(path, [entry, *(manifest.entries if manifest else ())])
         with suppress(GcbsError):  # what is on disk is whole already: every reader picks the entry by its hash
             write_manifest(path, [entry])
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from gcbs_cli.data.files import shown
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
 TEMPORARY_SUFFIX: Final = ".gcbs-tmp"
+MANIFEST_END: Final = ".manifest.json"
 _NAME_BYTES: Final = 180
 """A file name has at most 255 bytes; the target's is cut so that the random part and the suffix still fit."""
 _ABANDONED_SECONDS: Final = 86_400.0
@@ -28,6 +29,9 @@ _ADVICE: Final = {
     errno.ENOENT: "the output folder was removed meanwhile; create it and run again",
     errno.ENAMETOOLONG: "the file name is too long; choose a shorter one",
 }
+
+_DISK_FAILS: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+"""Other errors come from file systems that cannot sync a folder."""
 
 PathLike = Path | str | None
 
@@ -124,7 +128,7 @@ def file(path: Path) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 temporary.unlink()
             raise
-        sync(path.parent)
+        in_place(path)
 
 
 @contextmanager
@@ -148,14 +152,28 @@ def explained(target: object) -> Iterator[None]:
         raise GcbsError(_advice(target, error)) from error
 
 
+class NotSynced(GcbsError):
+    """An output is in place, whole, and a power cut may undo that."""
+
+
+def in_place(path: Path) -> None:
+    """Remember that an output was renamed to `path`, and have that survive a power cut. Raises NotSynced."""
+    if TEMPORARY_SUFFIX not in str(path) and not path.name.endswith(MANIFEST_END):
+        WRITTEN.append(shown(str(path)))
+    sync(path.parent)
+
+
 def sync(folder: Path) -> None:
-    """Make what was renamed in a folder survive a power cut, where the file system can."""
-    with suppress(OSError):
+    """Have new names in a folder survive a power cut, where the file system can. Raises NotSynced where it fails."""
+    try:
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        if error.errno in _DISK_FAILS:
+            raise NotSynced(f"{shown(str(folder))}: a power cut may undo what was written ({error.strerror})") from None
 
 
 def _advice(target: object, error: OSError) -> str:

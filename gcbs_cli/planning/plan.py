@@ -96,7 +96,7 @@ class Run:
         """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
         rows, settings = self.rows, self.settings
         expected = forecast(rows, threshold, settings, self.device, lists=lists, on_host=on_host)
-        otherwise = "use fewer rows or more --partitions" if lists is None else "use fewer rows"
+        otherwise = "use fewer rows, or more parts with --partitions" if lists is None else "use fewer rows"
         check_room(rows, expected, settings, "the plan", otherwise, settings.max_edges)
         self.progress.note(f"expecting {expected}")
         return expected

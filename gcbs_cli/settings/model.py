@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from gcbs_cli.system.errors import BadInput, nearest
+from gcbs_cli.system.errors import BadInput, nearest, printable
 
 OUTPUT_PANEL = "Output"
 Model = TypeVar("Model", bound="Settings")
@@ -213,7 +213,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
     leaf = fields[name]
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return BadSetting(f"{leaf.option}: is missing; give it", name)
-    found = "".join(char if char.isprintable() else " " for char in str(first["input"]))
+    found = printable(str(first["input"]))
     return BadSetting(f"{leaf.option} {found}: expected {_expected(first, leaf.field, found)}", name)
 
 

@@ -1,6 +1,8 @@
 """Compile numeric loops with numba, once for each machine instead of once for each call."""
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property, update_wrapper
 from hashlib import blake2b
 from pathlib import Path
@@ -30,6 +32,15 @@ def needs_compiling(loop: Callable[..., object]) -> bool:
     return not kept
 
 
+def is_own(folder: Path) -> bool:
+    """Whether a folder and its files belong to this user or to root, and no one else can write to them."""
+    for status in (path.stat() for path in (folder, *folder.glob("*.nb[ic]"))):
+        own_group = status.st_gid == status.st_uid  # the group of one user, where folders are writable to groups
+        if status.st_uid not in (os.geteuid(), 0) or status.st_mode & (0o002 if own_group else 0o022):
+            return False
+    return True
+
+
 class _Compiled:
     """Compiles when first called: importing numba takes a third of a second, which not every command needs."""
 
@@ -42,11 +53,12 @@ class _Compiled:
 
     @cached_property
     def machine_code(self) -> Callable[..., object]:
-        """The function as numba makes it, for calls from Python."""
-        try:
-            return self._made(cache=True)
-        except RuntimeError:
-            return self._made()
+        """The function as numba makes it, for calls from Python; nothing is loaded that others may have written."""
+        with suppress(RuntimeError):
+            kept = cast(Any, self._made(cache=True))
+            if is_own(Path(kept.stats.cache_path)):
+                return kept
+        return self._made()
 
     @cached_property
     def inner_code(self) -> Callable[..., object]:

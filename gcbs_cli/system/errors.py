@@ -1,10 +1,16 @@
 """The errors that gcbs raises on purpose; the command line turns each into one line and an exit code."""
 
+import re
+from collections import deque
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 NEARLY_ALIKE = 0.6
 """How alike a name must be to be suggested, from 0 to 1 (difflib)."""
+WRITTEN: deque[str] = deque(maxlen=8)
+"""Files that were put in place last: what fails afterwards says so."""
+_ADDRESS = re.compile(r"://(?:[^/\s]*@)?([^?\s]*)(\?[^\s;,)]+)?")
+"""What may be shown of an address, between user and password and the query."""
 
 
 class GcbsError(Exception):
@@ -30,3 +36,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """A suggestion to append to a message; nothing where no name is like this one."""
     close = get_close_matches(name, list(names), 1, NEARLY_ALIKE)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def printable(text: str) -> str:
+    """A text of strangers in one line, without what steers a terminal."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+
+
+def without_secrets(text: str) -> str:
+    """A text whose addresses may be shown to others: without users, passwords and queries."""
+    return _ADDRESS.sub(lambda found: f"://{found[1]}" + ("?…" if found[2] else ""), text)

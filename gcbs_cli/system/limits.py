@@ -14,8 +14,8 @@ from gcbs_cli.system.errors import BadInput
 
 SHARE_TO_USE = 0.8
 """Of the memory that is free now, how much a plan may take when nothing is asked."""
-LEAST_ADDRESS_SPACE = 320 * 2**20
-"""What the numeric libraries map and take for themselves, with a margin (a small plan ran within 400 MiB in all)."""
+LEAST_ADDRESS_SPACE, OF_A_THREAD = 640 * 2**20, 80 * 2**20
+"""What the libraries map for themselves, which crash or hang where it is less (measured with `mine`: it loads most)."""
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 NO_LIMIT = 1 << 60
@@ -51,11 +51,12 @@ def available_memory() -> int:
 
 def check_address_space() -> None:
     """Raises BadInput when a limit (ulimit -v) leaves too little for libraries that would abort."""
-    left = min(_left_of_address_space(), default=LEAST_ADDRESS_SPACE)
-    if left < LEAST_ADDRESS_SPACE:
+    least = LEAST_ADDRESS_SPACE + OF_A_THREAD * (available_cpus() - 1)
+    left = min(_left_of_address_space(), default=least)
+    if left < least:
         raise BadInput(
-            f"the limit on memory (ulimit -v) leaves {show_size(max(0, left))}, and {show_size(LEAST_ADDRESS_SPACE)} "
-            "are needed before any data; raise it, to ulimit -v 1000000 for a small plan"
+            f"the limit on memory (ulimit -v) leaves {show_size(max(0, left))}, and {show_size(least)} are needed "
+            "before any data; raise it, or set OMP_NUM_THREADS=1"
         )
 
 

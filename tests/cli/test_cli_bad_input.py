@@ -1,6 +1,8 @@
 """Every bad input ends in exit code 2, one line that says what to do, and no file."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,3 +127,55 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(gcbs: Gcbs, fo
 )
 def test_bad_indices_on_stdin(gcbs: Gcbs, folder: Path, text: str, word: str) -> None:
     check_refused(gcbs, ["report", "x.npy", "y.npy", "-p", "-"], word, stdin=text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--config pipe.json plan x.npy y.npy",
+        "history pipe.json",
+        "check p.npy",
+        "plan saved saved",
+        "plan x.npy y.npy --groups pipe.txt",
+        "apply i.npy pipe.json -o o.jsonl",
+    ],
+)
+def test_a_pipe_without_a_writer_is_not_waited_for(gcbs: Gcbs, folder: Path, command: str) -> None:
+    for name in ("p.npy", "i.npy"):
+        np.save(name, np.arange(300))
+    Path("saved").mkdir()
+    Path("saved/dataset_info.json").write_text("{}")
+    for name in ("pipe.json", "pipe.txt", "p.npy.manifest.json", "saved/state.json"):
+        os.mkfifo(name)
+    check_refused(gcbs, command.replace("pipe.json -o", "pipe.txt -o").split(), "expected")
+
+
+def test_an_error_that_nobody_foresaw_is_one_line(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a\x1b[31m\nb at http://me:secret@host/x?key=hidden")
+
+    monkeypatch.setattr("gcbs_cli.cli.plan.make_plan", fail)
+    monkeypatch.delenv("GCBS_TRACEBACK")
+    ended = gcbs("plan", "x.npy", "y.npy")
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("gcbs: ZeroDivisionError: a [31m b at http://host/x?…; a defect")
+    monkeypatch.setenv("GCBS_TRACEBACK", "1")
+    assert isinstance(gcbs("plan", "x.npy", "y.npy").exception, ZeroDivisionError)
+
+
+def test_what_is_in_place_before_an_error_is_said(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gcbs_cli.reports.build.make_reports", lambda *_, **__: [1 // 0])
+    monkeypatch.delenv("GCBS_TRACEBACK")
+    ended = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json", "-q")
+    assert ended.exit_code == 1
+    assert ended.stderr.endswith("; in place: perm.npy\n")
+    assert gcbs("check", "perm.npy", "x.npy", "y.npy").exit_code == 0
+
+
+def test_a_folder_that_is_gone_is_named(folder: Path) -> None:
+    for words, code in (("plan x.npy y.npy", 2), ("--version", 0)):
+        command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m gcbs_cli {words}"
+        ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+        assert ended.returncode == code
+        assert ended.stderr == "gcbs: the current folder is gone; change to another one\n" * (code > 0)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gcbs_cli.cli import plan as planning
-from gcbs_cli.cli import report as reporting
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import PairStream
 from tests.cli.conftest import Gcbs
 
 
@@ -34,25 +34,28 @@ CHANGES: dict[str, Callable[[], object]] = {
         "plan x.npy y.npy -o perm.npy --report report.json -q",
         "plan x.npy y.npy -o - -q",
         "report x.npy y.npy -o report.json --json",
+        "compare x.npy y.npy --methods random,rcm --json",
+        "tune x.npy y.npy --budget 1s --json",
+        "mine x.npy y.npy -o report.json.jsonl --json",
+        "check p.npy x.npy y.npy --json",
     ],
 )
 def test_a_change_during_the_work_is_noticed(
     gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[], object], command: str
 ) -> None:
-    module, name = (planning, "make_plan") if command.startswith("plan") else (reporting, "measure")
-    work = getattr(module, name)
+    read = PairStream.read
 
-    def then_change(*args: object, **kwargs: object) -> object:
-        result = work(*args, **kwargs)
+    def then_change(stream: PairStream) -> PairedRows:
+        result = read(stream)
         change()
         return result
 
-    monkeypatch.setattr(module, name, then_change)
+    monkeypatch.setattr(PairStream, "read", then_change)
+    np.save("p.npy", np.arange(300))
     ended = gcbs(*command.split())
     assert (ended.exit_code, ended.stdout) == (2, "")
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith("gcbs: y.npy: found that it changed")
-    assert not {"perm.npy", "report.json"} & set(os.listdir())
+    assert ended.stderr.splitlines()[-1].startswith("gcbs: y.npy: found that it changed")
+    assert not {"perm.npy", "report.json", "report.json.jsonl"} & set(os.listdir())
 
 
 def test_other_bytes_of_the_same_size_and_time_are_found_by_check(gcbs: Gcbs, folder: Path) -> None:

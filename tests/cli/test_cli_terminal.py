@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import termios
@@ -126,3 +127,26 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(gcbs: Gcbs, planned: Path, monk
         assert result.exit_code == 130
         assert "interrupted" in result.stderr
         assert sorted(os.listdir()) == before
+
+
+EVIL = "\x1b]0;owned\x07\x9b31m\u202e[bold]:bomb:"
+
+
+def test_what_strangers_named_does_not_steer_a_terminal(gcbs: Gcbs, planned: Path) -> None:
+    """File names, columns, and JSON that passes the first checks."""
+    report = json.loads(Path("report.json").read_text()) | {"loss_kind": EVIL}
+    Path(f"{EVIL}.json").write_text(json.dumps(report))
+    shutil.copy("perm.npy", f"{EVIL}.npy")
+    os.rename("x.npy", f"{EVIL}x.npy")
+    for words in (
+        ["history", f"{EVIL}.json"],
+        ["plan", f"{EVIL}x.npy", "y.npy", "-o", f"{EVIL}2.npy"],
+        ["report", f"{EVIL}x.npy", "y.npy", "-p", f"{EVIL}.npy", "-k", 30],
+        ["check", f"{EVIL}.npy", f"{EVIL}x.npy", f"none{EVIL}.npy"],
+        ["plan", f"{EVIL}x.npy", "y.npy", "--x-column", EVIL],
+        [EVIL],
+    ):
+        for more in ([], ["--json"]):
+            shown = gcbs(*words, *more).output
+            assert not [character for character in shown.replace("\n", "") if not character.isprintable()]
+            assert ":bomb:" in shown.replace("\n", "") or words[0] == "report"

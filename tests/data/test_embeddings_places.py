@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gcbs_cli.data import open_pair, read_unit_rows
-from gcbs_cli.data.remote import without_secrets
 from gcbs_cli.data.row_values import read_ids
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, without_secrets
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
 ROWS = 230
@@ -193,6 +192,14 @@ class _Served(SimpleHTTPRequestHandler):
 
     asked: ClassVar[list[str]] = []
 
+    def do_GET(self) -> None:
+        if self.path == "/clouds.npy":
+            self.send_response(302)
+            self.send_header("Location", "http://169.254.169.254/keys.npy")
+            self.end_headers()
+        else:
+            super().do_GET()
+
     def log_message(self, *_: Any) -> None:
         self.asked.append(self.path)
 
@@ -236,6 +243,12 @@ def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> 
     assert "hidden" not in str(caught.value)
     for word in ("x.npy?", "--quantile", "s3://bucket/part-*.npy", "a?b=c", "memory://x"):
         assert without_secrets(word) == word
+
+
+def test_nothing_is_fetched_from_where_clouds_keep_their_keys(web: str) -> None:
+    for address in (f"{web}/clouds.npy", "http://169.254.169.254/keys.npy", "http://[fe80::1]/keys.npy"):
+        with pytest.raises(BadInput, match="link-local"):
+            open_pair(address, address)
 
 
 def test_a_fetch_stops_before_the_disk_is_full(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,14 @@ import errno
 import os
 import stat
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
 
 from gcbs_cli.plan_file.writing import check_outputs, file, write
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
 
 def names(folder: Path) -> list[str]:
@@ -56,17 +57,23 @@ def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int
     assert names(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("code", "loses"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, loses: bool
+) -> None:
     sync = os.fsync
+    WRITTEN.clear()
 
     def files_only(descriptor: int) -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "Invalid argument")
+            raise OSError(code, os.strerror(code))
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", files_only)
-    write(tmp_path / "out", lambda output: output.write(b"x"))
+    with pytest.raises(GcbsError, match="power cut") if loses else nullcontext():
+        write(tmp_path / "out", lambda output: output.write(b"x"))
     assert (tmp_path / "out").read_bytes() == b"x"
+    assert list(WRITTEN) == [str(tmp_path / "out")]
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])

@@ -74,6 +74,9 @@ class Tags(HTMLParser):
 def test_names_are_text_and_nothing_is_fetched(page: str) -> None:
     parsed = Tags(page)
     assert "<script" not in page
+    policy = next(attributes["content"] for tag, attributes in parsed.tags if "http-equiv" in attributes)
+    assert policy.startswith("default-src 'none'; ")
+    assert "script-src" not in policy
     for name in (EVIL, "a<b>&'.parquet", "p<i>.npy"):
         assert name in parsed.text
     for tag, attributes in parsed.tags:

@@ -3,7 +3,7 @@ import os
 import pytest
 from processes import run_python
 
-from gcbs_cli.system.compiled import compiled, needs_compiling
+from gcbs_cli.system.compiled import compiled, is_own, needs_compiling
 
 
 def test_numba_is_not_imported_before_a_loop_runs():
@@ -23,6 +23,20 @@ print(before, needs_compiling(loop))
 def test_what_is_kept_is_not_compiled_again(tmp_path):
     assert run_python(KEPT, NUMBA_CACHE_DIR=tmp_path / "kept") == "True False\n"
     assert run_python(KEPT, NUMBA_CACHE_DIR=tmp_path / "kept") == "False False\n"
+
+
+def test_a_cache_that_others_can_write_is_not_loaded(tmp_path):
+    assert run_python(KEPT, NUMBA_CACHE_DIR=tmp_path) == "True False\n"
+    (folder,) = {path.parent for path in tmp_path.rglob("*.nbi")}
+    assert is_own(folder)
+    folder.chmod(0o777)
+    assert not is_own(folder)
+    for path in folder.glob("*.nb*"):
+        path.write_bytes(b"from elsewhere")
+    assert run_python(KEPT, NUMBA_CACHE_DIR=tmp_path).endswith("False\n")
+    folder.chmod(0o755)
+    next(folder.glob("*.nbc")).chmod(0o666)
+    assert not is_own(folder)
 
 
 def test_a_loop_that_nothing_can_keep_is_compiled_all_the_same(monkeypatch):
