@@ -3,13 +3,15 @@
     python benchmarks/faults.py                      everything
     python benchmarks/faults.py --kills 50 kills     one part, with fewer kills
 
-Parts: kills (SIGKILL, SIGTERM, SIGINT at random moments), disk (full at every size, on a tmpfs where this user can
-mount one and by a limit on file sizes), folder (read-only, removed meanwhile), two (two plans to one output at once),
-memory (a limit on the address space), group (a control group with little memory). Prints one line a part and exits with
-1 when something was not whole.
+Parts: calls (every n-th open, write, fsync, rename, mmap and read of its folder fails, by failing_calls.c, which needs
+a C compiler), kills (SIGKILL, SIGTERM, SIGINT at random moments), disk (full at every size, on a tmpfs where this user
+can mount one and by a limit on file sizes), folder (read-only, removed meanwhile), two (two plans to one output at
+once), memory (a limit on the address space), group (a control group with little memory). Prints one line a part and
+exits with 1 when something was not whole.
 """
 
 import argparse
+import errno
 import os
 import random
 import re
@@ -29,8 +31,11 @@ import numpy as np
 
 ROWS, DIM = 600, 16
 ROOT = Path(__file__).parents[1]
-NURSERY = """
-import os, sys, signal
+FIRED = 100
+"""Added to the exit code of a command in which a call was made to fail."""
+NURSERY = f"""
+FIRED = {FIRED}
+import ctypes, os, sys, signal
 from typer.testing import CliRunner
 from gcbs_cli.cli.app import app, main
 CliRunner().invoke(app, sys.argv[1].split())
@@ -40,15 +45,25 @@ for line in sys.stdin:
     if child == 0:
         sys.stdin.close()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
-        sys.argv = ["gcbs", *line.split()]
+        first, *words = line.split()
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
+        failing = None
+        if first[0] == "@":
+            os.dup2(os.open(os.environ["FAULTS_SAID"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+            failing = ctypes.CDLL(None)
+            failing.arm(*map(int, first[1:].split(",")), os.fsencode(os.getcwd()))
+        else:
+            words.insert(0, first)
+        sys.argv = ["gcbs", *words]
         code = 0
         try:
             main()
         except SystemExit as end:
             code = end.code or 0
+        if failing is not None and failing.fired():
+            code += FIRED
         os._exit(code if isinstance(code, int) else 1)
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
@@ -74,10 +89,10 @@ class Faults:
 class Nursery:
     """Starts commands in a folder and tells how they ended."""
 
-    def __init__(self, folder: Path, warm: list[str]) -> None:
+    def __init__(self, folder: Path, warm: list[str], **variables: str) -> None:
         command = [sys.executable, "-c", NURSERY, " ".join(warm)]
         self.process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment() | variables
         )
         self._line()
 
@@ -200,6 +215,64 @@ def kills(faults: Faults, count: int, work: Path) -> None:
         faults.check(f"{name} afterwards", not temporary, f"the next run left {temporary}")
         counts = f"output new after {changed}, {left} left temporary files"
         print(f"{name}: {count} signals; exit codes {dict(ended)}; {counts}", flush=True)
+    nursery.close()
+
+
+CALLS = ("open", "write", "fsync", "rename", "mmap", "read")
+WRITING = {
+    "plan": ["plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "plan.json"],
+    "plan in parts": ["plan", "x.npy", "y.npy", "-o", "perm.npy", "--partitions", "2", "--work-dir", "work"],
+    "report": ["report", "x.npy", "y.npy", "-p", "old.npy", "-o", "report.json", "--html", "h.html", "--trials", "2"],
+    "mine": ["mine", "x.npy", "y.npy", "-o", "mined.parquet"],
+    "apply lines": ["apply", "old.npy", "data.jsonl", "-o", "shuffled.jsonl"],
+    "apply Parquet": ["apply", "old.npy", "data.parquet", "-o", "applied.parquet"],
+    "history": ["history", "r.json", "--html", "history.html"],
+}
+"""A command of each kind that writes."""
+
+
+def calls(faults: Faults, count: int, work: Path) -> None:
+    """Every n-th call of a kind fails: the old outputs or the new ones, whole, and one line that says which."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shim, said, place = work / "failing.so", work / "said", work / "place"
+    source = Path(__file__).with_name("failing_calls.c")
+    built = subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", shim, source], check=False)
+    if built.returncode != 0:
+        print("calls: no C compiler here")
+        return
+    place.mkdir()
+    make_inputs(place)
+    pq.write_table(pa.table({"row": range(ROWS)}), place / "data.parquet")
+    first = ["plan", "x.npy", "y.npy", "-q", "-o", "old.npy", "--report", "r.json"]
+    nursery = Nursery(place, first, LD_PRELOAD=str(shim), FAULTS_SAID=str(said))
+    for name, command in WRITING.items():
+        words = [*command, "-q", "--force"]
+        nursery.start(words)
+        faults.check(f"calls of {name}", nursery.ended() == 0, "undisturbed")
+        ended: Counter[int] = Counter()
+        for kind, error in [(CALLS.index(call), error) for call in CALLS for error in (errno.ENOSPC, errno.EIO)]:
+            if (CALLS[kind] in ("read", "mmap")) == (error == errno.ENOSPC):
+                continue
+            for number in range(1, count + 1):
+                before = contents(place)
+                nursery.start([f"@{kind},{number},{error}", *words, *(["--seed", str(number)] * ("plan" in name))])
+                code = nursery.ended()
+                if code < FIRED:
+                    faults.check(f"calls of {name}", code == 0, f"{CALLS[kind]}: {code} without a fault")
+                    break
+                code -= FIRED
+                ended[code] += 1
+                after, lines = contents(place), said.read_text(errors="replace").splitlines()
+                changed = {path for path in after if after[path] != before.get(path) and "manifest" not in path}
+                good = plan_is_whole(place) and _report_is_whole(after) and _rows_are_whole(after)
+                good &= not [path for path in after if "gcbs-tmp" in path]
+                good &= code in (0, 1, 2) and (code == 0 or (len(lines) == 1 and lines[0].startswith("gcbs: ")))
+                good &= code == 0 or all(path in lines[0].partition("in place: ")[2] for path in changed)
+                what = f"{CALLS[kind]} {number}, {os.strerror(error)}: {code} {lines[-1:]} changed {changed}"
+                faults.check(f"calls of {name}", good, what)
+        print(f"calls of {name}: {ended.total()} made to fail; exit codes {dict(ended)}", flush=True)
     nursery.close()
 
 
@@ -383,6 +456,7 @@ def group(faults: Faults, count: int, work: Path) -> None:
 
 
 PARTS: dict[str, Callable[[Faults, int, Path], None]] = {
+    "calls": calls,
     "kills": kills,
     "disk": disk,
     "folder": folder,

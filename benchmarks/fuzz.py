@@ -10,6 +10,7 @@ a BadInput of one line or a right result is written to --failed and makes the ex
 import argparse
 import os
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import FrameType
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fuzz"))
 
@@ -34,7 +37,7 @@ def _watched() -> AbstractContextManager[None]:
 
 with _watched():
     from fuzz_inputs import WAYS
-    from fuzz_targets import TARGETS, attempt, input_of
+    from fuzz_targets import TARGETS, attempt, command_for, input_of
 
 TRIES_A_PROCESS = 40
 MEMORY_BYTES = 3 * 2**30
@@ -120,6 +123,7 @@ def _run_tries(target: str, way: str, seeds: list[int], failed: Path, writer: in
     mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (mapped + MEMORY_BYTES, mapped + MEMORY_BYTES))
     signal.signal(signal.SIGALRM, _too_long)
+    os.environ["GCBS_TRACEBACK"] = "1"
     started = _peak()
     with tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
@@ -143,26 +147,24 @@ def _by_command(target: str, folder: Path, outcome: str) -> None:
 
     from gcbs_cli.cli.app import app
 
-    path, output = str(folder / f"input{TARGETS[target][0]}"), folder / "perm.npy"
-    if target.startswith(("values", "manifest", "report", "config")):
-        return
-    if target.startswith("permutation"):
-        command = ["check", path, "-q"]
-    else:
-        given = str(folder / "shards") if target.startswith("shards") else path
-        both = [given] if given.endswith((".parquet", ".safetensors", ".arrow")) else [given, given]
-        command = ["plan", *both, "-k", "2", "-o", str(output), "-q"]
-        command += ["--dtype", "bfloat16"] if "bfloat16" in target else []
+    os.chdir(folder)
+    for name in ("x.npy", "y.npy"):
+        np.save(name, np.random.default_rng(0).normal(size=(300, 4)))
+    np.save("perm.npy", np.arange(300))
+    path = f"input{TARGETS[target][0]}"
+    if target == "manifest":
+        shutil.copy(path, "perm.npy.manifest.json")
+    command = [*command_for(target, path), "-q"]
     ended = CliRunner().invoke(app, command)
-    lines = ended.stderr.splitlines()
+    lines, outputs = ended.stderr.splitlines(), list(folder.glob("out.*"))
     allowed = (0, 1, 2) if command[0] == "check" else (0, 2)
     if ended.exit_code not in allowed or "Traceback" in ended.output:
         raise AssertionError(f"{command[0]}: exit code {ended.exit_code}: {ended.output[:300]!r} {ended.exception!r}")
-    if ended.exit_code == 2 and (len(lines) != 1 or ended.stdout or output.exists()):
-        raise AssertionError(f"{command[0]}: {lines!r}, stdout {ended.stdout[:100]!r}, output {output.exists()}")
-    if outcome == "refused" and ended.exit_code == 0 and command[0] == "plan":
+    if ended.exit_code == 2 and (len(lines) > 1 + ("--config" in command) or ended.stdout or outputs):
+        raise AssertionError(f"{command[0]}: {lines!r}, stdout {ended.stdout[:100]!r}, output {outputs}")
+    if outcome == "refused" and ended.exit_code == 0 and "-k" in command:
         raise AssertionError("plan took what the reader refuses")
-    for left in folder.glob("perm.npy*"):
+    for left in [*outputs, *folder.glob("perm.npy*")]:
         left.unlink()
 
 

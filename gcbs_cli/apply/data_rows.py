@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from gcbs_cli.apply.byte_rows import open_lines, open_npy_rows, open_samples
 from gcbs_cli.apply.files import DataFiles
-from gcbs_cli.data.files import FileStamp, one_line, open_unchanged
+from gcbs_cli.data.tables import open_table
 from gcbs_cli.system.errors import BadInput
 
 _BATCH_BYTES: Final = 1 << 22
@@ -67,12 +67,12 @@ class TableData:
 
     def __init__(self, files: DataFiles) -> None:
         self._stamps = files.stamps
-        with _open(self._stamps[0]) as file:
-            self.schema = file.schema_arrow
-            group = file.metadata.row_group(0) if file.metadata.num_row_groups else None
+        with open_table(self._stamps[0]) as table:
+            self.schema, metadata = table.schema, table.parquet.metadata
+            group = metadata.row_group(0) if metadata.num_row_groups else None
         for stamp in self._stamps[1:]:
-            with _open(stamp) as file:
-                if not file.schema_arrow.equals(self.schema):
+            with open_table(stamp) as table:
+                if not table.schema.equals(self.schema):
                     raise BadInput(f"{stamp.shown}: its columns differ from those of {self._stamps[0].shown}")
         self.group_rows = max(group.num_rows, 1) if group else 1
         codec = group.column(0).compression.lower() if group and group.num_columns else "snappy"
@@ -88,9 +88,9 @@ class TableData:
 
     def _read(self, rows: int) -> Iterator[tuple[int, Any]]:
         for number, stamp in enumerate(self._stamps):
-            with open_unchanged(stamp), _open(stamp) as file:
-                for group in range(file.num_row_groups):  # a batch of two would be of two dictionaries
-                    for batch in file.iter_batches(batch_size=rows, row_groups=[group], use_threads=False):
+            with open_table(stamp) as table:
+                for group in range(table.parquet.num_row_groups):  # a batch of two would be of two dictionaries
+                    for batch in table.parquet.iter_batches(batch_size=rows, row_groups=[group], use_threads=False):
                         batch.validate(full=True)
                         yield number, batch
 
@@ -104,10 +104,3 @@ class TableData:
 def rows_at_once(row_bytes: float) -> int:
     """Rows of a batch of a few MiB."""
     return max(1, min(1 << 16, int(_BATCH_BYTES / row_bytes)))
-
-
-def _open(stamp: FileStamp) -> Any:
-    try:
-        return pq.ParquetFile(stamp.path, pre_buffer=False)
-    except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"{stamp.shown}: no Parquet file, or damaged: {one_line(error)}") from None

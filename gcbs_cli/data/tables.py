@@ -40,12 +40,13 @@ class Table:
         import pyarrow as pa
 
         self._stream = stream
-        self._parquet: Any = None
+        self.parquet: Any = None
+        """The file as pyarrow has it, None where it is Arrow's own."""
         if _kind(stamp) == "Parquet":
             import pyarrow.parquet as pq
 
-            self._parquet = pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False)
-            self.schema = self._parquet.schema_arrow
+            self.parquet = pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False)
+            self.schema = self.parquet.schema_arrow
         else:
             self._is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
             self._open = pa.ipc.open_file if self._is_file else pa.ipc.open_stream
@@ -55,14 +56,14 @@ class Table:
     @property
     def rows(self) -> int:
         """The number of rows; an Arrow file does not say it, so that its batches are gone through."""
-        if self._parquet is not None:
-            return int(self._parquet.metadata.num_rows)
+        if self.parquet is not None:
+            return int(self.parquet.metadata.num_rows)
         return sum(batch.num_rows for batch in self._arrow_batches(0))
 
     def column(self, name: str, rows: int) -> Iterator[Any]:
         """Yield the arrays of a column, at most `rows` long and validated: offsets of a stranger's file may lie."""
-        if self._parquet is not None:
-            batches = self._parquet.iter_batches(rows, columns=[name], use_threads=False)
+        if self.parquet is not None:
+            batches = self.parquet.iter_batches(rows, columns=[name], use_threads=False)
         else:
             batches = self._arrow_batches(self.schema.names.index(name))
         for batch in batches:

@@ -55,8 +55,9 @@ class _Compiled:
     def machine_code(self) -> Callable[..., object]:
         """The function as numba makes it, for calls from Python; nothing is loaded that others may have written."""
         with suppress(RuntimeError):
-            kept = cast(Any, self._made(cache=True))
-            if is_own(Path(kept.stats.cache_path)):
+            kept = self._made(cache=True)
+            stats = getattr(kept, "stats", None)  # none where NUMBA_DISABLE_JIT is set
+            if stats is None or is_own(Path(stats.cache_path)):
                 return kept
         return self._made()
 

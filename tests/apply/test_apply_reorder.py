@@ -178,7 +178,7 @@ def test_line_ends(given: bytes, expected: bytes, tmp_path: Path) -> None:
         ("d.jsonl", b"a\nb\nc\nd\n", "4 rows, the plan 3"),
         ("d.csv", b'h\na\n"b\nc\n', "ends inside quotes"),
         ("d.npy", b"nonsense", "found no valid .npy header"),
-        ("d.parquet", b"nonsense", "no Parquet file"),
+        ("d.parquet", b"nonsense", "a whole Parquet file"),
         ("d.jsonl", b"", "an empty file"),
         ("d.txt", b"a\n", "expected files of one kind"),
     ],

@@ -7,6 +7,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -258,6 +259,16 @@ def nothing_in_particular(rng: random.Random) -> bytes:
     return rng.choice(STARTS) + rng.randbytes(rng.choice([0, 1, 7, 8, 9, 100, 5000]))
 
 
+def saved_state(rng: random.Random) -> bytes:
+    """What save_to_disk says of its files."""
+    names = [
+        rng.choice(["../input.json", "a.arrow", "", "..", "\0", "\ud800", 7, None, [], "a" * 300]) for _ in range(3)
+    ]
+    files: Any = [{rng.choice(["filename", "filename", "name"]): name} for name in names[: rng.randrange(4)]]
+    whole = {rng.choice(["_data_files", "_data_files", "files"]): rng.choice([files, files, *HUGE[:2], None, {}])}
+    return json.dumps(rng.choice([whole, whole, whole, [whole], rng.choice(HUGE)])).encode()
+
+
 VALID: dict[str, list[Make]] = {
     "npy": [npy_valid, npy_other_types],
     "parquet": [parquet_valid, parquet_other_types],
@@ -270,12 +281,12 @@ VALID: dict[str, list[Make]] = {
     "report": [report_json],
     "values.npy": [permutation_npy, npy_other_types],
     "values.parquet": [parquet_other_types, permutation_parquet],
-    "values.csv": [values_text],
-    "values.jsonl": [values_text],
-    "values.txt": [values_text],
     "config": [config_whole],
+    "saved": [saved_state],
+    "feather": [arrow_valid],
+    **{kind: [values_text] for kind in ("csv", "tsv", "jsonl", "ndjson", "txt", "kept")},
 }
-"""For each kind of file, what makes files that are whole."""
+"""For each kind of file, or for each suffix whoever reads it, what makes files that are whole."""
 LYING: dict[str, list[Make]] = {
     "npy": [npy_lying_header],
     "safetensors": [safetensors_lying_header],
@@ -325,5 +336,7 @@ def make_input(kind: str, way: str, rng: random.Random) -> bytes:
     """A file of this kind, made in this way."""
     if way in ("random", "zip"):
         return nothing_in_particular(rng) if way == "random" else zip_bomb(rng)
-    data = rng.choice(LYING[kind] if way == "lying" and kind in LYING else VALID[kind])(rng)
+    known = VALID | LYING if way == "lying" else VALID
+    every = list(chain.from_iterable(VALID.values()))  # for a suffix that nobody has made files of yet
+    data = rng.choice(known.get(kind) or known.get(kind.rpartition(".")[2]) or every)(rng)
     return DAMAGE[way](data, rng) if way in DAMAGE and data else data

@@ -2,17 +2,22 @@
 
 import os
 import random
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from fuzz_inputs import make_input
 
-from gcbs_cli.data import EmbeddingSource, open_pair, read_unit_rows
+from gcbs_cli.apply.files import KINDS
+from gcbs_cli.data import EmbeddingSource, open_pair, opening, read_unit_rows
 from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.opening import open_side
+from gcbs_cli.data.row_values import READERS
+from gcbs_cli.embed import TEXT_SUFFIXES
+from gcbs_cli.plan_file import permutation
 from gcbs_cli.plan_file.manifest import Manifest, parse_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.system.errors import BadInput
@@ -69,11 +74,11 @@ def _report(path: Path) -> None:
 
 
 def _values(path: Path) -> None:
-    from gcbs_cli.data.row_values import flags_of, ids_of, read_row_values, texts_of
+    from gcbs_cli.data.row_values import ids_of, labels_of, read_row_values, texts_of
 
     refused = None
     for column in (None, "id"):
-        for take in (ids_of, texts_of, lambda values: flags_of(values, "--labels")):
+        for take in (ids_of, texts_of, lambda values: labels_of(values, "--labels")):
             try:
                 take(read_row_values(str(path), "--positives", column))
             except BadInput as error:
@@ -94,27 +99,102 @@ def _config(path: Path) -> None:
     build(models["plan"], defaults_of("plan", models["plan"], file, {}), {"x": "x.npy"})
 
 
+def _applied(path: Path) -> None:
+    """Turn the rows round three times: the third file is the first."""
+    from gcbs_cli.apply.files import find_files
+    from gcbs_cli.apply.reorder import reorder
+
+    def turned(source: Path, target: Path) -> bytes:
+        try:
+            reorder(np.arange(1), find_files(str(source)), target)
+        except BadInput as error:
+            rows = ROWS_FOUND.search(str(error))
+            if rows is None or not 0 < int(rows[1].replace(",", "")) < 10**5:
+                raise
+            reorder(np.arange(int(rows[1].replace(",", "")))[::-1], find_files(str(source)), target)
+        return target.read_bytes()
+
+    first, second = (path.with_name(f"{name}{path.suffix}") for name in ("first", "second"))
+    once = turned(path, first)
+    turned(first, second)
+    assert turned(second, first) == once or path.suffix == ".parquet"
+
+
+def _texts(path: Path) -> None:
+    from gcbs_cli.embed import read_texts
+
+    assert all(text.strip() for text in read_texts(str(path), "id", "--x-text"))
+
+
+def _saved(path: Path) -> None:
+    """A file beside a dataset of save_to_disk, which names the files that hold it."""
+    folder = path.parent / "saved"
+    folder.mkdir(exist_ok=True)
+    (folder / "dataset_info.json").write_text("{}")
+    (folder / "state.json").write_bytes(path.read_bytes())
+    _one_side(folder)
+
+
+def _kept(path: Path) -> None:
+    """What a plan that was killed has left: whatever it is, the plan goes on."""
+    from gcbs_cli.planning.parts.kept import FILE, KeptParts
+    from gcbs_cli.system.progress import Progress
+
+    folder = path.parent / "work"
+    folder.mkdir(exist_ok=True)
+    (folder / FILE).write_bytes(path.read_bytes())
+    assert not KeptParts(folder, "key", Progress()).parts
+
+
+def _embeddings(path: Path) -> None:
+    (_one_side if path.suffix == ".npy" else _both_sides)(path)
+
+
+ROWS_FOUND = re.compile(r"the data has ([0-9,]+) rows")
+BY_SUFFIX: dict[str, tuple[Iterable[str], Callable[[Path], None]]] = {
+    "": (opening.SUFFIXES, _embeddings),
+    "shards of ": (opening.SUFFIXES, _shards),
+    "permutation.": (permutation.SUFFIXES, _permutation),
+    "values.": (READERS, _values),
+    "applied.": (KINDS, _applied),
+    "texts.": (TEXT_SUFFIXES, _texts),
+}
+"""Who reads files by their suffix, and which: a suffix that is added there is tried here."""
 TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "npy": (".npy", _one_side),
+    f"{role}{suffix[1:]}": (suffix, read) for role, (suffixes, read) in BY_SUFFIX.items() for suffix in suffixes
+} | {
     "npy as bfloat16": (".npy", partial(_one_side, dtype="bfloat16")),
-    "parquet": (".parquet", _both_sides),
-    "safetensors": (".safetensors", _both_sides),
-    "arrow": (".arrow", _both_sides),
-    "shards of npy": (".npy", _shards),
-    "shards of parquet": (".parquet", _shards),
-    "permutation.npy": (".npy", _permutation),
-    "permutation.parquet": (".parquet", _permutation),
-    "permutation.txt": (".txt", _permutation),
     "manifest": (".json", _manifest),
     "report": (".json", _report),
     "config": (".toml", _config),
-    "values.npy": (".npy", _values),
-    "values.parquet": (".parquet", _values),
-    "values.csv": (".csv", _values),
-    "values.jsonl": (".jsonl", _values),
-    "values.txt": (".txt", _values),
+    "saved": (".json", _saved),
+    "kept": (".jsonl", _kept),
 }
 """The readers: the suffix of their file, and the function that reads and checks."""
+
+
+def command_for(target: str, path: str) -> list[str]:
+    """A command that reads the file of a target; it exists beside x.npy, y.npy and perm.npy of 300 rows."""
+    both = [path] if path.endswith((".parquet", ".safetensors", ".arrow", ".feather")) else [path, path]
+    known = {
+        "shards": ["plan", *[f"{os.path.dirname(path)}/shards" for _ in both], "-k", "2"],
+        "permutation": ["check", path],
+        "values": ["plan", "x.npy", "y.npy", "--groups", path],
+        "applied": ["apply", "perm.npy", path],
+        "texts": ["embed", path, "--model", "none", "--x-text", "id", "--y-text", "id"],
+        "manifest": ["check", "perm.npy"],
+        "report": ["history", path],
+        "config": ["--config", path, "plan", "x.npy", "y.npy"],
+        "saved": ["plan", "saved", "saved"],
+        "kept": ["plan", "x.npy", "y.npy", "--partitions", "2", "--work-dir", "work", "-k", "50"],
+        "npy as bfloat16": ["plan", *both, "--dtype", "bfloat16", "-k", "2"],
+    }
+    words = known.get(target) or known.get(target.split(".")[0].split()[0], ["plan", *both, "-k", "2"])
+    return (
+        words
+        if {"check", "history"} & set(words)
+        else [*words, "-o", f"out{Path(path).suffix}" * ("apply" in words) or "out.npy"]
+    )
 
 
 def input_of(target: str, way: str, seed: int) -> bytes:
