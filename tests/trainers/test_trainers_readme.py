@@ -22,8 +22,9 @@ NEEDS = {
 
 def blocks() -> dict[str, str]:
     """The code of each framework by its bold heading."""
-    section = README.read_text(encoding="utf-8").split("\n## Trainers\n")[1].split("\n## ")[0]
-    return dict(re.findall(r"(?s)(?:\*\*|<b>)([\w -]+)(?:\*\*|</b>)[^\n]*\n\n```python\n(.*?)```", section))
+    pages = ((README, "Trainers"), (README.parent / "docs" / "trainers.md", "Examples"))
+    sections = (page.read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0] for page, title in pages)
+    return dict(re.findall(r"(?s)\*\*([\w -]+)\*\*[^\n]*\n\n```python\n(.*?)```", "".join(sections)))
 
 
 def test_there_are_ten_lines_for_each() -> None:
