@@ -103,11 +103,11 @@ def find_device_graph(
     loaded, flagged = backend.load(grid.x, grid.y), pair_flags(first)
     mirrored = [(y, x) for x, y in loaded]
     both = torch.from_numpy(grid.x_offsets), torch.from_numpy(grid.y_offsets)
-    offsets = [(both[0].to(device), both[1].to(device)) for device in backend.devices]
+    offsets = [[each.to(device) for each in both] for device in backend.devices]
 
     def work(tile: Tile) -> tuple[torch.Tensor, torch.Tensor]:
         there, back = backend.product(loaded, tile), backend.product(mirrored, tile)
-        flags = flagged(there, back, offsets[backend.owned.place], tile, threshold)
+        flags = flagged(there, back, offsets[backend.owned.mine], tile, threshold)
         i, j = torch.nonzero(flags, as_tuple=True)
         above = (flags[i, j] + 1) >> 1  # 1 of one direction, 2 of both
         return torch.stack([i + tile.rows.start, j + tile.cols.start]).int(), above.sum()

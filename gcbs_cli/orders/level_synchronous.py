@@ -46,33 +46,24 @@ def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) ->
 
 def _search(graph: DeviceGraph, rank: torch.Tensor, starts: torch.Tensor, entries_at_once: int) -> torch.Tensor:
     """(N,) nodes in breadth-first order from all starts at once, by (parent's position, degree, index) in a level."""
-    degrees, parent = graph.counts, torch.full_like(rank, graph.nodes)
+    degrees, parent, device = graph.counts, torch.full_like(rank, graph.nodes), rank.device
     parent[starts] = -1
     visited, done, level = torch.empty_like(rank), 0, starts
     while len(level):
         visited[done : done + len(level)] = level
         found, counts = [], degrees[level]
         sizes = torch.unique_consecutive(counts.cumsum(0) // entries_at_once, return_counts=True)[1].tolist()
+        # Earlier parts hold earlier parents, so what they claimed stays theirs.
         for nodes, entries in zip(torch.split(level, sizes), torch.split(counts, sizes), strict=True):
-            # Earlier parts hold earlier parents, so what they claimed stays theirs.
-            found.append(_claim(graph, rank, parent, nodes, entries, done))
+            place = torch.repeat_interleave(torch.arange(len(nodes), device=device), entries)
+            offset = torch.arange(len(place), device=device) - (torch.cumsum(entries, 0) - entries)[place]
+            neighbour, position = graph.indices[graph.indptr[nodes][place] + offset].long(), place + done
+            new = parent[neighbour] > position
+            neighbour, position = neighbour[new], position[new]
+            parent.scatter_reduce_(0, neighbour, position, "amin")
+            earliest = parent[neighbour] == position
+            neighbour, position = neighbour[earliest], position[earliest]
+            found.append(neighbour[torch.argsort(position * graph.nodes + rank[neighbour])])
             done += len(nodes)
         level = torch.cat(found)
     return visited
-
-
-def _claim(
-    graph: DeviceGraph, rank: torch.Tensor, parent: torch.Tensor, nodes: torch.Tensor, counts: torch.Tensor, first: int
-) -> torch.Tensor:
-    """Those of the neighbours of some nodes, of which the first has this position, that none before has found."""
-    device = nodes.device
-    place = torch.repeat_interleave(torch.arange(len(nodes), device=device), counts)
-    offset = torch.arange(len(place), device=device) - (torch.cumsum(counts, 0) - counts)[place]
-    neighbour = graph.indices[graph.indptr[nodes][place] + offset].long()
-    position = place + first
-    new = parent[neighbour] > position
-    neighbour, position = neighbour[new], position[new]
-    parent.scatter_reduce_(0, neighbour, position, "amin")
-    earliest = parent[neighbour] == position
-    neighbour, position = neighbour[earliest], position[earliest]
-    return neighbour[torch.argsort(position * graph.nodes + rank[neighbour])]

@@ -8,7 +8,7 @@ from gcbs_cli.products.tiles import Tile
 from gcbs_cli.products.torch_device import Offsets
 
 PAIRS = 1024
-"""Of one row, which a program compares. All programs lie on the launch's first axis, which takes 2³¹ − 1."""
+"""Of one row, which a program compares; the launch's first axis takes 2³¹ − 1 programs."""
 
 
 def flag_by_kernel(there: torch.Tensor, back: torch.Tensor, offsets: Offsets, tile: Tile, limit: int) -> torch.Tensor:

@@ -27,7 +27,6 @@ GPU_TILE = (16384, 16384)
 MULTIPLE = 32
 """Rows and coordinates are padded with zeros to multiples: only so are there quick products of small types."""
 UPLOAD_BYTES = 1 << 25
-"""What a thread copies through pinned memory at once."""
 TRIALS = 3
 MULTIPLY: dict[torch.dtype, Callable[..., torch.Tensor]] = {
     torch.float32: torch.mm,
@@ -49,7 +48,8 @@ def without_tf32() -> Iterator[None]:
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        if before != "highest":  # else another thread may have set it, and sets it back
+            torch.set_float32_matmul_precision(before)
 
 
 class TorchBackend(Backend):
@@ -65,7 +65,7 @@ class TorchBackend(Backend):
         self.name = ",".join([devices[0], *(device.removeprefix("cuda:") for device in devices[1:])])
         if devices[0].startswith("cuda"):
             self.tile_shape = GPU_TILE
-        self.owned = OwnedByThreads(self.devices)
+        self.owned = OwnedByThreads(range(self.workers))
 
     def free_memory(self) -> None:
         if torch.cuda.is_available():
@@ -101,16 +101,15 @@ class TorchBackend(Backend):
 
     def product(self, loaded: Sides, tile: Tile) -> torch.Tensor:
         """(r, c) int32 or float32; its rows lie a multiple of MULTIPLE apart."""
-        left, right = loaded[self.owned.place]
+        left, right = loaded[self.owned.mine]
         top, first = tile.rows.start, tile.cols.start
         high, wide = (-(-side // MULTIPLE) * MULTIPLE for side in (tile.height, tile.width))
         product = MULTIPLY[left.dtype](left[top : top + high], right[first : first + wide].T)
         return product[: tile.height, : tile.width]
 
     def above(self, product: torch.Tensor, tile: Tile, limits: Limits) -> Entries:
-        row, col = (
-            torch.from_numpy(part).to(product.device) for part in (limits.row[tile.rows], limits.col[tile.cols])
-        )
+        ends = limits.row[tile.rows], limits.col[tile.cols]
+        row, col = (torch.from_numpy(part).to(product.device) for part in ends)
         rows, cols = torch.nonzero(product.to(row.dtype) - row[:, None] > col, as_tuple=True)
         values = _to_host(product[rows, cols]).astype(limits.row.dtype, copy=False)
         return Entries(_to_host((rows + tile.rows.start).int()), _to_host((cols + tile.cols.start).int()), values)
@@ -121,19 +120,19 @@ class TorchBackend(Backend):
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
 
     def log_sums(self, product: torch.Tensor, inverse_temperature: float) -> list[NDArray[np.float64]]:
-        return [_log_sums(product, inverse_temperature, axis) for axis in (1, 0)]
+        found = []
+        for axis in (1, 0):
+            largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)
+            sums = (product - largest).mul_(inverse_temperature).exp_().sum(dim=axis, dtype=torch.float64).log()
+            found.append(_to_host(sums + inverse_temperature * largest.reshape(-1).double()))
+        return found
 
 
-Offsets = tuple[torch.Tensor, torch.Tensor]
-"""Of all rows of x, and of y."""
-PairFlags = Callable[[torch.Tensor, torch.Tensor, Offsets, Tile, int], torch.Tensor]
+Offsets = Sequence[torch.Tensor]  # of x and y
 
 
 def flag_by_torch(there: torch.Tensor, back: torch.Tensor, offsets: Offsets, tile: Tile, limit: int) -> torch.Tensor:
-    """(r, c) uint8: 1 where the number of (i, j) is above the limit, plus 2 where that of (j, i) is; 0 unless i < j.
-
-    there, back: x_i · y_j and y_i · x_j.
-    """
+    """(r, c) uint8, for i < j: 1 where x_i · y_j (there) with offsets is above the limit, plus 2 where y_i · x_j is."""
     x, y = offsets
     forward = (x[tile.rows, None] + y[tile.cols]).add_(there.int()) > limit
     backward = (y[tile.rows, None] + x[tile.cols]).add_(back.int()) > limit
@@ -141,7 +140,7 @@ def flag_by_torch(there: torch.Tensor, back: torch.Tensor, offsets: Offsets, til
 
 
 @cache
-def pair_flags(device: str) -> PairFlags:
+def pair_flags(device: str) -> Callable[..., torch.Tensor]:
     """The same by Triton's kernel; by torch where that does not work or gives something else."""
     product = torch.arange(MULTIPLE, dtype=torch.int32, device=device).repeat(2, 1)
     tried = product, product, (product[0], -product[0]), Tile(slice(0, 2), slice(0, MULTIPLE)), 1
@@ -164,12 +163,6 @@ def _put(side: NDArray[Any], held: torch.dtype, device: str) -> torch.Tensor:
 
     in_parts(count, max(1, UPLOAD_BYTES // (dim * side.itemsize)), copy)
     return rows
-
-
-def _log_sums(product: torch.Tensor, inverse_temperature: float, axis: int) -> NDArray[np.float64]:
-    largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)
-    sums = (product - largest).mul_(inverse_temperature).exp_().sum(dim=axis, dtype=torch.float64).log()
-    return _to_host(sums + inverse_temperature * largest.reshape(-1).double())
 
 
 def _to_host(tensor: torch.Tensor) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from gcbs_cli.system.limits import available_cpus
 
@@ -77,14 +77,8 @@ class OwnedByThreads(Generic[Item]):
         self._thread = threading.local()
 
     @property
-    def place(self) -> int:
-        """The place, among the things, of the one that this thread owns."""
-        place: int | None = getattr(self._thread, "place", None)
-        if place is None:
-            place = self._thread.place = next(self._turns) % len(self.things)
-        return place
-
-    @property
     def mine(self) -> Item:
         """The thing that this thread owns."""
-        return self.things[self.place]
+        if not hasattr(self._thread, "mine"):
+            self._thread.mine = self.things[next(self._turns) % len(self.things)]
+        return cast(Item, self._thread.mine)

@@ -198,8 +198,8 @@ def test_every_device_makes_tiles_of_a_pass() -> None:
 
     class Watched(TorchBackend):
         def product(self, loaded: torch_device.Sides, tile: Tile) -> torch.Tensor:
-            if self.owned.place not in used:
-                used.add(self.owned.place)
+            if self.owned.mine not in used:
+                used.add(self.owned.mine)
                 together.wait(LONGEST_WAIT)
             return super().product(loaded, tile)
 

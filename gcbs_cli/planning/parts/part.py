@@ -3,7 +3,6 @@ its GPU, or one on each of several GPUs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -117,15 +116,9 @@ def plan_here(
         mine = replace(task, settings=task.settings.changed(device=owned.mine))
         return plan_part(mine, read(task.number), PartProgress(progress, task, alone=alone))
 
-    around: AbstractContextManager[None] = nullcontext()
     if not alone:
-        from gcbs_cli.products.torch_device import without_tf32
-
         progress.note(f"{len(devices)} parts at a time, one a device; --max-memory holds for each of them")
-        # Around all threads: each sets the process's precision and sets it back, the first while others still work.
-        around = without_tf32()
-    with around:
-        for done, part in enumerate(in_order(len(devices), tasks, plan), 1):
-            if not alone:
-                progress.progress(done, len(tasks))
-            yield part
+    for done, part in enumerate(in_order(len(devices), tasks, plan), 1):
+        if not alone:
+            progress.progress(done, len(tasks))
+        yield part
