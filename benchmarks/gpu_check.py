@@ -40,6 +40,9 @@ GCBS = [sys.executable, "-m", "gcbs_cli"]
 PART_SECONDS = 540.0
 """What a part may take, so that a step ends within ten minutes."""
 
+SAID = 400
+"""Characters of an error that are kept of its beginning and of its end."""
+
 Lines = list[list[str]]
 """A table: its header, and its lines."""
 
@@ -62,7 +65,8 @@ class Step:
             else:
                 said = "skipped: no GPU here"
         except (Exception, SystemExit) as error:  # whatever it is, the next part is tried
-            said = f"FAILED: {type(error).__name__}: {str(error)[-600:]}. Try: {otherwise}"
+            text = str(error) if len(str(error)) < 2 * SAID else f"{str(error)[:SAID]} … {str(error)[-SAID:]}"
+            said = f"FAILED: {type(error).__name__}: {text}. Try: {otherwise}"
         self._parts.append({"part": name, "seconds": time.perf_counter() - began, "said": said, "table": table})
         print(markdown_table(table[0], table[1:]) if table else said, flush=True)
         self._write()
@@ -190,8 +194,11 @@ def strip() -> Lines:
                 for tile in tiles:
                     backend.product(loaded, tile)
 
-            seconds = gpu_seconds(multiply)
-            lines.append([f"{grid.x.dtype} rows as {held}", f"{seconds:.3f}", f"{operations / seconds / 1e12:.0f}"])
+            try:
+                seconds = gpu_seconds(multiply)
+                lines.append([f"{grid.x.dtype} rows as {held}", f"{seconds:.3f}", f"{operations / seconds / 1e12:.0f}"])
+            except (RuntimeError, TypeError) as error:
+                lines.append([f"{grid.x.dtype} rows as {held}", "failed", str(error)[:SAID]])
             del loaded, multiply
     tile = Tile(slice(0, GPU_TILE[0]), slice(GPU_TILE[0], 2 * GPU_TILE[0]))
     product = torch.randint(-9999, 9999, GPU_TILE, dtype=torch.int32, device="cuda")

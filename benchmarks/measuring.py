@@ -137,7 +137,7 @@ def product_rates(dim: int, device: str) -> dict[str, float]:
         try:
             seconds = gpu_seconds(partial(multiply, left, right.T), CALLS)
         except (RuntimeError, TypeError) as error:
-            print(f"{name}: {str(error).splitlines()[0]}", flush=True)
+            print(f"{name}: {str(error)[:200]}", flush=True)
             continue
         rates[name] = 2.0 * TRIAL_ROWS * TRIAL_ROWS * dim / seconds
     return rates
