@@ -1,7 +1,6 @@
 """Tables and sentences for people; each fits 80 columns."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -23,8 +22,6 @@ TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pai
 """The figures of the gap that stand beside what a plan trains."""
 STEPS_SHOWN = 3
 """Of the steps that took longest."""
-BARS = "▁▂▃▄▅▆▇█"
-BARS_SHOWN = 24
 
 
 def figure_table(
@@ -148,28 +145,12 @@ def trial_table(
 
 
 def history_table(history: "History") -> "RenderableType":
-    """A line for each epoch, the course of each figure below, and the verdict."""
+    """The verdict and a line for each epoch; the page has their courses."""
     from rich.console import Group
 
     from gcbs_cli.comparison.history import SHOWN
 
     table = figure_table((((epoch.name,), epoch) for epoch in history.epochs), ["epoch"], SHOWN)
-    courses = []
-    for figure in SHOWN:
-        values = [epoch.at(figure.path) for epoch in history.epochs]
-        known = [value for value in values if value is not None]
-        if len(known) > 1:
-            courses.append([figure.short, sparkline(values), f"{figure.text(known[0])} → {figure.text(known[-1])}"])
     first = history.epochs[0].report
     settings = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"
-    bars = text_table(courses, columns="lll")
-    return Group(history.verdict, "", table, "", bars, "", f"{settings}; losses in {first.unit}")
-
-
-def sparkline(values: Sequence[float | None]) -> str:
-    """A bar for each value, a blank for None; evenly spaced ones, the last among them, where there are too many."""
-    shown = values[:: -ceil(len(values) / BARS_SHOWN) or -1][::-1]
-    known = [value for value in shown if value is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(" " if value is None else BARS[round((value - low) * scale)] for value in shown)
+    return Group(history.verdict, "", table, "", f"{settings}; losses in {first.unit}")
