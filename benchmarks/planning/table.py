@@ -14,74 +14,57 @@ LEAST_PLANS = 3
 
 
 def lead_table(records: Sequence[Record]) -> str:
-    """Gain of MRR × 100 over random batches by corpus, best plan on average first; seconds an epoch."""
-    corpora = [name for name in CORPORA if any(run["corpus"] == name for run in records)]
-    found = {}
-    for plan in PLANS:
-        by_corpus = [gains(records, corpus, plan) for corpus in corpora]
-        ran = [runs for runs in by_corpus if runs]
-        if ran and plan != "random":
-            mean = float(np.mean([np.mean(runs) for runs in ran]))
-            worst = min(float(np.mean(runs)) for runs in ran)
-            seeds = sorted({len(runs) for runs in ran})
-            found[plan] = (
-                mean,
-                [
-                    *(spread(runs) for runs in by_corpus),
-                    f"{mean:+.2f}".replace("-", "−"),
-                    f"{worst:+.2f}".replace("-", "−"),
-                    "–".join(str(number) for number in sorted({seeds[0], seeds[-1]})),
-                    f"{_mean(records, plan, 'plan_seconds', corpora):.1f}",
-                    f"{_mean(records, plan, 'train_seconds', corpora):.1f}",
-                ],
-            )
-    levels = [
-        f"({np.mean(list(by_seed(records, corpus, 'random').values())):.2f})"
-        if by_seed(records, corpus, "random")
-        else "–"
-        for corpus in corpora
-    ]
-    random = [
-        "random (its MRR)",
-        *levels,
-        "0",
-        "0",
-        "",
-        "0.0",
-        f"{_mean(records, 'random', 'train_seconds', corpora):.1f}",
-    ]
-    lines = [[plan, *cells] for plan, (_, cells) in sorted(found.items(), key=lambda item: -item[1][0])]
-    head = ["plan", *corpora, "mean", "worst", "seeds", "planning, s/epoch", "training, s/epoch"]
-    return markdown(head, [*lines, random])
-
-
-def _mean(records: Sequence[Record], plan: str, key: str, corpora: Sequence[str]) -> float:
-    return float(np.median([run[key] for run in records if run["plan"] == plan and run["corpus"] in corpora]))
-
-
-def time_table(records: Sequence[Record]) -> str:
-    """Validation MRR over that of random batches, at the end, and when random batches have made all their epochs."""
-    lines = []
+    """Gain of MRR × 100 over random batches by corpus, best on average first, plans without all corpora last."""
+    corpora = [name for name in CORPORA if by_seed(records, name, "random")]
+    ranked, lines = {}, {}
     for plan in PLANS[1:]:
-        ends, same = [], []
-        for corpus in CORPORA:
-            runs, others = (
-                {run["seed"]: run for run in records if (run["corpus"], run["plan"]) == (corpus, name)}
-                for name in (plan, "random")
-            )
-            for seed in runs.keys() & others.keys():
-                seconds, limit = _epoch_seconds(runs[seed]), _epoch_seconds(others[seed])
-                last = len(others[seed]["validation"]) - 1
-                reached = np.interp(min(last * limit / seconds, last), np.arange(last + 1), runs[seed]["validation"])
-                same.append(reached - others[seed]["validation"][-1])
-                ends.append(runs[seed]["validation"][-1] - others[seed]["validation"][-1])
-        if ends:
-            lines.append([plan, spread(ends), spread(same)])
-    return markdown(["plan", "after as many epochs", "after as many seconds"], lines)
+        by_corpus = [gains(records, corpus, plan) for corpus in corpora]
+        means = [float(np.mean(runs)) for runs in by_corpus if runs]
+        if means:
+            ranked[plan] = len(means), float(np.mean(means))
+            counts = sorted({len(runs) for runs in by_corpus if runs})
+            lines[plan] = [
+                plan,
+                *(spread(runs) for runs in by_corpus),
+                spread([ranked[plan][1]]),
+                spread([min(means)]),
+                "–".join(str(count) for count in dict.fromkeys([counts[0], counts[-1]])),
+                spread([one for corpus in corpora for one in at_equal_seconds(records, corpus, plan)], 1),
+                _seconds_a_run(records, plan),
+            ]
+    levels = [f"({np.mean(list(by_seed(records, corpus, 'random').values())):.2f})" for corpus in corpora]
+    head = ["plan", *corpora, "mean", "worst", "seeds", "at equal seconds", "processor s/run"]
+    random = ["random (its MRR)", *levels, "", "", "", "", _seconds_a_run(records, "random")]
+    return markdown(
+        head, [*(lines[plan] for plan in sorted(ranked, key=lambda plan: ranked[plan], reverse=True)), random]
+    )
 
 
-def _epoch_seconds(run: Record) -> float:
-    return float(run["plan_seconds"] + run["train_seconds"])
+def _seconds_a_run(records: Sequence[Record], plan: str) -> str:
+    return f"{np.median([run['processor_seconds'] for run in records if run['plan'] == plan]):.0f}"
+
+
+def at_equal_seconds(records: Sequence[Record], corpus: str, plan: str) -> list[float]:
+    """Validation MRR over that of random batches when those have made all their epochs, between epochs by a line."""
+    runs, others = (
+        {run["seed"]: run for run in records if (run["corpus"], run["plan"]) == (corpus, name)}
+        for name in (plan, "random")
+    )
+    found = []
+    for seed in runs.keys() & others.keys():
+        ours, theirs = runs[seed]["validation"], others[seed]["validation"]
+        last = len(theirs) - 1
+        reached = min(last * _seconds(others[seed]) / _seconds(runs[seed]), last)
+        found.append(float(np.interp(reached, np.arange(last + 1), ours)) - theirs[-1])
+    return found
+
+
+def _seconds(run: Record) -> float:
+    """Processor seconds of a trial, or those of an encoder's epoch; random batches need no embedding before it."""
+    if "processor_seconds" in run:
+        return float(run["processor_seconds"])
+    embedding = 0.0 if run["plan"] == "random" else run["seconds"]["embed"]
+    return float(embedding + run["seconds"]["plan"] + run["seconds"]["train"])
 
 
 def encoder_table(records: Sequence[Record], trials: Sequence[Record]) -> str:
@@ -92,13 +75,24 @@ def encoder_table(records: Sequence[Record], trials: Sequence[Record]) -> str:
         for plan in dict.fromkeys(run["plan"] for run in records if run["corpus"] == corpus):
             whole, heads = gains(records, corpus, plan), gains(trials, corpus, plan)
             level = list(by_seed(records, corpus, plan).values())
-            if whole and heads:
+            if whole and heads and plan != "random":
                 pairs.append((float(np.mean(whole)), float(np.mean(heads))))
             runs = [run["seconds"] for run in records if (run["corpus"], run["plan"]) == (corpus, plan)]
             seconds = [f"{np.mean([run[part] for run in runs]):.1f}" for part in ("embed", "plan", "train")]
-            shown = ["", ""] if plan == "random" else [spread(whole), spread(heads)]
+            same = at_equal_seconds(records, corpus, plan)
+            shown = [""] * 3 if plan == "random" else [spread(whole), spread(heads), spread(same, 1)]
             lines.append([plan, str(len(level)), f"{np.mean(level):.2f}", *shown, *seconds])
-        head = [corpus, "seeds", "MRR", "− random", "by the trial", "embedding, s/epoch", "planning", "training"]
+        head = [
+            corpus,
+            "seeds",
+            "MRR",
+            "− random",
+            "by the trial",
+            "at equal seconds",
+            "embedding, s/epoch",
+            "planning",
+            "training",
+        ]
         blocks += [markdown(head, lines), _agreement(pairs)]
     return "\n\n".join(blocks)
 
@@ -119,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--encoders", type=Path, default=ENCODER_RESULTS)
     options = parser.parse_args(arguments)
     trials, encoders = read_records(options.trials), read_records(options.encoders)
-    print(lead_table(trials), time_table(trials), encoder_table(encoders, trials), sep="\n\n")
+    print(lead_table(trials), encoder_table(encoders, trials), sep="\n\n")
 
 
 if __name__ == "__main__":
