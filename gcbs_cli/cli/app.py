@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.edge import guarded, show_examples
-from gcbs_cli.cli.output import forget_stdout
 from gcbs_cli.system.errors import nearest
 
 COMMANDS = {
@@ -131,15 +130,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII alone shows ? where there was an arrow
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    finally:
-        try:
-            sys.stdout.flush()
-        except OSError:
-            forget_stdout()
+    app()
 
 
 def _open_closed_streams() -> None:

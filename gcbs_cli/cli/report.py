@@ -38,7 +38,7 @@ from gcbs_cli.system.progress import Progress
 def report(settings: Report) -> None:
     """Report, and write the report and the page; warn where plan and data do not belong together."""
     out = Output(settings, settings.output or settings.html)
-    beside = (settings.groups, settings.positives, settings.labels)
+    beside = (settings.groups, settings.positives, settings.labels, settings.texts)
     read = [settings.x, settings.y, *beside, *plan_files(settings.perm)]
     check_outputs([settings.output, settings.html], read, force=settings.force)
     manifest = None if settings.perm is None else read_manifest(settings.perm)

@@ -143,7 +143,7 @@ def test_what_strangers_named_does_not_steer_a_terminal(gcbs: Gcbs, planned: Pat
         ["plan", f"{EVIL}x.npy", "y.npy", "-o", f"{EVIL}2.npy"],
         ["report", f"{EVIL}x.npy", "y.npy", "-p", f"{EVIL}.npy", "-k", 30],
         ["check", f"{EVIL}.npy", f"{EVIL}x.npy", f"none{EVIL}.npy"],
-        ["plan", f"{EVIL}x.npy", "y.npy", "--x-column", EVIL],
+        ["plan", f"{EVIL}x.npy", "y.npy", "--x-column", EVIL, "-o", "none.npy"],
         [EVIL],
     ):
         for more in ([], ["--json"]):
