@@ -39,7 +39,7 @@ class Output:
     def line(self, text: str) -> None:
         """Show a line that people copy, however long it is."""
         if self.for_people:
-            put(print, printable(text))
+            put(print, "\n".join(map(printable, text.split("\n"))))
 
     def result(self, value: Any) -> None:
         """Print the result as one JSON object on stdout, for --json: in ASCII, which no terminal takes for orders."""
