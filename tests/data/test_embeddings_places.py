@@ -246,8 +246,9 @@ def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> 
 
 
 def test_nothing_is_fetched_from_where_clouds_keep_their_keys(web: str) -> None:
-    for address in (f"{web}/clouds.npy", "http://169.254.169.254/keys.npy", "http://[fe80::1]/keys.npy"):
-        with pytest.raises(BadInput, match="link-local"):
+    clouds, chained = "http://169.254.169.254/keys.npy", "zip://keys.npy::http://169.254.169.254/keys.zip"
+    for address in (f"{web}/clouds.npy", clouds, "http://[fe80::1]/keys.npy", chained):
+        with pytest.raises(BadInput, match="link-local|found '::', expected one address"):
             open_pair(address, address)
 
 

@@ -143,7 +143,7 @@ def test_epoch_loop(loop: tuple[Path, str, str], sides: tuple[np.ndarray, np.nda
     folder, encode, train = loop
     done = run(EXAMPLES / "epoch_loop.sh", folder, 2, encode, train)
     figures = check_figures(done.stdout)
-    expected = report(*sides, plan(*sides, batch_size=BATCH).perm, batch_size=BATCH)
+    expected = report(*sides, plan(*sides, preset="train", batch_size=BATCH).perm, batch_size=BATCH)
     assert figures[0][4] == pytest.approx(expected.gap.reduction, abs=1e-4)
     assert (folder / "trained").read_text() == f"0 {ROWS}\n1 {ROWS}\n"
     assert read_manifest(folder / "perm-1.npy") is not None

@@ -82,7 +82,8 @@ def no_pass(chosen_backend, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("the pass was begun")
 
-    monkeypatch.setattr("gcbs_cli.planning.plan.find", fail)
+    for name in ("planning.plan.find", "graph.device_graph.find_device_graph"):
+        monkeypatch.setattr(f"gcbs_cli.{name}", fail)
     return chosen_backend
 
 
@@ -140,16 +141,16 @@ def test_the_quantile_that_is_suggested_finds_no_more_edges_than_allowed():
 
 
 def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
-    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.5)
+    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.5, refine=True)
     threshold = find_threshold(pair.grid, settings, 0, no_pass)
     needed = forecast(pair, threshold, settings, no_pass).memory
     limit = needed - 10**7
     with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
-        make_plan(pair, PlanSettings(batch_size=16, quantile=0.5, max_memory=limit))
+        make_plan(pair, settings.changed(max_memory=limit))
     q = suggested_quantile(str(refused.value))
     assert 0.5 < q < 1
     with pytest.raises(AssertionError, match="the pass was begun"):
-        make_plan(pair, PlanSettings(batch_size=16, quantile=q, max_memory=limit))
+        make_plan(pair, settings.changed(quantile=q, max_memory=limit))
 
 
 def test_memory_that_no_quantile_fits_says_so(no_pass):
@@ -160,7 +161,7 @@ def test_memory_that_no_quantile_fits_says_so(no_pass):
 def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
     pair, threshold = make_pair("related", 700), Threshold(0, 0.0, 1.0)
     backend = CpuBackend(1)
-    backend.name = "cuda:0"
+    backend.holds_graphs = True
     kept = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0), backend)
     stored = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0), backend, on_host=True)
     refined = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0, refine=True), backend)

@@ -67,7 +67,7 @@ def test_a_newer_major_version_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "the file: "),
+        ("", "found an empty file"),
         ("\xff", "the file: "),
         ("[]", "the file: Input should be an object"),
         ('{"schema": "other"}', "schema: Input should be"),
@@ -87,5 +87,5 @@ def test_a_damaged_manifest_is_one_line(tmp_path: Path, text: str, says: str) ->
 
 def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
     manifest_path(tmp_path / "perm.npy").mkdir()
-    with pytest.raises(BadInput, match="cannot be opened"):
+    with pytest.raises(BadInput, match="found a directory"):
         read_manifest(tmp_path / "perm.npy")

@@ -110,5 +110,5 @@ def test_no_cluster_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monkey
         raise ConnectionError("Could not find any running Ray instance.")
 
     monkeypatch.setattr(ray, "init", none_there)
-    with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*ray start --head"):
+    with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*--address local"):
         list(ray_engine.plan_on_ray([], lambda part: None, Progress()))  # type: ignore[arg-type,return-value]
