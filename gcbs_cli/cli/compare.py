@@ -36,6 +36,7 @@ from gcbs_cli.settings.plan import PlanSettings
 if TYPE_CHECKING:
     from gcbs_cli.comparison.trial import Gain, TrialRun
 
+SAID = {"batch_size", "temperature"}
 GAP_ALONE = "The gap does not tell which plan trains best; --train does. Unless it says otherwise:"
 
 
@@ -62,7 +63,9 @@ def compare(settings: Compare) -> None:
     out.table(compare_table(lines))
     command = command_of(settings, settings_of(PRESET_ROW, shared))
     out.line(f"\n{GAP_ALONE}\n{command}")
-    out.result({**_shared(settings), "methods": [line.as_record() for line in lines], "command": command})
+    out.result(
+        {**settings.model_dump(include=SAID), "methods": [line.as_record() for line in lines], "command": command}
+    )
 
 
 def compare_by_training(
@@ -100,7 +103,7 @@ def compare_by_training(
         out.line(command)
     records = [{**line.as_record(), **_trained(gains[line.name], by_plan[line.name])} for line in lines]
     said = {"verdict": verdict.sentence, "plan": verdict.plan, "final": verdict.final, "command": command}
-    out.result({**_shared(settings), **said, "trial": sizes, "methods": records})
+    out.result({**settings.model_dump(include=SAID), **said, "trial": sizes, "methods": records})
 
 
 @contextmanager
@@ -121,10 +124,6 @@ def command_of(settings: Compare | Tune, plan: PlanSettings) -> str:
     paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
     output = next(path for path in paths if not Path(path).exists())
     return shlex.join(["gcbs", "plan", *words(settings.only(Inputs)), *options_of(plan), *files, "-o", output])
-
-
-def _shared(settings: Compare | Tune) -> dict[str, Any]:
-    return {"batch_size": settings.batch_size, "temperature": settings.temperature}
 
 
 def _trained(found: "Gain", runs: "list[TrialRun]") -> dict[str, Any]:

@@ -1,16 +1,34 @@
 """`gcbs tune`: which settings around the preset train best on this data, within a time budget."""
 
+from typing import Any
+
 from gcbs_cli.cli.compare import compare_by_training
 from gcbs_cli.cli.output import Output
-from gcbs_cli.comparison.tune import tried
+from gcbs_cli.comparison.compare import NEEDS_TEXT, PRESET_ROW, RANDOM, settings_of
 from gcbs_cli.settings.others import Tune
 from gcbs_cli.settings.plan import PlanSettings
 
+AROUND: dict[str, tuple[Any, ...]] = {
+    "method": ("rcm",),
+    "fn_margin": (0.95, 1.15),
+    "fn_weight": (0.0, 1.0),
+    "top": (8, 32),
+}
+"""Other values of the preset's options."""
 ORDERS = 3
 """Random ones that gaps are compared with."""
 
 
 def tune(settings: Tune) -> None:
-    """Train by each of some plans, and print the command line of the best."""
-    plans = tried(settings.only(PlanSettings), texts=settings.text is not None)
+    """Train by random batches, the paper's plan, the preset and what is near it; print the command line of the best."""
+    shared, half = settings.only(PlanSettings), settings.batch_size // 2
+    names = (RANDOM, "rcm", PRESET_ROW, *[NEEDS_TEXT] * (settings.text is not None))
+    plans = {name: settings_of(name, shared) for name in names}
+    preset = plans[PRESET_ROW]
+    around = AROUND | {"group_size": (half,) if half > 1 and settings.batch_size % 2 == 0 else ()}
+    for option, values in around.items():
+        for value in values:
+            if value != getattr(preset, option):
+                name = f"{PRESET_ROW} --{option.replace('_', '-')} {value}"
+                plans[name] = preset.changed(**{option: value})
     compare_by_training(settings, plans, Output(settings), settings.budget, ORDERS)

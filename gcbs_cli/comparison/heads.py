@@ -74,11 +74,11 @@ class Heads:
         return np.concatenate(found)
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of the weights."""
+        """A copy of them, for `take`."""
         return {name: value.clone() for name, value in self._changes.state_dict().items()}
 
     def take(self, weights: dict[str, Tensor]) -> None:
-        """Go on from these weights."""
+        """Go on from these."""
         self._changes.load_state_dict(weights)
 
 
