@@ -5,13 +5,14 @@ import triton
 import triton.language as tl
 
 from gcbs_cli.products.tiles import Tile
-from gcbs_cli.products.torch_device import Offsets
 
 PAIRS = 1024
 """Of one row, which a program compares; the launch's first axis takes 2³¹ − 1 programs."""
 
 
-def flag_by_kernel(there: torch.Tensor, back: torch.Tensor, offsets: Offsets, tile: Tile, limit: int) -> torch.Tensor:
+def flag_by_kernel(
+    there: torch.Tensor, back: torch.Tensor, offsets: tuple[torch.Tensor, ...], tile: Tile, limit: int
+) -> torch.Tensor:
     """(r, c') what `flag_by_torch` gives, and zeros up to where the next row of the products begins."""
     stride = there.stride(0)
     flags = torch.empty((tile.height, stride), dtype=torch.uint8, device=there.device)
