@@ -30,7 +30,7 @@ from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
-from gcbs_cli.settings.plan import EXCLUSIVE
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.progress import Progress
 
@@ -139,5 +139,7 @@ def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, mea
 
 def _hint(entry: ManifestEntry | None) -> str:
     """What keeps suspected pairs apart, where the plan was not made with it."""
-    apart = entry is not None and "false_negatives" in entry.method_settings
-    return "" if apart else "gcbs plan --preset train keeps most of them apart"
+    recorded = None if entry is None else entry.method_settings.get("false_negatives")
+    margin = recorded.get("fn_margin") if isinstance(recorded, dict) else None
+    apart = isinstance(margin, float) and margin <= DEFAULT_MARGIN
+    return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN} keeps most of them apart"
