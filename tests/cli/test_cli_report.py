@@ -98,10 +98,10 @@ def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs: Gcbs, sample: 
 
 
 def test_no_hint_recommends_what_the_plan_was_made_with(gcbs: Gcbs, sample: Path) -> None:
-    for options, hinted in (([], True), (["--preset", "train"], True), (["--fn-margin", 0.95], False)):
+    for options, hinted in (([], True), (["--fn-margin", 1.9], True), (["--fn-margin", 0.95], False)):
         gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-f", "-q", *options)
         said = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
-        assert "suspected false negatives share a batch" in said
+        assert ("suspected false negatives share a batch" in said) or not hinted
         assert ("hint: gcbs plan --preset train --fn-margin 0.95" in said) is hinted
 
 
