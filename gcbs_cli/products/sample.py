@@ -20,7 +20,7 @@ NORMAL_975 = 1.959964
 
 def rank_of(quantile: float, size: int) -> int:
     """Counted from the largest of `size` values: the rank of the least one with a share q of all at or below it."""
-    return size - ceil(round(quantile * size, 6)) + 1
+    return size - max(ceil(round(quantile * size, 6)), 1) + 1
 
 
 def of_rank(values: NDArray[Any], rank: int) -> Any:

@@ -23,6 +23,8 @@ GRAPHS = {
     "threshold": {"threshold": 0.5},
     "exact": {"quantile": 0.9, "quantile_method": "exact"},
     "chunks": {"quantile": 0.9, "quantile_method": "chunks"},
+    "least": {"quantile": 1e-300},
+    "least-chunks": {"quantile": 1e-300, "quantile_method": "chunks"},
 }
 
 
