@@ -51,7 +51,9 @@ def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings | Non
         for side in (pair.x, pair.y):
             alike[once] |= pair_values(PairedRows(side, side), rows[once], graph.indices[once]) >= avoid.apart_from
         alike |= alike[back]
-    costs = np.where(alike, DUPLICATE_COST, avoid.fn_weight * too_hard).astype(np.float32)
+    costs = np.zeros(len(rows), np.float32)
+    costs[too_hard] = avoid.fn_weight
+    costs[alike] = DUPLICATE_COST
     return WeightedGraph(graph, forward, backward, too_hard | alike, costs)
 
 

@@ -21,7 +21,7 @@ BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
 BYTES_PER_REFINED_EDGE = 130
 """The same where the order is refined: with its similarities, and what swaps gain by it (measured)."""
-BYTES_PER_PARTED_EDGE = 200
+BYTES_PER_PARTED_EDGE = 230
 """The same where METIS works on the weighted graph (measured)."""
 BYTES_PER_LISTED = 40
 """Peak memory for one candidate for the lists of the hardest: found, joined, sorted by row (measured)."""
