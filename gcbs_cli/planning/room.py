@@ -34,6 +34,8 @@ REPORT_TILE_BYTES = 13
 """Scratch of a report for each entry of a tile."""
 REPORT_SCRATCH = 48 << 20
 """For what a report samples, from 4,096 rows on: uniformity, random batches."""
+BYTES_PER_RAW_COORDINATE = 12
+"""Of both sides in a report that normalises coordinates by batch, which needs the rows as they were (measured: 10)."""
 BYTES_PER_SWAPPED_ROW = 48
 """What a row takes in the refinement, for each thread."""
 SAMPLE_QUANTILE = 0.999
@@ -119,8 +121,9 @@ def forecast_report(
     height, width = (min(rows.rows, side) for side in device.tile_shape)
     scratch = device.workers * height * width * REPORT_TILE_BYTES + REPORT_SCRATCH * min(rows.rows, 4096) // 4096
     sums = 8 * SUMS_PER_ROW * len(settings.temperatures) + 4 * COPIES_OF_HARDEST * passes * hardest
+    raw = BYTES_PER_RAW_COORDINATE if settings.batch_coordinates else 0
     return Forecast(
-        held(rows.rows, rows.dim) + rows.rows * (rows.dim + sums) + scratch,
+        held(rows.rows, rows.dim) + rows.rows * ((1 + raw) * rows.dim + sums) + scratch,
         round(reaching * rows.rows**2),
         ceil(BYTES_PER_EDGE + ties * BYTES_PER_TIED + (1.0 - ties) * suspects * BYTES_PER_SUSPECT),
         tied=round(tied * rows.rows**2),
