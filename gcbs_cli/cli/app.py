@@ -1,6 +1,7 @@
 """The `gcbs` program: its commands, and how it ends."""
 
 import os
+import re
 import signal
 import sys
 import warnings
@@ -62,7 +63,8 @@ class Commands(TyperGroup):
             ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
         if name not in COMMANDS:
             return super().resolve_command(ctx, args)
-        command = make_command(name, COMMANDS)
+        asked = any(word == "--help" or re.match("-[a-zA-Z]*h", word) for word in rest)
+        command = make_command(name, COMMANDS, helped=asked or ctx.resilient_parsing)
         missing = [leaf for leaf in leaves(model_of(name)) if leaf.field.is_required()]
         if not rest and missing and not ctx.resilient_parsing:
             examples = [line for line in command.help.splitlines() if line.startswith("  gcbs")]

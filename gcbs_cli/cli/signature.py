@@ -27,8 +27,11 @@ def model_of(name: str) -> type[Settings]:
     return model
 
 
-def make_command(name: str, commands: Iterable[str]) -> Any:
-    """The command that reads the command line, variables and files into its model, and calls its function with it."""
+def make_command(name: str, commands: Iterable[str], *, helped: bool) -> Any:
+    """The command that reads the command line, variables and files into its model, and calls its function with it.
+
+    helped: whether its options say what they do; to find out takes a while.
+    """
     model = model_of(name)
 
     def run(ctx: typer.Context, config: str | None, **typed: Any) -> None:
@@ -48,7 +51,7 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
     known = [
         inspect.Parameter("ctx", kind, annotation=typer.Context),
         inspect.Parameter("config", kind, annotation=file, default=None),
-        *map(parameter, leaves(model)),
+        *(parameter(leaf, leaf.help if helped else "") for leaf in leaves(model)),
     ]
     run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
@@ -57,20 +60,20 @@ def make_command(name: str, commands: Iterable[str]) -> Any:
     return typer.main.get_command(app)
 
 
-def parameter(leaf: Leaf) -> inspect.Parameter:
-    """The Typer parameter of a field."""
+def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
+    """The Typer parameter of a field; said: its help."""
     choices = leaf.choices
     default = None if leaf.default_words else leaf.default
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
     shown: Any = leaf.default_words or (default not in (None, "") and default is not False)
     info: Any
     if leaf.argument:
-        info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(leaf.help), hidden=leaf.hidden)
+        info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(said), hidden=leaf.hidden)
     else:
         info = typer.Option(
             leaf.option + (f"/{leaf.off}" if leaf.off else ""),
             *([leaf.short] if leaf.short else []),
-            help=_plain(leaf.help) + (r" \[required]" if leaf.field.is_required() else ""),
+            help=_plain(said) + (r" \[required]" if leaf.field.is_required() else ""),
             metavar=leaf.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
             rich_help_panel=leaf.panel,
             show_default=shown,

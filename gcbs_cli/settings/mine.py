@@ -34,12 +34,10 @@ class NegativeSettings(Settings):
     max_score: float | None = option(None, "Refuse candidates with a similarity above this.")
     min_score: float | None = option(None, "Refuse candidates with a similarity below this.")
     absolute_margin: float | None = option(None, "Refuse candidates with a similarity above positive − margin.")
-    relative_margin: float | None = option(
-        None, "Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."
-    )
-    sampling: Literal["top", "random"] = option(
-        "top", "top: take the hardest candidates; random: a seeded draw from the first --range-max."
-    )
+    relative_margin: float | None = None
+    """Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."""
+    sampling: Literal["top", "random"] = option("top")
+    """top: take the hardest candidates; random: a seeded draw from the first --range-max."""
 
     @model_validator(mode="after")
     def _check_ranks(self) -> Self:

@@ -1,11 +1,14 @@
 """One model a command: each field is an option with its name, type, bounds, default, help and panel."""
 
+import ast
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
@@ -31,8 +34,11 @@ _EXPECTED = {
 """What pydantic's kinds of errors expect; where nothing is said, a whole number."""
 
 
-def option(default: Any, description: str, short: str | None = None, **more: Any) -> Any:
-    """A field with its default (... for none) and its help; `more`: what else `Leaf` holds, and pydantic's bounds."""
+def option(default: Any, description: str | None = None, short: str | None = None, **more: Any) -> Any:
+    """A field with its default (... for none) and its help, which may stand in the docstring below it instead.
+
+    more: what else `Leaf` holds, and pydantic's bounds.
+    """
     typed = {name: more.pop(name) for name in Leaf.__dataclass_fields__ if name in more}
     return Field(default, description=description, json_schema_extra=typed | {"short": short}, **more)
 
@@ -44,6 +50,8 @@ class Leaf:
     name: str
     """In Python."""
     field: FieldInfo
+    model: type
+    """The class that declares it."""
     panel: str | None
     """Title of its panel in --help."""
     option: str
@@ -68,7 +76,8 @@ class Leaf:
     @property
     def help(self) -> str:
         """What it does, in a sentence or two."""
-        return self.field.description or ""
+        said = self.field.description or _docstrings(self.model.__module__).get((self.model.__name__, self.name), "")
+        return " ".join(said.split())
 
     @property
     def key(self) -> str:
@@ -169,16 +178,27 @@ def leaves(model: type[Settings]) -> list[Leaf]:
     for base in model.__mro__:
         for name in inspect.get_annotations(base):
             if name in model.model_fields and name not in model.omitted | found.keys():
-                found[name] = _leaf(name, model.model_fields[name], vars(base).get("panel"))
+                found[name] = _leaf(name, model.model_fields[name], base)
     return sorted(found.values(), key=lambda leaf: leaf.panel == OUTPUT_PANEL)
 
 
-def _leaf(name: str, field: FieldInfo, panel: str | None) -> Leaf:
-    typed: dict[str, Any] = {"panel": panel, "option": "--" + name.replace("_", "-")}
+@functools.cache
+def _docstrings(module: str) -> dict[tuple[str, str], str]:
+    """What stands below the fields of a module's classes, by class and field."""
+    found, nodes = {}, ast.parse(inspect.getsource(sys.modules[module])).body
+    for model in (node for node in nodes if isinstance(node, ast.ClassDef)):
+        for field, below in pairwise(model.body):
+            if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
+                found[model.name, ast.unparse(field.target)] = ast.literal_eval(below.value)
+    return found
+
+
+def _leaf(name: str, field: FieldInfo, model: type) -> Leaf:
+    typed: dict[str, Any] = {"panel": vars(model).get("panel"), "option": "--" + name.replace("_", "-")}
     typed |= {key: value for key, value in cast(dict[str, Any], field.json_schema_extra or {}).items() if value}
     if "argument" in typed:
         typed["option"] = typed.get("metavar", name.upper())
-    return Leaf(name, field, **({"one_call": typed["panel"] == OUTPUT_PANEL} | typed))
+    return Leaf(name, field, model, **({"one_call": typed["panel"] == OUTPUT_PANEL} | typed))
 
 
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:

@@ -47,15 +47,11 @@ class Inputs(Columns):
 
     panel = INPUT_PANEL
 
-    x: str = option(
-        ...,
-        "Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of shards.",
-        argument=True,
-    )
+    x: str = option(..., argument=True)
+    """Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of shards."""
     y: SecondSide = None
-    normalize: bool = option(
-        True, "Scale rows to unit length; --no-normalize for rows that have it already.", off="--no-normalize"
-    )
+    normalize: bool = option(True, off="--no-normalize")
+    """Scale rows to unit length; --no-normalize for rows that have it already."""
 
 
 class Shown(Settings):
@@ -80,9 +76,8 @@ class GroupFile(Settings):
 
     panel = FalseNegativeSettings.panel
 
-    groups: str | None = option(
-        None, "An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a batch."
-    )
+    groups: str | None = None
+    """An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a batch."""
     groups_column: str | None = _column("groups")
 
 
@@ -91,9 +86,8 @@ class TextFile(Settings):
 
     panel = BscSettings.panel
 
-    text: str | None = option(
-        None, "words: a text for each row (.txt, .parquet, .jsonl, .csv).", only_with="method=words"
-    )
+    text: str | None = option(None, only_with="method=words")
+    """words: a text for each row (.txt, .parquet, .jsonl, .csv)."""
     text_column: str | None = _column("text")
 
     def check_text(self, methods: list[str]) -> None:
@@ -107,11 +101,8 @@ class PairTexts(Settings):
 
     panel = INPUT_PANEL
 
-    texts: str | None = option(
-        None,
-        "Texts of the pairs (.csv, .jsonl, .parquet), to show beside the rows.",
-        default_words="those that gcbs embed keeps with the embeddings",
-    )
+    texts: str | None = option(None, default_words="those that gcbs embed keeps with the embeddings")
+    """Texts of the pairs (.csv, .jsonl, .parquet), to show beside the rows."""
     x_text: str = option("x", "Column of --texts with the texts of X.", only_with="texts")
     y_text: str = option("y", "Column of --texts with the texts of Y.", only_with="texts")
 
@@ -135,17 +126,12 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
 
     panel = OUTPUT_PANEL
 
-    work_dir: str | None = option(
-        None,
-        "With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a "
-        "kill, the same command goes on from there.",
-        only_with="partitions",
-    )
-    output: str = option(
-        "perm.npy",
-        "The permutation: .npy, .parquet, .txt; - for one index a line on stdout.",
-        "-o",
-    )
+    work_dir: str | None = option(None, only_with="partitions")
+    """With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a kill, the
+    same command goes on from there.
+    """
+    output: str = option("perm.npy", short="-o")
+    """The permutation: .npy, .parquet, .txt; - for one index a line on stdout."""
     report: str | None = option(None, "Write the gap report to this .json as well.")
     dry_run: bool = option(False, "Estimate threshold, edges and memory; write nothing.")
 
@@ -179,47 +165,25 @@ class Report(ReportSettings, PairTexts, Inputs, Written):
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
 
-    perm: str | None = option(
-        None,
-        "The permutation to report on; - reads indices from stdin. Without it: is planning worth it?",
-        "-p",
-        one_call=True,
-    )
-    rows: int | None = option(
-        None,
-        "Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % intervals: for "
-        "N where N² is out of reach. Reads the data in blocks.",
-        ge=2,
-    )
-    groups: str | None = option(
-        None,
-        "An id for each row: rows with the same one are suspected false negatives, too.",
-        default_words="as planned",
-    )
+    perm: str | None = option(None, short="-p", one_call=True)
+    """The permutation to report on; - reads indices from stdin. Without it: is planning worth it?"""
+    rows: int | None = option(None, ge=2)
+    """Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % intervals: for N where
+    N² is out of reach. Reads the data in blocks.
+    """
+    groups: str | None = option(None, default_words="as planned")
+    """An id for each row: rows with the same one are suspected false negatives, too."""
     groups_column: str | None = _column("groups")
-    positives: str | None = option(
-        None,
-        "bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are positives of "
-        "each other.",
-        default_words="rows with equal x",
-        panel=LOSS_PANEL,
-        only_with="loss=bsc",
-    )
+    positives: str | None = option(None, default_words="rows with equal x", panel=LOSS_PANEL, only_with="loss=bsc")
+    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are positives of each
+    other.
+    """
     positives_column: str | None = _column("positives", LOSS_PANEL)
-    labels: str | None = option(
-        None,
-        "bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only.",
-        panel=LOSS_PANEL,
-        only_with="loss=bsc",
-    )
+    labels: str | None = option(None, panel=LOSS_PANEL, only_with="loss=bsc")
+    """bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."""
     labels_column: str | None = _column("labels", LOSS_PANEL)
-    id_column: str | None = option(
-        None,
-        "Column with the rows' names for --html.",
-        default_words="id, where there is one",
-        panel=INPUT_PANEL,
-        only_with="html",
-    )
+    id_column: str | None = option(None, default_words="id, where there is one", panel=INPUT_PANEL, only_with="html")
+    """Column with the rows' names for --html."""
     full: bool = option(False, "Print every figure with what it is.", panel=OUTPUT_PANEL)
     output: str | None = option(None, "Write the JSON report to this file.", "-o", panel=OUTPUT_PANEL)
     html: str | None = option(None, "Write the report as one page that needs no network.", panel=OUTPUT_PANEL)
@@ -267,19 +231,13 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
       gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
 
-    positives: str | None = option(
-        None,
-        "A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are positives of each "
-        "other, never negatives.",
-        panel=NegativeSettings.panel,
-    )
+    positives: str | None = option(None, panel=NegativeSettings.panel)
+    """A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are positives of each other,
+    never negatives.
+    """
     positives_column: str | None = _column("positives", NegativeSettings.panel)
-    output: str = option(
-        "negatives.parquet",
-        "The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout.",
-        "-o",
-        panel=OUTPUT_PANEL,
-    )
+    output: str = option("negatives.parquet", short="-o", panel=OUTPUT_PANEL)
+    """The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout."""
 
     @model_validator(mode="after")
     def _check_output(self) -> Self:
@@ -331,23 +289,15 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
     """
 
     methods: str | None = option(
-        None,
-        "Names with commas between, such as rcm,metis+refine; train is the preset.",
-        "-M",
-        default_words="all there are, words with --text; for --train random,rcm,train",
+        None, short="-M", default_words="all there are, words with --text; for --train random,rcm,train"
     )
-    train: bool = option(
-        False,
-        "Train small heads on the embeddings by each plan, and rank held-out pairs. Rows of one of the --groups, or "
-        "with equal x, have the same right answers.",
-    )
-    budget: Budget = option(
-        300.0,
-        "Time for --train, such as 90s or 5m, by which it chooses the number of rows, epochs and seeds.",
-        metavar="TIME",
-        default_words="5m",
-        only_with="train",
-    )
+    """Names with commas between, such as rcm,metis+refine; train is the preset."""
+    train: bool = False
+    """Train small heads on the embeddings by each plan, and rank held-out pairs. Rows of one of the --groups, or with
+    equal x, have the same right answers.
+    """
+    budget: Budget = option(300.0, metavar="TIME", default_words="5m", only_with="train")
+    """Time for --train, such as 90s or 5m, by which it chooses the number of rows, epochs and seeds."""
     trials: int = option(5, "Number of random orders to compare with.", ge=1)
     omitted = frozenset(OF_ONE_PLAN)
 
@@ -379,12 +329,8 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
       gcbs tune x.npy y.npy -k 256 --json
     """
 
-    budget: Budget = option(
-        600.0,
-        "Time for it all, such as 90s or 20m, by which it chooses the number of rows, epochs and seeds.",
-        metavar="TIME",
-        default_words="10m",
-    )
+    budget: Budget = option(600.0, metavar="TIME", default_words="10m")
+    """Time for it all, such as 90s or 20m, by which it chooses the number of rows, epochs and seeds."""
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
 
     def check_effects(self, **chosen: Sequence[Any]) -> None:
@@ -444,19 +390,10 @@ class Apply(PlanFile, Written):
     files = ("data", "third")
     moved_by = "third"
     header: bool = option(True, "The first record of a CSV file names its columns.", off="--no-header")
-    max_memory: Size = option(
-        512 * 2**20,
-        "Memory for rows, such as 2G; larger data passes through temporary files beside the output.",
-        default_words="512M",
-        metavar="SIZE",
-        panel=WORK_PANEL,
-    )
-    output: str = option(
-        ...,
-        "A file (the input's suffix is added where it has none); for shards a new folder.",
-        "-o",
-        panel=OUTPUT_PANEL,
-    )
+    max_memory: Size = option(512 * 2**20, default_words="512M", metavar="SIZE", panel=WORK_PANEL)
+    """Memory for rows, such as 2G; larger data passes through temporary files beside the output."""
+    output: str = option(..., short="-o", panel=OUTPUT_PANEL)
+    """A file (the input's suffix is added where it has none); for shards a new folder."""
 
 
 class Embed(Written):
@@ -475,12 +412,8 @@ class Embed(Written):
     x_text: str = option("x", "Column with the texts of X.", "--x-column", panel=INPUT_PANEL)
     y_text: str = option("y", "Column with the texts of Y.", "--y-column", panel=INPUT_PANEL)
     device: Device = "auto"
-    output: str = option(
-        "embeddings.parquet",
-        "A .parquet with the texts and the columns x and y (and id), or a folder for x.npy and y.npy.",
-        "-o",
-        panel=OUTPUT_PANEL,
-    )
+    output: str = option("embeddings.parquet", short="-o", panel=OUTPUT_PANEL)
+    """A .parquet with the texts and the columns x and y (and id), or a folder for x.npy and y.npy."""
 
 
 class Demo(Written):
@@ -508,19 +441,12 @@ class History(Written):
       gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
     """
 
-    reports: tuple[str, ...] = option(
-        ...,
-        "Reports that gcbs report -o or gcbs plan --report wrote, or a folder of them.",
-        min_length=1,
-        argument=True,
-        metavar="REPORT",
-    )
+    reports: tuple[str, ...] = option(..., min_length=1, argument=True, metavar="REPORT")
+    """Reports that gcbs report -o or gcbs plan --report wrote, or a folder of them."""
     plans: str | None = option(
-        None,
-        "Quoted pattern of the plans, in the reports' order.",
-        default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json",
-        panel=INPUT_PANEL,
+        None, default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json", panel=INPUT_PANEL
     )
+    """Quoted pattern of the plans, in the reports' order."""
     keep_order: bool = option(False, "Take the reports in the order given, not 2 before 10.", panel=INPUT_PANEL)
     html: str | None = option(None, "Write the history as one page that needs no network.", panel=OUTPUT_PANEL)
 

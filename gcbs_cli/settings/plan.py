@@ -92,18 +92,15 @@ class ThresholdSettings(Settings):
 
     panel = GRAPH_PANEL
 
-    quantile: float | None = option(
-        None, "Pairs above this quantile of all similarities are edges.", gt=0, lt=1, default_words="0.999"
-    )
-    per_row: float | None = option(
-        None, "The quantile as the number of entries expected in each row, m: q = 1 − m/N.", gt=0
-    )
+    quantile: float | None = option(None, gt=0, lt=1, default_words="0.999")
+    """Pairs above this quantile of all similarities are edges."""
+    per_row: float | None = option(None, gt=0)
+    """The quantile as the number of entries expected in each row, m: q = 1 − m/N."""
     threshold: Similarity | None = option(None, "Pairs above this similarity are edges; nothing is estimated.")
-    quantile_method: Literal["sample", "chunks", "exact"] = option(
-        "sample",
-        "How the quantile is found. sample: random rows × random columns; chunks: median over chunks of rows "
-        "(GCBS); exact: all N² entries.",
-    )
+    quantile_method: Literal["sample", "chunks", "exact"] = option("sample")
+    """How the quantile is found. sample: random rows × random columns; chunks: median over chunks of rows (GCBS);
+    exact: all N² entries.
+    """
 
     @model_validator(mode="after")
     def _check_exclusive(self) -> Self:
@@ -131,19 +128,12 @@ class GraphSettings(ThresholdSettings):
 
     panel = GRAPH_PANEL
 
-    graph: Literal["quantile", "top-m"] = option(
-        "quantile",
-        "quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some.",
-    )
-    top: int = option(
-        16,
-        "How many of its hardest pairs each row keeps with --graph top-m, in both directions.",
-        ge=1,
-        only_with="graph=top-m",
-    )
-    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window)] = option(
-        None, "Join two rows only where each is among ranks P to P+M−1 of the other (B3).", metavar="P:M"
-    )
+    graph: Literal["quantile", "top-m"] = option("quantile")
+    """quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some."""
+    top: int = option(16, ge=1, only_with="graph=top-m")
+    """How many of its hardest pairs each row keeps with --graph top-m, in both directions."""
+    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window)] = option(None, metavar="P:M")
+    """Join two rows only where each is among ranks P to P+M−1 of the other (B3)."""
 
     @model_validator(mode="after")
     def _check_rank_window(self) -> Self:
@@ -163,22 +153,16 @@ class FalseNegativeSettings(Settings):
 
     panel = "False negatives"
 
-    fn_margin: Margin | None = option(
-        None,
-        "An edge is too hard where its similarity is at least this fraction of either row's positive, such as 1.05: "
-        "it is dropped, and the refinement keeps the two apart.",
-    )
-    apart_from: Similarity | None = option(
-        None,
-        "Keep near duplicates apart where there is room: rows joined by an edge whose x, or whose y, are at least as "
-        "similar as this, such as 0.98.",
-    )
-    fn_weight: float = option(
-        1.0,
-        "What a pair that is too hard costs the refinement inside a batch, in nats.",
-        ge=0,
-        only_with="fn_margin refine",
-    )
+    fn_margin: Margin | None = None
+    """An edge is too hard where its similarity is at least this fraction of either row's positive, such as 1.05: it is
+    dropped, and the refinement keeps the two apart.
+    """
+    apart_from: Similarity | None = None
+    """Keep near duplicates apart where there is room: rows joined by an edge whose x, or whose y, are at least as
+    similar as this, such as 0.98.
+    """
+    fn_weight: float = option(1.0, ge=0, only_with="fn_margin refine")
+    """What a pair that is too hard costs the refinement inside a batch, in nats."""
 
     @property
     def avoids(self) -> bool:
@@ -191,11 +175,8 @@ class BatchOrderSettings(Settings):
 
     panel = "What batches hold"
 
-    group_size: int | None = option(
-        None,
-        "Plan hard groups of this size and mix them at random into batches: 1 is random, k as hard as the plan.",
-        ge=1,
-    )
+    group_size: int | None = option(None, ge=1)
+    """Plan hard groups of this size and mix them at random into batches: 1 is random, k as hard as the plan."""
     shuffle_batches: bool = option(False, "Put the full batches in random order.")
 
 
@@ -204,35 +185,23 @@ class BscSettings(Settings):
 
     panel = "BSC (--method knn-groups, words, clusters, neighbours)"
 
-    bsc_group_size: int = option(
-        8, "Maximum rows per group.", ge=2, only_with="method=knn-groups|words|clusters|neighbours"
-    )
+    bsc_group_size: int = option(8, ge=2, only_with="method=knn-groups|words|clusters|neighbours")
+    """Maximum rows per group."""
     bsc_neighbours: int | None = option(
-        None,
-        "Nearest rows considered.",
-        ge=1,
-        default_words="500 for knn-groups, 3 for neighbours",
-        only_with="method=knn-groups|neighbours",
+        None, ge=1, default_words="500 for knn-groups, 3 for neighbours", only_with="method=knn-groups|neighbours"
     )
-    bsc_by: Literal["x", "y", "both"] = option(
-        "both",
-        "Compare rows by x, by y or by the mean of both similarities.",
-        only_with="method=knn-groups|clusters|neighbours",
-    )
-    bsc_skip_identical: bool = option(
-        False, "knn-groups: skip neighbours with the same embedding.", only_with="method=knn-groups"
-    )
+    """Nearest rows considered."""
+    bsc_by: Literal["x", "y", "both"] = option("both", only_with="method=knn-groups|clusters|neighbours")
+    """Compare rows by x, by y or by the mean of both similarities."""
+    bsc_skip_identical: bool = option(False, only_with="method=knn-groups")
+    """knn-groups: skip neighbours with the same embedding."""
     bsc_clusters: int | None = option(
-        None,
-        "clusters: how many.",
-        ge=1,
-        default_words="one for each batch, 1,024 at most",
-        only_with="method=clusters",
+        None, ge=1, default_words="one for each batch, 1,024 at most", only_with="method=clusters"
     )
+    """clusters: how many."""
     bsc_words: int = option(1, "Words (or neighbours) per shingle.", ge=1, only_with="method=words|neighbours")
-    bsc_shingle: Literal["subset", "consecutive"] = option(
-        "subset", "Which words of a text: any of them (algorithm 2), or words in a row.", only_with="method=words"
-    )
+    bsc_shingle: Literal["subset", "consecutive"] = option("subset", only_with="method=words")
+    """Which words of a text: any of them (algorithm 2), or words in a row."""
 
     def neighbours_for(self, method: str) -> int:
         """Nearest neighbours considered by a method."""
@@ -249,9 +218,8 @@ class RankSettings(Settings):
     panel = "Ranks"
 
     world_size: int | None = option(None, "Number of ranks W that train on the plan.", ge=1)
-    gather: bool = option(
-        False, "The loss gathers over ranks: each rank takes k/W rows of every batch.", off="--no-gather"
-    )
+    gather: bool = option(False, off="--no-gather")
+    """The loss gathers over ranks: each rank takes k/W rows of every batch."""
 
 
 class WorkSettings(Settings):
@@ -260,15 +228,10 @@ class WorkSettings(Settings):
     panel = WORK_PANEL
 
     device: Device = "auto"
-    chunk_rows: int | None = option(
-        None, "Rows of a tile of the pass; changes memory and speed, never the result.", ge=1
-    )
-    max_memory: Size | None = option(
-        None,
-        "Stop before the pass if more would be needed, such as 8G.",
-        default_words="most of what is free",
-        metavar="SIZE",
-    )
+    chunk_rows: int | None = option(None, ge=1)
+    """Rows of a tile of the pass; changes memory and speed, never the result."""
+    max_memory: Size | None = option(None, default_words="most of what is free", metavar="SIZE")
+    """Stop before the pass if more would be needed, such as 8G."""
 
 
 class PlanWorkSettings(WorkSettings):
@@ -278,19 +241,15 @@ class PlanWorkSettings(WorkSettings):
 
     max_edges: int | None = option(None, "Stop before the pass if more entries would lie above the threshold.", ge=1)
     partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions)] = option(
-        None,
-        "Number of parts of similar rows, of which one is in memory at a time; auto: at most 131,072 rows each. "
-        "Quantile and lists count within a part.",
-        metavar="NUMBER|auto",
+        None, metavar="NUMBER|auto"
     )
-    engine: Literal["local", "ray"] = option(
-        "local",
-        "Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray]).",
-        only_with="partitions",
-    )
-    address: str = option(
-        "auto", "Address of the Ray cluster to join; local starts one on this machine.", only_with="engine=ray"
-    )
+    """Number of parts of similar rows, of which one is in memory at a time; auto: at most 131,072 rows each. Quantile
+    and lists count within a part.
+    """
+    engine: Literal["local", "ray"] = option("local", only_with="partitions")
+    """Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray])."""
+    address: str = option("auto", only_with="engine=ray")
+    """Address of the Ray cluster to join; local starts one on this machine."""
 
     def parts_for(self, rows: int, dim: int, batch_size: int) -> int:
         """The number of parts: for `auto`, of at most 131,072 rows, fewer where --max-memory leaves less.
@@ -318,26 +277,19 @@ class PlanSettings(
     """Everything that decides a plan, and how it is computed."""
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "Number of pairs that one loss sees together, k.", "-k", ge=2)
-    preset: Literal["train"] | None = option(
-        None,
-        "Other defaults. train: what trained the best models, negatives hardly harder than the positives, by METIS "
-        "where it is installed; --dry-run shows the options.",
-        default_words="none: GCBS's plan",
-    )
-    method: Method = option(
-        "rcm",
-        "rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, "
-        "clusters, neighbours: the shufflings of batch-softmax contrast (BSC); random.",
-        metavar="METHOD",
-    )
+    preset: Literal["train"] | None = option(None, default_words="none: GCBS's plan")
+    """Other defaults. train: what trained the best models, negatives hardly harder than the positives, by METIS where
+    it is installed; --dry-run shows the options.
+    """
+    method: Method = option("rcm", metavar="METHOD")
+    """rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, clusters,
+    neighbours: the shufflings of batch-softmax contrast (BSC); random.
+    """
     temperature: Temperature = DEFAULT_TEMPERATURE
     drop_last: bool = option(False, "The trainer drops the short last batch; changes only what is reported.")
     seed: Seed = 0
-    refine: bool = option(
-        False,
-        "After the method, swap rows between batches to raise the training loss, until it no longer pays.",
-        off="--no-refine",
-    )
+    refine: bool = option(False, off="--no-refine")
+    """After the method, swap rows between batches to raise the training loss, until it no longer pays."""
     time_limit: float | None = option(None, "Seconds that the refinement may take.", gt=0, only_with="refine")
     no_duplicates: bool = option(False, "Rows with equal x or equal y never share a batch.")
 

@@ -135,95 +135,56 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     """What a report covers."""
 
     batch_sizes: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Listed] = option(
-        (DEFAULT_BATCH_SIZE,),
-        "Pairs in one loss; may be given several times.",
-        "-k",
-        min_length=1,
-        option="--batch-size",
-        default_words="the plan's, else 64",
+        (DEFAULT_BATCH_SIZE,), short="-k", min_length=1, option="--batch-size", default_words="the plan's, else 64"
     )
+    """Pairs in one loss; may be given several times."""
     temperatures: Annotated[tuple[Temperature, ...], Listed] = option(
-        (DEFAULT_TEMPERATURE,),
-        "Temperature of the loss; may be given several times.",
-        "-t",
-        min_length=1,
-        option="--temperature",
-        default_words="the plan's, else 0.05",
+        (DEFAULT_TEMPERATURE,), short="-t", min_length=1, option="--temperature", default_words="the plan's, else 0.05"
     )
+    """Temperature of the loss; may be given several times."""
     loss: Annotated[tuple[Annotated[LossKind, BeforeValidator(_loss_named)], ...], Listed] = option(
         (LossKind.SYMMETRIC,),
-        "infonce (MultipleNegativesRankingLoss): x→y; symmetric (CLIP): both ways; simclr (NT-Xent); bsc: symmetric, "
-        "with several positives for a row; triplet: hardest negative. May be given several times.",
         min_length=1,
         metavar="LOSS",
         default_words="symmetric; bsc with --positives or --labels",
         panel=LOSS_PANEL,
     )
-    queue: int = option(
-        0,
-        "Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them: "
-        "their age is left out.",
-        ge=0,
-        panel=LOSS_PANEL,
-        only_with="loss=infonce|symmetric",
-    )
-    queue_mode: QueueMode = option(
-        QueueMode.XBM,
-        "moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue.",
-        panel=LOSS_PANEL,
-        only_with="queue",
-    )
-    loss_margin: Margin = option(
-        0.2, "triplet: margin between positive and hardest negative.", panel=LOSS_PANEL, only_with="loss=triplet"
-    )
+    """infonce (MultipleNegativesRankingLoss): x→y; symmetric (CLIP): both ways; simclr (NT-Xent); bsc: symmetric, with
+    several positives for a row; triplet: hardest negative. May be given several times.
+    """
+    queue: int = option(0, ge=0, panel=LOSS_PANEL, only_with="loss=infonce|symmetric")
+    """Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them: their
+    age is left out.
+    """
+    queue_mode: QueueMode = option(QueueMode.XBM, panel=LOSS_PANEL, only_with="queue")
+    """moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue."""
+    loss_margin: Margin = option(0.2, panel=LOSS_PANEL, only_with="loss=triplet")
+    """triplet: margin between positive and hardest negative."""
     loss_top: int | None = option(
-        None,
-        "Training takes only this many of the negatives that a row sees, the hardest; L_global takes all.",
-        ge=1,
-        panel=LOSS_PANEL,
-        default_words="all",
-        only_with="loss=infonce|symmetric|simclr",
+        None, ge=1, panel=LOSS_PANEL, default_words="all", only_with="loss=infonce|symmetric|simclr"
     )
+    """Training takes only this many of the negatives that a row sees, the hardest; L_global takes all."""
     label_threshold: float | None = option(
-        None,
-        "bsc: labels are numbers, and a row is a positive pair where its label is above this.",
-        panel=LOSS_PANEL,
-        default_words="labels are 1 or 0",
-        only_with="loss=bsc",
+        None, panel=LOSS_PANEL, default_words="labels are 1 or 0", only_with="loss=bsc"
     )
-    bsc_divide_by: Literal["positives", "all"] = option(
-        "positives",
-        "bsc: divide the sum over the positive pairs by their number, or by that of all rows (the paper's eq. 5).",
-        panel=LOSS_PANEL,
-        only_with="loss=bsc",
-    )
-    bsc_mse: float | None = option(
-        None,
-        "bsc: the combo loss (eq. 6), this times L_BSC plus the rest times the mean (s_ii − label)²; labels are target "
-        "similarities, 1 where none are given.",
-        gt=0,
-        lt=1,
-        panel=LOSS_PANEL,
-        only_with="loss=bsc",
-    )
+    """bsc: labels are numbers, and a row is a positive pair where its label is above this."""
+    bsc_divide_by: Literal["positives", "all"] = option("positives", panel=LOSS_PANEL, only_with="loss=bsc")
+    """bsc: divide the sum over the positive pairs by their number, or by that of all rows (the paper's eq. 5)."""
+    bsc_mse: float | None = option(None, gt=0, lt=1, panel=LOSS_PANEL, only_with="loss=bsc")
+    """bsc: the combo loss (eq. 6), this times L_BSC plus the rest times the mean (s_ii − label)²; labels are target
+    similarities, 1 where none are given.
+    """
     batch_coordinates: Literal["l2", "min-max", "range"] | None = option(
-        None,
-        "Also report the loss where each coordinate of the raw rows is normalised over the rows of a batch: divided by "
-        "its L2 norm, scaled to 0 to 1, or divided by its range.",
-        panel=LOSS_PANEL,
-        only_with="loss=infonce|symmetric|bsc",
+        None, panel=LOSS_PANEL, only_with="loss=infonce|symmetric|bsc"
     )
-    drop_last: bool = option(
-        False,
-        "Whether the trainer drops the short last batch.",
-        off="--keep-last",
-        default_words="as planned, else kept",
-    )
+    """Also report the loss where each coordinate of the raw rows is normalised over the rows of a batch: divided by its
+    L2 norm, scaled to 0 to 1, or divided by its range.
+    """
+    drop_last: bool = option(False, off="--keep-last", default_words="as planned, else kept")
+    """Whether the trainer drops the short last batch."""
     trials: int = option(20, "Number of random orders to compare with.", ge=1)
-    fn_margin: Margin = option(
-        DEFAULT_MARGIN,
-        "Treat a pair as a suspected false negative when its similarity is at least this fraction of its positive's.",
-    )
+    fn_margin: Margin = DEFAULT_MARGIN
+    """Treat a pair as a suspected false negative when its similarity is at least this fraction of its positive's."""
     seed: Seed = 0
 
     @property

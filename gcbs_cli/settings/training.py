@@ -20,19 +20,16 @@ class TrainingSettings(PlanSettings):
 
     panel = "Training"
 
-    refresh: Annotated[int | Literal["epoch"], BeforeValidator(_refresh)] = option(
-        "epoch",
-        "When to plan again from the model of that moment: at each epoch, or also every so many steps, then the rows "
-        "that the epoch has left.",
-    )
-    first: Literal["random", "plan"] = option(
-        "plan", "The first epoch: planned like the others, or in random order, which saves one pass of the model."
-    )
+    refresh: Annotated[int | Literal["epoch"], BeforeValidator(_refresh)] = option("epoch")
+    """When to plan again from the model of that moment: at each epoch, or also every so many steps, then the rows that
+    the epoch has left.
+    """
+    first: Literal["random", "plan"] = option("plan")
+    """The first epoch: planned like the others, or in random order, which saves one pass of the model."""
     preset: Literal["train"] | None = option("train", "Other defaults for plans; None: GCBS's plan.")
     shuffle_batches: bool = option(True, "Train on the batches of a plan in random order, another one each epoch.")
-    loss: Literal["infonce", "symmetric"] | None = option(
-        None, "The loss that is trained.", default_words="read from the trainer, else symmetric"
-    )
+    loss: Literal["infonce", "symmetric"] | None = option(None, default_words="read from the trainer, else symmetric")
+    """The loss that is trained."""
 
     @model_validator(mode="after")
     def _check_batch_size(self) -> Self:
