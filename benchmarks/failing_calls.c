@@ -56,6 +56,12 @@ void *mmap64(void *at, size_t size, int prot, int flags, int from, off64_t offse
     return from >= 0 && fails_at(MMAP, from) ? MAP_FAILED : REAL(mmap64)(at, size, prot, flags, from, offset);
 }
 ssize_t read(int from, void *data, size_t size) { return fails_at(READ, from) ? -1 : REAL(read)(from, data, size); }
+size_t fread(void *data, size_t size, size_t count, FILE *from) {
+    return fails_at(READ, fileno(from)) ? 0 : REAL(fread)(data, size, count, from);
+}
+size_t fwrite(const void *data, size_t size, size_t count, FILE *to) {
+    return fails_at(WRITE, fileno(to)) ? 0 : REAL(fwrite)(data, size, count, to);
+}
 ssize_t pread(int from, void *data, size_t size, off_t at) { return fails_at(READ, from) ? -1 : REAL(pread)(from, data, size, at); }
 ssize_t pread64(int from, void *data, size_t size, off64_t at) { return fails_at(READ, from) ? -1 : REAL(pread64)(from, data, size, at); }
 ssize_t preadv(int from, const struct iovec *to, int count, off_t at) { return fails_at(READ, from) ? -1 : REAL(preadv)(from, to, count, at); }

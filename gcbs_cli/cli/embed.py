@@ -4,10 +4,9 @@ import sys
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from gcbs_cli.cli.output import Output
 from gcbs_cli.embed import as_table, embed_texts, load_model, read_ids, read_texts
+from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.settings.others import Embed
 from gcbs_cli.system.errors import BadInput
@@ -39,7 +38,7 @@ def embed(settings: Embed) -> None:
     else:
         target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
-            write(path, partial(np.save, arr=side))
+            write(path, partial(write_array, array=side))
     written = [str(file) for file in files]
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
     out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")

@@ -104,9 +104,13 @@ def write_stdout(perm: Perm) -> None:
 
 
 def _write_npy(file: BinaryIO, perm: Perm, batch_size: int) -> None:
-    """Write header and values with plain writes: `np.save` hides the reason when the disk is full."""
-    npy.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": perm.shape})
-    file.write(np.ascontiguousarray(perm, "<i8").data)
+    write_array(file, np.ascontiguousarray(perm, "<i8"))
+
+
+def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
+    """Write header and values with plain writes: `np.save` hides why the disk does not take them, or even that."""
+    npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(array))
+    file.write(array.data)
 
 
 def _write_parquet(file: BinaryIO, perm: Perm, batch_size: int) -> None:

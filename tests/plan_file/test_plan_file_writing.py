@@ -3,11 +3,14 @@ import os
 import stat
 import time
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pytest
 
+from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs, file, write
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
@@ -54,6 +57,18 @@ def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int
     assert message.startswith(f"cannot write {path}: ")
     assert says in message.lower()
     assert "\n" not in message
+    assert names(tmp_path) == []
+
+
+def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most[1]))
+    try:
+        with pytest.raises(GcbsError, match="ulimit -f"):  # np.save leaves 4,096 of 4,184 bytes, and is content
+            write(tmp_path / "x.npy", partial(write_array, array=np.arange(507)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
     assert names(tmp_path) == []
 
 

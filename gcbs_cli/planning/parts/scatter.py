@@ -42,9 +42,12 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
 
         def read(part: int) -> PairedRows:
             first, stop = (int(bound) for bound in partition.starts[part : part + 2])
-            shape = stop - first, stream.dim
-            x, y = (np.fromfile(p, np.float32, shape[0] * shape[1], offset=first * row_bytes) for p in paths)
-            return PairedRows(x.reshape(shape), y.reshape(shape))
+            sides = np.empty((2, stop - first, stream.dim), np.float32)
+            for path, side in zip(paths, sides, strict=True):
+                with explained(folder), path.open("rb") as file:
+                    file.seek(first * row_bytes)
+                    file.readinto(side.data)
+            return PairedRows(*sides)
 
         yield read
 
