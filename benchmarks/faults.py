@@ -223,19 +223,19 @@ def kills(faults: Faults, count: int, work: Path) -> None:
 
 CALLS = ("open", "write", "fsync", "rename", "mmap", "read")
 WRITING = {
-    "plan": ["plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "plan.json"],
-    "plan in parts": ["plan", "x.npy", "y.npy", "-o", "perm.npy", "--partitions", "2", "--work-dir", "work"],
-    "report": ["report", "x.npy", "y.npy", "-p", "old.npy", "-o", "report.json", "--html", "h.html", "--trials", "2"],
-    "mine": ["mine", "x.npy", "y.npy", "-o", "mined.parquet"],
-    "mine lines": ["mine", "x.npy", "y.npy", "-o", "mined.jsonl"],
-    "apply lines": ["apply", "old.npy", "data.jsonl", "-o", "shuffled.jsonl"],
-    "apply Parquet": ["apply", "old.npy", "data.parquet", "-o", "applied.parquet"],
-    "apply .npy": ["apply", "old.npy", "x.npy", "-o", "applied.npy"],
-    "apply shards": ["apply", "old.npy", "shards", "-o", "applied"],
-    "history": ["history", "r.json", "--html", "history.html"],
-    "demo": ["demo", "demo"],
-    "embed": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded".split(),
-    "embed table": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded.parquet".split(),
+    "plan": "plan x.npy y.npy -o perm.npy --report plan.json",
+    "plan in parts": "plan x.npy y.npy -o perm.npy --partitions 2 --work-dir work",
+    "report": "report x.npy y.npy -p old.npy -o report.json --html h.html --trials 2",
+    "mine": "mine x.npy y.npy -o mined.parquet",
+    "mine lines": "mine x.npy y.npy -o mined.jsonl",
+    "apply lines": "apply old.npy data.jsonl -o shuffled.jsonl",
+    "apply Parquet": "apply old.npy data.parquet -o applied.parquet",
+    "apply .npy": "apply old.npy x.npy -o applied.npy",
+    "apply shards": "apply old.npy shards -o applied",
+    "history": "history r.json --html history.html",
+    "demo": "demo demo",
+    "embed": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded",
+    "embed table": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded.parquet",
 }
 """A command of each kind that writes."""
 
@@ -258,14 +258,14 @@ def calls(faults: Faults, count: int, work: Path, only: Sequence[str] = ()) -> N
     pq.write_table(pa.table({"row": range(ROWS)}), place / "data.parquet")
     (place / "shards").mkdir()
     for number in range(2):
-        lines = "".join(f'{{"row": {row}}}\n' for row in range(number, ROWS, 2))
-        (place / "shards" / f"part-{number}.jsonl").write_text(lines)
+        half = "".join(f'{{"row": {row}}}\n' for row in range(number, ROWS, 2))
+        (place / "shards" / f"part-{number}.jsonl").write_text(half)
     (place / "texts.jsonl").write_text("".join(f'{{"x": "question {row}", "y": "answer {row}"}}\n' for row in range(9)))
     first = ["plan", "x.npy", "y.npy", "-q", "-o", "old.npy", "--report", "r.json"]
-    loading = [*WRITING["embed"], "-q", "--model", str(work)]  # what is no model loads the library alone
+    loading = [*WRITING["embed"].split(), "-q", "--model", str(work)]  # what is no model loads the library alone
     nursery = Nursery(place, first, loading, LD_PRELOAD=str(shim), FAULTS_SAID=str(said), OMP_NUM_THREADS="1")
     for name in only or WRITING:
-        words = [*WRITING[name], "-q", "--force", *["--model", str(model)] * ("embed" in name)]
+        words = [*WRITING[name].split(), "-q", "--force", *["--model", str(model)] * ("embed" in name)]
         nursery.start(words)
         faults.check(f"calls of {name}", nursery.ended() == 0, "undisturbed")
         ended: Counter[int] = Counter()

@@ -1,26 +1,38 @@
-"""Many plans in a row: memory, open files and temporary files must not grow.
+"""Plan, report and check again and again over changing data: memory, open files and temporary files must not grow, and
+the same input gives the same bytes.
 
-    python benchmarks/soak.py                 200 through the Python API, 50 through the command line
+    python benchmarks/soak.py            300 cycles by the Python API and by the command line in one process, and 20 by
+                                         commands in processes of their own
 
-Prints what it saw after each fifth of the plans and exits with 1 when something grew.
+Prints what it saw after each fifth of the cycles and exits with 1 when something grew, differed or failed.
 """
 
 import argparse
 import gc
+import hashlib
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-ROWS, DIM = 2000, 64
-WARM_SHARE = 5
-"""The first fifth is left out: libraries fill their caches there."""
-ALLOWED_GROWTH = 16 * 2**20
+DATA_SETS = 7
+"""Of other sizes; cycle n has the n-th of them, and what comes again must be planned alike."""
+MARKS = 5
+ALLOWED_GROWTH = 32 * 2**20
+COMMANDS = (
+    "plan x.npy y.npy -k 32 -o perm.npy -q --force",
+    "report x.npy y.npy -k 32 -p perm.npy -o report.json --trials 2 -q --force",
+    "check perm.npy x.npy y.npy -q",
+)
+OPTIONS = ("", "--graph top-m --refine", "--fn-margin 0.95 --refine", "--partitions 2", "--method random")
+"""Of the plans, in turn with the data sets."""
 
 
 def resident() -> int:
@@ -33,70 +45,94 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def pairs(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two sides of related rows."""
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(ROWS, DIM)).astype(np.float32)
+def pairs(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two sides of related rows, of the data set of a cycle."""
+    rng = np.random.default_rng(number)
+    x = rng.normal(size=(500 + 100 * number, 32)).astype(np.float32)
     return x, x + rng.normal(size=x.shape).astype(np.float32)
 
 
-def through_the_api(plans: int, folder: Path) -> bool:
-    """Plan, save, report and check again and again in this process; whether nothing grew."""
+def command_lines(number: int) -> list[list[str]]:
+    """A cycle's commands, for which it writes x.npy and y.npy."""
+    for side, values in zip("xy", pairs(number % DATA_SETS), strict=True):
+        np.save(f"{side}.npy", values)
+    plan, *others = (line.split() for line in COMMANDS)
+    return [[*plan, *OPTIONS[number % len(OPTIONS)].split()], *others]
+
+
+def by_api(number: int) -> bytes:
+    """A cycle of plan and report on arrays, with a look at the plan."""
+    from gcbs_cli import plan, report
+
+    x, y = pairs(number % DATA_SETS)
+    words = [option.split() for option in OPTIONS[number % len(OPTIONS)].split("--")[1:]]
+    settings: dict[str, Any] = {word[0].replace("-", "_"): word[1] if word[1:] else True for word in words}
+    perm = plan(x, y, batch_size=32, **settings).perm
+    if not np.array_equal(np.sort(perm), np.arange(len(x))) or report(x, y, perm, batch_size=32, trials=2).n != len(x):
+        raise AssertionError(f"cycle {number}")
+    return perm.tobytes()
+
+
+def in_this_process(number: int) -> bytes:
+    """A cycle of the command line, without starting processes."""
     from typer.testing import CliRunner
 
-    from gcbs_cli import plan, report
     from gcbs_cli.cli.app import app
 
-    x, y = pairs(0)
-    for side, values in (("x", x), ("y", y)):
-        np.save(folder / f"{side}.npy", values)
-    runner = CliRunner()
-    marks: list[tuple[int, int, int, int]] = []
-    step = max(1, plans // WARM_SHARE)
-    for number in range(1, plans + 1):
-        result = plan(x, y, batch_size=32, seed=number)
-        if number % 4 == 0:
-            report(x, y, result.perm, batch_size=32, trials=2)
-        command = ["plan", str(folder / "x.npy"), str(folder / "y.npy"), "-o", str(folder / "perm.npy"), "-q", "-f"]
-        if number % 4 == 1 and runner.invoke(app, command).exit_code != 0:
+    for words in command_lines(number):
+        ended = CliRunner().invoke(app, words)
+        if ended.exit_code:
+            raise AssertionError(f"cycle {number}: {words}: {ended.output}")
+    return np.load("perm.npy").tobytes()
+
+
+def in_processes(number: int) -> bytes:
+    """The same with a process for each command."""
+    for words in command_lines(number):
+        subprocess.run(
+            [sys.executable, "-m", "gcbs_cli", *words], check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+        )
+    return np.load("perm.npy").tobytes()
+
+
+def soak(name: str, cycle: Callable[[int], bytes], cycles: int, plans: dict[tuple[int, int], str]) -> bool:
+    """Whether nothing grew from the first fifth on, in which libraries fill their caches, and nothing was left.
+
+    plans: by data set and options the hash of the plan, whichever way made it first.
+    """
+    temporary = set(os.listdir(tempfile.gettempdir()))
+    marks: list[tuple[int, int, int]] = []
+    for number in range(cycles):
+        found = hashlib.sha256(cycle(number)).hexdigest()
+        if plans.setdefault((number % DATA_SETS, number % len(OPTIONS)), found) != found:
+            print(f"{name}: cycle {number}: another plan of the same input")
             return False
-        if number % step == 0:
+        if (number + 1) % max(1, cycles // MARKS) == 0:
             gc.collect()
-            marks.append((number, resident(), open_files(), len(os.listdir(folder))))
-            print(f"api: {number:4} plans: {marks[-1][1] / 2**20:.1f} MiB, {marks[-1][2]} open, {marks[-1][3]} files")
+            marks.append((resident(), open_files(), len(os.listdir())))
+            size, opened, files = marks[-1]
+            print(f"{name}: {number + 1} cycles: {size / 2**20:.1f} MiB, {opened} open, {files} files", flush=True)
+    left = {other for other in set(os.listdir(tempfile.gettempdir())) - temporary if "gcbs" in other}
+    print(f"{name}: left in the temporary folder: {left or 'nothing'}", flush=True)
     first, last = marks[0], marks[-1]
-    return last[1] - first[1] < ALLOWED_GROWTH and last[2:] == first[2:]
-
-
-def through_the_command_line(plans: int, folder: Path) -> bool:
-    """Plan in processes of their own; whether their peaks stay and no file is left."""
-    peaks, before = [], set(os.listdir(tempfile.gettempdir()))
-    names = {"x.npy", "y.npy", "perm.npy", "perm.npy.manifest.json"}
-    for _ in range(plans):
-        command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", "-o", "perm.npy", "-q", "--force"]
-        process = subprocess.Popen(command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)})
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            return False
-        peaks.append(usage.ru_maxrss / 1024)
-    left = set(os.listdir(folder)) - names
-    temporary = {name for name in set(os.listdir(tempfile.gettempdir())) - before if "gcbs" in name}
-    rest = left | temporary or "nothing"
-    print(f"command line: {plans} plans: peak {min(peaks):.0f} to {max(peaks):.0f} MiB; left: {rest}")
-    return not left and not temporary and max(peaks) - min(peaks) < 64
+    return last[0] - first[0] < ALLOWED_GROWTH and last[1:] == first[1:] and not left
 
 
 def main() -> int:
-    """Run both. Returns the exit code."""
+    """Run all. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--api", type=int, default=200)
-    parser.add_argument("--command-line", type=int, default=50)
+    parser.add_argument("--cycles", type=int, default=300)
+    parser.add_argument("--processes", type=int, default=20, help="cycles with a process for each command")
     asked = parser.parse_args()
+    plans: dict[tuple[int, int], str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        good = through_the_api(asked.api, Path(folder))
-        good &= through_the_command_line(asked.command_line, Path(folder))
-    print("nothing grew" if good else "something grew or failed")
+        os.chdir(folder)
+        good = soak("API", by_api, asked.cycles, plans)
+        good &= soak("command line", in_this_process, asked.cycles, plans)
+        good &= soak("processes", in_processes, asked.processes, plans)
+        print(f"{len(plans)} inputs, each with one plan whichever way it was made: {good}")
+        os.chdir(ROOT)
+    print("nothing grew" if good else "something grew, differed or failed")
     return 0 if good else 1
 
 
