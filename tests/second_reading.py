@@ -1,10 +1,11 @@
 """Every figure of a report in float64, read from the definitions (docs/method.md) and the papers alone.
 
-Nothing here is taken from gcbs_cli or from tests/reference.py: each direction of a loss is a table of similarities with a positive,
-the keys that L_global sums over, and the keys that a row sees in its batch.
+Nothing here is taken from gcbs_cli or from tests/reference.py: each direction of a loss is a table of similarities with
+a positive, the keys that L_global sums over, and the keys that a row sees in its batch.
 """
 
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ TIE = 1e-6
 
 OF_THE_PLAN_ALONE = {
     *("loss.global", "gap.oracle", "bounds.translation", "bounds.logsumexp", "positive_probability.global"),
-    *("graph.isolated_batches", "false_negatives.rows", "mutual_information_bound"),
+    *("graph.isolated_batches", "false_negatives.rows", "mutual_information_bound", "accuracy.global"),
+    *("similarity.positive", "similarity.negative.global", "coordinates.global"),
 }
 
 
@@ -26,7 +28,7 @@ def normalised(z: Array, way: str | None) -> Array:
     """Coordinates of raw rows, normalised over the rows given."""
     span = z.max(axis=0) - z.min(axis=0)
     size = np.linalg.norm(z, axis=0) if way == "l2" else span
-    return np.asarray((z - z.min(axis=0) * (way == "min-max")) / np.where(size > 0, size, 1))
+    return np.asarray((z - z.min(axis=0) * (way == "min-max")) / np.where(size > 0, size, np.inf))
 
 
 class Direction(NamedTuple):
@@ -89,13 +91,13 @@ class Case:
         if self.groups is not None:
             found |= self.groups[:, None] == self.groups[None]
         if self.kind == "bsc":
-            found &= ~self.same_answer()
+            found &= ~self.right()
         return found & ~np.eye(self.n, dtype=bool)
 
-    def same_answer(self) -> Array:
-        """(N, N): j is a right answer for i; without ids, where the rows of X are equal."""
+    def right(self) -> Array:
+        """(N, N): j is a positive of i, and i one of j; without ids, where the rows of X are equal."""
         ids = np.unique(self.x, axis=0, return_inverse=True)[1].ravel() if self.positives is None else self.positives
-        return np.asarray(ids[:, None] == ids[None])
+        return np.asarray((ids[:, None] == ids[None]) & self.is_positive()[:, None] & self.is_positive()[None])
 
     def is_positive(self) -> Array:
         """(N,): whether the row is a positive pair."""
@@ -119,25 +121,17 @@ class Case:
         age = batch[:, None] - batch[None]
         age = np.where((batch[:, None] < 0) | (batch[None] < 0), -1, age)
         if self.kind == "simclr":
-            z, other = np.concatenate([self.u, self.v]), np.tile(age == 0, (2, 2)) & ~np.eye(2 * self.n, dtype=bool)
-            row = np.tile(pairs, 2)
-            return [
-                Direction(
-                    z @ z.T,
-                    (row + self.n * (np.arange(2 * self.n) < self.n)),
-                    ~np.eye(2 * self.n, dtype=bool),
-                    other,
-                    row,
-                    row,
-                )
-            ]
+            views, different = np.concatenate([self.u, self.v]), ~np.eye(2 * self.n, dtype=bool)
+            table, seen, row = views @ views.T, np.tile(age == 0, (2, 2)) & different, np.tile(pairs, 2)
+            halves = (slice(None, self.n), pairs + self.n), (slice(self.n, None), pairs)
+            return [Direction(table[h], positive, different[h], seen[h], pairs, row) for h, positive in halves]
         moco = self.queue > 0 and self.queue_mode == "moco"
         seen = (age >= moco) & (age <= self.queue) | np.eye(self.n, dtype=bool)
         tables = [self.s] if moco or self.kind == "infonce" else [self.s, self.s.T]
         return [Direction(s, pairs, np.ones_like(seen), seen, pairs, pairs) for s in tables]
 
-    def hardest(self, d: Direction, among: Array, count: int) -> Array:
-        """The positive and the hardest `count` negatives among the keys, for each row."""
+    def hardest(self, d: Direction, among: Array, count: int | None) -> Array:
+        """The positive and the hardest `count` negatives among the keys, for each row; None for all."""
         negatives = np.where(among, d.s, -np.inf)
         negatives[np.arange(len(d.s)), d.positive] = -np.inf
         hardest = np.argsort(-negatives, axis=1, kind="stable")[:, :count]
@@ -147,23 +141,28 @@ class Case:
         kept[np.arange(len(d.s)), d.positive] = True
         return kept
 
-    def row_loss(self, d: Direction, keys: Array) -> Array:
-        """(rows,): the loss of each row over these keys, in nats (triplet: in units of similarity)."""
+    def row_loss(self, d: Direction, keys: Array, positives: Array | None = None) -> Array:
+        """(rows,): the loss of each row over these keys, in nats (triplet: in units of similarity).
+
+        positives: where a row looks for its positives, if not among the keys.
+        """
         if self.kind == "triplet":
             negatives = np.where(keys & (d.row[:, None] != d.key[None]), d.s, -np.inf).max(axis=1)
             return np.maximum(0, self.margin + negatives - d.s[np.arange(len(d.s)), d.positive])
         log_sum = np.log(np.where(keys, np.exp(d.s / self.temperature), 0).sum(axis=1))
         if self.kind != "bsc":
             return np.asarray(log_sum - d.s[np.arange(len(d.s)), d.positive] / self.temperature)
-        right = self.same_answer() & keys & self.is_positive()[None]
+        right = self.right() & (keys if positives is None else positives)
         return np.asarray(log_sum - (d.s * right).sum(axis=1) / np.maximum(1, right.sum(axis=1)) / self.temperature)
 
-    def loss(self, directions: list[Direction], keys: list[Array], rows: Array) -> float:
-        """The mean over rows and directions."""
+    def loss(
+        self, directions: list[Direction], keys: list[Array], rows: Array, *, all_positives: bool = False
+    ) -> float:
+        """The mean over rows and directions; `all_positives`: a row counts those that are not among its keys, too."""
         counted = rows & self.is_positive() if self.kind == "bsc" else rows
         divisor = counted.sum() if self.divide_by == "positives" else rows.sum()
         sums = [
-            self.row_loss(d, k)[counted[d.row]].sum() / (len(d.row) / self.n)
+            self.row_loss(d, k, d.everyone if all_positives else None)[counted].sum()
             for d, k in zip(directions, keys, strict=True)
         ]
         mean = float(np.mean(sums) / divisor)
@@ -172,75 +171,78 @@ class Case:
         target = np.ones(self.n) if self.labels is None else self.labels
         return self.mse * mean + (1 - self.mse) * float(np.mean((np.diag(self.s) - target)[rows] ** 2))
 
-    def coordinate_loss(self, batch: Array) -> float:
-        """The mean over rows of the loss of raw rows whose coordinates are normalised over the rows of each batch."""
-        total = 0.0
+    def coordinate_loss(self, batch: Array, kept: Array) -> float:
+        """The mean over kept rows of the loss of raw rows, coordinates normalised over the rows of each batch."""
+        rows, losses = kept & self.is_positive() if self.divide_by == "positives" else kept, []
         for b in range(batch.max() + 1):
-            inside = batch == b
-            x, y = (normalised(np.float64(z[inside]), self.coordinates) for z in (self.x, self.y))
-            values = {
-                name: value[inside] for name in ("positives", "labels") if (value := getattr(self, name)) is not None
-            }
-            part = replace(self, x=self.x[inside], y=self.y[inside], batch_size=len(x), queue=0, top=None, **values)
-            part.s = x @ y.T
-            keys = np.ones(part.s.shape, bool)
-            total += inside.sum() * part.loss(
-                part.directions(np.zeros(len(x), int)), [keys, keys], np.ones(len(x), bool)
-            )
-        return total / (batch >= 0).sum()
+            inside, part = batch == b, copy(self)
+            part.x, part.y = (normalised(np.float64(z[inside]), self.coordinates) for z in (self.x, self.y))
+            part.n, part.s, part.queue = len(part.x), part.x @ part.y.T, 0
+            for name in ("positives", "labels"):
+                setattr(part, name, None if getattr(self, name) is None else getattr(self, name)[inside])
+            if rows[inside].any():
+                directions = part.directions(np.zeros(part.n, int))
+                mean = part.loss(directions, [d.everyone for d in directions], kept[inside])
+                losses.append(mean * rows[inside].sum())
+        return sum(losses) / rows.sum()
 
     # figures
 
     def of_order(self, perm: Array) -> Figures:
-        """What depends on the order, by the path without its last part."""
-        batch, at = self.batch_of(perm), np.argsort(perm)
-        rows, same = batch >= 0, (batch[:, None] == batch[None]) & (batch >= 0)[:, None]
+        """What depends on the order, if only by the rows that the trainer keeps; by the path without its last part."""
+        batch, tau = self.batch_of(perm), self.temperature
+        kept, same = batch >= 0, (batch[:, None] == batch[None]) & (batch >= 0)[:, None]
+        rows = kept & self.is_positive() if self.kind == "bsc" else kept
         directions, suspected, edges = self.directions(batch), self.suspected(), self.edges()
-        seen = [d.seen if self.top is None else self.hardest(d, d.seen, self.top) for d in directions]
-        free = [~suspected[np.ix_(d.row, d.key)] for d in directions]
-        unmasked = [
-            d.seen & f if self.top is None else self.hardest(d, d.seen & f, self.top)
-            for d, f in zip(directions, free, strict=True)
-        ]
-        trained = self.loss(directions, seen, rows)
-        everyone = self.loss(directions, [d.everyone for d in directions], rows)
+        everyone, seen, free, unmasked = [], [], [], []
+        for d in directions:
+            plain = ~suspected[np.ix_(d.row, d.key)]
+            everyone.append(d.everyone)
+            seen.append(self.hardest(d, d.seen, self.top))
+            free.append(d.everyone & plain)
+            unmasked.append(self.hardest(d, d.seen & plain, self.top))
+        oracle = [self.hardest(d, d.everyone, self.oracle_count()) for d in directions]
+        trained, whole = self.loss(directions, seen, kept), self.loss(directions, everyone, kept)
+        off, own = ~np.eye(self.n, dtype=bool), np.diag(self.s)
         found: Figures = {
             "loss": trained,
-            "loss.global": everyone,
-            "gap": everyone - trained,
-            "gap.masked": self.loss(directions, [d.everyone & f for d, f in zip(directions, free, strict=True)], rows)
-            - self.loss(directions, unmasked, rows),
-            "gap.oracle": everyone
-            - self.loss(directions, [self.hardest(d, d.everyone, self.oracle_count()) for d in directions], rows),
-            "accuracy": np.mean(
-                ((np.diag(self.s)[:, None] >= self.s - TIE) | ~directions[0].seen[: self.n, : self.n]).all(axis=1)[rows]
-            ),
-            "similarity.negative": self.s[same & ~np.eye(self.n, dtype=bool)].mean(),
+            "loss.global": whole,
+            "gap": whole - trained,
+            "gap.masked": self.loss(directions, free, kept) - self.loss(directions, unmasked, kept),
+            "gap.oracle": whole - self.loss(directions, oracle, kept, all_positives=True),
+            "similarity.positive": own[rows].mean(),
+            "similarity.negative": self.s[same & off].mean(),
+            "similarity.negative.global": self.s[off & kept[:, None]].mean(),
             "in_batch_edge_share": (edges & same).sum() / edges.sum() if edges.any() else None,
             "false_negatives": (suspected & same).sum() / 2,
             "false_negatives.rows": (suspected & same).any(axis=1).sum(),
             "graph.isolated_batches": sum(not edges[batch == b].any() for b in range(batch.max() + 1)),
-            "coordinates": self.coordinate_loss(batch) if self.coordinates else None,
-        } | self.of_positions(at, edges)
-        if self.kind not in ("bsc", "triplet"):
-            least, most, above, below, p, keys = [], [], [], [], [], []
-            for d, among in zip(directions, seen, strict=True):
-                kept = rows[d.row]
-                low, high = np.where(among, d.s, np.inf).min(axis=1), np.where(among, d.s, -np.inf).max(axis=1)
-                top, count = np.where(d.everyone, d.s, -np.inf).max(axis=1), d.everyone.sum(axis=1)
-                above.append(((top - low) / self.temperature + np.log(count / among.sum(axis=1)))[kept].mean())
-                below.append(((top - high) / self.temperature + np.log(count))[kept].mean())
-                least.append(low[kept].mean())
-                most.append(high[kept].mean())
-                p.append(np.exp(-self.row_loss(d, among))[kept].mean())
-                keys.append(np.log(among.sum(axis=1))[kept].mean())
-            found |= {"bounds.translation": np.mean(above), "bounds.logsumexp": np.mean(below)}
-            found |= {"objective.translation": np.mean(least), "objective.logsumexp": np.mean(most)}
-            found |= {"positive_probability": np.mean(p), "mutual_information_bound": np.mean(keys) - trained}
-            found["positive_probability.global"] = np.mean(
-                [np.exp(-self.row_loss(d, d.everyone))[rows[d.row]].mean() for d in directions]
-            )
-        return found
+            "coordinates": self.coordinate_loss(batch, kept) if self.coordinates else None,
+            "coordinates.global": self.coordinate_loss(0 * batch, kept) if self.coordinates else None,
+            **self.of_positions(np.argsort(perm), edges),
+        }
+        parts = []
+        for d, some in zip(directions, seen, strict=True):
+            among = rows
+            s, positive, some, all_keys = d.s[among], d.positive[among], some[among], d.everyone[among]
+            own_s, logit = s[np.arange(len(s)), positive], np.exp(s / tau)
+            low, high = np.where(some, s, np.inf).min(axis=1), np.where(some, s, -np.inf).max(axis=1)
+            largest, count = np.where(all_keys, s, -np.inf).max(axis=1), all_keys.sum(axis=1)
+            values = {
+                "bounds.translation": (largest - low) / tau + np.log(count / some.sum(axis=1)),
+                "bounds.logsumexp": (largest - high) / tau + np.log(count),
+                "objective.translation": low,
+                "objective.logsumexp": high,
+                "positive_probability": np.exp(own_s / tau) / (logit * some).sum(axis=1),
+                "positive_probability.global": np.exp(own_s / tau) / (logit * all_keys).sum(axis=1),
+                "mutual_information_bound": np.log(some.sum(axis=1)) - trained,
+                "accuracy": own_s >= high - TIE,
+                "accuracy.global": own_s >= largest - TIE,
+            }
+            parts.append({name: value.mean() for name, value in values.items()})
+        return found | {
+            name: parts[0][name] if "accuracy" in name else np.mean([part[name] for part in parts]) for name in parts[0]
+        }
 
     def of_positions(self, at: Array, edges: Array) -> Figures:
         """Bandwidth and profile of an order, given by each row's position."""
@@ -249,18 +251,15 @@ class Case:
 
     def of_data(self) -> Figures:
         """What no order changes."""
-        edges, off, pairs = self.edges(), ~np.eye(self.n, dtype=bool), np.triu_indices(self.n, 1)
+        edges, pairs = self.edges(), np.triu_indices(self.n, 1)
         found: Figures = {
-            "similarity.positive": np.diag(self.s).mean(),
-            "similarity.negative.global": self.s[off].mean(),
-            "accuracy.global": np.mean((np.diag(self.s)[:, None] >= self.s - TIE).all(axis=1)),
             "graph.threshold": self.threshold,
             "graph.quantile": np.mean(self.s <= self.threshold),
             "graph.edges": edges.sum() / 2,
             "graph.isolated": (~edges.any(axis=1)).sum(),
             "graph.max_degree": edges.sum(axis=1).max(),
             "alignment": ((self.u - self.v) ** 2).sum(axis=1).mean(),
-            "coordinates.global": self.coordinate_loss(np.zeros(self.n, int)) if self.coordinates else None,
+            "uniformity.rows": self.n,
         }
         for name, z in (("x", self.u), ("y", self.v)):
             squares = ((z[pairs[0]] - z[pairs[1]]) ** 2).sum(axis=1)
@@ -287,10 +286,24 @@ class Case:
             found[f"{name}.random_std"] = None if mean is None or len(drawn) == 1 else np.std(drawn, ddof=1)
             if name in OF_THE_PLAN_ALONE:
                 found[name] = value
-        for name in ("gap", "gap.masked"):
-            random, plan = found[f"{name}.random"], found[f"{name}.plan"]
-            found[f"{name}.reduction"] = 1 - plan / random if random else None
-        closable = found["gap.random"] - found["gap.oracle"]
-        found["gap.closed_share"] = (found["gap.random"] - found["gap.plan"]) / closable if closable else None
         found["false_negatives.suspected_pairs"] = found["false_negatives.plan"]
-        return found
+        random, closable = found["gap.random"], found["gap.random"] - found["gap.oracle"]
+        found["gap.reduction"] = _share(random - found["gap.plan"], random)
+        found["gap.closed_share"] = _share(random - found["gap.plan"], closable)
+        random = found["gap.masked.random"]
+        found["gap.masked.reduction"] = _share(random - found["gap.masked.plan"], random)
+        return {path: None if path.startswith(self.undefined()) else value for path, value in found.items()}
+
+    def undefined(self) -> tuple[str, ...]:
+        """Paths of figures that mean nothing for this loss."""
+        several = self.kind == "bsc" and bool((self.right().sum(axis=1) > 1).any())
+        one_cross_entropy = self.kind != "triplet" and self.top is None and self.mse is None
+        return (
+            *(("bounds", "objective") if self.kind in ("bsc", "triplet") else ()),
+            *(("accuracy", "gap.closed_share") if several else ()),
+            *(() if one_cross_entropy and not several and self.divide_by != "all" else ("mutual_information_bound",)),
+        )
+
+
+def _share(part: float, whole: float) -> float | None:
+    return None if abs(whole) < 1e-9 else part / whole

@@ -1,113 +1,20 @@
-"""The batch-softmax loss with several positives and labelled negatives, against loops in float64."""
-
-import math
+"""Equations 5 and 6 and the coordinates of the batch-softmax paper, against loops in float64."""
 
 import numpy as np
 import pytest
 import reference
-from unit_data import exact_matrix, make_pair, numbers_of, unit
+from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.api import report
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.reports.basis import RowFacts
-from gcbs_cli.reports.build import make_reports
-from gcbs_cli.settings.report import LossKind, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
-ROWS, SIZE, TAU = 70, 8, 0.1
-
-
-def row_loss(similarity, i, keys, ids, asks):
-    """The loss of one query: the mean over its positives among the keys, outside the logarithm."""
-    total = math.log(math.fsum(math.exp(similarity[i, j] / TAU) for j in keys))
-    positives = [j for j in keys if ids[j] == ids[i] and asks[j]]
-    return math.fsum(total - similarity[i, p] / TAU for p in positives) / len(positives)
-
-
-def brute(similarity, perm, ids, asks, hidden=()):
-    """L_global and L_train, both directions, without the keys of `hidden` pairs (i, j), i < j."""
-    whole, train = [], []
-    batch = np.empty(ROWS, int)
-    batch[perm] = np.arange(ROWS) // SIZE
-    for side in (similarity, similarity.T):
-        for i in np.flatnonzero(asks):
-            keys = [j for j in range(ROWS) if (min(i, j), max(i, j)) not in hidden]
-            whole.append(row_loss(side, i, keys, ids, asks))
-            train.append(row_loss(side, i, [j for j in keys if batch[j] == batch[i]], ids, asks))
-    return np.mean(whole), np.mean(train)
-
-
-def report_of(pair, perm, *labels, kind=LossKind.BSC, margin=0.95, groups=None):
-    settings = ReportSettings(
-        batch_sizes=[SIZE], temperatures=[TAU], loss=[kind], quantile=0.95, trials=2, fn_margin=margin
-    )
-    return make_reports(pair, perm, settings, facts=RowFacts(*labels, groups=groups))[0]
-
-
-@pytest.mark.parametrize("kind", ["related", "duplicates"])
-@pytest.mark.parametrize(("with_ids", "with_labels"), [(True, False), (False, True), (True, True)])
-def test_losses_are_those_of_loops(kind, with_ids, with_labels, chosen_backend):
-    pair, similarity = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
-    rng = np.random.default_rng(8)
-    ids = rng.integers(25, size=ROWS) if with_ids else np.arange(ROWS)
-    asks = rng.random(ROWS) < 0.7 if with_labels else np.ones(ROWS, bool)
-    perm = rng.permutation(ROWS)
-    found = report_of(pair, perm, ids, asks if with_labels else None)
-    whole, train = brute(similarity, perm, ids, asks)
-    losses = found.loss.global_, found.loss.plan, found.gap.plan
-    assert losses == pytest.approx((whole, train, whole - train), abs=1e-5)
-    assert (found.loss_kind, found.bounds.translation) == ("bsc", None)
-    assert (found.gap.closed_share is None) == with_ids
-    orders = [np.random.default_rng([0, 0x7121A1, trial]).permutation(ROWS) for trial in range(2)]
-    random = np.mean([brute(similarity, order, ids, asks)[1] for order in orders])
-    alone = report_of(pair, None, ids, asks).loss
-    assert (alone.global_, alone.random_mean) == pytest.approx((whole, random), abs=1e-5)
-
-
-@pytest.mark.parametrize("with_groups", [False, True], ids=["alone", "groups"])
-@pytest.mark.parametrize("with_labels", [False, True], ids=["ids", "both"])
-def test_known_positives_are_not_suspected(with_labels, with_groups, chosen_backend):
-    """Clusters of five whose members are known to be positives of each other, but for those labelled 0."""
-    clusters = np.arange(ROWS) // 10
-    ids = np.arange(ROWS) // 5
-    asks = np.arange(ROWS) % 6 != 0 if with_labels else np.ones(ROWS, bool)
-    generator = np.random.default_rng(4)
-    centres = generator.normal(size=(ROWS // 10, 16))
-    pair = PairedRows(*(unit(centres[clusters] + 0.6 * generator.normal(size=(ROWS, 16))) for _ in "xy"))
-    similarity = reference.similarity_matrix(pair.x, pair.y)
-    perm = np.arange(ROWS)
-    groups = np.where(np.arange(ROWS) < 60, np.arange(ROWS) // 6, -1) if with_groups else None
-    found = report_of(pair, perm, ids, asks if with_labels else None, margin=0.8, groups=groups)
-    compared = (numbers_of(pair.grid) + pair.grid.constant) / pair.grid.scale**2
-    suspects = reference.suspected_pairs(compared, found.graph.threshold, 0.8)
-    if groups is not None:
-        suspects |= {(i, j) for i in range(60) for j in range(i + 1, 60) if groups[i] == groups[j]}
-    known = {(i, j) for i, j in suspects if ids[i] == ids[j] and asks[i] and asks[j]}
-    inside = [(i, j) for i, j in suspects - known if i // SIZE == j // SIZE]
-    assert known
-    assert found.false_negatives.suspected_pairs == len(inside) > 0
-    assert found.false_negatives.rows == len({row for pair in inside for row in pair})
-    whole, train = brute(similarity, perm, ids, asks, suspects - known)
-    assert found.gap.masked.plan == pytest.approx(whole - train, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["related", "duplicates"])
-def test_equal_rows_of_x_are_positives_by_default(kind):
-    """Where none are equal it is the symmetric loss."""
-    pair, perm = make_pair(kind, ROWS), np.random.default_rng(0).permutation(ROWS)
-    ours = report_of(pair, perm).model_dump()
-    if kind == "related":
-        theirs = report_of(pair, perm, kind=LossKind.SYMMETRIC).model_dump()
-    else:
-        theirs = report_of(pair, perm, np.unique(pair.x, axis=0, return_inverse=True)[1].reshape(-1)).model_dump()
-    for part in ("loss", "positive_probability"):
-        assert ours[part] == pytest.approx(theirs[part], abs=1e-9)
-    assert ours["gap"]["masked"] == pytest.approx(theirs["gap"]["masked"], abs=1e-9)
+SIZE, TAU = 8, 0.1
 
 
 def test_no_positive_at_all_is_refused():
+    pair = make_pair("related", 70)
     with pytest.raises(BadInput, match="no row is a positive pair"):
-        report_of(make_pair("related", ROWS), None, None, np.zeros(ROWS))
+        report(pair.x, pair.y, labels=np.zeros(70), batch_size=SIZE)
 
 
 @pytest.mark.parametrize("threshold", [None, 0.2, 0.8])
