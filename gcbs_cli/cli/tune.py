@@ -31,4 +31,4 @@ def tune(settings: Tune) -> None:
             if value != getattr(preset, option):
                 name = f"{PRESET_ROW} --{option.replace('_', '-')} {value}"
                 plans[name] = preset.changed(**{option: value})
-    compare_by_training(settings, plans, Output(settings), settings.budget, ORDERS)
+    compare_by_training(settings, plans, Output(settings, settings.html), settings.budget, ORDERS)

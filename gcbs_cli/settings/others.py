@@ -71,6 +71,14 @@ class Written(Shown):
     force: bool = option(False, "Replace files that exist already.", "-f")
 
 
+class Page(Written):
+    """What is printed, and beside it as a page."""
+
+    panel = OUTPUT_PANEL
+
+    html: str | None = option(None, "Write it as one page, too, that needs no network.")
+
+
 class GroupFile(Settings):
     """Rows that are kept apart."""
 
@@ -148,7 +156,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
         return self
 
 
-class Report(ReportSettings, PairTexts, Inputs, Written):
+class Report(ReportSettings, PairTexts, Inputs, Page):
     """Say how much of the gap between L_global and L_train a plan closes.
 
     L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
@@ -186,7 +194,6 @@ class Report(ReportSettings, PairTexts, Inputs, Written):
     """Column with the rows' names for --html."""
     full: bool = option(False, "Print every figure with what it is.", panel=OUTPUT_PANEL)
     output: str | None = option(None, "Write the JSON report to this file.", "-o", panel=OUTPUT_PANEL)
-    html: str | None = option(None, "Write the report as one page that needs no network.", panel=OUTPUT_PANEL)
 
     @model_validator(mode="before")
     @classmethod
@@ -271,7 +278,7 @@ def _seconds(value: Any) -> Any:
 Budget = Annotated[float, BeforeValidator(_seconds)]
 
 
-class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
+class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """Make a plan with each method and say what each is worth.
 
     With --train, by what a model learns from it: does planning pay on this data? Two small heads on the embeddings are
@@ -281,7 +288,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
 
     Examples:
 
-      gcbs compare x.npy y.npy --train
+      gcbs compare x.npy y.npy --train --html compare.html
 
       gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
 
@@ -316,7 +323,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Shown):
         super().check_effects(**preset | {"method": methods, "refine": [refined or bool(preset)]})
 
 
-class Tune(PlanSettings, GroupFile, TextFile, Inputs, Shown):
+class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """Try settings around --preset train by training on the data, and print the command of the best plan.
 
     Each is judged as by gcbs compare --train. The preset is kept unless another setting is better beyond noise. With
@@ -429,7 +436,7 @@ class Demo(Written):
     folder: str = option("gcbs-demo", "Where the data, the plan and the page are written.", argument=True)
 
 
-class History(Written):
+class History(Page):
     """Show losses, gap and plans over epochs, and whether planning still pays.
 
     Reads one report an epoch. Where the plans are found, it also says how long they took and how much of each recurs.
@@ -448,7 +455,6 @@ class History(Written):
     )
     """Quoted pattern of the plans, in the reports' order."""
     keep_order: bool = option(False, "Take the reports in the order given, not 2 before 10.", panel=INPUT_PANEL)
-    html: str | None = option(None, "Write the history as one page that needs no network.", panel=OUTPUT_PANEL)
 
 
 class Doctor(Shown):

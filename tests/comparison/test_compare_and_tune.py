@@ -1,6 +1,7 @@
 """compare makes the plans that `gcbs plan` makes; with --train, and in tune, a command that works ends it."""
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -24,8 +25,12 @@ def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(
     assert set(reductions) == {"random", "rcm", "rcm+refine", "--preset train"}
     assert list(reductions.values()) == sorted(reductions.values(), reverse=True)
     Path("perm.npy").touch()
-    *table, _, said, command = gcbs(*words).stdout.splitlines()
+    *table, _, said, command = gcbs(*words, "--html", "page.html").stdout.splitlines()
     assert max(map(len, table)) <= 80
+    page = Path("page.html").read_text()
+    assert re.findall(r'<th scope="row".*?>(.*?)</th>', page) == list(reductions)
+    assert re.findall(r'<span class="number">(.*?)</span>', page) == [f"{value:.1%}" for value in reductions.values()]
+    assert page.count(f"<code>{command}</code>") == 1
     assert "--train" in said
     assert command == found["command"].replace("-o perm.npy", "-o perm-2.npy")
     assert gcbs(*shlex.split(command)[1:]).exit_code == 0
@@ -77,10 +82,13 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(
     Path("t.csv").write_text("\n".join(["n,text", *(f"{i},{'sort it' if i % 3 else 'open it'}" for i in range(300))]))
     Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
     given = (words[0], "x.npy", "y.npy", *words[1:], "-k", 16, "--groups", "g.txt", "--budget", "0.1s")
-    found = json.loads(gcbs(*given, "--json").stdout)
+    found = json.loads(gcbs(*given, "--html", "page.html", "--json").stdout)
     plans = [line["method"] for line in found["methods"]]
     gains = [line["gain"] for line in found["methods"]]
     assert gains == sorted(gains, reverse=True)
+    page = Path("page.html").read_text()
+    assert re.findall(r'<th scope="row".*?>(.*?)</th>', page) == plans
+    assert f"Take {found['plan']}." in page
     assert len(plans) == {"compare": 3, "tune": 11}.get(" ".join(words[:1]), 0) - ("--text" in words)
     assert found["trial"] | {"train_rows": 210, "queries": 60, "epochs": 1, "seeds": 2} == found["trial"]
     (random,) = (line for line in found["methods"] if line["method"] == "random")

@@ -38,6 +38,17 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A value from 0 on, and a thin line to `ends`."""
+
+    name: str
+    kind: str
+    value: float
+    ends: Sequence[float]
+    said: str
+
+
+@dataclass(frozen=True)
 class Axis:
     """The range of an axis and how its ticks are written; with `labels` they stand at 0, 1, 2 …"""
 
