@@ -26,7 +26,7 @@ class Figure:
     meaning: str
     format: str = "{:.4f}"
     better: Literal["up", "down"] | None = None
-    show: str = ""
+    show: str = "table"
     heading: str = ""
     random: str | None = None
     spread: str | None = None
@@ -67,19 +67,18 @@ def _and_random(*given: Any, spread: bool = False, **named: Any) -> list[Figure]
     """A figure of the plan, as Figure takes it, and what random orders give: on average, and in spread."""
     plan = Figure(*given, **named)
     folder = plan.path.rpartition(".")[0]
-    mean = Figure(
-        f"{folder}.random{'_mean' * spread}", f"{plan.words}, random", f"{plan.meaning}, in random batches", plan.format
-    )
+    path, words, meaning = f"{folder}.random{'_mean' * spread}", f"{plan.words}, random", "in random batches"
+    mean = Figure(path, words, f"{plan.meaning}, {meaning}", plan.format, show="")
     if not spread:
         return [replace(plan, random=mean.path), mean]
     meaning = f"{plan.meaning}: standard deviation over random orders"
-    deviation = Figure(f"{folder}.random_std", f"{plan.words}, spread", meaning, plan.format)
+    deviation = Figure(f"{folder}.random_std", f"{plan.words}, spread", meaning, plan.format, show="")
     return [replace(plan, random=mean.path, spread=deviation.path), mean, deviation]
 
 
-def _of_every_order(name: str, meaning: str, show: str = "") -> list[Figure]:
+def _of_every_order(name: str, meaning: str, show: str = "table") -> list[Figure]:
     """A figure of the graph in the order of the input, in the plan's and in random orders."""
-    given = Figure(f"{name}.identity", f"{name}, input", f"{meaning}: in the order of the input", COUNT)
+    given = Figure(f"{name}.identity", f"{name}, input", f"{meaning}: in the order of the input", COUNT, show="")
     return [given, *_and_random(f"{name}.plan", name, meaning, COUNT, "down", show)]
 
 
@@ -126,7 +125,9 @@ FIGURES: list[Figure] = [
         "table many compare",
         "closed",
     ),
-    *_and_random("gap.masked.plan", "masked gap", "gap without suspected false negatives", better="down", spread=True),
+    *_and_random(
+        "gap.masked.plan", "masked gap", "gap without suspected false negatives", better="down", show="", spread=True
+    ),
     Figure(
         "gap.masked.reduction",
         "masked reduction",
@@ -137,26 +138,35 @@ FIGURES: list[Figure] = [
         "masked",
     ),
     Figure(
-        "bounds.translation", "translation bound", "upper bound on the plan's gap (translation identity)", better="down"
+        "bounds.translation",
+        "translation bound",
+        "upper bound on the plan's gap (translation identity)",
+        better="down",
+        show="",
     ),
-    Figure("bounds.logsumexp", "log-sum-exp bound", "upper bound on the plan's gap (log-sum-exp)", better="down"),
+    Figure(
+        "bounds.logsumexp", "log-sum-exp bound", "upper bound on the plan's gap (log-sum-exp)", better="down", show=""
+    ),
     *_and_random(
         "objective.translation.plan",
         "least in batch",
         "mean over rows of the least similarity in the batch, which the translation bound falls with",
         better="up",
+        show="",
     ),
     *_and_random(
         "objective.logsumexp.plan",
         "largest in batch",
         "mean over rows of the largest similarity in the batch, which the log-sum-exp bound falls with",
         better="up",
+        show="",
     ),
     Figure(
         "positive_probability.global",
         "p(positive), all",
         "mean softmax probability of the positive among all rows",
         ROUGH,
+        show="",
     ),
     *_and_random(
         "positive_probability.plan",
@@ -164,51 +174,49 @@ FIGURES: list[Figure] = [
         "mean softmax probability of the positive in its batch",
         ROUGH,
         "down",
-        "table",
     ),
-    Figure("coordinates.global", "L_global, coordinates", "loss where coordinates are normalised over all rows"),
+    Figure(
+        "coordinates.global", "L_global, coordinates", "loss where coordinates are normalised over all rows", show=""
+    ),
     *_and_random(
         "coordinates.plan",
         "L_train, coordinates",
         "loss where coordinates are normalised over the rows of each batch",
         better="up",
-        show="table",
         spread=True,
     ),
-    Figure("accuracy.global", "accuracy, all", "share of rows whose positive is the nearest of all keys, x→y", SHARE),
+    Figure(
+        "accuracy.global",
+        "accuracy, all",
+        "share of rows whose positive is the nearest of all keys, x→y",
+        SHARE,
+        show="",
+    ),
     *_and_random(
         "accuracy.plan",
         "accuracy",
         "share of rows whose positive is the nearest of the keys they see, x→y",
         SHARE,
         "down",
-        "table",
         spread=True,
     ),
-    Figure("similarity.positive", "positives", "mean similarity of the positive pairs", show="table"),
-    Figure("similarity.negative.global", "negatives, all", "mean similarity of all other pairs of x and y"),
-    *_and_random(
-        "similarity.negative.plan",
-        "negatives",
-        "mean similarity of other pairs in one batch",
-        better="up",
-        show="table",
-    ),
+    Figure("similarity.positive", "positives", "mean similarity of the positive pairs"),
+    Figure("similarity.negative.global", "negatives, all", "mean similarity of all other pairs of x and y", show=""),
+    *_and_random("similarity.negative.plan", "negatives", "mean similarity of other pairs in one batch", better="up"),
     Figure("graph.threshold", "threshold", "similarity above which a pair is hard", show="table history", heading="t"),
-    Figure("graph.quantile", "quantile", "share of all similarities at or below the threshold", "{:.6g}"),
-    Figure("graph.edges", "hard pairs", "pairs above the threshold", COUNT, show="table"),
-    Figure("graph.isolated", "rows without", "rows that are in no hard pair", COUNT, show="table"),
+    Figure("graph.quantile", "quantile", "share of all similarities at or below the threshold", "{:.6g}", show=""),
+    Figure("graph.edges", "hard pairs", "pairs above the threshold", COUNT),
+    Figure("graph.isolated", "rows without", "rows that are in no hard pair", COUNT),
     Figure(
         "graph.isolated_batches",
         "batches without",
         "batches of the plan in which no row is in a hard pair",
         COUNT,
         "down",
-        "table",
     ),
-    Figure("graph.max_degree", "largest degree", "hard pairs of the row that is in most", COUNT),
-    *_of_every_order("bandwidth", "largest distance between hard pairs in the order, in rows", "table"),
-    *_of_every_order("profile", "sum over rows of the distance to the farthest partner before them"),
+    Figure("graph.max_degree", "largest degree", "hard pairs of the row that is in most", COUNT, show=""),
+    *_of_every_order("bandwidth", "largest distance between hard pairs in the order, in rows"),
+    *_of_every_order("profile", "sum over rows of the distance to the farthest partner before them", ""),
     *_and_random(
         "in_batch_edge_share.plan",
         "in-batch share",
@@ -233,45 +241,24 @@ FIGURES: list[Figure] = [
         "rows in at least one suspected pair that shares a batch",
         COUNT,
         "down",
-        "table",
     ),
-    Figure("alignment", "alignment", "mean squared distance of the positive pairs", ROUGH, show="table"),
-    Figure(
-        "uniformity.x",
-        "uniformity of X",
-        "spread of the rows of X over the sphere; lower is more even",
-        ROUGH,
-        show="table",
-    ),
-    Figure(
-        "uniformity.y",
-        "uniformity of Y",
-        "spread of the rows of Y over the sphere; lower is more even",
-        ROUGH,
-        show="table",
-    ),
-    Figure(
-        "uniformity.rows",
-        "rows for uniformity",
-        "rows it was computed on, a sample of more than 10,000",
-        COUNT,
-        show="table",
-    ),
+    Figure("alignment", "alignment", "mean squared distance of the positive pairs", ROUGH),
+    Figure("uniformity.x", "uniformity of X", "spread of the rows of X over the sphere; lower is more even", ROUGH),
+    Figure("uniformity.y", "uniformity of Y", "spread of the rows of Y over the sphere; lower is more even", ROUGH),
+    Figure("uniformity.rows", "rows for uniformity", "rows it was computed on, a sample of more than 10,000", COUNT),
     Figure(
         "mutual_information_bound",
         "information",
         "least mutual information of X and Y in nats: mean log of a row's keys − L_train",
         ROUGH,
-        show="table",
     ),
-    Figure("partitions.parts", "parts", "parts that were planned one by one", COUNT, show="table"),
+    Figure("partitions.parts", "parts", "parts that were planned one by one", COUNT),
     Figure(
         "partitions.edges_across",
         "across parts",
         "share of the hard pairs whose rows are in different parts",
         SHARE,
         "down",
-        "table",
     ),
 ]
 """In the order of the JSON report."""
