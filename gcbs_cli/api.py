@@ -20,7 +20,7 @@ from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import typed_by
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
-from gcbs_cli.settings.report import LossKind, ReportSettings
+from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -96,7 +96,7 @@ def report_all(
     """
     labelled = positives is not None or labels is not None
     asked = ReportSettings(**({"loss": "bsc"} | settings if labelled else settings))
-    if labelled and LossKind.BSC not in asked.loss:
+    if labelled and "bsc" not in asked.loss:
         raise BadInput("positives and labels go with the loss bsc")
     asked.check_effects()
     stream = open_arrays(x, y, normalize=normalize)

@@ -13,7 +13,7 @@ from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.tiles import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
 from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
-from gcbs_cli.settings.report import LossKind, ReportSettings
+from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
 
@@ -117,7 +117,7 @@ def forecast_report(
     reaching, tied = shares(threshold, settings.requested_quantile(rows.rows), sample, ties=True)
     found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
     suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
-    passes = 3 if any(loss.kind is LossKind.SIMCLR for loss in settings.losses) else 1
+    passes = 3 if "simclr" in settings.loss else 1
     height, width = (min(rows.rows, side) for side in device.tile_shape)
     scratch = device.workers * height * width * REPORT_TILE_BYTES + REPORT_SCRATCH * min(rows.rows, 4096) // 4096
     sums = 8 * SUMS_PER_ROW * len(settings.temperatures) + 4 * COPIES_OF_HARDEST * passes * hardest

@@ -17,7 +17,7 @@ from gcbs_cli.products.sums import SideSums, loss_sums
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.coordinates import CoordinateLosses
 from gcbs_cli.reports.representation import MOST_ROWS, SAMPLED_ROWS, alignment, uniformity
-from gcbs_cli.settings.report import LossKind, ReportSettings
+from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 Figures = dict[str, Any]
@@ -72,7 +72,7 @@ class ReportInputs:
         with self.clock.step("all pairs"):
             self.across = self._sums(pair.x, pair.y)
             self.same_side: tuple[SideSums, ...] = ()
-            if LossKind.SIMCLR in settings.loss:
+            if "simclr" in settings.loss:
                 self.same_side = tuple(self._sums(side, side)[0] for side in (pair.x, pair.y))
         with self.clock.step("representation"):
             self.figures["alignment"] = alignment(pair)

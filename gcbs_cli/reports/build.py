@@ -18,7 +18,7 @@ from gcbs_cli.reports.in_batch import BatchSums, batch_sums
 from gcbs_cli.reports.losses import LossTerms, TripletTerms
 from gcbs_cli.reports.representation import mean_negatives
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.report import Loss, LossKind, ReportSettings
+from gcbs_cli.settings.report import Loss, ReportSettings
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.progress import Progress
 from gcbs_cli.system.threads import in_order
@@ -27,16 +27,8 @@ TRIALS_STREAM = 0x7121A1
 """Sets the draws of the random trials apart from others of the same seed."""
 TIE = 4 * FLOAT32_UNIT_ROUNDOFF
 """Two float32 products of equal rows differ by no more."""
-OWN_TERMS: dict[LossKind, type[LossTerms]] = {LossKind.BSC: BscTerms, LossKind.TRIPLET: TripletTerms}
-OF_ROWS = (
-    "loss.global",
-    "gap.oracle",
-    "positive_probability.global",
-    "accuracy.global",
-    "similarity.positive",
-    "similarity.negative.global",
-    "coordinates.global",
-)
+OWN_TERMS: dict[str, type[LossTerms]] = {"bsc": BscTerms, "triplet": TripletTerms}
+OF_ROWS = ("gap.oracle", "similarity.positive", *(one.path for one in FIGURES if one.path.endswith(".global")))
 """Figures that depend on an order only by the rows that it counts."""
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
-from gcbs_cli.settings.report import KeySet, Loss
+from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import inverse
 
 ENTRIES_AT_ONCE = 1 << 21
@@ -114,9 +114,9 @@ def _tables(
         tables.append(tables[0].transpose(0, 2, 1).copy() if rows == seen else queries[1] @ keys[0])
     same = np.eye(height, dtype=np.bool_)
     for side, table in enumerate(tables):
-        if loss.keys is KeySet.QUEUE:
+        if loss.queue_alone:
             table[:, :, -height:][:, ~same] = -np.inf
-        elif loss.keys is KeySet.VIEWS:
+        elif loss.views:
             views = queries[side] @ queries[side].transpose(0, 2, 1)
             views[:, same] = -np.inf
             tables[side] = np.concatenate([table, views], axis=-1)

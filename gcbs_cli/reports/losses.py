@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.in_batch import BatchSums
-from gcbs_cli.settings.report import KeySet, Loss
+from gcbs_cli.settings.report import Loss
 
 
 class LossTerms:
@@ -29,7 +29,7 @@ class LossTerms:
         self.inputs, self.loss, self.suspects, self.beside = inputs, loss, inputs.suspects, inputs.diagonal
         self.keys = loss.keys_in_all(inputs.pair.rows)
         self.in_nats = self.in_nats and loss.top is None
-        views = inputs.same_side if loss.keys is KeySet.VIEWS else ()
+        views = inputs.same_side if loss.views else ()
         sides = [[inputs.across[side], *views[side : side + 1]] for side in loss.sides]
         sums = np.stack([np.logaddexp.reduce([[part.log_sums, part.masked] for part in parts]) for parts in sides])
         # The positive is one of the keys, however the float32 products round.

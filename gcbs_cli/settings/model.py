@@ -7,10 +7,9 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from itertools import pairwise
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
@@ -100,9 +99,7 @@ class Leaf:
     @property
     def choices(self) -> list[str]:
         """The values that it takes, where they are few."""
-        if get_origin(self.kind) is Literal:
-            return list(get_args(self.kind))
-        return [item.value for item in self.kind] if issubclass(self.kind, Enum) else []
+        return list(get_args(self.kind))
 
     @property
     def many(self) -> bool:
@@ -239,7 +236,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
 
 def _expected(error: Any, field: FieldInfo, found: str) -> str:
     kind, context = error["type"], error.get("ctx", {})
-    if kind in ("literal_error", "enum"):
+    if kind == "literal_error":
         choices = re.findall("'([^']+)'", context["expected"])
         return " or ".join([", ".join(choices[:-1]), *choices[-1:]][-len(choices) :]) + nearest(found, choices)
     if kind in _BOUNDS:

@@ -17,7 +17,7 @@ from gcbs_cli.settings.plan import (
     Size,
     preset_defaults,
 )
-from gcbs_cli.settings.report import LOSS_PANEL, LossKind, ReportSettings
+from gcbs_cli.settings.report import LOSS_PANEL, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 INPUT_PANEL = "Input"
@@ -200,11 +200,11 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     def _bsc_with_labels(cls, values: dict[str, Any]) -> dict[str, Any]:
         """bsc where nothing was said of the loss and files say what the positives are."""
         labelled = values.get("positives") or values.get("labels")
-        return {"loss": [LossKind.BSC], **values} if labelled else values
+        return {"loss": ["bsc"], **values} if labelled else values
 
     @model_validator(mode="after")
     def _check_report(self) -> Self:
-        if self.html is not None and any(loss.has_own_terms for loss in self.losses):
+        if self.html is not None and {"bsc", "triplet"} & {*self.loss}:
             raise BadInput("--html: goes with --loss infonce, symmetric and simclr")
         if self.rows is not None:
             self._check_sample()
@@ -216,7 +216,7 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
         if max(len(self.batch_sizes), len(self.temperatures), len(self.loss)) > 1:
             raise BadInput("--rows: one loss, batch size and temperature at a time")
         loss = self.losses[0]
-        if loss.name not in (LossKind.INFONCE, LossKind.SYMMETRIC):
+        if loss.name not in ("infonce", "symmetric"):
             raise BadInput(
                 f"--rows: goes with --loss infonce and symmetric, without --queue and --loss-top; found {loss.name}"
             )

@@ -1,7 +1,6 @@
 """What a report can be asked for."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -25,26 +24,20 @@ LEAST_BATCHES = 30
 """Of a report on a sample: fewer say little about how batches differ."""
 
 
-class LossKind(StrEnum):
-    """`infonce`: x→y; `symmetric`: mean of x→y and y→x (CLIP); `simclr`: NT-Xent over the 2N views; `bsc`: symmetric
-    with several positives a row; `triplet`: with the hardest negative.
-    """
-
-    INFONCE = "infonce"
-    SYMMETRIC = "symmetric"
-    SIMCLR = "simclr"
-    BSC = "bsc"
-    TRIPLET = "triplet"
-
-
+LossKind = Literal["infonce", "symmetric", "simclr", "bsc", "triplet"]
+"""infonce: x→y; symmetric: mean of x→y and y→x (CLIP); simclr: NT-Xent over the 2N views; bsc: symmetric with several
+positives a row; triplet: with the hardest negative.
+"""
+QueueMode = Literal["moco", "xbm"]
+"""moco: the queue's keys are the only negatives, x→y; xbm: the batch's and the queue's."""
 TRAINERS_NAMES = {
-    "mnrl": LossKind.INFONCE,
-    "multiplenegativesranking": LossKind.INFONCE,
-    "cachedmultiplenegativesranking": LossKind.INFONCE,
-    "multiplenegativessymmetricranking": LossKind.SYMMETRIC,
-    "cachedmultiplenegativessymmetricranking": LossKind.SYMMETRIC,
-    "clip": LossKind.SYMMETRIC,
-    "ntxent": LossKind.SIMCLR,
+    "mnrl": "infonce",
+    "multiplenegativesranking": "infonce",
+    "cachedmultiplenegativesranking": "infonce",
+    "multiplenegativessymmetricranking": "symmetric",
+    "cachedmultiplenegativessymmetricranking": "symmetric",
+    "clip": "symmetric",
+    "ntxent": "simclr",
 }
 """What trainers and libraries call the losses, in small letters, without signs and the word loss."""
 
@@ -55,33 +48,13 @@ def _loss_named(value: Any) -> Any:
     return TRAINERS_NAMES.get(plain, value)
 
 
-class QueueMode(StrEnum):
-    """`moco`: the queue's keys are the only negatives, x→y; `xbm`: the batch's and the queue's."""
-
-    MOCO = "moco"
-    XBM = "xbm"
-
-
-class KeySet(StrEnum):
-    """Which keys a row meets in the loss, beside its own positive."""
-
-    PAIRS = "pairs"
-    """The other side of its batch (InfoNCE, CLIP)."""
-    VIEWS = "views"
-    """All other views of its batch, of both sides (SimCLR's NT-Xent)."""
-    QUEUE = "queue"
-    """The other side of the batches before (MoCo); x→y only."""
-    BATCH_AND_QUEUE = "batch_and_queue"
-    """The other side of its batch and of the batches before (XBM)."""
-
-
 @dataclass(frozen=True)
 class Loss:
     """A loss with or without a memory queue of the last `queue_batches` batches."""
 
     kind: LossKind
     queue_batches: int = 0
-    queue_mode: QueueMode = QueueMode.XBM
+    queue_mode: QueueMode = "xbm"
     margin: float = 0.2
     top: int | None = None
     """How many of the negatives that a row sees count, the hardest; None for all."""
@@ -91,43 +64,34 @@ class Loss:
     @property
     def name(self) -> str:
         """`loss_kind` in the report, such as `symmetric-top-4` or `bsc-all-mse-0.1`."""
-        name = self.queue_mode.value if self.queue_batches else self.kind.value
-        if self.top is not None:
-            name += f"-top-{self.top}"
-        if self.divide_by != "positives":
-            name += f"-{self.divide_by}"
-        return name if self.mse is None else f"{name}-mse-{self.mse:g}"
+        top = "" if self.top is None else f"-top-{self.top}"
+        divided = "" if self.divide_by == "positives" else f"-{self.divide_by}"
+        combined = "" if self.mse is None else f"-mse-{self.mse:g}"
+        return f"{self.queue_mode if self.queue_batches else self.kind}{top}{divided}{combined}"
 
     @property
-    def has_own_terms(self) -> bool:
-        """Whether it is more than a mean of log sums against one positive."""
-        return self.kind in (LossKind.BSC, LossKind.TRIPLET)
+    def views(self) -> bool:
+        """Whether a row meets all other views of its batch, those of its own side too (SimCLR's NT-Xent)."""
+        return self.kind == "simclr"
 
     @property
-    def keys(self) -> KeySet:
-        """Which keys a row meets."""
-        if self.queue_batches:
-            return KeySet.QUEUE if self.queue_mode is QueueMode.MOCO else KeySet.BATCH_AND_QUEUE
-        return KeySet.VIEWS if self.kind is LossKind.SIMCLR else KeySet.PAIRS
+    def queue_alone(self) -> bool:
+        """Whether the only negatives of a row are of the batches before (MoCo)."""
+        return self.queue_batches > 0 and self.queue_mode == "moco"
 
     @property
     def sides(self) -> tuple[int, ...]:
         """Directions over which the loss is a mean: 0 is x→y, 1 is y→x."""
-        one_way = self.kind is LossKind.INFONCE or self.keys is KeySet.QUEUE
-        return (0,) if one_way else (0, 1)
+        return (0,) if self.kind == "infonce" or self.queue_alone else (0, 1)
 
     def keys_in_all(self, rows: int) -> int:
         """Keys of one row in the global loss."""
-        return 2 * rows - 1 if self.keys is KeySet.VIEWS else rows
+        return 2 * rows - 1 if self.views else rows
 
     def oracle_negatives(self, rows: int, batch_size: int) -> int:
         """How many of its hardest negatives a row keeps in the oracle: as many as count of those in a full batch."""
-        negatives = {
-            KeySet.PAIRS: batch_size - 1,
-            KeySet.VIEWS: 2 * batch_size - 2,
-            KeySet.QUEUE: batch_size * self.queue_batches,
-            KeySet.BATCH_AND_QUEUE: batch_size * (1 + self.queue_batches) - 1,
-        }[self.keys]
+        in_batch = 0 if self.queue_alone else (2 if self.views else 1) * (batch_size - 1)
+        negatives = in_batch + batch_size * self.queue_batches
         return min(negatives, self.keys_in_all(rows) - 1, self.top or negatives)
 
 
@@ -143,7 +107,7 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     )
     """Temperature of the loss; may be given several times."""
     loss: Annotated[tuple[Annotated[LossKind, BeforeValidator(_loss_named)], ...], Listed] = option(
-        (LossKind.SYMMETRIC,),
+        ("symmetric",),
         min_length=1,
         metavar="LOSS",
         default_words="symmetric; bsc with --positives or --labels",
@@ -156,7 +120,7 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     """Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them: their
     age is left out.
     """
-    queue_mode: QueueMode = option(QueueMode.XBM, panel=LOSS_PANEL, only_with="queue")
+    queue_mode: QueueMode = option("xbm", panel=LOSS_PANEL, only_with="queue")
     """moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue."""
     loss_margin: Margin = option(0.2, panel=LOSS_PANEL, only_with="loss=triplet")
     """triplet: margin between positive and hardest negative."""
@@ -193,11 +157,11 @@ class ReportSettings(ThresholdSettings, WorkSettings):
         return [self._loss(kind) for kind in self.loss]
 
     def _loss(self, kind: LossKind) -> Loss:
-        if kind is LossKind.BSC:
+        if kind == "bsc":
             return Loss(kind, divide_by=self.bsc_divide_by, mse=self.bsc_mse)
-        if kind is LossKind.TRIPLET:
+        if kind == "triplet":
             return Loss(kind, margin=self.loss_margin)
-        return Loss(kind, 0 if kind is LossKind.SIMCLR else self.queue, self.queue_mode, top=self.loss_top)
+        return Loss(kind, 0 if kind == "simclr" else self.queue, self.queue_mode, top=self.loss_top)
 
     @property
     def graded_labels(self) -> bool:

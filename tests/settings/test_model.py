@@ -8,7 +8,7 @@ import pytest
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import Settings, as_arguments, leaves, option, words
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
-from gcbs_cli.settings.report import LossKind, ReportSettings
+from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "refine": True, "partitions": 4}
@@ -94,7 +94,7 @@ def test_words_make_the_same_settings_again() -> None:
 def test_a_list_takes_one_value_a_text_of_several_or_a_list() -> None:
     assert ReportSettings(batch_sizes=8).batch_sizes == (8,)
     assert ReportSettings(temperatures="0.02 0.05").temperatures == (0.02, 0.05)
-    assert ReportSettings(loss=["bsc", LossKind.TRIPLET]).loss == (LossKind.BSC, LossKind.TRIPLET)
+    assert ReportSettings(loss=["bsc", "NTXentLoss"]).loss == ("bsc", "simclr")
 
 
 def test_names_of_options_and_of_arguments() -> None:

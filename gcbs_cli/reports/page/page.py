@@ -18,7 +18,7 @@ from gcbs_cli.reports.headline import headline, lead, summary, suspects_warning
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.reports.page import charts
 from gcbs_cli.reports.page.pictures import pictures
-from gcbs_cli.settings.report import Loss, LossKind
+from gcbs_cli.settings.report import Loss
 
 LISTED_BATCHES = 5
 EXAMPLES, SHOWN_EXAMPLES = 12, 2
@@ -83,7 +83,7 @@ def report_page(
 
 def hardest_in_order(measured: Measured, perm: NDArray[np.int64]) -> NDArray[np.float32]:
     """(N,) each row's most similar negative (x→y) in its batch of an order; −inf in a batch of one."""
-    pair, size, one_way = measured.inputs.pair, measured.report.batch_size, Loss(LossKind.INFONCE)
+    pair, size, one_way = measured.inputs.pair, measured.report.batch_size, Loss("infonce")
     return batch_sums(pair, perm, size, [], SuspectPairs.none(), one_way).hardest[0, 0]
 
 
