@@ -57,7 +57,11 @@ def make_command(name: str, commands: Iterable[str], *, helped: bool) -> Any:
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
     settings = {"help_option_names": ["-h", "--help"]}
     app.command(name, help=_plain(_joined(inspect.getdoc(model) or "")), context_settings=settings)(run)
-    return typer.main.get_command(app)
+    command = typer.main.get_command(app)
+    for taken in command.params:
+        if getattr(taken, "hidden", False):
+            taken.get_usage_pieces = lambda ctx: []  # type: ignore[method-assign]
+    return command
 
 
 def parameter(leaf: Leaf, said: str) -> inspect.Parameter:

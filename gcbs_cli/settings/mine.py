@@ -10,6 +10,7 @@ from gcbs_cli.settings.plan import (
     DEFAULT_TEMPERATURE,
     Seed,
     Temperature,
+    Trials,
     WorkSettings,
     check_batch_size,
 )
@@ -70,7 +71,7 @@ class ShownLossSettings(Settings):
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "Pairs in one loss.", "-k", ge=2)
     temperature: Temperature = DEFAULT_TEMPERATURE
-    trials: int = option(5, "Number of random orders to take the mean of.", ge=1)
+    trials: Trials = option(5, "Number of random orders to take the mean of.")
 
 
 class MineSettings(NegativeSettings, ShownLossSettings, WorkSettings):

@@ -15,6 +15,7 @@ from gcbs_cli.settings.plan import (
     Method,
     PlanSettings,
     Size,
+    Trials,
     preset_defaults,
 )
 from gcbs_cli.settings.report import LOSS_PANEL, ReportSettings
@@ -305,7 +306,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
     budget: Budget = option(300.0, metavar="TIME", default_words="5m", only_with="train")
     """Time for --train, such as 90s or 5m, by which it chooses the number of rows, epochs and seeds."""
-    trials: int = option(5, "Number of random orders to compare with.", ge=1)
+    trials: Trials = option(5, "Number of random orders to compare with.")
     omitted = frozenset(OF_ONE_PLAN)
 
     @property

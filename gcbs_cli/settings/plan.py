@@ -38,6 +38,8 @@ EXCLUSIVE = ("quantile", "per_row", "threshold")
 
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
 Seed = Annotated[int, option(..., "Decides every random draw.", ge=0)]
+Trials = Annotated[int, Field(ge=1, le=10_000)]
+"""Random orders to compare with; more would take hours and say no more."""
 
 
 def _temperature(value: float) -> float:
@@ -161,7 +163,7 @@ class FalseNegativeSettings(Settings):
     """Keep near duplicates apart where there is room: rows joined by an edge whose x, or whose y, are at least as
     similar as this, such as 0.98.
     """
-    fn_weight: float = option(1.0, ge=0, only_with="fn_margin refine")
+    fn_weight: float = option(1.0, ge=0, le=1000, only_with="fn_margin refine")
     """What a pair that is too hard costs the refinement inside a batch, in nats."""
 
     @property

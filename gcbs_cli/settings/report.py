@@ -15,6 +15,7 @@ from gcbs_cli.settings.plan import (
     Seed,
     Temperature,
     ThresholdSettings,
+    Trials,
     WorkSettings,
     check_batch_size,
 )
@@ -146,7 +147,7 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     """
     drop_last: bool = option(False, off="--keep-last", default_words="as planned, else kept")
     """Whether the trainer drops the short last batch."""
-    trials: int = option(20, "Number of random orders to compare with.", ge=1)
+    trials: Trials = option(20, "Number of random orders to compare with.")
     fn_margin: Margin = DEFAULT_MARGIN
     """Treat a pair as a suspected false negative when its similarity is at least this fraction of its positive's."""
     seed: Seed = 0

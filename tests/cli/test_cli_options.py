@@ -64,6 +64,7 @@ def test_help_shows_defaults_and_brackets(gcbs: Gcbs) -> None:
     for text in ("(gcbs[ray])", "[default: 64]", "[default: (0.999)]", "[default: perm.npy]"):
         assert text in shown
     assert "[tool.gcbs]" in words_of(gcbs("config", "--help").stdout)
+    assert "[OPTIONS] [X] [Y] Check that" in words_of(gcbs("check", "--help").stdout)  # no hidden argument
 
 
 @pytest.mark.parametrize(
