@@ -221,9 +221,10 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
             raise BadInput(
                 f"--rows: goes with --loss infonce and symmetric, without --queue and --loss-top; found {loss.name}"
             )
-        for name, given in (("--html", self.html), ("--groups", self.groups)):
-            if given is not None:
-                raise BadInput(f"{name}: needs all pairs and does not go with --rows; leave one of them out")
+        for name in ("html", "groups", "threshold", "quantile", "per_row", "fn_margin", "trials", "batch_coordinates"):
+            if name in self.model_fields_set:
+                name = name.replace("_", "-")
+                raise BadInput(f"--{name}: needs all pairs and does not go with --rows; leave one of them out")
 
 
 class Mine(MineSettings, PairTexts, Inputs, Written):

@@ -86,6 +86,7 @@ def test_the_command_says_value_and_interval(files: Path) -> None:
         (("--rows", "100", "-p", "perm.npy", "-k", "16"), "expected at least 480, 30 batches of 16"),
         (("--rows", "5000", "-p", "perm.npy", "-k", "128"), "1,920 rows are few"),
         (("--rows", "800", "-p", "perm.npy", "--html", "r.html"), "--html: needs all pairs"),
+        (("--rows", "800", "-p", "perm.npy", "--quantile", "0.99"), "--quantile: needs all pairs"),
         (("--rows", "800", "-p", "perm.npy", "--loss", "simclr"), "--loss infonce and symmetric"),
         (("--rows", "800", "-p", "perm.npy", "-k", "16", "-k", "32"), "at a time"),
     ],
