@@ -5,8 +5,8 @@
     python benchmarks/mutants.py --lines mutants.jsonl --count 0            the table of what was tried
 
 A mutant swaps an operator, shifts a number, turns a condition round, or leaves out a call. It is tried in a copy of the
-files that git tracks, on the tests of its own folder that reach its line (all, where that line is compiled), fastest
-first. Each is a line of the JSON file, and a run that was stopped goes on after the last one.
+files that git tracks, on the tests of its own folder that reach its line (all, where none is seen to), fastest first.
+Each is a line of the JSON file, and a run that was stopped goes on after the last one.
 """
 
 import argparse
@@ -28,9 +28,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numba  # loaded once: each try is a fork of this process
+import hypothesis  # noqa: F401  # these are loaded once: each try is a fork of this process
+import numba
+import pyarrow.parquet  # noqa: F401
 import pytest
 import scipy.sparse  # noqa: F401
+import torch  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {name: [f"gcbs_cli/{name}"] for name in ("data", "products", "graph", "orders", "plan_file")}
@@ -59,8 +62,10 @@ SWAPS: dict[type[ast.AST], type[Any]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
-LEAST_SECONDS = 20.0
+LEAST_SECONDS = 30.0
 """A mutant that runs for longer than this and thrice the tests' own time counts as killed."""
+LONGEST_TEST = 40
+"""Seconds of a test; those that take longer are left out."""
 
 
 @dataclass
@@ -150,15 +155,12 @@ class Tests:
         self.reached: dict[str, set[tuple[str, int]]] = defaultdict(set)
 
     def measure(self) -> None:
-        """Run them twice as they are: to compile, then to see which lines each reaches."""
-        for traced in (False, True):
-            status, report = self._forked(None, 1800.0, traced)
-            if status:
-                raise SystemExit(f"the tests fail without a mutant: {report.get('failed')}")
-            self.seconds = report["seconds"]
+        """Run them as they are, to compile and to see which lines each reaches."""
+        _, report = self._forked(None, 3600.0)
+        self.seconds = {test: seconds for test, seconds in report["seconds"].items() if test not in report["failed"]}
         for test, lines in report["reached"].items():
-            for name, line in lines:
-                self.reached[test].add((name, line))
+            self.reached[test] = {(name, line) for name, line in lines}
+        print(self.paths, f"{sum(self.seconds.values()):.0f} s of tests, without", report["failed"], file=sys.stderr)
 
     def of(self, mutant: Mutant) -> list[str]:
         """The tests that reach its line, else all; the fastest first."""
@@ -173,15 +175,15 @@ class Tests:
         path.write_bytes(source[: mutant.begin] + mutant.now.encode() + source[mutant.end :])
         try:
             limit = LEAST_SECONDS + 3 * sum(self.seconds[test] for test in tests)
-            status, report = self._forked(tests, limit, traced=False)
+            status, report = self._forked(tests, limit)
         finally:
             path.write_bytes(source)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         if status is None:
             return "time", ""
-        return ("killed" if status else "survived"), report.get("failed", "")
+        return ("killed" if status else "survived"), "".join(report.get("failed", [])[:1])
 
-    def _forked(self, chosen: list[str] | None, limit: float, traced: bool) -> tuple[int | None, dict[str, Any]]:
+    def _forked(self, chosen: list[str] | None, limit: float) -> tuple[int | None, dict[str, Any]]:
         """Exit code (None: it ran too long) and what the tests told, of a run in a process and a cache of its own."""
         with tempfile.TemporaryDirectory(dir=self.copy.parent) as folder:
             told, cache = Path(folder, "told.json"), Path(folder, "numba")
@@ -191,7 +193,7 @@ class Tests:
             elif kept.exists():
                 shutil.copytree(kept, cache)
             if not (child := os.fork()):
-                self._run(chosen, traced, told, cache)
+                self._run(chosen, told, cache)
             until = time.monotonic() + limit
             while not (ended := os.waitpid(child, os.WNOHANG))[0]:
                 if time.monotonic() > until:
@@ -201,7 +203,7 @@ class Tests:
                 time.sleep(0.05)
             return os.waitstatus_to_exitcode(ended[1]), json.loads(told.read_text()) if told.exists() else {}
 
-    def _run(self, chosen: list[str] | None, traced: bool, told: Path, cache: Path) -> None:
+    def _run(self, chosen: list[str] | None, told: Path, cache: Path) -> None:
         """The tests, in the forked process, which ends here."""
         os.setsid()
         silent = os.open(told.with_suffix(".txt"), os.O_WRONLY | os.O_CREAT)
@@ -213,8 +215,18 @@ class Tests:
         config.CACHE_DIR = str(cache)
         sys.dont_write_bytecode = True
         sys.path.insert(0, str(self.copy))
-        watch = Watch(self.copy, chosen, traced)
-        selected = ["-m", "not slow", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *self.paths]
+        watch = Watch(self.copy, chosen)
+        selected = [
+            "-m",
+            "not slow",
+            *(["-x"] if chosen else []),
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            *self.paths,
+        ]
         code = int(pytest.main(selected, plugins=[watch]))
         told.write_text(json.dumps({**vars(watch), "chosen": None}, default=str))
         os._exit(code)
@@ -223,11 +235,11 @@ class Tests:
 class Watch:
     """A pytest plug-in: chooses and orders the tests, and writes down what they did."""
 
-    def __init__(self, copy: Path, chosen: list[str] | None, traced: bool) -> None:
-        self.chosen, self.traced, self.inside = chosen, traced, str(copy) + "/"
+    def __init__(self, copy: Path, chosen: list[str] | None) -> None:
+        self.chosen, self.inside = chosen, str(copy) + "/"
         self.seconds: dict[str, float] = defaultdict(float)
         self.reached: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        self.failed = ""
+        self.failed: list[str] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Only those chosen, in that order."""
@@ -237,22 +249,38 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Trace one test with its fixtures."""
+        """Trace one test with its fixtures, when all are measured."""
         lines: set[tuple[str, int]] = set()
 
         def each_line(frame: FrameType, event: str, argument: object) -> Any:
             lines.add((frame.f_code.co_filename, frame.f_lineno))
             return each_line
 
-        def each_call(frame: FrameType, event: str, argument: object) -> Any:
-            return each_line if frame.f_code.co_filename.startswith(self.inside + "gcbs_cli") else None
+        def compiled(loop: Any) -> None:
+            lines.update((loop.__code__.co_filename, line) for *_, line in loop.__code__.co_lines() if line)
+            for name in loop.__code__.co_names:
+                if callee := getattr(loop.__globals__.get(name), "_loop", None):
+                    compiled(callee)
 
-        if self.traced:
+        def each_call(frame: FrameType, event: str, argument: object) -> Any:
+            if not frame.f_code.co_filename.startswith(self.inside + "gcbs_cli"):
+                return None
+            if frame.f_code.co_qualname == "_Compiled.__call__":
+                compiled(frame.f_locals["self"]._loop)
+            return each_line
+
+        def stop(*_: object) -> None:
+            raise TimeoutError
+
+        if self.chosen is None:
+            signal.signal(signal.SIGALRM, stop)
+            signal.alarm(LONGEST_TEST)
             threading.settrace(each_call)
             sys.settrace(each_call)
         try:
             return (yield)
         finally:
+            signal.alarm(0)
             sys.settrace(None)
             self.reached[item.nodeid] = [(name.removeprefix(self.inside), line) for name, line in lines]
 
@@ -260,7 +288,7 @@ class Watch:
         """How long it took, and whether it failed."""
         self.seconds[report.nodeid] += report.duration
         if report.failed:
-            self.failed = report.nodeid
+            self.failed.append(report.nodeid)
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -300,7 +328,6 @@ def main() -> None:
                 if folder not in copies:
                     copies[folder] = Tests(folder, tracked_files(Path(scratch, folder)))
                     copies[folder].measure()
-                    print(folder, f"{sum(copies[folder].seconds.values()):.0f} s of tests", file=sys.stderr)
                 began = time.monotonic()
                 end, test = copies[folder].notice(chosen[turn])
                 line = {**vars(chosen[turn]), "end": end, "test": test, "seconds": round(time.monotonic() - began, 1)}
