@@ -3,6 +3,7 @@
 #   make test        the tests, but for those marked slow
 #   make test-all    the tests marked slow: training scripts, launches of several processes, Ray
 #   make lint        ruff and mypy
+#   make docs        the docs as a site in .site/html; a broken link fails
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format clean
+.PHONY: help demo test test-all lint docs format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -34,12 +35,18 @@ lint: $(VENV)/installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The pages keep their places in the repository, so that a link works here and there alike.
+docs: $(VENV)/installed-docs
+	@rm -rf .site && mkdir -p .site/pages
+	@cp --parents *.md docs/*.md docs/*.png benchmarks/RESULTS.md sample_data/README.md examples/* .site/pages
+	$(BIN)/zensical build --strict
+
 format: $(VENV)/installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) .site demo
 
 # The stamps below are written last, so that an install which was cut short is done again.
 $(VENV)/created:
@@ -62,4 +69,9 @@ $(VENV)/installed: pyproject.toml constraints.txt $(VENV)/created
 $(VENV)/installed-test: $(VENV)/installed
 	@echo "Installing the tools of the tests into $(VENV)"
 	@$(PIP_INSTALL) --no-build-isolation --editable '.[test,metis]'
+	@touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	@echo "Installing what builds the docs into $(VENV)"
+	@$(PIP_INSTALL) --no-build-isolation --editable '.[docs]'
 	@touch $@

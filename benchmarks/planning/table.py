@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from plans import PLANS
+from plans import PEERS, PLANS
 from records import ENCODER_RESULTS, RESULTS, Record, by_seed, gains, markdown, read_records, spread
 from trial import CORPORA
 
@@ -97,6 +97,23 @@ def encoder_table(records: Sequence[Record], trials: Sequence[Record]) -> str:
     return "\n\n".join(blocks)
 
 
+def short_table(trials: Sequence[Record], encoders: Sequence[Record]) -> str:
+    """For the README: GCBS's plan, the preset and the best peer on every corpus, by heads and by whole encoders."""
+    columns = [(name, trials, name) for name in CORPORA if by_seed(trials, name, "random")]
+    columns += [(f"{name}, encoder", encoders, name) for name in dict.fromkeys(run["corpus"] for run in encoders)]
+    lines = [
+        [name] for name in ("random batches", "GCBS's plan (`gcbs plan`)", "`gcbs plan --preset train`", "best peer")
+    ]
+    for _, records, corpus in columns:
+        lines[0].append(f"{np.mean(list(by_seed(records, corpus, 'random').values())):.1f}")
+        lines[1].append(spread(gains(records, corpus, "rcm"), 1))
+        lines[2].append(spread(gains(records, corpus, "preset"), 1))
+        peers = {name: found for name in PEERS if (found := gains(records, corpus, name))}
+        best = max(peers, key=lambda name: float(np.mean(peers[name])))
+        lines[3].append(f"{spread(peers[best], 1)} {best}")
+    return markdown(["MRR × 100", *(name for name, *_ in columns)], lines)
+
+
 def _agreement(pairs: Sequence[tuple[float, float]]) -> str:
     if len(pairs) < LEAST_PLANS:
         return f"Rank correlation with the trial: not stated for {len(pairs)} plans."
@@ -111,8 +128,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=Path, default=RESULTS)
     parser.add_argument("--encoders", type=Path, default=ENCODER_RESULTS)
+    parser.add_argument("--short", action="store_true", help="the table of the README")
     options = parser.parse_args(arguments)
     trials, encoders = read_records(options.trials), read_records(options.encoders)
+    if options.short:
+        print(short_table(trials, encoders))
+        return
     print(lead_table(trials), encoder_table(encoders, trials), sep="\n\n")
 
 
