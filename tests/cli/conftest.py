@@ -1,6 +1,7 @@
 """What the tests of the command line share: a runner, and real embeddings on disk."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,17 @@ def gcbs() -> Gcbs:
     """Run the command line in this process."""
     runner = CliRunner()
     return lambda *words, stdin=None: runner.invoke(app, [str(word) for word in words], input=stdin)
+
+
+def check_refused(gcbs: Gcbs, words: list[str], *said: str, stdin: str | None = None) -> None:
+    """Exit code 2, one line with these words, nothing on stdout, and no file that is new or changed."""
+    files = {name: os.path.isfile(name) and Path(name).read_bytes() for name in os.listdir()}
+    result = gcbs(*words, stdin=stdin)
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    (line,) = result.stderr.splitlines()
+    for word in said:
+        assert word in line
+    assert {name: os.path.isfile(name) and Path(name).read_bytes() for name in os.listdir()} == files
 
 
 def entry_of(perm: str = "perm.npy") -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.conftest import Gcbs
+from tests.cli.conftest import Gcbs, check_refused
 
 SIDES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], list[str]]] = {
     "rows differ": (lambda y: y[:299], ["299", "300"]),
@@ -31,18 +31,6 @@ COLUMNS: dict[str, tuple[list[object], pa.DataType, str]] = {
     "ragged lists": ([[1.0, 2.0], [1.0], *[[3.0, 4.0]] * 98], pa.list_(pa.float32()), "bad.parquet"),
     "column of strings": (["a", "b"], pa.string(), "string"),
 }
-
-
-def check_refused(gcbs: Gcbs, words: list[str], *said: str, stdin: str | None = None) -> None:
-    """Exit code 2, one line with these words, nothing on stdout, and no new file."""
-    before = sorted(os.listdir())
-    result = gcbs(*words, stdin=stdin)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    for word in said:
-        assert word in line
-    assert sorted(os.listdir()) == before
 
 
 @pytest.mark.parametrize("command", ["plan x.npy z.npy", "report x.npy z.npy -o out.json", "check p.npy x.npy z.npy"])

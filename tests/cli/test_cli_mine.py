@@ -49,14 +49,6 @@ def test_json_says_what_the_loss_would_be(gcbs: Gcbs, folder: Path) -> None:
     assert (one["mined"], many["mined"], one["short"]) == (300, 2400, 0)
 
 
-def test_rows_of_one_id_are_never_negatives_of_each_other(gcbs: Gcbs, folder: Path) -> None:
-    np.save("ids.npy", np.arange(300) // 3)
-    gcbs("mine", "x.npy", "y.npy", "-o", "n.parquet", "-l", 20, "--positives", "ids.npy", "-q")
-    lines = pq.read_table("n.parquet").to_pylist()
-    assert len(lines) == 6000
-    assert not any(line["query"] // 3 == line["negative"] // 3 for line in lines)
-
-
 def test_one_batch_of_all_rows_leaves_no_gap_and_a_score_no_negatives(gcbs: Gcbs, folder: Path) -> None:
     words = ("mine", "x.npy", "y.npy", "-o", "n.csv", "-f", "-k", 300, "--max-score", -0.9)
     result = gcbs(*words, "--json")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-import gcbs_cli
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.signature import model_of
 from gcbs_cli.settings import others
@@ -67,29 +66,6 @@ def test_help_shows_defaults_and_brackets(gcbs: Gcbs) -> None:
     assert "[OPTIONS] [X] [Y] Check that" in words_of(gcbs("check", "--help").stdout)  # no hidden argument
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["pln"], "pln: no such command; did you mean plan?"),
-        (["plan", "x.npy", "--batchsize", "3"], "--batchsize: no such option; did you mean --batch-size?"),
-        (["plan", "x.npy", "y.npy", "z.npy"], "extra argument(s) (z.npy); gcbs plan --help"),
-        (["check", "--json"], "--perm: is missing; give it"),
-        (["compare", "x.npy", "--methods", "rmc"], "did you mean rcm?"),
-        (["plan", "x.npy", "--method", "metsi"], "did you mean metis?"),
-        (["report", "x.npy", "--loss", "infonc"], "did you mean infonce?"),
-        (["plan", "x.npy", "--groups-column", "g"], "--groups-column has no effect without --groups"),
-        (["plan", "x.npy", "--work-dir", "w"], "--work-dir has no effect without --partitions"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_what_was_mistyped_or_has_no_effect_is_said(gcbs: Gcbs, folder: Path, words: list[str], said: str) -> None:
-    result = gcbs(*words)
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("gcbs: ")
-    assert said in line
-
-
 @pytest.mark.parametrize("words", [[], ["plan"], ["report"], ["check"]], ids=" ".join)
 def test_a_command_that_is_called_with_nothing_shows_examples(gcbs: Gcbs, words: list[str]) -> None:
     result = gcbs(*words)
@@ -134,11 +110,6 @@ def test_what_stdout_cannot_take_fails_in_one_line(folder: Path, words: str) -> 
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "no space left" in done.stderr.lower()
-
-
-def test_trainers_find_the_ranks_of_a_plan(folder: Path) -> None:
-    result = gcbs_cli.plan(np.load("x.npy"), np.load("y.npy"), batch_size=20, world_size=2, gather=True)
-    assert (result.batch_size, result.world_size, result.gather) == (20, 2, True)
 
 
 def test_demo_makes_data_a_plan_and_a_page(gcbs: Gcbs, folder: Path) -> None:

@@ -59,15 +59,6 @@ def test_every_command_in_every_mode(gcbs: Gcbs, planned: Path, words: list[str]
     assert (quiet.stdout, quiet.stderr) == ("", "")
 
 
-def test_q_says_errors_only(gcbs: Gcbs, planned: Path) -> None:
-    words = ["report", "x.npy", "y.npy", "-p", "perm.npy", "-k", 30]
-    assert "warning: perm.npy was planned for batches of 20" in gcbs(*words, "--json").stderr
-    assert gcbs(*words, "-q").stderr == ""
-    failed = gcbs("report", "x.npy", "none.npy", "-q")
-    assert failed.exit_code == 2
-    assert failed.stderr.startswith("gcbs: none.npy: ")
-
-
 def on_a_terminal(words: list[str], columns: int, **variables: str) -> tuple[str, int]:
     """What a terminal of this width shows, and the exit code."""
     leader, follower = pty.openpty()

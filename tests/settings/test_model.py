@@ -17,7 +17,6 @@ ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "r
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"batch_size": 1}, "--batch-size 1: expected at least 2"),
         ({"batch_size": 2.5}, "--batch-size 2.5: expected a whole number"),
         ({"quantile": 1}, "--quantile 1: expected more than 0 and less than 1"),
         ({"fn_margin": "high"}, "--fn-margin high: expected a number"),
@@ -42,20 +41,6 @@ def test_what_does_not_fit_is_one_line(settings: dict[str, Any], said: str) -> N
         PlanSettings(**settings)
     assert str(error.value).startswith(said) or said in str(error.value)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"time_limit": 5.0}, "--time-limit has no effect without --refine"),
-        ({"fn_weight": 0.2}, "--fn-weight has no effect without --fn-margin"),
-        ({"partitions": 2, "address": "here"}, "--address has no effect without --engine ray"),
-    ],
-    ids=str,
-)
-def test_an_option_without_effect_is_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
-        PlanSettings(**settings).check_effects()
 
 
 def test_a_part_of_the_settings_keeps_what_was_given() -> None:
