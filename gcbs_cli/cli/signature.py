@@ -93,7 +93,8 @@ def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
 
 def _joined(text: str) -> str:
     """The text with one line for each paragraph; an example is one of its own."""
-    return "\n\n".join(part if part.startswith(" ") else " ".join(part.split()) for part in text.split("\n\n"))
+    parts = ([" ".join(part.split())] if part[:1] != " " else part.split("\n") for part in text.split("\n\n"))
+    return "\n\n".join(line for part in parts for line in part)
 
 
 def _plain(text: str) -> str:

@@ -20,14 +20,12 @@ EXTRA_CANDIDATES = 10
 """Candidates for each negative wanted, where some may be refused for their score."""
 
 
-class NegativeSettings(Settings):
+class NegativeSettings(Settings, panel="Which negatives"):
     """Which keys become a query's negatives.
 
     The candidates of a query are its hardest keys, its positives left out, then those that a score refuses. Of the
     first `range_max` left, the first `range_min` are skipped, and `negatives` of the rest are taken.
     """
-
-    panel = "Which negatives"
 
     negatives: int = option(3, "Negatives for each row.", "-l", ge=1)
     range_min: int = option(0, "Number of the hardest candidates to skip.", ge=0)
@@ -64,10 +62,8 @@ class NegativeSettings(Settings):
         return self.range_min + self.negatives * each + most_positives
 
 
-class ShownLossSettings(Settings):
+class ShownLossSettings(Settings, panel="The loss with them"):
     """The loss that is shown with the negatives."""
-
-    panel = "The loss with them"
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "Pairs in one loss.", "-k", ge=2)
     temperature: Temperature = DEFAULT_TEMPERATURE

@@ -122,10 +122,13 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
-    panel: ClassVar[str | None] = None
-    """Title in --help of the panel with the options that this class declares."""
+    panel: ClassVar[str | None]
     omitted: ClassVar[frozenset[str]] = frozenset()
     """Fields that a command inherits and does not offer."""
+
+    def __init_subclass__(cls, panel: str | None = None, **config: Any) -> None:
+        """panel: title in --help of the panel with the options that this class declares."""
+        cls.panel = panel
 
     def __init__(self, **values: Any) -> None:
         # True and false as words: pydantic would take them for 1 and 0 where it expects a number.

@@ -33,20 +33,16 @@ def _column(file: str, panel: str | None = None) -> Any:
     return option(None, "Name of the column to read, where the file has several.", panel=panel, only_with=file)
 
 
-class Columns(Settings):
+class Columns(Settings, panel=INPUT_PANEL):
     """Where embeddings lie in their files."""
-
-    panel = INPUT_PANEL
 
     x_column: str | None = option(None, "Column (Parquet) or tensor (safetensors) of X.")
     y_column: str | None = option(None, "Column (Parquet) or tensor (safetensors) of Y.")
     dtype: Literal["bfloat16"] | None = option(None, "Read 2-byte void elements of .npy as bfloat16.")
 
 
-class Inputs(Columns):
+class Inputs(Columns, panel=INPUT_PANEL):
     """Paired embeddings: where they are and how they are read."""
-
-    panel = INPUT_PANEL
 
     x: str = option(..., argument=True)
     """Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of shards."""
@@ -55,45 +51,35 @@ class Inputs(Columns):
     """Scale rows to unit length; --no-normalize for rows that have it already."""
 
 
-class Shown(Settings):
+class Shown(Settings, panel=OUTPUT_PANEL):
     """What is printed."""
-
-    panel = OUTPUT_PANEL
 
     json_: bool = option(False, "Print the result as one JSON object on stdout.", option="--json")
     quiet: bool = option(False, "Print errors only.", "-q")
 
 
-class Written(Shown):
+class Written(Shown, panel=OUTPUT_PANEL):
     """What is printed, and whether files may be replaced."""
-
-    panel = OUTPUT_PANEL
 
     force: bool = option(False, "Replace files that exist already.", "-f")
 
 
-class Page(Written):
+class Page(Written, panel=OUTPUT_PANEL):
     """What is printed, and beside it as a page."""
-
-    panel = OUTPUT_PANEL
 
     html: str | None = option(None, "Write it as one page, too, that needs no network.")
 
 
-class GroupFile(Settings):
+class GroupFile(Settings, panel=FalseNegativeSettings.panel):
     """Rows that are kept apart."""
-
-    panel = FalseNegativeSettings.panel
 
     groups: str | None = None
     """An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a batch."""
     groups_column: str | None = _column("groups")
 
 
-class TextFile(Settings):
+class TextFile(Settings, panel=BscSettings.panel):
     """The texts of the rows."""
-
-    panel = BscSettings.panel
 
     text: str | None = option(None, only_with="method=words")
     """words: a text for each row (.txt, .parquet, .jsonl, .csv)."""
@@ -105,10 +91,8 @@ class TextFile(Settings):
             raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
 
 
-class PairTexts(Settings):
+class PairTexts(Settings, panel=INPUT_PANEL):
     """The texts that were embedded, for people to read."""
-
-    panel = INPUT_PANEL
 
     texts: str | None = option(None, default_words="those that gcbs embed keeps with the embeddings")
     """Texts of the pairs (.csv, .jsonl, .parquet), to show beside the rows."""
@@ -116,7 +100,7 @@ class PairTexts(Settings):
     y_text: str = option("y", "Column of --texts with the texts of Y.", only_with="texts")
 
 
-class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
+class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANEL):
     """Order the pairs so that consecutive batches hold hard negatives.
 
     Reads paired embeddings, finds the pairs above a quantile of all similarities, orders them, and writes the
@@ -125,15 +109,10 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written):
     Examples:
 
       gcbs plan x.npy y.npy -o perm.npy --batch-size 64
-
       gcbs plan x.npy y.npy --preset train
-
       gcbs plan x.npy y.npy --partitions 4
-
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
-
-    panel = OUTPUT_PANEL
 
     work_dir: str | None = option(None, only_with="partitions")
     """With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a kill, the
@@ -166,11 +145,8 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     Examples:
 
       gcbs report x.npy y.npy -p perm.npy
-
       gcbs report pairs.parquet -p perm.npy --html report.html
-
       gcbs report x.npy y.npy -p perm.npy --rows 100000
-
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
 
@@ -236,7 +212,6 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
     Examples:
 
       gcbs mine x.npy y.npy -o negatives.parquet --negatives 1
-
       gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
 
@@ -291,9 +266,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     Examples:
 
       gcbs compare x.npy y.npy --train --html compare.html
-
       gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
-
       gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
 
@@ -334,7 +307,6 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
     Examples:
 
       gcbs tune x.npy y.npy --budget 20m
-
       gcbs tune x.npy y.npy -k 256 --json
     """
 
@@ -374,7 +346,6 @@ class Check(PlanFile, Columns, Shown):
     Examples:
 
       gcbs check -p perm.npy
-
       gcbs check x.npy y.npy -p perm.npy
     """
 
@@ -391,7 +362,6 @@ class Apply(PlanFile, Written):
     Examples:
 
       gcbs apply pairs.jsonl -p perm.npy -o reordered.jsonl
-
       gcbs plan x.npy y.npy -o - | gcbs apply shards/ -p - -o reordered
     """
 
@@ -431,7 +401,6 @@ class Demo(Written):
     Examples:
 
       gcbs demo
-
       gcbs demo try-gcbs
     """
 
@@ -446,7 +415,6 @@ class History(Page):
     Examples:
 
       gcbs history reports/*.json
-
       gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
     """
 
@@ -465,7 +433,6 @@ class Doctor(Shown):
     Examples:
 
       gcbs doctor
-
       gcbs doctor --rows 1000000 --dim 768
     """
 
@@ -484,7 +451,6 @@ class Config(Shown):
     Examples:
 
       gcbs config
-
       gcbs config --all --config gcbs.toml
     """
 

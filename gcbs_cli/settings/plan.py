@@ -89,10 +89,8 @@ Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
 """Bytes, or a text such as 800M or 4G."""
 
 
-class ThresholdSettings(Settings):
+class ThresholdSettings(Settings, panel=GRAPH_PANEL):
     """t, from which on an entry of X Yᵀ is large."""
-
-    panel = GRAPH_PANEL
 
     quantile: float | None = option(None, gt=0, lt=1, default_words="0.999")
     """Pairs above this quantile of all similarities are edges."""
@@ -122,13 +120,11 @@ class ThresholdSettings(Settings):
         return 1.0 - self.per_row / rows
 
 
-class GraphSettings(ThresholdSettings):
+class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
     """Which entries of X Yᵀ make an edge.
 
     The rank window is B3's (Breaking the Batch Barrier of contrastive learning, 2025).
     """
-
-    panel = GRAPH_PANEL
 
     graph: Literal["quantile", "top-m"] = option("quantile")
     """quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some."""
@@ -150,10 +146,8 @@ class GraphSettings(ThresholdSettings):
         return self.graph == "quantile" and self.rank_window is None
 
 
-class FalseNegativeSettings(Settings):
+class FalseNegativeSettings(Settings, panel="False negatives"):
     """Which edges are too hard, for they may be right answers, and what such a pair costs."""
-
-    panel = "False negatives"
 
     fn_margin: Margin | None = None
     """An edge is too hard where its similarity is at least this fraction of either row's positive, such as 1.05: it is
@@ -172,20 +166,16 @@ class FalseNegativeSettings(Settings):
         return self.fn_margin is not None or self.apart_from is not None
 
 
-class BatchOrderSettings(Settings):
+class BatchOrderSettings(Settings, panel="What batches hold"):
     """What happens to finished batches. The short batch stays last."""
-
-    panel = "What batches hold"
 
     group_size: int | None = option(None, ge=1)
     """Plan hard groups of this size and mix them at random into batches: 1 is random, k as hard as the plan."""
     shuffle_batches: bool = option(False, "Put the full batches in random order.")
 
 
-class BscSettings(Settings):
+class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, neighbours)"):
     """How groups are made (Chernyavskiy et al., Batch-Softmax Contrastive Loss, NAACL 2022)."""
-
-    panel = "BSC (--method knn-groups, words, clusters, neighbours)"
 
     bsc_group_size: int = option(8, ge=2, only_with="method=knn-groups|words|clusters|neighbours")
     """Maximum rows per group."""
@@ -214,20 +204,16 @@ class BscSettings(Settings):
         return min(rows, self.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / batch_size))))
 
 
-class RankSettings(Settings):
+class RankSettings(Settings, panel="Ranks"):
     """The ranks that train on a plan."""
-
-    panel = "Ranks"
 
     world_size: int | None = option(None, "Number of ranks W that train on the plan.", ge=1)
     gather: bool = option(False, off="--no-gather")
     """The loss gathers over ranks: each rank takes k/W rows of every batch."""
 
 
-class WorkSettings(Settings):
+class WorkSettings(Settings, panel=WORK_PANEL):
     """How the work is done; none of it changes the result."""
-
-    panel = WORK_PANEL
 
     device: Device = "auto"
     chunk_rows: int | None = option(None, ge=1)
@@ -236,10 +222,8 @@ class WorkSettings(Settings):
     """Stop before the pass if more would be needed, such as 8G."""
 
 
-class PlanWorkSettings(WorkSettings):
+class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     """How a plan is made: whole, or part by part."""
-
-    panel = WORK_PANEL
 
     max_edges: int | None = option(None, "Stop before the pass if more entries would lie above the threshold.", ge=1)
     partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions)] = option(

@@ -15,10 +15,8 @@ def _refresh(value: Any) -> Any:
     raise BadInput(f"--refresh {value}: expected epoch or a number of steps")
 
 
-class TrainingSettings(PlanSettings):
+class TrainingSettings(PlanSettings, panel="Training"):
     """When to plan in the training process, and how."""
-
-    panel = "Training"
 
     refresh: Annotated[int | Literal["epoch"], BeforeValidator(_refresh)] = option("epoch")
     """When to plan again from the model of that moment: at each epoch, or also every so many steps, then the rows that

@@ -83,8 +83,7 @@ def test_a_list_takes_one_value_a_text_of_several_or_a_list() -> None:
 
 
 def test_names_of_options_and_of_arguments() -> None:
-    class Inherited(Settings):
-        panel = "More"
+    class Inherited(Settings, panel="More"):
         many: tuple[int, ...] = option((), "Numbers.", "-m", option="--one")
 
     class Model(Inherited):
