@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcbs_cli.cli.inputs import open_inputs, read_groups, read_texts
+from gcbs_cli.cli.inputs import open_inputs, read_ids, read_texts
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import compare_table, trial_table
 from gcbs_cli.cli.watching import show_progress
@@ -188,7 +188,7 @@ def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRow
     check_outputs([settings.html], [settings.x, settings.y, settings.groups, settings.text], force=settings.force)
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
-    given = {"groups": read_groups(settings, stream.rows), "inputs": read_texts(settings, stream.rows)}
+    given = {"groups": read_ids(settings, "groups", stream.rows), "inputs": read_texts(settings, stream.rows)}
     yield stream.read(), given
     stream.check_unchanged()
 

@@ -29,8 +29,5 @@ def config(settings: Config, file: ConfigFile) -> None:
     cells = [(*line, ", ".join(commands)) for line, commands in lines.items()]
     headings = ("option", "value", "from", "commands")
     out.table(text_table(cells, headings, "lfff") if cells else "Every option has its own default.")
-    out.result({"file": path, "settings": {name: _plain(values) for name, values in shown.items()}})
-
-
-def _plain(values: dict[str, Value]) -> dict[str, dict[str, object]]:
-    return {key: vars(value) for key, value in values.items()}
+    plain = {name: {key: vars(value) for key, value in values.items()} for name, values in shown.items()}
+    out.result({"file": path, "settings": plain})

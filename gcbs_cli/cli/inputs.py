@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.data import PairStream, open_pair, row_values
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
+from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, GroupFile, Inputs, PairTexts, TextFile
 from gcbs_cli.system.errors import BadInput, without_secrets
 
@@ -42,21 +44,25 @@ def say_order(name: str, paths: Sequence[str], out: Output) -> None:
         out.note(f"{name}: read in this order: {', '.join(paths[:SHARDS_SHOWN])}{more}")
 
 
-def read_ids(path: str | None, column: str | None, rows: int, option: str) -> NDArray[np.int64] | None:
-    """(N,) a number for each row's value in a file; None without a file. Raises BadInput unless it has N rows."""
-    return None if path is None else ids_of(read_row_values(path, option, column, rows))
+def read_values(settings: Settings, name: str, rows: int) -> list[Any] | None:
+    """The value of each row in the file, and its column, that an option names; None where it names none.
+
+    Raises BadInput unless there are N.
+    """
+    path, column = getattr(settings, name), getattr(settings, f"{name}_column")
+    return None if path is None else read_row_values(path, f"--{name}", column, rows)
 
 
-def read_groups(file: GroupFile, rows: int) -> NDArray[np.int64] | None:
-    """(N,) group numbers; None where no file was named. Raises BadInput unless it has N rows."""
-    return read_ids(file.groups, file.groups_column, rows, "--groups")
+def read_ids(settings: Settings, name: str, rows: int) -> NDArray[np.int64] | None:
+    """(N,) a number for each of these values, such as those of --groups."""
+    values = read_values(settings, name, rows)
+    return None if values is None else ids_of(values)
 
 
 def read_texts(file: TextFile, rows: int) -> dict[str, list[str]]:
-    """What the method words is given: a text for each row, or nothing. Raises BadInput unless there are N."""
-    if file.text is None:
-        return {}
-    return {"texts": texts_of(read_row_values(file.text, "--text", file.text_column, rows))}
+    """What the method words is given: a text for each row, or nothing."""
+    values = read_values(file, "text", rows)
+    return {} if values is None else {"texts": texts_of(values)}
 
 
 def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
@@ -75,12 +81,12 @@ def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> NDArr
     None where it names none, and, with one warning, where the file no longer says the same.
     """
     record = entry.method_settings if entry else {}
-    path, column = record.get("groups"), record.get("groups_column")
+    path = record.get("groups")
     if not isinstance(path, str) or "groups_hash" not in record:
         return None
     reason = f"--groups {path}: holds other groups than when the plan was made"
     try:
-        ids = read_ids(path, column if isinstance(column, str) else None, rows, "--groups")
+        ids = read_ids(GroupFile(groups=path, groups_column=record.get("groups_column")), "groups", rows)
         if ids is not None and permutation_hash(ids) == record["groups_hash"]:
             return ids
     except BadInput as error:

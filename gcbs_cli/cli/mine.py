@@ -25,7 +25,7 @@ def mine(settings: Mine) -> None:
     check_outputs([output], [settings.x, settings.y, settings.positives, settings.texts], force=settings.force)
     stream = open_inputs(settings, out)
     asked.check_rows(stream.rows)
-    ids = read_ids(settings.positives, settings.positives_column, stream.rows, "--positives")
+    ids = read_ids(settings, "positives", stream.rows)
     texts = texts_of_rows(settings, stream, range(stream.rows))
     pair = stream.read()
     with show_progress(out) as progress:

@@ -7,7 +7,7 @@ from threading import Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.cli.inputs import command_line, open_inputs, read_groups, read_texts
+from gcbs_cli.cli.inputs import command_line, open_inputs, read_ids, read_texts
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.cli.tables import plan_table
 from gcbs_cli.cli.watching import show_progress
@@ -38,7 +38,7 @@ def plan(settings: Plan) -> None:
         _forecast(stream.read(), asked, out)
         return
     Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
-    texts, groups = read_texts(settings, stream.rows), read_groups(settings, stream.rows)
+    texts, groups = read_texts(settings, stream.rows), read_ids(settings, "groups", stream.rows)
     work_dir = None if settings.work_dir is None else Path(settings.work_dir)
     with show_progress(out) as progress:
         clock, pair = Stopwatch(progress), None

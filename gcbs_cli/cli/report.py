@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, texts_of_rows
+from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.tables import report_tables
 from gcbs_cli.cli.watching import show_progress
@@ -82,18 +82,14 @@ def _measured(
     progress: Progress,
 ) -> list[Measured]:
     """The reports on all rows; warns where the plan was made for other batches."""
-    rows, labels = stream.rows, settings.labels
-    positives = read_ids(settings.positives, settings.positives_column, rows, "--positives")
-    targets = None
-    if labels is not None:
-        values = row_values.read_row_values(labels, "--labels", settings.labels_column, rows)
-        targets = row_values.labels_of(values, f"--labels {labels}", graded=settings.graded_labels)
-    groups = read_ids(settings.groups, settings.groups_column, rows, "--groups")
+    positives, groups = (read_ids(settings, name, stream.rows) for name in ("positives", "groups"))
+    labels, said = read_values(settings, "labels", stream.rows), f"--labels {settings.labels}"
+    targets = None if labels is None else row_values.labels_of(labels, said, graded=settings.graded_labels)
     pair = stream.read()
     same = entry is None or entry.is_from(stream.fingerprints)
     asked = as_planned(settings, entry, same_data=same)
     if same and groups is None:
-        groups = planned_groups(entry, rows, out)
+        groups = planned_groups(entry, stream.rows, out)
     if entry is not None and set(asked.batch_sizes) != {entry.batch_size}:
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
         out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")

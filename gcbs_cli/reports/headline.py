@@ -13,15 +13,16 @@ MANY_SUSPECTS_TIMES_RANDOM = 5
 LEAST_MASKED_SHARE = 0.5
 """Of the plain reduction, under which the masked one says that suspects made it."""
 LEAST_GAP = 1e-9
-HEADLINE = ("plan", "random_mean", "oracle", "reduction", "masked.reduction")
+HEADLINE = ("gap.plan", "gap.random_mean", "gap.oracle", "gap.reduction", "gap.masked.reduction")
+SUSPECTS = [f"false_negatives.{name}" for name in ("suspected_pairs", "rows", "random")]
+HARD_PAIRS = ("in_batch_edge_share.plan", "in_batch_edge_share.random", "graph.isolated_batches")
 
 
 def headline(report: "GapReport | SampledReport") -> str:
     """Say in a sentence what the plan is worth, first without suspected false negatives."""
-    plan, random, oracle, reduction, masked = _values(report, *(f"gap.{name}" for name in HEADLINE))
-    limit = "" if oracle is None or random < LEAST_GAP else f"no order can close more than {1.0 - oracle / random:.0%}"
+    plan, random, most, reduction, masked = _gap(report)
     if plan is None:
-        possible = f", of which {limit}" if limit else ""
+        possible = f", of which no order can close more than {most}" if most else ""
         return f"Random batches of {report.batch_size} leave a gap of {random:.3f} {report.unit}{possible}."
     if reduction is None:
         return f"One batch of {report.batch_size} holds all rows, so there is no gap to close."
@@ -34,8 +35,7 @@ def headline(report: "GapReport | SampledReport") -> str:
 
 def summary(report: "GapReport | SampledReport") -> list[tuple[str, str]]:
     """What a report says in a few lines, each with its name."""
-    plan, random, oracle, reduction, masked = _values(report, *(f"gap.{name}" for name in HEADLINE))
-    most = None if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:.0%}"
+    plan, random, most, reduction, masked = _gap(report)
     if plan is None:
         lines = [("gap", f"{random:.3f} {report.unit} in random batches")]
         return [*lines, ("oracle", f"no order can close more than {most} of it")] if most else lines
@@ -47,21 +47,13 @@ def summary(report: "GapReport | SampledReport") -> list[tuple[str, str]]:
     around = "" if low is None else f" ± {reduction - low:.1%}"
     lines = [("closes", f"{reduction:.1%}{around} of random's gap ({random:.3f} → {plan:.3f}{unit}){beside}")]
     (share,) = _values(report, "gap.closed_share")
-    if share is not None and most is not None:
+    if share is not None and most:
         lines.append(("oracle", f"{share:.1%} of what no order can exceed ({most} of the gap)"))
-    pairs, rows, by_chance = _values(
-        report, *(f"false_negatives.{name}" for name in ("suspected_pairs", "rows", "random"))
-    )
+    pairs, rows, by_chance = _values(report, *SUSPECTS)
     if pairs is not None and rows is not None:
-        lines.append(
-            (
-                "suspects",
-                f"{pairs:,.0f} pairs share a batch, on {rows / report.n:.0%} of the rows (random {by_chance:,.0f})",
-            )
-        )
-    inside, inside_random, without = _values(
-        report, "in_batch_edge_share.plan", "in_batch_edge_share.random", "graph.isolated_batches"
-    )
+        touched = f"on {rows / report.n:.0%} of the rows (random {by_chance:,.0f})"
+        lines.append(("suspects", f"{pairs:,.0f} pairs share a batch, {touched}"))
+    inside, inside_random, without = _values(report, *HARD_PAIRS)
     if inside is not None and without is not None:
         count = -(-report.n // report.batch_size)
         beside = f"; {without:,.0f} of {count:,} batches have none" if without else ""
@@ -86,6 +78,13 @@ def verdict(report: "GapReport | SampledReport") -> str:
 def _values(report: "GapReport | SampledReport", *paths: str) -> list[Any]:
     """Figures, estimates by their middle."""
     return [getattr(value, "value", value) for value in map(report.at, paths)]
+
+
+def _gap(report: "GapReport | SampledReport") -> tuple[Any, Any, str, Any, Any]:
+    """The plan's and the random orders', the most of it that an order can close, and the two reductions."""
+    plan, random, oracle, reduction, masked = _values(report, *HEADLINE)
+    most = "" if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:.0%}"
+    return plan, random, most, reduction, masked
 
 
 def _is_noise(report: "GapReport | SampledReport") -> bool:
