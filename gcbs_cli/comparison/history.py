@@ -28,8 +28,8 @@ SAME_PLAN = 0.9
 NOISE = 3.0
 """A difference of fewer standard deviations of the random orders counts as none."""
 OWN_FIGURES = [
-    Figure("recurring", "pairs that recur", "", "{:.0%}", heading="recur"),
-    Figure("plan_seconds", "seconds", "", "{:.1f}", heading="plan s"),
+    Figure("recurring", "pairs that recur", "{:.0%}", heading="recur"),
+    Figure("plan_seconds", "seconds", "{:.1f}", heading="plan s"),
 ]
 SHOWN = [*shown_in("history"), *OWN_FIGURES]
 """The figures of the table."""

@@ -16,20 +16,24 @@ class Figure:
     """One figure of a report; it is None where there is no plan, or where it would be 0 / 0.
 
     path: its place in the JSON report. words: its name in tables; heading: the same above a narrow column.
-    meaning: what it is, in a sentence. better: which way a plan should move it. show: views that have it beside JSON
-    and the page: table (one report), many (one line a report), history, compare. random, spread: paths of the mean and
-    the standard deviation of the same figure over random orders.
+    better: which way a plan should move it. show: views that have it beside JSON and the page: table (one report), many
+    (one line a report), history, compare. random, spread: paths of the mean and the standard deviation of the same
+    figure over random orders. meaning: what it is, in a sentence.
     """
 
     path: str
     words: str
-    meaning: str
     format: str = "{:.4f}"
     better: Literal["up", "down"] | None = None
     show: str = "table"
     heading: str = ""
     random: str | None = None
     spread: str | None = None
+    meaning: str = ""
+
+    def means(self, meaning: str) -> "Figure":
+        """The same with what it is, in a sentence."""
+        return replace(self, meaning=meaning)
 
     @property
     def short(self) -> str:
@@ -63,202 +67,132 @@ def nest(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _and_random(*given: Any, spread: bool = False, **named: Any) -> list[Figure]:
-    """A figure of the plan, as Figure takes it, and what random orders give: on average, and in spread."""
-    plan = Figure(*given, **named)
-    folder = plan.path.rpartition(".")[0]
-    path, words, meaning = f"{folder}.random{'_mean' * spread}", f"{plan.words}, random", "in random batches"
-    mean = Figure(path, words, f"{plan.meaning}, {meaning}", plan.format, show="")
-    if not spread:
-        return [replace(plan, random=mean.path), mean]
-    meaning = f"{plan.meaning}: standard deviation over random orders"
-    deviation = Figure(f"{folder}.random_std", f"{plan.words}, spread", meaning, plan.format, show="")
-    return [replace(plan, random=mean.path, spread=deviation.path), mean, deviation]
+def _with_random(figure: Figure) -> list[Figure]:
+    """A figure of the plan, and what random orders give beside it: on average, and in spread."""
+    folder = figure.path.rpartition(".")[0]
+    random, spread = (name and f"{folder}.{name}" for name in (figure.random, figure.spread))
+    found = [replace(figure, random=random, spread=spread)]
+    if random:
+        mean = Figure(random, f"{figure.words}, random", figure.format, show="")
+        found.append(mean.means(f"{figure.meaning}, in random batches"))
+    if spread:
+        deviation = Figure(spread, f"{figure.words}, spread", figure.format, show="")
+        found.append(deviation.means(f"{figure.meaning}: standard deviation over random orders"))
+    return found
 
 
 def _of_every_order(name: str, meaning: str, show: str = "table") -> list[Figure]:
     """A figure of the graph in the order of the input, in the plan's and in random orders."""
-    given = Figure(f"{name}.identity", f"{name}, input", f"{meaning}: in the order of the input", COUNT, show="")
-    return [given, *_and_random(f"{name}.plan", name, meaning, COUNT, "down", show)]
+    given = Figure(f"{name}.identity", f"{name}, input", COUNT, show="").means(f"{meaning}: in the order of the input")
+    return [given, Figure(f"{name}.plan", name, COUNT, "down", show, random="random").means(meaning)]
 
 
-FIGURES: list[Figure] = [
-    Figure("loss.global", "L_global", "loss if every row saw all other rows", show="table many history"),
-    *_and_random(
-        "loss.plan",
-        "L_train",
-        "loss that training on the batches sees",
-        better="up",
-        show="table many history",
-        spread=True,
-    ),
-    *_and_random(
-        "gap.plan",
-        "gap",
-        "the part of the loss over all pairs that training does not see",
-        better="down",
-        show="table history",
-        spread=True,
-    ),
+_DECLARED = [
+    Figure("loss.global", "L_global", show="table many history").means("loss if every row saw all other rows"),
     Figure(
-        "gap.oracle",
-        "gap, oracle",
-        "gap if every row had its own hardest negatives; out of reach",
-        show="table many",
-        heading="oracle",
+        "loss.plan", "L_train", better="up", show="table many history", random="random_mean", spread="random_std"
+    ).means("loss that training on the batches sees"),
+    Figure("gap.plan", "gap", better="down", show="table history", random="random_mean", spread="random_std").means(
+        "the part of the loss over all pairs that training does not see"
     ),
-    Figure(
-        "gap.reduction",
-        "gap reduction",
-        "how much smaller the plan's gap is than that of random batches",
-        SHARE,
-        "up",
-        "table many history compare",
-        "reduction",
+    Figure("gap.oracle", "gap, oracle", show="table many", heading="oracle").means(
+        "gap if every row had its own hardest negatives; out of reach"
     ),
-    Figure(
-        "gap.closed_share",
-        "closed share",
-        "share of what the oracle could close that the plan closes",
-        SHARE,
-        "up",
-        "table many compare",
-        "closed",
+    Figure("gap.reduction", "gap reduction", SHARE, "up", "table many history compare", "reduction").means(
+        "how much smaller the plan's gap is than that of random batches"
     ),
-    *_and_random(
-        "gap.masked.plan", "masked gap", "gap without suspected false negatives", better="down", show="", spread=True
+    Figure("gap.closed_share", "closed share", SHARE, "up", "table many compare", "closed").means(
+        "share of what the oracle could close that the plan closes"
     ),
-    Figure(
-        "gap.masked.reduction",
-        "masked reduction",
-        "gap reduction without suspected false negatives",
-        SHARE,
-        "up",
-        "table history compare",
-        "masked",
+    Figure("gap.masked.plan", "masked gap", better="down", show="", random="random_mean", spread="random_std").means(
+        "gap without suspected false negatives"
     ),
-    Figure(
-        "bounds.translation",
-        "translation bound",
-        "upper bound on the plan's gap (translation identity)",
-        better="down",
-        show="",
+    Figure("gap.masked.reduction", "masked reduction", SHARE, "up", "table history compare", "masked").means(
+        "gap reduction without suspected false negatives"
     ),
-    Figure(
-        "bounds.logsumexp", "log-sum-exp bound", "upper bound on the plan's gap (log-sum-exp)", better="down", show=""
+    Figure("bounds.translation", "translation bound", better="down", show="").means(
+        "upper bound on the plan's gap (translation identity)"
     ),
-    *_and_random(
-        "objective.translation.plan",
-        "least in batch",
-        "mean over rows of the least similarity in the batch, which the translation bound falls with",
-        better="up",
-        show="",
+    Figure("bounds.logsumexp", "log-sum-exp bound", better="down", show="").means(
+        "upper bound on the plan's gap (log-sum-exp)"
     ),
-    *_and_random(
-        "objective.logsumexp.plan",
-        "largest in batch",
-        "mean over rows of the largest similarity in the batch, which the log-sum-exp bound falls with",
-        better="up",
-        show="",
+    Figure("objective.translation.plan", "least in batch", better="up", show="", random="random").means(
+        "mean over rows of the least similarity in the batch, which the translation bound falls with"
     ),
-    Figure(
-        "positive_probability.global",
-        "p(positive), all",
-        "mean softmax probability of the positive among all rows",
-        ROUGH,
-        show="",
+    Figure("objective.logsumexp.plan", "largest in batch", better="up", show="", random="random").means(
+        "mean over rows of the largest similarity in the batch, which the log-sum-exp bound falls with"
     ),
-    *_and_random(
-        "positive_probability.plan",
-        "p(positive)",
-        "mean softmax probability of the positive in its batch",
-        ROUGH,
-        "down",
+    Figure("positive_probability.global", "p(positive), all", ROUGH, show="").means(
+        "mean softmax probability of the positive among all rows"
     ),
-    Figure(
-        "coordinates.global", "L_global, coordinates", "loss where coordinates are normalised over all rows", show=""
+    Figure("positive_probability.plan", "p(positive)", ROUGH, "down", random="random").means(
+        "mean softmax probability of the positive in its batch"
     ),
-    *_and_random(
-        "coordinates.plan",
-        "L_train, coordinates",
-        "loss where coordinates are normalised over the rows of each batch",
-        better="up",
-        spread=True,
+    Figure("coordinates.global", "L_global, coordinates", show="").means(
+        "loss where coordinates are normalised over all rows"
     ),
-    Figure(
-        "accuracy.global",
-        "accuracy, all",
-        "share of rows whose positive is the nearest of all keys, x→y",
-        SHARE,
-        show="",
+    Figure("coordinates.plan", "L_train, coordinates", better="up", random="random_mean", spread="random_std").means(
+        "loss where coordinates are normalised over the rows of each batch"
     ),
-    *_and_random(
-        "accuracy.plan",
-        "accuracy",
-        "share of rows whose positive is the nearest of the keys they see, x→y",
-        SHARE,
-        "down",
-        spread=True,
+    Figure("accuracy.global", "accuracy, all", SHARE, show="").means(
+        "share of rows whose positive is the nearest of all keys, x→y"
     ),
-    Figure("similarity.positive", "positives", "mean similarity of the positive pairs"),
-    Figure("similarity.negative.global", "negatives, all", "mean similarity of all other pairs of x and y", show=""),
-    *_and_random("similarity.negative.plan", "negatives", "mean similarity of other pairs in one batch", better="up"),
-    Figure("graph.threshold", "threshold", "similarity above which a pair is hard", show="table history", heading="t"),
-    Figure("graph.quantile", "quantile", "share of all similarities at or below the threshold", "{:.6g}", show=""),
-    Figure("graph.edges", "hard pairs", "pairs above the threshold", COUNT),
-    Figure("graph.isolated", "rows without", "rows that are in no hard pair", COUNT),
-    Figure(
-        "graph.isolated_batches",
-        "batches without",
-        "batches of the plan in which no row is in a hard pair",
-        COUNT,
-        "down",
+    Figure("accuracy.plan", "accuracy", SHARE, "down", random="random_mean", spread="random_std").means(
+        "share of rows whose positive is the nearest of the keys they see, x→y"
     ),
-    Figure("graph.max_degree", "largest degree", "hard pairs of the row that is in most", COUNT, show=""),
+    Figure("similarity.positive", "positives").means("mean similarity of the positive pairs"),
+    Figure("similarity.negative.global", "negatives, all", show="").means(
+        "mean similarity of all other pairs of x and y"
+    ),
+    Figure("similarity.negative.plan", "negatives", better="up", random="random").means(
+        "mean similarity of other pairs in one batch"
+    ),
+    Figure("graph.threshold", "threshold", show="table history", heading="t").means(
+        "similarity above which a pair is hard"
+    ),
+    Figure("graph.quantile", "quantile", "{:.6g}", show="").means(
+        "share of all similarities at or below the threshold"
+    ),
+    Figure("graph.edges", "hard pairs", COUNT).means("pairs above the threshold"),
+    Figure("graph.isolated", "rows without", COUNT).means("rows that are in no hard pair"),
+    Figure("graph.isolated_batches", "batches without", COUNT, "down").means(
+        "batches of the plan in which no row is in a hard pair"
+    ),
+    Figure("graph.max_degree", "largest degree", COUNT, show="").means("hard pairs of the row that is in most"),
     *_of_every_order("bandwidth", "largest distance between hard pairs in the order, in rows"),
     *_of_every_order("profile", "sum over rows of the distance to the farthest partner before them", ""),
-    *_and_random(
-        "in_batch_edge_share.plan",
-        "in-batch share",
-        "share of the hard pairs whose two rows share a batch",
-        SHARE,
-        "up",
-        "table compare",
-        "edges",
+    Figure("in_batch_edge_share.plan", "in-batch share", SHARE, "up", "table compare", "edges", random="random").means(
+        "share of the hard pairs whose two rows share a batch"
     ),
-    *_and_random(
+    Figure(
         "false_negatives.suspected_pairs",
         "suspected pairs",
-        "pairs in one batch that are about as similar as true pairs",
         COUNT,
         "down",
         "table many compare",
         "suspects",
+        random="random",
+    ).means("pairs in one batch that are about as similar as true pairs"),
+    Figure("false_negatives.rows", "suspected rows", COUNT, "down").means(
+        "rows in at least one suspected pair that shares a batch"
     ),
-    Figure(
-        "false_negatives.rows",
-        "suspected rows",
-        "rows in at least one suspected pair that shares a batch",
-        COUNT,
-        "down",
+    Figure("alignment", "alignment", ROUGH).means("mean squared distance of the positive pairs"),
+    Figure("uniformity.x", "uniformity of X", ROUGH).means(
+        "spread of the rows of X over the sphere; lower is more even"
     ),
-    Figure("alignment", "alignment", "mean squared distance of the positive pairs", ROUGH),
-    Figure("uniformity.x", "uniformity of X", "spread of the rows of X over the sphere; lower is more even", ROUGH),
-    Figure("uniformity.y", "uniformity of Y", "spread of the rows of Y over the sphere; lower is more even", ROUGH),
-    Figure("uniformity.rows", "rows for uniformity", "rows it was computed on, a sample of more than 10,000", COUNT),
-    Figure(
-        "mutual_information_bound",
-        "information",
-        "least mutual information of X and Y in nats: mean log of a row's keys − L_train",
-        ROUGH,
+    Figure("uniformity.y", "uniformity of Y", ROUGH).means(
+        "spread of the rows of Y over the sphere; lower is more even"
     ),
-    Figure("partitions.parts", "parts", "parts that were planned one by one", COUNT),
-    Figure(
-        "partitions.edges_across",
-        "across parts",
-        "share of the hard pairs whose rows are in different parts",
-        SHARE,
-        "down",
+    Figure("uniformity.rows", "rows for uniformity", COUNT).means(
+        "rows it was computed on, a sample of more than 10,000"
+    ),
+    Figure("mutual_information_bound", "information", ROUGH).means(
+        "least mutual information of X and Y in nats: mean log of a row's keys − L_train"
+    ),
+    Figure("partitions.parts", "parts", COUNT).means("parts that were planned one by one"),
+    Figure("partitions.edges_across", "across parts", SHARE, "down").means(
+        "share of the hard pairs whose rows are in different parts"
     ),
 ]
+FIGURES = [each for figure in _DECLARED for each in _with_random(figure)]
 """In the order of the JSON report."""

@@ -123,7 +123,7 @@ import json, runpy, sys
 from gcbs_cli.reports.figures import FIGURES, Figure
 
 meaning = "two times the gap"
-FIGURES.append(Figure("gap.twice", "gap twice over", meaning, show="table many history compare", heading="twice"))
+FIGURES.append(Figure("gap.twice", "gap twice over", show="table many history compare", heading="twice").means(meaning))
 from gcbs_cli.reports.build import OrderReports
 
 compared = OrderReports._compared
