@@ -93,12 +93,6 @@ def bandwidth_profile_share(edges, perm, batch_size):
     return max(reach.values()), sum(reach.values()), together / len(edges) if edges else None
 
 
-def log_sum_exp(values):
-    """log Σ e^v of at least one finite value."""
-    largest = max(values)
-    return largest + math.log(math.fsum(math.exp(v - largest) for v in values))
-
-
 def suspected_pairs(similarity, threshold, margin):
     """{(i, j)}, i < j: s_ij or s_ji at least t, and at least margin · s_ii or margin · s_jj."""
     found = set()
