@@ -92,13 +92,6 @@ def test_every_input_form_gives_the_same_plan(gcbs: Gcbs, folder: Path) -> None:
         assert all(entry_of()["inputs"][side]["fingerprint"] == inputs[side]["fingerprint"] for side in "xy"), form
 
 
-def test_tile_size_does_not_change_the_plan(gcbs: Gcbs, sample: Path) -> None:
-    gcbs("plan", "x.npy", "y.npy", "-o", "wanted.npy", "-q")
-    for words in (["--chunk-rows", "17"], ["--max-memory", "2G"]):
-        assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q", "-f", *words).exit_code == 0
-        assert Path("perm.npy").read_bytes() == Path("wanted.npy").read_bytes()
-
-
 def test_dry_run_writes_nothing_and_forecasts(gcbs: Gcbs, sample: Path) -> None:
     before = sorted(os.listdir())
     result = gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json")
@@ -150,19 +143,6 @@ def test_help_is_quick_and_imports_no_numerics() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]", done.stderr
-
-
-@pytest.mark.parametrize("method", ["knn-groups", "clusters", "neighbours"])
-def test_bsc_plans_beat_random_batches_and_say_how_they_were_made(gcbs: Gcbs, sample: Path, method: str) -> None:
-    words = ("plan", "x.npy", "y.npy", "--method", method, "--bsc-group-size", 6, "--json")
-    entry = json.loads(gcbs(*words, "-o", "p.npy").stdout)
-    assert (entry["method"], entry["method_settings"]["bsc_group_size"]) == (method, 6)
-    assert entry["method_settings"]["bsc_by"] == "both"
-    assert sorted(np.load("p.npy").tolist()) == list(range(1500))
-    report = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "p.npy", "--json").stdout)
-    assert report["gap"]["reduction"] > 0.01
-    assert gcbs(*words, "-o", "q.npy", "--seed", 1).exit_code == 0
-    assert np.load("q.npy").tolist() != np.load("p.npy").tolist()
 
 
 def test_ranks_are_recorded_and_their_full_batches_stated(gcbs: Gcbs, folder: Path) -> None:

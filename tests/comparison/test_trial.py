@@ -10,7 +10,6 @@ from gcbs_cli.comparison.heads import Heads, symmetric_loss
 from gcbs_cli.comparison.trial import Trial, TrialRun, TrialSettings, gain, judge, split_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.errors import BadInput
 
 ROWS, CLUSTERS = 1600, 50
 CLUSTER = np.arange(ROWS) % CLUSTERS
@@ -124,8 +123,3 @@ def test_the_budget_decides_how_many_rows_and_seeds() -> None:
     runs = list(trial.run({"random": PlanSettings(method="random")}))
     assert len(trial.split.train) == 2048
     assert 2 <= len(runs) < 20
-
-
-def test_too_few_rows_are_refused() -> None:
-    with pytest.raises(BadInput, match="100 rows leave 70 to train on, expected at least two batches of 64"):
-        Trial(make_pair("related", 100), TrialSettings())
