@@ -10,7 +10,7 @@ from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.top_lists import lists_by_rows
-from gcbs_cli.products.whole_numbers import k_means
+from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.system.arrays import equal_rows
 from gcbs_cli.system.errors import BadInput
 
@@ -40,7 +40,7 @@ def clusters(given: PlannerInput) -> NDArray[np.int64]:
     settings = given.bsc
     side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
     count = settings.clusters_for(given.pair.rows, given.batch_size)
-    found = k_means(side, count, generator)
+    found, _ = k_means(whole(side), count, generator)
     return group_by_word(found, settings.bsc_group_size, generator)
 
 

@@ -5,6 +5,8 @@ the norms), which float32 holds exactly. So a matrix product by any library, in 
 bits. Rounding changes a similarity by 1e-4, which is nothing to a coarse partition.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +32,12 @@ def products(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray
     return (rows @ centres.T).astype(np.int32)
 
 
+def nearest(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int64]:
+    """(N,) the centre with the largest product, of equal ones the first."""
+    blocks = range(0, len(rows), ROWS_AT_ONCE)
+    return np.concatenate([np.argmax(products(rows[i : i + ROWS_AT_ONCE], centres), axis=1) for i in blocks])
+
+
 def means_of(
     rows: NDArray[np.float32], clusters: NDArray[np.int64], before: NDArray[np.float32]
 ) -> NDArray[np.float32]:
@@ -44,20 +52,22 @@ def means_of(
     return means
 
 
-def k_means(side: NDArray[np.float32], clusters: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """(N,) the cluster of each unit row; starts from random rows, ends after at most 20 rounds.
+def k_means(
+    rows: NDArray[np.float32],
+    clusters: int,
+    generator: np.random.Generator,
+    join: Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int64]] = nearest,
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """(N,) the cluster of each whole row, and the centres; starts from random rows, ends after at most 20 rounds.
 
-    Lloyd's algorithm with centres brought back to unit length (spherical k-means: Dhillon and Modha, 2001). A row joins
-    the centre with the largest product, of equal ones the first.
+    Lloyd's algorithm with centres brought back to unit length (spherical k-means: Dhillon and Modha, 2001). join: gives
+    the clusters of rows by the centres.
     """
-    rows = whole(side)
     centres = rows[np.sort(generator.choice(len(rows), clusters, replace=False))]
     found = np.full(len(rows), -1, np.int64)
     for _ in range(MOST_ROUNDS):
-        before = found
-        blocks = range(0, len(rows), ROWS_AT_ONCE)
-        found = np.concatenate([np.argmax(products(rows[i : i + ROWS_AT_ONCE], centres), axis=1) for i in blocks])
+        before, found = found, join(rows, centres)
         if np.count_nonzero(found != before) <= SETTLED_SHARE * len(rows):
             break
         centres = means_of(rows, found, centres)
-    return found
+    return found, centres

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_rcm
-from gcbs_cli.products.whole_numbers import UNIT, means_of, products, whole
+from gcbs_cli.products.whole_numbers import UNIT, k_means, products, whole
 from gcbs_cli.system.arrays import inverse, ragged
 
 SAMPLE_ROWS = 1 << 16
 """Rows from which centres are learnt."""
-ROUNDS = 20
 PRICE_ROUNDS = 5
 """In each round of Lloyd's algorithm; prices carry over."""
 LAST_PRICE_ROUNDS = 60
@@ -78,18 +77,15 @@ def learn_centres(means: NDArray[np.float32], parts: int, seed: int) -> Centres:
 
     The order is reverse Cuthill–McKee over each centre's nearest.
     """
-    rows = whole(means)
-    generator = np.random.default_rng([seed, 0x9A47])
-    values = rows[np.sort(generator.choice(len(rows), parts, replace=False))]
-    prices, found = np.zeros(parts, np.int32), np.full(len(rows), -1)
-    for _ in range(ROUNDS):
-        before = found
-        similar = products(rows, values)
+    rows, prices = whole(means), np.zeros(parts, np.int32)
+
+    def join(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int64]:
+        nonlocal prices
+        similar = products(rows, centres)
         prices = _balancing_prices(similar, prices, PRICE_ROUNDS)
-        found = np.argmax(similar - prices, axis=1)
-        if np.count_nonzero(found != before) <= len(rows) // 1000:
-            break
-        values = means_of(rows, found, values)
+        return np.argmax(similar - prices, axis=1)
+
+    _, values = k_means(rows, parts, np.random.default_rng([seed, 0x9A47]), join)
     prices = _balancing_prices(products(rows, values), prices, LAST_PRICE_ROUNDS)
     order = _order_of_parts(values)
     return Centres(values[order], prices[order])
