@@ -1,6 +1,7 @@
 """The undirected graph of hard negatives as a canonical CSR."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,15 +9,14 @@ from numpy.typing import NDArray
 from gcbs_cli.system.compiled import compiled
 
 
-@dataclass(frozen=True)
-class Adjacency:
+class Graph:
     """An undirected graph without self loops: both directions of every edge, columns sorted within a row.
 
     indptr: (N + 1,) int64; indices: (2E,) int32.
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
+    indptr: Any
+    indices: Any
 
     @property
     def nodes(self) -> int:
@@ -27,6 +27,14 @@ class Adjacency:
     def edges(self) -> int:
         """E, the number of undirected edges."""
         return len(self.indices) // 2
+
+
+@dataclass(frozen=True)
+class Adjacency(Graph):
+    """A graph on the host."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
 
     @property
     def degrees(self) -> NDArray[np.int64]:

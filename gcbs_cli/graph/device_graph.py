@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
+from gcbs_cli.graph.adjacency import Graph
 from gcbs_cli.graph.measures import OrderMeasures
 from gcbs_cli.products.tiles import Progress, Tile
 from gcbs_cli.products.torch_device import pair_flags
@@ -23,23 +24,13 @@ ENTRIES_AT_ONCE = 1 << 27
 
 
 @dataclass(frozen=True)
-class DeviceGraph:
-    """What Adjacency holds, as tensors of one device: indptr (N + 1,) int64, indices (2E,) int32."""
+class DeviceGraph(Graph):
+    """A graph on a device."""
 
     indptr: torch.Tensor
     indices: torch.Tensor
     achieved_quantile: float | None = None
     """The share of the N² entries at or below t."""
-
-    @property
-    def nodes(self) -> int:
-        """N, the number of rows."""
-        return len(self.indptr) - 1
-
-    @property
-    def edges(self) -> int:
-        """E, the number of undirected edges."""
-        return len(self.indices) // 2
 
     @property
     def counts(self) -> torch.Tensor:

@@ -1,6 +1,5 @@
 """The pass of `gcbs plan`: from unit rows to the graph of hard negatives, without the edges that are too hard."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,6 @@ from numpy.typing import NDArray
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.graph.weighted import WeightedGraph, weigh
 from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
@@ -50,20 +48,6 @@ class HardPairs:
     """With all edges, where some can be too hard."""
     achieved_quantile: float | None
     """The share of the N² entries at or below t; None where they were not counted."""
-
-    @property
-    def edges(self) -> int:
-        """Undirected edges."""
-        return self.graph.edges
-
-    @property
-    def degrees(self) -> NDArray[np.int64]:
-        """(N,) the number of edges of each row."""
-        return self.graph.degrees
-
-    def measure(self, orders: Sequence[NDArray[np.int64]], batch_size: int) -> list[OrderMeasures]:
-        """What some orders make of the graph."""
-        return [measure_order(self.graph, order, batch_size) for order in orders]
 
 
 def find(

@@ -22,9 +22,7 @@ class Planner:
     """A planning method."""
 
     plan: Callable[[PlannerInput], NDArray[np.int64]]
-    needs_graph: bool
-    summary: str
-    """One line for people."""
+    needs_graph: bool = False
     needs_weights: bool = False
     """A weighted graph as well."""
     check: Callable[[], None] = lambda: None
@@ -40,18 +38,14 @@ def _metis(given: PlannerInput) -> NDArray[np.int64]:
 
 
 PLANNERS: dict[str, Planner] = {
-    "rcm": Planner(lambda given: plan_rcm(given.edges), True, "reverse Cuthill–McKee (GCBS)"),
-    "cm": Planner(lambda given: plan_cm(given.edges), True, "Cuthill–McKee, the same order from the other end"),
-    "metis": Planner(
-        _metis, True, "parts of the weighted graph (METIS, as B3 does)", needs_weights=True, check=check_metis
-    ),
-    "random": Planner(
-        lambda given: plan_random(given.pair.rows, given.seed), False, "a seeded random order, to compare with"
-    ),
-    "knn-groups": Planner(bsc.knn_groups, False, "groups of a row and its nearest free neighbours (BSC, algorithm 1)"),
-    "words": Planner(bsc.words, False, "groups of rows with the same random words of --text (BSC, algorithm 2)"),
-    "clusters": Planner(bsc.clusters, False, "groups of rows of the same k-means cluster (BSC)"),
-    "neighbours": Planner(bsc.neighbours, False, "groups of rows with the same random neighbour (BSC)"),
+    "rcm": Planner(lambda given: plan_rcm(given.edges), needs_graph=True),
+    "cm": Planner(lambda given: plan_cm(given.edges), needs_graph=True),
+    "metis": Planner(_metis, needs_graph=True, needs_weights=True, check=check_metis),
+    "random": Planner(lambda given: plan_random(given.pair.rows, given.seed)),
+    "knn-groups": Planner(bsc.knn_groups),
+    "words": Planner(bsc.words),
+    "clusters": Planner(bsc.clusters),
+    "neighbours": Planner(bsc.neighbours),
 }
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, weigh_every_row
-from gcbs_cli.graph.measures import OrderMeasures
+from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.finish import finish
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
@@ -150,10 +151,10 @@ def make_plan(
             f"--fn-margin: {settings.method} alone cannot keep pairs apart that are too hard; add --refine for that"
         )
     method.check()
-    threshold, graph = None, None
+    threshold, pairs, weighted = None, None, None
     if method.needs_graph or settings.refine:
-        threshold, graph = _find_graph(run, found)
-    hard, weighted = graph if isinstance(graph, HardPairs) else None, None
+        threshold, pairs = _find_graph(run, found)
+    hard = pairs if isinstance(pairs, HardPairs) else None
     if hard is not None and (method.needs_weights or settings.refine):
         with run.clock.step("weights"):
             weighted = weigh_every_row(hard, rows, settings)
@@ -172,15 +173,16 @@ def make_plan(
     with run.clock.step("order"):
         if given.batch_size == 1:  # groups of one row are mixed at random in any case
             perm = plan_random(rows.rows, settings.seed)
-        elif graph is None or isinstance(graph, HardPairs):
+        elif pairs is None or isinstance(pairs, HardPairs):
             perm = method.plan(given)
         else:
             from gcbs_cli.orders.level_synchronous import plan_cm_on_device
 
-            perm = plan_cm_on_device(graph)[:: -1 if settings.method == "rcm" else 1].copy()
+            perm = plan_cm_on_device(pairs)[:: -1 if settings.method == "rcm" else 1].copy()
+    graph = pairs.graph if isinstance(pairs, HardPairs) else pairs
     perm, refinement = finish(perm, given, settings, run.clock, None if graph is None else graph.degrees)
     with run.clock.step("measures"):
-        figures = None if graph is None else _figures(graph, perm, settings)
+        figures = None if graph is None or pairs is None else _figures(graph, pairs.achieved_quantile, perm, settings)
     inside = None
     if hard is not None and hard.weighted is not None:
         inside = hard.weighted.too_hard_inside(inverse(perm) // settings.batch_size)
@@ -206,12 +208,14 @@ def _find_graph(run: Run, found: PassResult | None) -> "tuple[Threshold, HardPai
         return found.threshold, hard_pairs(run.rows, run.settings, found)
 
 
-def _figures(graph: "HardPairs | DeviceGraph", perm: NDArray[np.int64], settings: PlanSettings) -> GraphFigures:
-    orders = np.arange(len(perm)), plan_random(len(perm), settings.seed), perm
-    return GraphFigures(
-        graph.edges,
-        int(np.count_nonzero(graph.degrees == 0)),
-        int(graph.degrees.max()),
-        graph.achieved_quantile,
-        *graph.measure(orders, settings.batch_size),
-    )
+def _figures(
+    graph: "Adjacency | DeviceGraph", achieved: float | None, perm: NDArray[np.int64], settings: PlanSettings
+) -> GraphFigures:
+    orders, size = (np.arange(len(perm)), plan_random(len(perm), settings.seed), perm), settings.batch_size
+    if isinstance(graph, Adjacency):
+        measures = [measure_order(graph, order, size) for order in orders]
+    else:
+        measures = graph.measure(orders, size)
+    degrees = graph.degrees
+    isolated = int(np.count_nonzero(degrees == 0))
+    return GraphFigures(graph.edges, isolated, int(degrees.max()), achieved, *measures)
