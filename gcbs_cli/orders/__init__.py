@@ -34,14 +34,14 @@ def _metis(given: PlannerInput) -> NDArray[np.int64]:
     graph, worth = Adjacency(gains.indptr, gains.indices), gains.worth()
     del gains  # its shares are most of the memory
     keep = worth > 0.0  # pairs that are better kept apart have none
-    return plan_metis(graph.kept(keep), worth[keep], given.batch_size, given.seed)
+    return plan_metis(graph.kept(keep), worth[keep], given.batch_size, given.settings.seed)
 
 
 PLANNERS: dict[str, Planner] = {
     "rcm": Planner(lambda given: plan_rcm(given.edges), needs_graph=True),
     "cm": Planner(lambda given: plan_cm(given.edges), needs_graph=True),
     "metis": Planner(_metis, needs_graph=True, needs_weights=True, check=check_metis),
-    "random": Planner(lambda given: plan_random(given.pair.rows, given.seed)),
+    "random": Planner(lambda given: plan_random(given.pair.rows, given.settings.seed)),
     "knn-groups": Planner(bsc.knn_groups),
     "words": Planner(bsc.words),
     "clusters": Planner(bsc.clusters),

@@ -17,7 +17,7 @@ from gcbs_cli.system.errors import BadInput
 
 def knn_groups(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 1: groups of a row and its nearest free neighbours."""
-    settings = given.bsc
+    settings = given.settings
     side = compared_rows(given.pair, settings.bsc_by)
     neighbours = _neighbours(given, side, settings.neighbours_for("knn-groups"))
     contents = equal_rows(side)[1] if settings.bsc_skip_identical else None
@@ -26,7 +26,7 @@ def knn_groups(given: PlannerInput) -> NDArray[np.int64]:
 
 def words(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 2: groups of rows that share a random shingle of their texts. Raises BadInput without texts."""
-    settings = given.bsc
+    settings = given.settings
     texts = given.inputs.get("texts")
     if texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
@@ -37,7 +37,7 @@ def words(given: PlannerInput) -> NDArray[np.int64]:
 
 def clusters(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 2 with the row's k-means cluster as its word."""
-    settings = given.bsc
+    settings = given.settings
     side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
     count = settings.clusters_for(given.pair.rows, given.batch_size)
     found, _ = k_means(whole(side), count, generator)
@@ -46,7 +46,7 @@ def clusters(given: PlannerInput) -> NDArray[np.int64]:
 
 def neighbours(given: PlannerInput) -> NDArray[np.int64]:
     """Algorithm 2 with the ids of the row's nearest neighbours as its words."""
-    settings = given.bsc
+    settings = given.settings
     side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
     nearest = _neighbours(given, side, settings.neighbours_for("neighbours"))
     found = neighbour_shingles(nearest, settings.bsc_words, generator)
@@ -61,9 +61,9 @@ def compared_rows(pair: PairedRows, by: str) -> NDArray[np.float32]:
 
 
 def _neighbours(given: PlannerInput, side: NDArray[np.float32], count: int) -> NDArray[np.int32]:
-    lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=given.seed)
+    lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=given.settings.seed)
     return np.concatenate([found for _, found in lists])
 
 
 def _generator(given: PlannerInput) -> np.random.Generator:
-    return np.random.default_rng([given.seed, 0xB5C])
+    return np.random.default_rng([given.settings.seed, 0xB5C])

@@ -7,7 +7,6 @@ from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.keeping_apart import keep_apart
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swaps import propose
-from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.progress import Stopwatch
 
@@ -15,7 +14,6 @@ from gcbs_cli.system.progress import Stopwatch
 def finish(
     perm: NDArray[np.int64],
     given: PlannerInput,
-    settings: PlanSettings,
     clock: Stopwatch,
     degrees: NDArray[np.int64] | None,
 ) -> tuple[NDArray[np.int64], Refinement | None]:
@@ -24,7 +22,7 @@ def finish(
     `degrees`: (N,) the number of edges of each row, None where the method used no graph.
     Raises BadInput where rows that must be apart cannot be.
     """
-    labels, seed = given.labels, settings.seed
+    settings, labels, seed = given.settings, given.labels, given.settings.seed
     with clock.step("order"):
         if degrees is not None:
             perm = deal_unconnected(perm, degrees, seed)
@@ -32,7 +30,7 @@ def finish(
     refinement = None
     if settings.refine and given.batch_size > 1:
         if needs_compiling(propose):
-            clock.note("compiling the refinement for this machine, takes a few seconds; cached if possible")
+            clock.watcher.note("compiling the refinement for this machine, takes a few seconds; cached if possible")
         with clock.step("refine"):
             gains, seconds = given.gains(), settings.time_limit
             refinement = refine(perm, gains, given.batch_size, labels=labels, seed=seed, seconds=seconds)

@@ -14,7 +14,7 @@ from gcbs_cli.graph.weighted import WeightedGraph
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
 from gcbs_cli.orders.swap_order import NO_LABELS
 from gcbs_cli.products.operations import Backend
-from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE, BscSettings
+from gcbs_cli.settings.plan import PlanSettings
 
 
 @dataclass(frozen=True)
@@ -22,21 +22,22 @@ class PlannerInput:
     """The rows and their graphs, and what decides how they are put together."""
 
     pair: PairedRows
-    batch_size: int
-    """Rows that the method puts together: the group size, where groups are mixed into batches."""
-    seed: int = 0
-    temperature: float = DEFAULT_TEMPERATURE
+    settings: PlanSettings
     graph: Adjacency | None = None
     """Hard negatives without edges that are too hard, where the method asks for it."""
     weighted: WeightedGraph | None = None
     """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
     labels: NDArray[np.int64] = field(default_factory=lambda: NO_LABELS)
     """(G, N): rows with the same label >= 0 on one line never share a batch. What a method leaves, planning repairs."""
-    bsc: BscSettings = field(default_factory=BscSettings)
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Data that the method alone understands, such as texts."""
     backend: Backend | None = None
     """Where it makes its products; the CPU where None."""
+
+    @property
+    def batch_size(self) -> int:
+        """Rows that the method puts together: the group size, where groups are mixed into batches."""
+        return self.settings.group_size or self.settings.batch_size
 
     @property
     def edges(self) -> Adjacency:
@@ -47,10 +48,10 @@ class PlannerInput:
 
     @cached_property
     def _background(self) -> Background:
-        return log_background(self.pair, self.temperature, self.seed)
+        return log_background(self.pair, self.settings.temperature, self.settings.seed)
 
     def gains(self) -> SwapGains:
         """What rows of the weighted graph are worth to each other, and cost, in nats."""
         if self.weighted is None:
             raise ValueError("this method needs a weighted graph")
-        return swap_gains(self.weighted, self.pair, self.temperature, self.batch_size, self._background)
+        return swap_gains(self.weighted, self.pair, self.settings.temperature, self.batch_size, self._background)

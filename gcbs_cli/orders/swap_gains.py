@@ -1,5 +1,6 @@
 """What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,8 @@ RESOLUTION = 2.0**-20
 """Nats, or shares: so coarsely what is computed with exponentials and logarithms is rounded before it decides."""
 
 
-class Background(NamedTuple):
-    """(N,) float64 each: the logarithm of what another row adds to a row's sum on average, x→y and y→x."""
-
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
+Background = Sequence[NDArray[np.float64]]
+"""(N,) each: the logarithm of what another row adds to a row's sum on average, x→y and y→x."""
 
 
 class SwapGains(NamedTuple):
@@ -98,7 +96,7 @@ def log_background(pair: PairedRows, temperature: float, seed: int) -> Backgroun
     ):
         sides.append(_log_means(queries, keys.astype(np.float32).T, other, unit))
         sides[-1] += (own + grid.constant) * unit
-    return Background(*(_settled(side) for side in sides))
+    return [_settled(side) for side in sides]
 
 
 def _log_means(

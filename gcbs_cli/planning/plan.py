@@ -160,13 +160,10 @@ def make_plan(
             weighted = weigh_every_row(hard, rows, settings)
     given = PlannerInput(
         pair=rows,
+        settings=settings,
         graph=hard.graph if hard else None,
-        batch_size=settings.group_size or settings.batch_size,
-        seed=settings.seed,
-        temperature=settings.temperature,
         weighted=weighted,
         labels=labels,
-        bsc=settings,
         inputs=inputs or {},
         backend=run.device,
     )
@@ -180,7 +177,7 @@ def make_plan(
 
             perm = plan_cm_on_device(pairs)[:: -1 if settings.method == "rcm" else 1].copy()
     graph = pairs.graph if isinstance(pairs, HardPairs) else pairs
-    perm, refinement = finish(perm, given, settings, run.clock, None if graph is None else graph.degrees)
+    perm, refinement = finish(perm, given, run.clock, None if graph is None else graph.degrees)
     with run.clock.step("measures"):
         figures = None if graph is None or pairs is None else _figures(graph, pairs.achieved_quantile, perm, settings)
     inside = None

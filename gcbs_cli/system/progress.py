@@ -26,16 +26,12 @@ class Stopwatch:
 
     def __init__(self, watcher: Progress) -> None:
         self.seconds: dict[str, float] = {}
-        self._watcher = watcher
-
-    def note(self, text: str) -> None:
-        """Something a person should know, one line."""
-        self._watcher.note(text)
+        self.watcher = watcher
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Time the block and tell the watcher that it began."""
-        self._watcher.step(name)
+        self.watcher.step(name)
         began = time.perf_counter()
         try:
             yield

@@ -1,6 +1,5 @@
 """The batch-softmax shufflings against their algorithms written as plain loops over float64 similarities."""
 
-from dataclasses import replace
 from itertools import chain, combinations, groupby
 
 import numpy as np
@@ -15,7 +14,7 @@ from gcbs_cli.orders.knn_groups import plan_knn_groups
 from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles, text_words
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
-from gcbs_cli.settings.plan import BscSettings
+from gcbs_cli.settings.plan import BscSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -52,8 +51,7 @@ def test_knn_groups_finds_its_neighbours_itself(by):
     near = numbers_of(make_grid(side, side))
     np.fill_diagonal(near, near.min() - 1)
     neighbours = np.argsort(-near, axis=1, kind="stable")[:, :30]
-    bsc = BscSettings(bsc_by=by, bsc_neighbours=30, bsc_group_size=7)
-    given_input = PlannerInput(pair, 16, 7, bsc=bsc)
+    given_input = PlannerInput(pair, PlanSettings(seed=7, bsc_by=by, bsc_neighbours=30, bsc_group_size=7))
     visits = np.random.default_rng([7, 0xB5C]).permutation(150).tolist()
     groups = algorithm_1(neighbours.tolist(), visits, 7, range(150))
     assert planner_named("knn-groups").plan(given_input).tolist() == list(chain.from_iterable(groups))[::-1]
@@ -66,8 +64,8 @@ def test_identical_rows_are_passed_over_on_request():
     first = np.random.default_rng([1, 0xB5C]).permutation(40)[0]
     twin = (pair.x == pair.x[first]).all(axis=1)
     for skip in (False, True):
-        bsc = BscSettings(bsc_by="x", bsc_skip_identical=skip, bsc_group_size=40)
-        order = planner_named("knn-groups").plan(PlannerInput(pair, 8, 1, bsc=bsc))
+        bsc = PlanSettings(seed=1, bsc_by="x", bsc_skip_identical=skip, bsc_group_size=40)
+        order = planner_named("knn-groups").plan(PlannerInput(pair, bsc))
         group = order[::-1][: 41 - twin.sum()]  # the first one, or its beginning
         assert twin[group].sum() == (1 if skip else min(len(group), twin.sum()))
 
@@ -157,7 +155,7 @@ def test_the_plan_is_the_same_on_every_backend(method, backend):
     for kind in ("related", "duplicates", "all-equal"):
         pair = make_pair(kind, 130)
         orders = [
-            planner_named(method).plan(PlannerInput(pair, 16, 3, backend=device))
+            planner_named(method).plan(PlannerInput(pair, PlanSettings(batch_size=16, seed=3), backend=device))
             for device in (backend, CpuBackend(1), None)
         ]
         assert len({order.tobytes() for order in orders}) == 1
@@ -168,7 +166,7 @@ def test_methods_put_near_rows_together():
     near = sum(side @ side.T for side in (np.float64(pair.x), np.float64(pair.y)))
 
     def nearness(method):
-        order = planner_named(method).plan(PlannerInput(pair, 16, 0)).reshape(-1, 16)
+        order = planner_named(method).plan(PlannerInput(pair, PlanSettings(batch_size=16))).reshape(-1, 16)
         return np.mean([near[np.ix_(batch, batch)][~np.eye(16, dtype=bool)].mean() for batch in order])
 
     random = nearness("random")
@@ -178,17 +176,16 @@ def test_methods_put_near_rows_together():
 def test_words_are_any_or_in_a_row_as_asked():
     texts = ["one two three"] * 40
     for shingle, shared in (("subset", 3), ("consecutive", 2)):
-        given_input = PlannerInput(
-            make_pair("related", 40), 8, bsc=BscSettings(bsc_words=2, bsc_shingle=shingle, bsc_group_size=40)
-        )
+        bsc = PlanSettings(bsc_words=2, bsc_shingle=shingle, bsc_group_size=40)
+        given_input = PlannerInput(make_pair("related", 40), bsc, inputs={"texts": texts})
         numbers = text_shingles(texts, 2, np.random.default_rng([0, 0xB5C]), consecutive=shingle == "consecutive")
-        order = planner_named("words").plan(replace(given_input, inputs={"texts": texts}))
+        order = planner_named("words").plan(given_input)
         assert len(list(groupby(numbers[order]))) == len(set(numbers.tolist())) == shared
 
 
 def test_words_without_texts_say_what_is_missing():
     with pytest.raises(BadInput, match="--text"):
-        planner_named("words").plan(PlannerInput(make_pair("related", 5), 2))
+        planner_named("words").plan(PlannerInput(make_pair("related", 5), PlanSettings()))
 
 
 def test_settings_that_depend_on_the_method_or_on_the_rows():

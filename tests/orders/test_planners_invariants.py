@@ -36,7 +36,9 @@ def test_every_method_orders_any_graph(name: str, rows: int, density: float, sha
     graph = adjacency_from_pairs(rows, *generator.integers(rows, size=(2, int(density * rows))).astype(np.int32))
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
     batch_size = 2 + round(share * (rows - 2))
-    asked = PlannerInput(pair, batch_size, seed, graph=graph, weighted=weigh(graph, pair), inputs={"texts": texts})
+    asked = PlannerInput(
+        pair, PlanSettings(batch_size=batch_size, seed=seed), graph, weigh(graph, pair), inputs={"texts": texts}
+    )
     first, second = (planner_named(name).plan(asked) for _ in range(2))
     check(first, rows)
     assert first.tobytes() == second.tobytes()
@@ -45,7 +47,7 @@ def test_every_method_orders_any_graph(name: str, rows: int, density: float, sha
 @pytest.mark.parametrize("name", [name for name, planner in PLANNERS.items() if planner.needs_graph])
 def test_methods_with_a_graph_say_when_it_is_missing(name: str) -> None:
     with pytest.raises(ValueError, match="graph"):
-        planner_named(name).plan(PlannerInput(make_pair("related", 100), 10))
+        planner_named(name).plan(PlannerInput(make_pair("related", 100), PlanSettings()))
 
 
 def test_an_unknown_method_is_refused_with_the_names_there_are() -> None:
