@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.sampler import Rows, is_distributed
+from gcbs_cli.trainers.sampler import Rows, is_distributed, place
 
 Embed = Callable[[Any], tuple[Tensor, Tensor]]
 """Takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each."""
@@ -172,11 +172,6 @@ def _patient_group() -> Any:
         group = torch.distributed.new_group(backend="gloo", timeout=PATIENCE)
         _patient = weakref.ref(group)
     return group
-
-
-def place() -> tuple[int, int]:
-    """This rank and the number of ranks."""
-    return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if is_distributed() else (0, 1)
 
 
 def _device(model: torch.nn.Module | None) -> torch.device | None:

@@ -8,9 +8,10 @@ from torch.utils.data import DataLoader
 
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import Embed, RowEmbedder, place
+from gcbs_cli.trainers.embedding import Embed, RowEmbedder
 from gcbs_cli.trainers.loss_check import TOLERANCE, LossCheck
 from gcbs_cli.trainers.planner import Log, LossFacts, Planner, batch_size_of, check_plannable, in_process
+from gcbs_cli.trainers.sampler import place
 
 
 class PlannedLoader:

@@ -13,10 +13,9 @@ from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
 from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.trainers.embedding import place
 from gcbs_cli.trainers.plan_source import PlanWarning
 from gcbs_cli.trainers.planner import Planner
-from gcbs_cli.trainers.sampler import PlannedBatchSampler
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, place
 
 STEPS = 2
 """How many of the first losses are checked."""

@@ -242,13 +242,15 @@ def is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
+def place() -> tuple[int, int]:
+    """This rank and the number of ranks."""
+    return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if is_distributed() else (0, 1)
+
+
 def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if is_distributed():
-        found = torch.distributed.get_rank(), torch.distributed.get_world_size()
-    elif "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+    found = place()
+    if not is_distributed() and "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         found = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    else:
-        found = 0, 1
     if world_size is None:
         world_size = found[1]
     if rank is None:
