@@ -13,11 +13,6 @@ from typer.testing import CliRunner
 
 from gcbs_cli.cli.app import app
 from gcbs_cli.graph import device_graph
-from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.device_graph import DeviceGraph, rows_of_pairs
-from gcbs_cli.graph.measures import measure_order
-from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
-from gcbs_cli.orders.level_synchronous import plan_cm_on_device
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.devices import warm_up
@@ -36,22 +31,6 @@ def use(monkeypatch: pytest.MonkeyPatch, backend: Backend) -> None:
     """Where plans and reports choose their device, they get this one: on the CPU, torch's stands for a GPU."""
     for module in ("gcbs_cli.planning.plan", "gcbs_cli.reports.basis"):
         monkeypatch.setattr(f"{module}.choose_backend", lambda name: CpuBackend() if name == "cpu" else backend)
-
-
-@pytest.mark.parametrize("nodes", [2, 300, 5000])
-def test_graph_order_and_measures_are_those_of_the_cpu(nodes: int) -> None:
-    generator = np.random.default_rng(nodes)
-    ends = generator.integers(nodes, size=(2, 3 * nodes), dtype=np.int32)
-    ends[0, : nodes // 2] = 1  # a hub
-    graph = adjacency_from_pairs(nodes, *ends[:, : 3 * nodes // 2])
-    pairs = torch.from_numpy(np.stack(graph.pairs()))
-    shuffled = pairs[:, torch.randperm(pairs.shape[1], generator=torch.Generator().manual_seed(0))]
-    on_device = DeviceGraph(*rows_of_pairs(nodes, shuffled.to(DEVICE), entries_at_once=999))
-    assert np.array_equal(on_device.indptr.cpu(), graph.indptr)
-    assert np.array_equal(on_device.indices.cpu(), graph.indices)
-    assert np.array_equal(plan_cm_on_device(on_device, 500), plan_cm(graph))
-    orders = [np.arange(nodes), generator.permutation(nodes), plan_rcm(graph)]
-    assert on_device.measure(orders, 7, entries_at_once=777) == [measure_order(graph, each, 7) for each in orders]
 
 
 @DEALT

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+from on_device import DEVICE
+
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.device_graph import ENTRIES_AT_ONCE, DeviceGraph, rows_of_pairs
 from gcbs_cli.graph.measures import measure_order
@@ -45,7 +47,7 @@ GRAPHS = {
 
 def both(nodes, rows, cols):
     graph = adjacency_from_pairs(nodes, rows, cols)
-    return graph, DeviceGraph(torch.from_numpy(graph.indptr), torch.from_numpy(graph.indices))
+    return graph, DeviceGraph(*(torch.from_numpy(part).to(DEVICE) for part in (graph.indptr, graph.indices)))
 
 
 @pytest.fixture(params=GRAPHS)
@@ -75,10 +77,10 @@ def test_the_graph_from_pairs_and_its_measures_are_those_of_the_host(graphs, ent
     graph, on_device = graphs
     lower, higher = (torch.from_numpy(ends) for ends in graph.pairs())
     shuffled = torch.randperm(len(lower), generator=torch.Generator().manual_seed(0))
-    ends = torch.stack([lower[shuffled], higher[shuffled]])
+    ends = torch.stack([lower[shuffled], higher[shuffled]]).to(DEVICE)
     indptr, indices = rows_of_pairs(graph.nodes, ends, entries_at_once=entries_at_once)
-    assert np.array_equal(indptr, graph.indptr)
-    assert np.array_equal(indices, graph.indices)
+    assert np.array_equal(indptr.cpu(), graph.indptr)
+    assert np.array_equal(indices.cpu(), graph.indices)
     assert (indptr.dtype, indices.dtype) == (torch.int64, torch.int32)
     orders = np.arange(graph.nodes), np.random.default_rng(2).permutation(graph.nodes)
     found = on_device.measure(orders, 7, entries_at_once=entries_at_once)
