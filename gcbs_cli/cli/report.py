@@ -28,7 +28,7 @@ from gcbs_cli.reports.build import Measured, measure
 from gcbs_cli.reports.headline import suspects_warning
 from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
-from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
+from gcbs_cli.reports.schema import GapReports
 from gcbs_cli.settings.others import Report
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
@@ -48,25 +48,23 @@ def report(settings: Report) -> None:
     asked = as_planned(settings, entry)
     asked.check_rows(stream.rows)
     measured: list[Measured] = []
-    sampled: list[SampledReport] = []
     with show_progress(out) as progress:
         if settings.rows is None or perm is None:
             measured = _measured(settings, stream, perm, entry, out, progress)
+            reports: list[Any] = [one.report for one in measured]
         else:
-            sampled = [sampled_report(stream, perm, settings.rows, asked, progress)]
+            reports = [sampled_report(stream, perm, settings.rows, asked, progress)]
     stream.check_unchanged()
     if entry is not None and not entry.is_from(stream.fingerprints):
         out.warning(f"{settings.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
-    whole = [one.report for one in measured]
     if settings.html is not None:
         write(settings.html, _page(settings, stream, entry, measured))
-    reports: list[GapReport | SampledReport] = [*whole, *sampled]
-    result = reports[0] if len(reports) == 1 else GapReports(results=whole)
+    result = reports[0] if len(reports) == 1 else GapReports(results=reports)
     if settings.output is not None:
         write(settings.output, result.model_dump_json(indent=2) + "\n")
     out.table(report_tables(reports, full=settings.full))
     out.result(result.model_dump(mode="json"))
-    warning = suspects_warning(whole)
+    warning = suspects_warning(reports)
     if warning is not None:
         out.warning(warning)
         if _hint(entry):

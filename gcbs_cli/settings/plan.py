@@ -64,11 +64,12 @@ Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARIT
 
 def _rank_window(value: Any) -> Any:
     """`30:100` as (30, 100)."""
-    if not isinstance(value, str):
+    if value is None:
         return value
-    skipped, _, width = value.partition(":")
-    if not (skipped.isdecimal() and width.isdecimal()):
-        raise BadInput(f"--rank-window {value}: expected P:M such as 30:100, to skip P ranks and keep the next M")
+    text = ":".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    skipped, _, width = text.partition(":")
+    if not (skipped.isdecimal() and width.isdecimal() and int(width) > 0):
+        raise BadInput(f"--rank-window {text}: expected P:M such as 30:100, to skip P ranks and keep the next M >= 1")
     return int(skipped), int(width)
 
 
@@ -132,13 +133,6 @@ class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
     """How many of its hardest pairs each row keeps with --graph top-m, in both directions."""
     rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window)] = option(None, metavar="P:M")
     """Join two rows only where each is among ranks P to P+M−1 of the other (B3)."""
-
-    @model_validator(mode="after")
-    def _check_rank_window(self) -> Self:
-        skipped, width = self.rank_window or (0, 1)
-        if skipped < 0 or width < 1:
-            raise BadInput(f"--rank-window {skipped}:{width}: expected P:M, to skip P >= 0 ranks and keep M >= 1")
-        return self
 
     @property
     def uses_threshold(self) -> bool:

@@ -34,18 +34,16 @@ QueueMode = Literal["moco", "xbm"]
 TRAINERS_NAMES = {
     "mnrl": "infonce",
     "multiplenegativesranking": "infonce",
-    "cachedmultiplenegativesranking": "infonce",
     "multiplenegativessymmetricranking": "symmetric",
-    "cachedmultiplenegativessymmetricranking": "symmetric",
     "clip": "symmetric",
     "ntxent": "simclr",
 }
-"""What trainers and libraries call the losses, in small letters, without signs and the word loss."""
+"""What trainers and libraries call the losses, in small letters, without signs and the words cached and loss."""
 
 
 def _loss_named(value: Any) -> Any:
     """The loss that a trainer has under this name."""
-    plain = "".join(filter(str.isalnum, str(value).lower())).removesuffix("loss")
+    plain = "".join(filter(str.isalnum, str(value).lower())).removeprefix("cached").removesuffix("loss")
     return TRAINERS_NAMES.get(plain, value)
 
 

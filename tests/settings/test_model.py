@@ -24,7 +24,10 @@ ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "r
         ({"threshold": 1.5}, "--threshold 1.5: expected at most 1"),
         ({"graph": "top"}, "--graph top: expected quantile or top-m; did you mean top-m?"),
         ({"rank_window": "3"}, "--rank-window 3: expected P:M such as 30:100"),
-        ({"rank_window": (3, 0)}, "--rank-window 3:0: expected P:M, to skip P >= 0 ranks and keep M >= 1"),
+        (
+            {"rank_window": (3, 0)},
+            "--rank-window 3:0: expected P:M such as 30:100, to skip P ranks",
+        ),
         ({"partitions": 5000}, "--partitions 5000: expected auto or a number from 1 to 4,096"),
         ({"max_memory": "9" * 400}, "--max-memory 999"),
         ({"max_memory": "much"}, "--max-memory much: expected a size such as 800M or 4G"),
