@@ -184,8 +184,11 @@ def leaves(model: type[Settings]) -> list[Leaf]:
 
 @functools.cache
 def _docstrings(module: str) -> dict[tuple[str, str], str]:
-    """What stands below the fields of a module's classes, by class and field."""
-    found, nodes = {}, ast.parse(inspect.getsource(sys.modules[module])).body
+    """What stands below the fields of a module's classes, by class and field; nothing where its source is not kept."""
+    try:
+        found, nodes = {}, ast.parse(inspect.getsource(sys.modules[module])).body
+    except OSError:
+        return {}
     for model in (node for node in nodes if isinstance(node, ast.ClassDef)):
         for field, below in pairwise(model.body):
             if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
