@@ -5,7 +5,7 @@
     python benchmarks/mutants.py --lines mutants.jsonl --count 0            the table of what was tried
 
 A mutant swaps an operator, shifts a number, turns a condition round, or leaves out a call. It is tried in a copy of the
-files that git tracks, on the tests of its own folder that reach its line (all, where none is seen to), fastest first.
+files that git tracks, on the tests of its folder that reach its line (all, where none is seen to), fastest first.
 Each is a line of the JSON file, and a run that was stopped goes on after the last one.
 """
 
@@ -28,8 +28,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import hypothesis  # noqa: F401  # these are loaded once: each try is a fork of this process
-import numba
+import numba  # these are loaded once: each try is a fork of this process
 import pyarrow.parquet  # noqa: F401
 import pytest
 import scipy.sparse  # noqa: F401
@@ -38,6 +37,9 @@ import torch  # noqa: F401
 ROOT = Path(__file__).parents[1]
 FOLDERS = {name: [f"gcbs_cli/{name}"] for name in ("data", "products", "graph", "orders", "plan_file")}
 FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "bsc", "in_batch", "basis", "coordinates")]
+TESTS = {name: [name] for name in FOLDERS}
+TESTS["graph"] += [f"orders/test_planners_{name}.py" for name in ("make_plan", "top_graph", "metis")]
+TESTS["graph"] += ["products/test_scan.py", "reports/test_reports_figures.py"]
 SWAPS: dict[type[ast.AST], type[Any]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -150,7 +152,7 @@ class Tests:
     """The tests of one folder: how long each takes and which lines it reaches."""
 
     def __init__(self, folder: str, copy: Path) -> None:
-        self.paths, self.copy = [str(copy / "tests" / folder)], copy
+        self.paths, self.copy = [str(copy / "tests" / name) for name in TESTS[folder]], copy
         self.seconds: dict[str, float] = {}
         self.reached: dict[str, set[tuple[str, int]]] = defaultdict(set)
 
