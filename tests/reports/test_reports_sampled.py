@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 from unit_data import make_pair
 
@@ -14,7 +15,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports
-from gcbs_cli.reports.sampled import sampled_report
+from gcbs_cli.reports.sampled import _estimate, sampled_report
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 
@@ -52,6 +53,13 @@ def test_the_intervals_cover() -> None:
         for path in missed:
             missed[path] += not found.at(path).low <= whole.at(path) <= found.at(path).high
     assert max(missed.values()) <= 5, missed
+
+
+def test_an_interval_of_few_batches_is_students() -> None:
+    means = np.random.default_rng(0).normal(size=30)
+    expected = stats.t.interval(0.95, 29, loc=means.mean(), scale=stats.sem(means))
+    found = _estimate(means)
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_command_says_value_and_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
