@@ -1,16 +1,19 @@
 """Changes the code in one place at a time and counts the changes that the tests notice.
 
-    python benchmarks/mutants.py --count 200 --lines mutants.jsonl          each folder in turn
+    python benchmarks/mutants.py --count 200 --lines mutants.jsonl          each folder
     python benchmarks/mutants.py --folder orders --lines mutants.jsonl      one folder
     python benchmarks/mutants.py --lines mutants.jsonl --count 0            the table of what was tried
 
-A mutant swaps an operator, shifts a number, turns a condition round, or leaves out a call. It is tried in a copy of the
-files that git tracks, on the tests of its folder that reach its line (all, where none is seen to), fastest first.
-Each is a line of the JSON file, and a run that was stopped goes on after the last one.
+A mutant swaps an operator, shifts a number, turns a condition round, or leaves out a call, inside of a function. It is
+tried in a copy of the files that git tracks, on the tests of its folder that reach its line (all, where none is seen
+to), fastest first. Tests are imported once and each try is a fork, so that a try takes no longer than its tests; numba
+compiles again what has changed. Each mutant is a line of the JSON file, and a run that was stopped goes on after it.
 """
 
 import argparse
 import ast
+import gc
+import importlib
 import json
 import os
 import random
@@ -22,24 +25,26 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from inspect import CO_NEWLOCALS
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-import numba  # these are loaded once: each try is a fork of this process
-import pyarrow.parquet  # noqa: F401
 import pytest
-import scipy.sparse  # noqa: F401
-import torch  # noqa: F401
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {name: [f"gcbs_cli/{name}"] for name in ("data", "products", "graph", "orders", "plan_file")}
 FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "bsc", "in_batch", "basis", "coordinates")]
 TESTS = {name: [name] for name in FOLDERS}
 TESTS["graph"] += [f"orders/test_planners_{name}.py" for name in ("make_plan", "top_graph", "metis")]
-TESTS["graph"] += ["products/test_scan.py", "reports/test_reports_figures.py"]
+TESTS["reports"] = [
+    "reports/test_second_reading.py",
+    *(f"reports/test_reports_{name}.py" for name in ("losses", "bsc")),
+]
 SWAPS: dict[type[ast.AST], type[Any]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -116,16 +121,29 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
             yield node, ast.Break()
 
 
-def nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that decide a result: without types, decorators, texts and the words of errors."""
-    skipped: list[Any] = [ast.Raise, ast.JoinedStr, ast.Import, ast.ImportFrom]
-    yield node
+def nodes(node: ast.AST, inside: bool = False) -> Iterator[ast.AST]:
+    """The nodes of functions that decide a result: without types, defaults, texts and the words of errors."""
+    if inside:
+        yield node
+    function = isinstance(node, ast.FunctionDef)
     for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "slice") and not isinstance(node, ast.Subscript):
+        if name == "annotation" or (function and name != "body"):
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, tuple(skipped)):
-                yield from nodes(child)
+            if isinstance(child, ast.AST) and not isinstance(child, ast.Raise | ast.JoinedStr):
+                yield from nodes(child, inside or function)
+
+
+def functions(code: CodeType) -> dict[str, list[CodeType]]:
+    """The functions of a module and of its classes by name, in the order of their lines."""
+    found: dict[str, list[CodeType]] = defaultdict(list)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType) and inner.co_flags & CO_NEWLOCALS:
+            found[inner.co_qualname].append(inner)
+        elif isinstance(inner, CodeType):
+            for name, codes in functions(inner).items():
+                found[name] += codes
+    return found
 
 
 def mutants(folder: str) -> list[Mutant]:
@@ -148,149 +166,163 @@ def mutants(folder: str) -> list[Mutant]:
     return found
 
 
-class Tests:
-    """The tests of one folder: how long each takes and which lines it reaches."""
+class Tries:
+    """A pytest plug-in: in place of the loop over tests, measures them and tries one mutant after the other."""
 
-    def __init__(self, folder: str, copy: Path) -> None:
-        self.paths, self.copy = [str(copy / "tests" / name) for name in TESTS[folder]], copy
+    def __init__(self, copy: Path, chosen: list[Mutant], tell: Callable[[str], None], seconds: float) -> None:
+        self.copy, self.chosen, self.tell, self.most_seconds = copy, chosen, tell, seconds
         self.seconds: dict[str, float] = {}
         self.reached: dict[str, set[tuple[str, int]]] = defaultdict(set)
 
-    def measure(self) -> None:
-        """Run them as they are, to compile and to see which lines each reaches."""
-        _, report = self._forked(None, 3600.0)
-        self.seconds = {test: seconds for test, seconds in report["seconds"].items() if test not in report["failed"]}
-        for test, lines in report["reached"].items():
-            self.reached[test] = {(name, line) for name, line in lines}
-        print(self.paths, f"{sum(self.seconds.values()):.0f} s of tests, without", report["failed"], file=sys.stderr)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Before it pytest has imported all tests, and with them what they test."""
+        measured = forked(lambda: self._measured(session.items), 3600.0)
+        assert measured, "the tests could not be measured"
+        self.seconds = {test: found["seconds"] for test, found in measured.items() if not found["failed"]}
+        left_out = [test for test, found in measured.items() if found["failed"]]
+        print(f"{sum(self.seconds.values()):.0f} s of tests; without {left_out}", file=sys.stderr)
+        for test, found in measured.items():
+            self.reached[test] = {(name, line) for name, line in found["lines"]}
+        items = {item.nodeid: item for item in session.items}
+        until = time.monotonic() + self.most_seconds
+        for mutant in self.chosen:
+            if time.monotonic() > until:
+                break
+            began = time.monotonic()
+            end, test = self._try(mutant, [items[test] for test in self._tests_of(mutant)])
+            line = {**vars(mutant), "end": end, "test": test, "seconds": round(time.monotonic() - began, 1)}
+            self.tell(json.dumps(line))
+        return True
 
-    def of(self, mutant: Mutant) -> list[str]:
+    def _tests_of(self, mutant: Mutant) -> list[str]:
         """The tests that reach its line, else all; the fastest first."""
         reaching = [test for test in self.seconds if (mutant.file, mutant.line) in self.reached[test]]
         return sorted(reaching or self.seconds, key=lambda test: self.seconds[test])
 
-    def notice(self, mutant: Mutant) -> tuple[str, str]:
+    def _try(self, mutant: Mutant, items: list[pytest.Item]) -> tuple[str, str]:
         """How it ended (killed, survived, time), and the test that failed."""
-        tests = self.of(mutant)
         path = self.copy / mutant.file
         source, times = path.read_bytes(), path.stat()
-        path.write_bytes(source[: mutant.begin] + mutant.now.encode() + source[mutant.end :])
+        changed = source[: mutant.begin] + mutant.now.encode() + source[mutant.end :]
+
+        def run() -> str:
+            importlib.import_module(mutant.file.removesuffix(".py").replace("/", "."))
+            replace_functions(str(path), source, changed)
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                if failed(item, following):
+                    return item.nodeid
+            return ""
+
+        on_disk = b"@compiled" not in source  # for commands that tests launch; numba would compile the whole file again
+        if on_disk:
+            path.write_bytes(changed)
         try:
-            limit = LEAST_SECONDS + 3 * sum(self.seconds[test] for test in tests)
-            status, report = self._forked(tests, limit)
+            test = forked(run, LEAST_SECONDS + 3 * sum(self.seconds[item.nodeid] for item in items))
         finally:
-            path.write_bytes(source)
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        if status is None:
-            return "time", ""
-        return ("killed" if status else "survived"), "".join(report.get("failed", [])[:1])
+            if on_disk:
+                path.write_bytes(source)
+                os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        return ("time" if test is None else "killed" if test else "survived"), test or ""
 
-    def _forked(self, chosen: list[str] | None, limit: float) -> tuple[int | None, dict[str, Any]]:
-        """Exit code (None: it ran too long) and what the tests told, of a run in a process and a cache of its own."""
-        with tempfile.TemporaryDirectory(dir=self.copy.parent) as folder:
-            told, cache = Path(folder, "told.json"), Path(folder, "numba")
-            kept = self.copy.parent / "numba"
-            if chosen is None:
-                cache = kept
-            elif kept.exists():
-                shutil.copytree(kept, cache)
-            if not (child := os.fork()):
-                self._run(chosen, told, cache)
-            until = time.monotonic() + limit
-            while not (ended := os.waitpid(child, os.WNOHANG))[0]:
-                if time.monotonic() > until:
-                    os.killpg(child, signal.SIGKILL)
-                    os.waitpid(child, 0)
-                    return None, {}
-                time.sleep(0.05)
-            return os.waitstatus_to_exitcode(ended[1]), json.loads(told.read_text()) if told.exists() else {}
-
-    def _run(self, chosen: list[str] | None, told: Path, cache: Path) -> None:
-        """The tests, in the forked process, which ends here."""
-        os.setsid()
-        silent = os.open(told.with_suffix(".txt"), os.O_WRONLY | os.O_CREAT)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        os.chdir(self.copy)
-        os.environ.update(PYTHONPATH=str(self.copy), PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR=str(cache))
-        config: Any = numba.config
-        config.CACHE_DIR = str(cache)
-        sys.dont_write_bytecode = True
-        sys.path.insert(0, str(self.copy))
-        watch = Watch(self.copy, chosen)
-        selected = [
-            "-m",
-            "not slow",
-            *(["-x"] if chosen else []),
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            *self.paths,
-        ]
-        code = int(pytest.main(selected, plugins=[watch]))
-        told.write_text(json.dumps({**vars(watch), "chosen": None}, default=str))
-        os._exit(code)
+    def _measured(self, items: list[pytest.Item]) -> dict[str, Any]:
+        """Of each test: how long it takes, whether it fails, and which lines it reaches."""
+        inside, found = str(self.copy) + "/", {}
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            lines: set[tuple[str, int]] = set()
+            began = time.monotonic()
+            with traced(inside + "gcbs_cli", lines):
+                bad = failed(item, following)
+            reached = [(name.removeprefix(inside), line) for name, line in lines]
+            found[item.nodeid] = {"seconds": time.monotonic() - began, "failed": bad, "lines": reached}
+        return found
 
 
-class Watch:
-    """A pytest plug-in: chooses and orders the tests, and writes down what they did."""
+def failed(item: pytest.Item, following: pytest.Item | None) -> bool:
+    """Whether a test fails."""
+    from _pytest.runner import runtestprotocol
 
-    def __init__(self, copy: Path, chosen: list[str] | None) -> None:
-        self.chosen, self.inside = chosen, str(copy) + "/"
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.reached: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        self.failed: list[str] = []
+    return any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
 
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Only those chosen, in that order."""
-        if self.chosen is not None:
-            place = {test: i for i, test in enumerate(self.chosen)}
-            items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Trace one test with its fixtures, when all are measured."""
-        lines: set[tuple[str, int]] = set()
+@contextmanager
+def traced(inside: str, lines: set[tuple[str, int]]) -> Iterator[None]:
+    """Write down the lines that run, and those of compiled loops that are called; stop what takes too long."""
 
-        def each_line(frame: FrameType, event: str, argument: object) -> Any:
-            lines.add((frame.f_code.co_filename, frame.f_lineno))
-            return each_line
+    def each_line(frame: FrameType, event: str, argument: object) -> Any:
+        lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return each_line
 
-        def compiled(loop: Any) -> None:
-            lines.update((loop.__code__.co_filename, line) for *_, line in loop.__code__.co_lines() if line)
-            for name in loop.__code__.co_names:
-                if callee := getattr(loop.__globals__.get(name), "_loop", None):
-                    compiled(callee)
+    def compiled(loop: Any) -> None:
+        lines.update((loop.__code__.co_filename, line) for *_, line in loop.__code__.co_lines() if line)
+        for name in loop.__code__.co_names:
+            if callee := getattr(loop.__globals__.get(name), "_loop", None):
+                compiled(callee)
 
-        def each_call(frame: FrameType, event: str, argument: object) -> Any:
-            if not frame.f_code.co_filename.startswith(self.inside + "gcbs_cli"):
+    def each_call(frame: FrameType, event: str, argument: object) -> Any:
+        if not frame.f_code.co_filename.startswith(inside):
+            return None
+        if frame.f_code.co_qualname == "_Compiled.__call__":
+            compiled(frame.f_locals["self"]._loop)
+        return each_line
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST_TEST)
+    threading.settrace(each_call)
+    sys.settrace(each_call)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        sys.settrace(None)
+
+
+def replace_functions(path: str, source: bytes, changed: bytes) -> None:
+    """Give the functions of an imported file the code of the changed one."""
+    old, new = (functions(compile(text, path, "exec")) for text in (source, changed))
+    now = {(name, code.co_firstlineno): other for name in old for code, other in zip(old[name], new[name], strict=True)}
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType) and function.__code__.co_filename == path:
+            key = function.__code__.co_qualname, function.__code__.co_firstlineno
+            function.__code__ = now.get(key, function.__code__)
+
+
+def forked(work: Callable[[], Any], limit: float) -> Any:
+    """What a function gives in a process of its own, as JSON has it; None where it takes longer than the limit."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "told.json")
+        if not (child := os.fork()):
+            os.setsid()
+            try:
+                told.write_text(json.dumps(work()))
+            finally:
+                os._exit(0)
+        until = time.monotonic() + limit
+        while not os.waitpid(child, os.WNOHANG)[0]:
+            if time.monotonic() > until:
+                os.killpg(child, signal.SIGKILL)
+                os.waitpid(child, 0)
                 return None
-            if frame.f_code.co_qualname == "_Compiled.__call__":
-                compiled(frame.f_locals["self"]._loop)
-            return each_line
+            time.sleep(0.02)
+        return json.loads(told.read_text()) if told.exists() else "the process died"
 
-        def stop(*_: object) -> None:
-            raise TimeoutError
 
-        if self.chosen is None:
-            signal.signal(signal.SIGALRM, stop)
-            signal.alarm(LONGEST_TEST)
-            threading.settrace(each_call)
-            sys.settrace(each_call)
-        try:
-            return (yield)
-        finally:
-            signal.alarm(0)
-            sys.settrace(None)
-            self.reached[item.nodeid] = [(name.removeprefix(self.inside), line) for name, line in lines]
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """How long it took, and whether it failed."""
-        self.seconds[report.nodeid] += report.duration
-        if report.failed:
-            self.failed.append(report.nodeid)
+def try_folder(folder: str, scratch: Path, chosen: list[Mutant], tell: Callable[[str], None], seconds: float) -> None:
+    """Try mutants of a folder in a process of their own, which imports the copy."""
+    copy = tracked_files(scratch / folder)
+    if child := os.fork():
+        os.waitpid(child, 0)
+        return
+    os.chdir(copy)
+    os.environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": str(scratch / "numba")}
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(copy))
+    paths = [str(copy / "tests" / name) for name in TESTS[folder]]
+    words = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    pytest.main([*words, *paths], plugins=[Tries(copy, chosen, tell, seconds)])
+    os._exit(0)
 
 
 def table(lines: list[dict[str, Any]]) -> str:
@@ -305,37 +337,34 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Try what is not in the file yet, folder after folder in turn, and print the table."""
+    """Try what is not in the file yet, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", action="append", choices=FOLDERS)
     parser.add_argument("--count", type=int, default=200, help="mutants a folder")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--lines", type=Path, default=Path("mutants.jsonl"))
+    parser.add_argument("--seconds", type=float, default=1e9, help="for the mutants of a folder")
     parser.add_argument("--again", action="store_true", help="try the survivors again, on the tests as they are now")
     asked = parser.parse_args()
-    lines = [json.loads(line) for line in asked.lines.read_text().splitlines()] if asked.lines.exists() else []
+    lines = read_lines(asked.lines)
     if asked.again:
         lines = [line for line in lines if line["end"] != "survived" or "equivalent" in line]
         asked.lines.write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = {(line["file"], line["line"], line["column"], line["now"]) for line in lines}
     with tempfile.TemporaryDirectory(prefix="gcbs-mutants-") as scratch, asked.lines.open("a") as out:
-        copies: dict[str, Tests] = {}
-        drawn = {folder: mutants(folder) for folder in asked.folder or FOLDERS}
-        for chosen in drawn.values():
-            random.Random(asked.seed).shuffle(chosen)
-        for turn in range(asked.count):
-            for folder, chosen in drawn.items():
-                if turn >= len(chosen) or chosen[turn].key in done:
-                    continue
-                if folder not in copies:
-                    copies[folder] = Tests(folder, tracked_files(Path(scratch, folder)))
-                    copies[folder].measure()
-                began = time.monotonic()
-                end, test = copies[folder].notice(chosen[turn])
-                line = {**vars(chosen[turn]), "end": end, "test": test, "seconds": round(time.monotonic() - began, 1)}
-                lines.append(line)
-                print(json.dumps(line), file=out, flush=True)
-    print(table(lines))
+        for folder in asked.folder or FOLDERS:
+            drawn = mutants(folder)
+            random.Random(asked.seed).shuffle(drawn)
+            left = [mutant for mutant in drawn[: asked.count] if mutant.key not in done]
+            if left:
+                tell = partial(print, file=out, flush=True)
+                try_folder(folder, Path(scratch), left, tell, asked.seconds)
+    print(table(read_lines(asked.lines)))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """What was tried so far."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def tracked_files(folder: Path) -> Path:
