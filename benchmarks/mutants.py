@@ -284,7 +284,7 @@ def replace_functions(path: str, source: bytes, changed: bytes) -> None:
     old, new = (functions(compile(text, path, "exec")) for text in (source, changed))
     now = {(name, code.co_firstlineno): other for name in old for code, other in zip(old[name], new[name], strict=True)}
     for function in gc.get_objects():
-        if isinstance(function, FunctionType) and function.__code__.co_filename == path:
+        if type(function) is FunctionType and function.__code__.co_filename == path:
             key = function.__code__.co_qualname, function.__code__.co_firstlineno
             function.__code__ = now.get(key, function.__code__)
 
@@ -297,6 +297,8 @@ def forked(work: Callable[[], Any], limit: float) -> Any:
             os.setsid()
             try:
                 told.write_text(json.dumps(work()))
+            except BaseException as error:
+                told.write_text(json.dumps({"error": repr(error)}))
             finally:
                 os._exit(0)
         until = time.monotonic() + limit
@@ -306,7 +308,10 @@ def forked(work: Callable[[], Any], limit: float) -> Any:
                 os.waitpid(child, 0)
                 return None
             time.sleep(0.02)
-        return json.loads(told.read_text()) if told.exists() else "the process died"
+        found = json.loads(told.read_text()) if told.exists() else "the process died"
+        if isinstance(found, dict) and "error" in found:
+            raise RuntimeError(found["error"])
+        return found
 
 
 def try_folder(folder: str, scratch: Path, chosen: list[Mutant], tell: Callable[[str], None], seconds: float) -> None:
