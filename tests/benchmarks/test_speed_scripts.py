@@ -26,13 +26,15 @@ SAMPLE = BENCHMARKS.parent / "sample_data"
         (f"ablations.py quantile {SAMPLE} --values 0.99 0.999", ["| 0.99 |", "| 0.999 |"]),
         (f"ablations.py batch-size {SAMPLE} --values 16 64", ["| 16 |", "| 64 |"]),
         (f"ablations.py rows {SAMPLE} --values 500 1500 --plan refine=true graph=top-m", ["| 500 |", "| 1,500 |"]),
+        (f"intervals.py {SAMPLE} --seeds 2 --batches 30 -k 16 --trials 5", ["| 16 | 30 |"]),
+        ("mutants.py --folder plan_file --count 2 --lines mutants.jsonl", ["| plan_file | 2 |"]),
     ],
-    ids=["compare_tools", "scaling", "refinement", "quantile", "batch-size", "rows"],
+    ids=["compare_tools", "scaling", "refinement", "quantile", "batch-size", "rows", "intervals", "mutants"],
 )
-def test_a_script_prints_its_table(script: str, said: list[str]) -> None:
+def test_a_script_prints_its_table(script: str, said: list[str], tmp_path: Path) -> None:
     name, *arguments = script.split()
     command = [sys.executable, str(BENCHMARKS / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for words in said:
         assert words in done.stdout
