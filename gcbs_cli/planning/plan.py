@@ -64,21 +64,6 @@ class PlanResult:
     partitions: PartitionsRecord | None = None
     """What the parts were, of a plan in parts."""
 
-    @property
-    def batch_size(self) -> int:
-        """k, the pairs that one loss sees together."""
-        return self.settings.batch_size
-
-    @property
-    def world_size(self) -> int | None:
-        """The ranks that it was planned for, where any were named."""
-        return self.settings.world_size
-
-    @property
-    def gather(self) -> bool:
-        """Whether the loss gathers over these ranks."""
-        return self.settings.gather
-
 
 class Run:
     """What the steps of a plan share: rows, settings, the device that they name, and who watches."""

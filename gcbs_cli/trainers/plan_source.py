@@ -54,7 +54,7 @@ class PlanSource:
 
 def _from_array(given: Any, rows: int | None) -> Plan:
     """Make a plan from a PlanResult, an array, a tensor or a list."""
-    result, given = given, getattr(given, "perm", given)
+    settings, given = getattr(given, "settings", None), getattr(given, "perm", given)
     if hasattr(given, "detach"):
         given = given.detach().cpu().numpy()
     if not isinstance(given, np.ndarray | list | tuple | range):
@@ -64,8 +64,10 @@ def _from_array(given: Any, rows: int | None) -> Plan:
         )
     array = np.asarray(given)
     verify_permutation(array, len(array) if rows is None else rows, "plan")
-    ranks = getattr(result, "world_size", None), getattr(result, "gather", None) or None
-    return Plan(array.astype(np.int64), "plan", getattr(result, "batch_size", None), None, *ranks)
+    perm = array.astype(np.int64)
+    if settings is None:
+        return Plan(perm, "plan")
+    return Plan(perm, "plan", settings.batch_size, None, settings.world_size, settings.gather or None)
 
 
 def _newest(pattern: str, epoch: int) -> Path:
