@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.trial import Gain, TrialRun
 
 SAID = {"batch_size", "temperature"}
-GAP_ALONE = "The gap does not tell which plan trains best; --train does. Unless it says otherwise:"
+GAP_ALONE = "The gap does not tell which plan trains best; --train does. Without it:"
 LIMITS_OF_GAP = (
     "A smaller gap means harder batches, not a better model. The plan that closes most often does so with right "
     "answers that count as wrong ones in their batch: the suspects. The preset keeps them apart, and trained best on "
@@ -137,7 +137,7 @@ def compare_by_training(
         limits=LIMITS_OF_TRIAL,
     )
     out.table(table)
-    out.line(f"\n{verdict.sentence}")
+    out.table(f"\n{verdict.sentence}")
     if command is not None:
         out.line(command)
     records = [{**line.as_record(), **_trained(gains[line.name], by_plan[line.name])} for line in lines]
