@@ -6,6 +6,7 @@ is wrong with it is said in the same words.
 
 import inspect
 import os
+import re
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any
@@ -93,8 +94,8 @@ def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
 
 def _joined(text: str) -> str:
     """The text with one line for each paragraph; an example is one of its own."""
-    parts = ([" ".join(part.split())] if part[:1] != " " else part.split("\n") for part in text.split("\n\n"))
-    return "\n\n".join(line for part in parts for line in part)
+    joined = re.sub(r"(?<!\n)\n(?![\n ])", " ", text)
+    return re.sub(r"\n+(?= )", "\n\n", joined)
 
 
 def _plain(text: str) -> str:

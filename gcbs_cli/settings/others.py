@@ -107,7 +107,6 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
     permutation with a manifest beside it.
 
     Examples:
-
       gcbs plan x.npy y.npy -o perm.npy --batch-size 64
       gcbs plan x.npy y.npy --preset train
       gcbs plan x.npy y.npy --partitions 4
@@ -143,7 +142,6 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     threshold and columns come from the plan's manifest unless given.
 
     Examples:
-
       gcbs report x.npy y.npy -p perm.npy
       gcbs report pairs.parquet -p perm.npy --html report.html
       gcbs report x.npy y.npy -p perm.npy --rows 100000
@@ -210,7 +208,6 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
     hardest of Y. Options are those of sentence-transformers' mine_hard_negatives.
 
     Examples:
-
       gcbs mine x.npy y.npy -o negatives.parquet --negatives 1
       gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
@@ -264,7 +261,6 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     Seconds are those after the pass over all pairs, with --train those that an epoch's plan takes.
 
     Examples:
-
       gcbs compare x.npy y.npy --train --html compare.html
       gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
       gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
@@ -305,7 +301,6 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
     --text, the method words is tried too.
 
     Examples:
-
       gcbs tune x.npy y.npy --budget 20m
       gcbs tune x.npy y.npy -k 256 --json
     """
@@ -344,7 +339,6 @@ class Check(PlanFile, Columns, Shown):
     Exit code 0 when nothing is wrong, 1 when something is.
 
     Examples:
-
       gcbs check -p perm.npy
       gcbs check x.npy y.npy -p perm.npy
     """
@@ -360,7 +354,6 @@ class Apply(PlanFile, Written):
     numbers of rows. A last line without a line end gets one. The output appears whole or not at all.
 
     Examples:
-
       gcbs apply pairs.jsonl -p perm.npy -o reordered.jsonl
       gcbs plan x.npy y.npy -o - | gcbs apply shards/ -p - -o reordered
     """
@@ -379,7 +372,6 @@ class Embed(Written):
     """Embed pairs of texts with a sentence-transformers model, for a first plan without code.
 
     Examples:
-
       gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
     """
 
@@ -399,7 +391,6 @@ class Demo(Written):
     """Make sample data, plan it and report on the plan, showing each command.
 
     Examples:
-
       gcbs demo
       gcbs demo try-gcbs
     """
@@ -413,7 +404,6 @@ class History(Page):
     Reads one report an epoch. Where the plans are found, it also says how long they took and how much of each recurs.
 
     Examples:
-
       gcbs history reports/*.json
       gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
     """
@@ -431,7 +421,6 @@ class Doctor(Shown):
     """Show versions, devices and their speed, memory, optional packages, and what a plan would take.
 
     Examples:
-
       gcbs doctor
       gcbs doctor --rows 1000000 --dim 768
     """
@@ -449,7 +438,6 @@ class Config(Shown):
     nearest pyproject.toml.
 
     Examples:
-
       gcbs config
       gcbs config --all --config gcbs.toml
     """
