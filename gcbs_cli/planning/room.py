@@ -19,10 +19,12 @@ from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memor
 
 BYTES_PER_EDGE = 72
 """Peak memory for one directed entry above the threshold: found, joined, sorted both ways, ordered (measured)."""
-BYTES_PER_REFINED_EDGE = 130
-"""The same where the order is refined: with its similarities, and what swaps gain by it (measured)."""
-BYTES_PER_PARTED_EDGE = 230
-"""The same where METIS works on the weighted graph (measured)."""
+BYTES_PER_REFINED_EDGE, BYTES_PER_PARTED_EDGE = 145, 195
+"""The same where the order is refined, and where METIS works on the weighted graph (measured)."""
+BYTES_PER_AVOIDED_EDGE = 40
+"""More of each where some are too hard."""
+BYTES_PER_PARTED_ROW, WEIGHING = 3500, 48 << 20
+"""What METIS takes for a row, and what weights take whatever there is."""
 BYTES_PER_LISTED = 40
 """Peak memory for one candidate for the lists of the hardest: found, joined, sorted by row (measured)."""
 BYTES_PER_SUSPECT, BYTES_PER_TIED = 40, 24
@@ -30,9 +32,9 @@ BYTES_PER_SUSPECT, BYTES_PER_TIED = 40, 24
 SUMS_PER_ROW = 24
 """Numbers of 8 bytes that a row of a report has for each temperature, by side, with and without suspected pairs."""
 COPIES_OF_HARDEST = 3
-REPORT_TILE_BYTES = 13
-"""Scratch of a report for each entry of a tile."""
-REPORT_SCRATCH = 48 << 20
+BYTES_PER_HARD_ENTRY = 40
+"""Scratch of a report for an entry of a tile that may be among the hardest of its row or column."""
+REPORT_SCRATCH = 80 << 20
 """For what a report samples, from 4,096 rows on: uniformity, random batches."""
 BYTES_PER_RAW_COORDINATE = 12
 """Of both sides in a report that normalises coordinates by batch, which needs the rows as they were (measured: 10)."""
@@ -91,18 +93,18 @@ def forecast(
     sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed) if quantile is None else None
     reaching, _ = shares(threshold, quantile, sample, ties=False)
     weighted = any_method or planner_named(settings.method).needs_weights
+    refined = settings.refine or any_method
+    each, fixed = BYTES_PER_EDGE, needed(rows.rows, rows.dim, device)
+    if weighted or refined or settings.avoids:
+        each = BYTES_PER_PARTED_EDGE if weighted else BYTES_PER_REFINED_EDGE
+        each += BYTES_PER_AVOIDED_EDGE * (settings.avoids or any_method)
+        fixed += WEIGHING + rows.rows * (BYTES_PER_PARTED_ROW * weighted + BYTES_PER_SWAPPED_ROW * available_cpus())
     if stays_on_device(settings, device) and not on_host:
         each = 0
-    elif weighted and settings.uses_threshold:
-        each = BYTES_PER_PARTED_EDGE
-    else:
-        similar = settings.refine or settings.avoids or any_method
-        each = BYTES_PER_REFINED_EDGE if similar else BYTES_PER_EDGE
     length = lists_wanted(settings) if lists is None else lists
     listed = 2 * rows.rows * likely_candidates(length, rows.rows) if length else 0
-    swapped = rows.rows * available_cpus() if settings.refine or any_method else 0
     return Forecast(
-        needed(rows.rows, rows.dim, device) + BYTES_PER_SWAPPED_ROW * swapped + BYTES_PER_LISTED * listed,
+        fixed + max(BYTES_PER_LISTED * listed, each * 2 * rows.rows * length),
         round(reaching * rows.rows**2) if settings.uses_threshold or any_method else 0,
         each,
         listed,
@@ -119,7 +121,9 @@ def forecast_report(
     suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
     passes = 3 if "simclr" in settings.loss else 1
     height, width = (min(rows.rows, side) for side in device.tile_shape)
-    scratch = device.workers * height * width * REPORT_TILE_BYTES + REPORT_SCRATCH * min(rows.rows, 4096) // 4096
+    hard = BYTES_PER_HARD_ENTRY * (min(1.0, hardest / height) + min(1.0, hardest / width))
+    scratch = device.workers * height * width * ceil(BYTES_PER_TILE_ENTRY + hard)
+    scratch += REPORT_SCRATCH * min(rows.rows, 4096) // 4096
     sums = 8 * SUMS_PER_ROW * len(settings.temperatures) + 4 * COPIES_OF_HARDEST * passes * hardest
     raw = BYTES_PER_RAW_COORDINATE if settings.batch_coordinates else 0
     return Forecast(
@@ -136,8 +140,8 @@ def needed(rows: int, dim: int, device: Backend) -> int:
 
 
 def held(rows: int, dim: int) -> int:
-    """Bytes that are taken before the pass begins: both sides in float32, and as whole numbers of a byte."""
-    return 2 * rows * dim * (4 + 1)
+    """Bytes that are taken before the pass begins: both sides in float32, and as whole numbers of two bytes at most."""
+    return 2 * rows * dim * (4 + 2)
 
 
 def shares(threshold: Threshold, quantile: float | None, sample: Sample | None, *, ties: bool) -> tuple[float, float]:

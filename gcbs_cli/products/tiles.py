@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 DEFAULT_TILE_ROWS = 1024
 DEFAULT_TILE_COLS = 2048
-BYTES_PER_TILE_ENTRY = 9
-"""A float32 product, a float32 copy of it in use, and a byte of mask."""
+BYTES_PER_TILE_ENTRY = 13
+"""A float32 product, two float32 copies of it in use, and a byte of mask."""
 
 Progress = Callable[[int, int], None]
 """Called as (entries done, entries in all) from the thread that asked for the pass."""

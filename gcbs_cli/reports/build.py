@@ -207,7 +207,7 @@ class OrderReports:
             "similarity.negative.global": in_all,
         }
         if terms.comparable:
-            for path, hardest in (("plan", sums.hardest[0, 0]), ("global", terms.hardest[0, :, 0])):
+            for path, hardest in (("plan", sums.hardest[0, 0]), ("global", terms.hardest[0][:, 0])):
                 found[f"accuracy.{path}"] = float(np.mean(hardest[rows] <= positive + TIE))
         if terms.bounded:  # the part of each bound that an order can raise
             found["objective.translation.plan"] = float(sums.least[:, rows].mean(dtype=np.float64))
@@ -230,7 +230,10 @@ class OrderReports:
         if not terms.bounded:
             return None, None
         # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
-        largest, here = (np.maximum(part[:, rows], positive) for part in (terms.hardest[:, :, 0], sums.hardest[0]))
+        largest, here = (
+            np.maximum(part[:, rows], positive)
+            for part in (np.array([keys[:, 0] for keys in terms.hardest]), sums.hardest[0])
+        )
         reach = np.maximum(largest - sums.least[:, rows], 0.0) / temperature
         excess = np.maximum(largest - here, 0.0) / temperature
         translation = float((reach + np.log(terms.keys / sums.seen[rows])).mean())

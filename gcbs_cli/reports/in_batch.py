@@ -13,7 +13,7 @@ from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import inverse
 
-ENTRIES_AT_ONCE = 1 << 21
+ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 21, 1 << 12
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ def batch_sums(
         np.empty((directions, count), np.float32),
         np.empty(count, np.int64),
     )
-    sides = pair.x[perm], pair.y[perm]
     hidden = _Hidden(suspects, perm, batch_size, loss.queue_batches)
     for rows, seen in _blocks(count, batch_size, loss.queue_batches):
         height, first, places = min(batch_size, rows.stop - rows.start), rows.start - seen.start, perm[rows]
-        for side, values in enumerate(_tables(sides, rows, seen, height, loss)):
+        sides = pair.x[perm[seen]], pair.y[perm[seen]]  # some at a time: all would be as large as the data
+        for side, values in enumerate(_tables(sides, first, height, loss)):
             own = np.s_[:, range(height), range(first, first + height)]
             positives = values[own]
             for masked in (0, 1):
@@ -95,23 +95,24 @@ def _blocks(count: int, size: int, queue_batches: int) -> Iterator[tuple[slice, 
     Many full batches at once, or one with its queue.
     """
     full = count - count % size
-    step = size if queue_batches else size * max(1, ENTRIES_AT_ONCE // (size * size))
+    step = size if queue_batches else size * max(1, min(ROWS_AT_ONCE, ENTRIES_AT_ONCE // size) // size)
     for start, stop in pairwise(sorted({*range(0, full, step), full, count})):
         yield slice(start, stop), slice(max(0, start - queue_batches * size), stop)
 
 
 def _tables(
-    sides: tuple[NDArray[np.float32], NDArray[np.float32]], rows: slice, seen: slice, height: int, loss: Loss
+    sides: tuple[NDArray[np.float32], NDArray[np.float32]], first: int, height: int, loss: Loss
 ) -> list[NDArray[np.float32]]:
     """(b, n, w) similarities of the rows of b batches to the keys that they see, by direction; −inf where one is none.
 
-    sides: in the order of the plan. The last n columns are the own batch, but for the views of SimCLR, which follow.
+    sides: the keys in the order of the plan; first: of the rows among them. The last n columns are the own batch, but
+    for the views of SimCLR, which follow.
     """
-    queries = [side[rows].reshape(-1, height, side.shape[1]) for side in sides]
-    keys = [side[seen].reshape(len(queries[0]), -1, side.shape[1]).transpose(0, 2, 1) for side in sides]
+    queries = [side[first:].reshape(-1, height, side.shape[1]) for side in sides]
+    keys = [side.reshape(len(queries[0]), -1, side.shape[1]).transpose(0, 2, 1) for side in sides]
     tables = [queries[0] @ keys[1]]
     if len(loss.sides) == 2:
-        tables.append(tables[0].transpose(0, 2, 1).copy() if rows == seen else queries[1] @ keys[0])
+        tables.append(tables[0].transpose(0, 2, 1).copy() if first == 0 else queries[1] @ keys[0])
     same = np.eye(height, dtype=np.bool_)
     for side, table in enumerate(tables):
         if loss.queue_alone:

@@ -1,19 +1,21 @@
 """The losses a report knows, and what each makes of the sums over all keys and over a batch's keys."""
 
+from itertools import product
+
 import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.reports.basis import ReportInputs
-from gcbs_cli.reports.in_batch import BatchSums
+from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums
 from gcbs_cli.settings.report import Loss
 
 
 class LossTerms:
     """A loss over all keys and over those of a batch: here −s_ii / τ + log Σ exp(s_ij / τ), in S directions.
 
-    log_sums: (T, 2, S, N) over all keys, without suspected pairs in the second; hardest: (S, N, K) the largest
-    similarities to negatives; keys: how many a row has in all. suspects: the suspected pairs that the loss takes for
-    negatives. beside: what the loss takes beside the log sums, here (N,) s_ii.
+    log_sums: (T, 2, S, N) over all keys, without suspected pairs in the second; hardest: of each direction (N, K) the
+    largest similarities to negatives; keys: how many a row has in all. suspects: the suspected pairs that the loss
+    takes for negatives. beside: what the loss takes beside the log sums, here (N,) s_ii.
     Losses that are more than a mean of log sums against one positive override what differs.
     """
 
@@ -35,9 +37,11 @@ class LossTerms:
         # The positive is one of the keys, however the float32 products round.
         temperatures = np.reshape(inputs.settings.temperatures, (-1, 1, 1, 1))
         self.log_sums = np.maximum(sums.transpose(2, 1, 0, 3), inputs.diagonal / temperatures)
-        self.hardest = np.stack([np.concatenate([part.hardest for part in parts], axis=1) for parts in sides])
+        self.hardest = [parts[0].hardest for parts in sides]
         if views:
-            self.hardest = np.sort(self.hardest)[:, :, ::-1]
+            self.hardest = [np.concatenate([part.hardest for part in parts], axis=1) for parts in sides]
+            for hardest in self.hardest:
+                hardest[:, ::-1].sort(axis=1)
 
     def beside_in(self, sums: BatchSums, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
         """The same as `beside` in the batches of an order, whose sums these are."""
@@ -65,10 +69,13 @@ class LossTerms:
         log_sums, temperature = self.log_sums[number, 0], self.inputs.settings.temperatures[number]
         if negatives == self.keys - 1:
             return np.zeros_like(log_sums)
-        hard = self.hardest[:, :, :negatives].astype(np.float64) / temperature
-        positive = self.inputs.diagonal / temperature
-        largest = np.maximum(positive, hard[:, :, 0])
-        seen = largest + np.log(np.exp(positive - largest) + np.exp(hard - largest[..., None]).sum(axis=-1))
+        seen = np.empty_like(log_sums)
+        for (side, hardest), start in product(enumerate(self.hardest), range(0, log_sums.shape[1], ROWS_AT_ONCE)):
+            some = slice(start, start + ROWS_AT_ONCE)
+            positive, hard = self.inputs.diagonal[some], hardest[some, :negatives]
+            keys = np.hstack([positive[:, None], hard]) / temperature
+            largest = keys.max(axis=1)
+            seen[side, some] = largest + np.log(np.exp(keys - largest[:, None]).sum(axis=1))
         return np.maximum(log_sums - seen, 0.0)
 
 

@@ -48,9 +48,10 @@ def mean_negatives(
     full = len(perm) - rest
 
     def totals(side: NDArray[np.float32]) -> NDArray[np.float64]:
-        rows = side[perm]
-        whole = rows[:full].reshape(-1, batch_size, pair.dim).sum(axis=1, dtype=np.float64)
-        return np.concatenate([whole, rows[full:].sum(axis=0, dtype=np.float64, keepdims=True)])
+        step = batch_size * -(-ROWS_AT_ONCE // batch_size)
+        parts = (side[perm[start : min(start + step, full)]] for start in range(0, full, step))
+        sums = [part.reshape(-1, batch_size, pair.dim).sum(axis=1, dtype=np.float64) for part in parts]
+        return np.concatenate([*sums, side[perm[full:]].sum(axis=0, dtype=np.float64, keepdims=True)])
 
     x, y = totals(pair.x), totals(pair.y)
     pairs = full * (batch_size - 1) + rest * (rest - 1)
