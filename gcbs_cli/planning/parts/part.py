@@ -15,6 +15,7 @@ from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 from gcbs_cli.system.threads import OwnedByThreads, in_order
+from gcbs_cli.system.version import VERSION
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class PartTask:
     """(n,) of the part's rows."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Of the part's rows, such as their texts."""
+    version: str = VERSION
+    """Of gcbs where the plan was asked for."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,10 @@ Engine = Callable[[Sequence[PartTask], ReadPart, Progress], Iterator[PartPlan]]
 def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None) -> PartPlan:
     """Plan the rows of one part with the settings of the whole plan: the same wherever it runs.
 
-    Raises BadInput that names the part where its rows do not allow what was asked.
+    Raises BadInput that names the part where its rows do not allow what was asked, and on a node with another gcbs.
     """
+    if task.version != VERSION:
+        raise BadInput(f"--engine ray: a node has gcbs {VERSION}, where {task.version} was expected; install the same")
     try:
         result = make_plan(rows, task.settings, progress, groups=task.groups, inputs=task.inputs)
     except BadInput as error:

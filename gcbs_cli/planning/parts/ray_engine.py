@@ -4,6 +4,7 @@ The rows of a part go through Ray's object store, put there from this process: t
 side effects, and its plan depends on its rows and settings alone, so one that runs twice gives the same order.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -56,11 +57,13 @@ def connect(ray: Any, address: str) -> bool:
     """Connect to a cluster that is there; whether this call did it. Raises BadInput where there is none."""
     if ray.is_initialized():
         return False
+    logging.getLogger("ray").setLevel(logging.WARNING)  # or it tells, even with -q, where it put its token
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:160]
         raise BadInput(f"--address {address}: no Ray cluster answers ({reason}); try --address local") from error
+    ray._private.worker.print_to_stdstream = lambda *message, **how: None  # it tells of lost nodes on stdout
     return True
 
 
