@@ -43,8 +43,8 @@ class PlanSource:
     def for_epoch(self, epoch: int) -> Plan:
         """Return the plan of an epoch. Raises BadInput if there is none, or if its number of rows has changed."""
         if self._pattern is not None and (path := _newest(self._pattern, epoch)) != self._path:
-            self._path = path
             self._keep(load_plan(path, self._rows))
+            self._path = path
         return self._plan
 
     def _keep(self, plan: Plan) -> Plan:

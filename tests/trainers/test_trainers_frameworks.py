@@ -1,5 +1,6 @@
 """Each framework's own trainer on planned batches: in one process, and under its launcher with two and four."""
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -32,6 +33,22 @@ NEEDS = {
 SEEDS = {"trained": 42, "sentences": 42}
 """Of the order of batches, where the trainer has one of its own."""
 GATHERING = ("gather", "split", "gathered", "several-gathered")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2])
+def test_ranks_that_are_killed_take_up_the_same_batches(ranks: int, launch: Launch, plan_path: Path) -> None:
+    folder = launch("elastic.py", plan_path, launcher=[*torchrun(ranks), "--max-restarts", "3"])
+    assert len(list(folder.glob("died-*"))) == 3
+    for rank in range(ranks):
+        sampler = PlannedBatchSampler(plan_path, shuffle_batches=True, seed=3, rank=rank, world_size=ranks)
+        wanted = []
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            wanted += [[epoch, step, rows] for step, rows in enumerate(sampler, 1)]
+        seen = list(map(json.loads, (folder / f"rank-{rank}.jsonl").read_text().splitlines()))
+        assert len(seen) > len(wanted)  # steps whose state was not saved are made again
+        assert [each for number, each in enumerate(sorted(seen)) if each not in sorted(seen)[:number]] == wanted
 
 
 @pytest.mark.slow
