@@ -1,7 +1,7 @@
 """Plan, report and check again and again over changing data: memory, open files and temporary files must not grow, and
 the same input gives the same bytes.
 
-    python benchmarks/soak.py            300 cycles by the Python API and by the command line in one process, and 20 by
+    python benchmarks/soak.py            300 cycles by the Python API and by the command line in one process, and 8 by
                                          commands in processes of their own
 
 Prints what it saw after each fifth of the cycles and exits with 1 when something grew, differed or failed.
@@ -122,7 +122,7 @@ def main() -> int:
     """Run all. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cycles", type=int, default=300)
-    parser.add_argument("--processes", type=int, default=20, help="cycles with a process for each command")
+    parser.add_argument("--processes", type=int, default=8, help="cycles with a process for each command")
     asked = parser.parse_args()
     plans: dict[tuple[int, int], str] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -20,6 +20,8 @@ _WILD: Final = re.compile(r"[*\[]")
 
 _FREE_BYTES: Final = 1 << 28
 """Left free on the disk of the copies: an answer without an end would fill it."""
+_SILENT_SECONDS = 60.0
+"""A server that sends nothing for so long is given up; a slow one may take as long as it wants."""
 
 
 def is_remote(path: str) -> bool:
@@ -60,6 +62,8 @@ def fetched(url: str) -> str:
         ) from None
     except FileNotFoundError:
         raise BadInput(f"{said}: file not found") from None
+    except TimeoutError:
+        raise BadInput(f"{said}: the server sent nothing for {_SILENT_SECONDS:g} s; try again later") from None
     except Exception as error:  # every protocol raises its own, and its words may repeat the address
         reason = one_line(error) if without_secrets(url) == url else type(error).__name__
         raise BadInput(f"{said}: found that it cannot be fetched ({reason}); check address and access") from None
@@ -75,7 +79,9 @@ async def _client(**settings: Any) -> Any:
             raise PermissionError(errno.EACCES, "a link-local address")
         return socket.socket(*address[:3])
 
-    return aiohttp.ClientSession(**settings, connector=aiohttp.TCPConnector(socket_factory=connected))
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=_SILENT_SECONDS, sock_read=_SILENT_SECONDS)
+    connector = aiohttp.TCPConnector(socket_factory=connected)
+    return aiohttp.ClientSession(**settings, connector=connector, timeout=limits)
 
 
 def _above(path: str) -> str:

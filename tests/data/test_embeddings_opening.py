@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows
 from gcbs_cli.data.folders import natural_key
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import read_row_values
 
 Matrix = NDArray[np.float32]
@@ -89,6 +90,43 @@ def test_every_layout_gives_the_arrays_own_rows(
     read, expected = read_unit_rows(source, block_bytes=block_bytes), read_unit_rows(from_array(array, "array"))
     assert read.fingerprint == expected.fingerprint
     assert read.values.tobytes() == expected.values.tobytes()
+
+
+def _arrow(path: Path, array: Matrix) -> str:
+    table = pa.table({"embedding": lists(array)})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=500)
+    return str(path)
+
+
+def _shards(path: Path, array: Matrix) -> str:
+    path.mkdir()
+    for number, rows in enumerate(np.array_split(array, 3)):
+        write_npy(path / f"{number}.npy", rows)
+    return str(path)
+
+
+@pytest.mark.parametrize("change", ["truncated", "replaced", "edited"])
+@pytest.mark.parametrize("name", [*WRITERS, "batches.arrow", "shards"])
+def test_data_that_changes_while_it_is_read_is_found(tmp_path: Path, name: str, change: str) -> None:
+    array = np.random.default_rng(0).standard_normal((4000, 64)).astype(np.float32)
+    writer = {"shards": _shards, "batches.arrow": _arrow}.get(name) or WRITERS[name]
+    path, other = writer(tmp_path / name, array), writer(tmp_path / f"other {name}", array[::-1])
+    last, new = ((max(Path(each).iterdir()) if name == "shards" else Path(each)) for each in (path, other))
+    for file in (last, new):
+        os.utime(file, (1, 1))  # or what comes next could fall into the same tick of the clock
+    stream = PairStream(*open_pair(path, path), block_bytes=100_000)
+    blocks = stream.blocks()
+    next(blocks)
+    if change == "truncated":
+        os.truncate(last, last.stat().st_size // 2)
+    elif change == "replaced":
+        new.replace(last)
+    else:
+        with last.open("r+b") as written:
+            written.seek(-9000, os.SEEK_END)
+            written.write(b"\0" * 8)
+    assert str(last) in refusal(lambda: (list(blocks), stream.check_unchanged()))
 
 
 @pytest.mark.parametrize("name", ["rows first.npy", "tensor.safetensors", "lists.parquet"])

@@ -110,13 +110,3 @@ def test_nulls_and_ragged_lists_are_counted_and_named(
     message = refusal(lambda: read_unit_rows(open_pair(path, None)[0], block_bytes=40))
     assert expected in message
     assert message.startswith(f"{path}:x: ")
-
-
-def test_a_file_that_is_written_while_it_is_read(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
-    path = tmp_path / "a.parquet"
-    write_parquet(path, x=lists(matrix), y=lists(matrix))
-    x, _ = open_pair(str(path), None)
-    blocks = x.blocks(4)
-    next(blocks)
-    write_parquet(path, x=lists(matrix * 2), y=lists(matrix))
-    assert "changed while it was read" in refusal(lambda: list(blocks))

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -197,6 +198,11 @@ class _Served(SimpleHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", "http://169.254.169.254/keys.npy")
             self.end_headers()
+        elif "silent" in self.path:
+            self.send_response(200)
+            self.send_header("Content-Length", "9")
+            self.end_headers()
+            time.sleep(2.0)
         else:
             super().do_GET()
 
@@ -229,6 +235,15 @@ def test_web_file_pattern_and_signed_address(web: str, wanted: list[str]) -> Non
     for name in ("none.npy", "none", "x/none-*.npy"):
         with pytest.raises(BadInput, match="found no|file not found"):
             open_pair(f"{web}/{name}", f"{web}/{name}")
+
+
+def test_a_server_that_says_no_more_is_given_up(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fsspec.implementations.http import HTTPFileSystem
+
+    monkeypatch.setattr("gcbs_cli.data.remote._SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(HTTPFileSystem, "_cache", {})  # of sessions with other limits
+    with pytest.raises(BadInput, match=r"silent/x\.npy: the server sent nothing for 0\.5 s"):
+        open_pair(f"{web}/silent/x.npy", None)
 
 
 def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> None:
