@@ -71,7 +71,7 @@ SWAPS: dict[type[ast.AST], type[Any]] = {
 }
 LEAST_SECONDS = 30.0
 """A mutant that runs for longer than this and thrice the tests' own time counts as killed."""
-LONGEST_TEST = 40
+LONGEST_TEST = 15
 """Seconds of a test; those that take longer are left out."""
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows
+from gcbs_cli.data.files import one_line
 from gcbs_cli.data.folders import natural_key
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import read_row_values
+from gcbs_cli.system.errors import BadInput
 
 Matrix = NDArray[np.float32]
 
@@ -236,3 +239,19 @@ def test_a_pipe_of_values_is_not_waited_for(tmp_path: Path) -> None:
     message = refusal(lambda: read_row_values(str(tmp_path / "groups.txt"), "--groups"))
     assert message.startswith("--groups ")
     assert "expected a regular file" in message
+
+
+def test_files_that_were_read_or_refused_are_closed(tmp_path: Path, matrix: Matrix) -> None:
+    write_npy(tmp_path / "x.npy", matrix)
+    opened = os.listdir("/proc/self/fd")
+    for name in ("x.npy", "missing.npy"):
+        with suppress(BadInput):
+            read_unit_rows(open_pair(str(tmp_path / name), str(tmp_path / name))[0])
+    assert len(os.listdir("/proc/self/fd")) <= len(opened)
+
+
+def test_what_libraries_say_is_cut_to_one_line() -> None:
+    assert one_line(ValueError("two\n lines")) == "two lines"
+    assert one_line(ValueError()) == "ValueError"
+    assert one_line(ValueError("x" * 161)) == "x" * 160 + "..."
+    assert one_line(ValueError("x" * 160)) == "x" * 160
