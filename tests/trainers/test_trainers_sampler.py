@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
@@ -40,6 +40,7 @@ def test_shuffling_keeps_contents_and_the_short_batch_last(perm: Perm) -> None:
     assert list(again) == orders[2]
 
 
+@settings(deadline=None)
 @given(
     rows=st.integers(2, 60),
     size=st.integers(1, 12),
