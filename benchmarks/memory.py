@@ -50,7 +50,7 @@ POINTS: dict[str, list[tuple[str, int, int, str]]] = {
         ("related", 24_000, 64, f"{REPORT} -t 0.02 -t 0.05 -t 0.1 -k 16 -k 64 -k 1024"),
         ("hubs", 20_000, 64, f"{REPORT} --loss bsc --loss triplet --trials 2"),
         ("equal", 5_000, 64, f"{REPORT} --trials 2"),
-        ("related", 60_000, 128, f"{REPORT} --rows 4000 -p perm.npy"),
+        ("related", 30_000, 64, REPORT),
     ],
     "mine": [
         ("related", 30_000, 384, MINE),

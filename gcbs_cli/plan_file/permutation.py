@@ -103,12 +103,9 @@ def write_stdout(perm: Perm) -> None:
                 rest = rest[raw.write(rest) or 0 :]  # None: a pipe that does not block is full
 
 
-def _write_npy(file: BinaryIO, perm: Perm, batch_size: int) -> None:
-    write_array(file, np.ascontiguousarray(perm, "<i8"))
-
-
-def write_array(file: BinaryIO, array: NDArray[Any]) -> None:
+def write_array(file: BinaryIO, array: NDArray[Any], batch_size: int = 0) -> None:
     """Write header and values with plain writes: `np.save` hides why the disk does not take them, or even that."""
+    array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(array))
     file.write(array.data)
 
@@ -183,7 +180,7 @@ def _read_lines(file: BinaryIO, source: str) -> Perm:
 
 
 _FORMATS: Final[dict[str, tuple[Callable[[str], Perm], Callable[[BinaryIO, Perm, int], None]]]] = {
-    ".npy": (_read_npy, _write_npy),
+    ".npy": (_read_npy, write_array),
     ".parquet": (_read_parquet, _write_parquet),
     ".txt": (_read_text, _write_text),
 }
