@@ -38,7 +38,7 @@ lint: $(VENV)/installed-test
 # The pages keep their places in the repository, so that a link works here and there alike.
 docs: $(VENV)/installed-docs
 	@rm -rf .site && mkdir -p .site/pages
-	@cp --parents *.md docs/*.md docs/*.png benchmarks/RESULTS.md sample_data/README.md examples/* .site/pages
+	@cp --parents *.md docs/*.md docs/*.png docs/*.ipynb benchmarks/RESULTS.md sample_data/README.md examples/* .site/pages
 	$(BIN)/zensical build --strict
 
 format: $(VENV)/installed-test
