@@ -1,7 +1,7 @@
 """Train whole encoders by planned batches, to see whether the trial on frozen embeddings orders plans alike.
 
-phrases: averaged n-grams from scratch; glyphs: three convolutions from scratch; code, titles: MiniLM cut to its first
-layers, its token embeddings frozen. Before each epoch all training pairs are embedded and the batches planned.
+phrases: averaged n-grams from scratch; glyphs: three convolutions from scratch; code, titles: MiniLM, all its weights.
+Before each epoch all training pairs are embedded and the batches planned.
 
 python benchmarks/planning/corpora.py phrases many/phrases --rows 36000
 python benchmarks/planning/encoders.py many --corpora phrases --plans random rcm preset
@@ -10,6 +10,7 @@ python benchmarks/planning/encoders.py many --corpora phrases --plans random rcm
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,14 @@ from gcbs_cli.comparison.heads import symmetric_loss
 from gcbs_cli.comparison.trial import planner_of
 from gcbs_cli.settings.plan import PlanSettings
 
-QUERIES = 2_000
-EPOCHS = 4
 AT_ONCE = 500
-LAYERS, TOKENS = 2, 24
+TOKENS = 24
 
 Items = list[str] | NDArray[np.uint8]
 
 
 class SentenceEncoder(nn.Module):
-    """MiniLM's first layers on its first tokens, mean of the outputs."""
+    """MiniLM on the first tokens of a text, mean of the outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,8 +42,6 @@ class SentenceEncoder(nn.Module):
 
         loaded = load_model(device="cpu")
         self._tokenizer, self.network = loaded.tokenizer, loaded[0].auto_model
-        self.network.encoder.layer = self.network.encoder.layer[:LAYERS]
-        self.network.embeddings.requires_grad_(False)
 
     def forward(self, texts: list[str]) -> Tensor:
         """Unit rows (n, 384)."""
@@ -60,14 +57,24 @@ def _sparse(encoder: nn.Module) -> torch.optim.Optimizer:
 
 
 def _adamw(rate: float) -> Callable[[nn.Module], torch.optim.Optimizer]:
-    return lambda encoder: torch.optim.AdamW([one for one in encoder.parameters() if one.requires_grad], lr=rate)
+    return lambda encoder: torch.optim.AdamW(encoder.parameters(), lr=rate)
 
 
-ENCODERS: dict[str, tuple[Callable[[], nn.Module], Callable[[nn.Module], torch.optim.Optimizer]]] = {
-    "phrases": (NgramEncoder, _sparse),
-    "glyphs": (GlyphEncoder, _adamw(1e-3)),
-    "code": (SentenceEncoder, _adamw(2e-4)),
-    "titles": (SentenceEncoder, _adamw(2e-4)),
+@dataclass(frozen=True)
+class Training:
+    """An encoder, its optimizer, and what the processor's time allows: epochs, queries to test and to validate."""
+
+    encoder: Callable[[], nn.Module]
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer]
+    epochs: int
+    queries: int
+
+
+ENCODERS = {
+    "phrases": Training(NgramEncoder, _sparse, epochs=4, queries=2_000),
+    "glyphs": Training(GlyphEncoder, _adamw(1e-3), epochs=4, queries=2_000),
+    "code": Training(SentenceEncoder, _adamw(5e-5), epochs=2, queries=1_000),
+    "titles": Training(SentenceEncoder, _adamw(5e-5), epochs=2, queries=1_000),
 }
 
 
@@ -109,25 +116,26 @@ def train_once(sides: tuple[Items, Items], answers: NDArray[np.int64], corpus: s
     """One line. The last rows are test queries for every seed, those before them validate; candidates are both."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    make, optimize = ENCODERS[corpus]
-    encoder, plan = make(), plan_named(name)
+    training = ENCODERS[corpus]
+    epochs, queries = training.epochs, training.queries
+    encoder, plan = training.encoder(), plan_named(name)
     planner = planner_of(plan) if isinstance(plan, PlanSettings) else plan
-    optimizer = optimize(encoder)
+    optimizer = training.optimizer(encoder)
     count = len(answers)
-    train, held_out = np.arange(count - 2 * QUERIES), np.arange(count - 2 * QUERIES, count)
+    train, held_out = np.arange(count - 2 * queries), np.arange(count - 2 * queries, count)
 
     def score() -> list[float]:
         x, y = (embed(encoder, side, held_out) for side in sides)
-        order = np.roll(np.arange(len(held_out)), QUERIES)
-        validation = mean_reciprocal_rank(x[:QUERIES], y, answers[held_out])
-        return [validation, mean_reciprocal_rank(x[QUERIES:], y[order], answers[held_out][order])]
+        order = np.roll(np.arange(len(held_out)), queries)
+        validation = mean_reciprocal_rank(x[:queries], y, answers[held_out])
+        return [validation, mean_reciprocal_rank(x[queries:], y[order], answers[held_out][order])]
 
     scores, seconds = [score()], {"embed": 0.0, "plan": 0.0, "train": 0.0}
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         began = time.process_time()
         now = [embed(encoder, side, train) for side in sides]
         embedded = time.process_time()
-        perm = planner(now[0], now[1], seed * EPOCHS + epoch)
+        perm = planner(now[0], now[1], seed * epochs + epoch)
         perm, negatives = perm if isinstance(perm, tuple) else (perm, None)
         planned = time.process_time()
         for start in np.random.default_rng([seed, epoch]).permutation(np.arange(0, len(perm), BATCH_SIZE)):
@@ -138,7 +146,7 @@ def train_once(sides: tuple[Items, Items], answers: NDArray[np.int64], corpus: s
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         spent = {"embed": embedded - began, "plan": planned - embedded, "train": time.process_time() - planned}
-        seconds = {part: before + spent[part] / EPOCHS for part, before in seconds.items()}
+        seconds = {part: before + spent[part] / epochs for part, before in seconds.items()}
         scores.append(score())
     best = int(np.argmax([validation for validation, _ in scores]))
     return {

@@ -1,5 +1,6 @@
 """The benchmark's data, runs and tables on small data; what they measure is not looked at."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_a_stopped_trial_goes_on_and_its_table_has_each_plan(data, capsys):
 
 
 def test_an_encoder_from_scratch_learns_to_translate(data, monkeypatch):
-    monkeypatch.setattr(encoders, "QUERIES", 60)
+    monkeypatch.setitem(encoders.ENCODERS, "phrases", replace(encoders.ENCODERS["phrases"], queries=60))
     out = data / "encoders.jsonl"
     encoders.main(
         [str(data), "--out", str(out), "--corpora", "phrases", "--plans", "random", "mined 1", "--seeds", "1"]
