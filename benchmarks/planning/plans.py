@@ -27,22 +27,31 @@ OWN: dict[str, dict[str, Any]] = {
     "words": {"method": "words"},
 }
 """rcm: GCBS's plan. The last four are those of batch-softmax contrast (BSC)."""
-PEERS: dict[str, Callable[[], Planner]] = {
-    "b3": B3,
-    "k-means": lambda: KMeans(BATCH_SIZE),
-    "spectral": lambda: Spectral(BATCH_SIZE, TEMPERATURE),
-    "proximity": lambda: Proximity(BATCH_SIZE),
-    "submodular": lambda: Submodular(BATCH_SIZE, TEMPERATURE),
-    "mined 1": lambda: Mined(1),
-    "mined 5": lambda: Mined(5),
+VARIANTS: dict[str, dict[str, Any]] = {
+    "margin 0.95": {"preset": "train", "fn_margin": 0.95},
+    "top 8": {"preset": "train", "top": 8},
+    "top 64": {"preset": "train", "top": 64},
+    "ranks 9–24": {**OWN["refined"], "rank_window": (8, 16)},
+}
+"""The preset with one setting changed, and ranks instead of a margin."""
+PEERS: dict[str, Callable[[int], Planner]] = {
+    "b3": lambda _: B3(),
+    "k-means": KMeans,
+    "spectral": lambda batch_size: Spectral(batch_size, TEMPERATURE),
+    "proximity": Proximity,
+    "submodular": lambda batch_size: Submodular(batch_size, TEMPERATURE),
+    "mined 1": lambda _: Mined(1),
+    "mined 5": lambda _: Mined(5),
 }
 PLANS = [*OWN, *PEERS]
 NEEDS_TEXTS = "words"
 
 
-def plan_named(name: str) -> PlanSettings | Planner:
+def plan_named(name: str, batch_size: int = BATCH_SIZE) -> PlanSettings | Planner:
     """Settings, or a new planner for one run."""
-    return PlanSettings(batch_size=BATCH_SIZE, temperature=TEMPERATURE, **OWN[name]) if name in OWN else PEERS[name]()
+    if name in PEERS:
+        return PEERS[name](batch_size)
+    return PlanSettings(batch_size=batch_size, temperature=TEMPERATURE, **{**OWN, **VARIANTS}[name])
 
 
 def settings_of(plan: PlanSettings | Planner) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from plans import PEERS, PLANS
+from plans import PEERS, PLANS, VARIANTS
 from records import ENCODER_RESULTS, RESULTS, Record, by_seed, gains, markdown, read_records, spread
-from trial import CORPORA
+from trial import ALL_ROWS, CORPORA
 
 LEAST_PLANS = 3
 """Beside random; a rank correlation of fewer says nothing."""
@@ -17,7 +17,7 @@ def lead_table(records: Sequence[Record]) -> str:
     """Gain of MRR × 100 over random batches by corpus, best on average first, plans without all corpora last."""
     corpora = [name for name in CORPORA if by_seed(records, name, "random")]
     ranked, lines = {}, {}
-    for plan in PLANS[1:]:
+    for plan in [*PLANS[1:], ALL_ROWS]:
         by_corpus = [gains(records, corpus, plan) for corpus in corpora]
         means = [float(np.mean(runs)) for runs in by_corpus if runs]
         if means:
@@ -38,6 +38,17 @@ def lead_table(records: Sequence[Record]) -> str:
     return markdown(
         head, [*(lines[plan] for plan in sorted(ranked, key=lambda plan: ranked[plan], reverse=True)), random]
     )
+
+
+def variant_table(records: Sequence[Record], base: str = "preset") -> str:
+    """Gain of MRR × 100 over the preset of what differs from it in one thing."""
+    lines = []
+    for plan in VARIANTS:
+        by_corpus = [gains(records, corpus, plan, base) for corpus in CORPORA]
+        means = [float(np.mean(runs)) for runs in by_corpus if runs]
+        if means:
+            lines.append([plan, *(spread(runs) for runs in by_corpus), spread(means), str(sum(map(len, by_corpus)))])
+    return markdown(["changed", *CORPORA, "mean", "runs"], lines)
 
 
 def _seconds_a_run(records: Sequence[Record], plan: str) -> str:
@@ -134,7 +145,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.short:
         print(short_table(trials, encoders))
         return
-    print(lead_table(trials), encoder_table(encoders, trials), sep="\n\n")
+    print(lead_table(trials), variant_table(trials), encoder_table(encoders, trials), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -9,21 +9,61 @@ A run appends one line to results.jsonl; runs that are there are passed over, so
 
 import argparse
 import time
+from collections.abc import Iterable
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from plans import BATCH_SIZE, PLANS, TEMPERATURE, plan_named, plans_for, settings_of
+import torch
+from numpy.typing import NDArray
+from plans import BATCH_SIZE, PLANS, TEMPERATURE, VARIANTS, plan_named, plans_for, settings_of
 from records import RESULTS, Record, add_record, processor_name, read_records
+from torch.nn.functional import cross_entropy
 
-from gcbs_cli.comparison.trial import Trial, TrialSettings
+from gcbs_cli.comparison.heads import Heads
+from gcbs_cli.comparison.trial import LEARNING_RATE, Planner, Trial, TrialSettings
 from gcbs_cli.data.arrays import open_arrays
+from gcbs_cli.settings.plan import PlanSettings
 
 CORPORA = ("code", "phrases", "titles", "words", "glyphs")
 ROWS, EPOCHS = 12_000, 5
+ALL_ROWS = "all rows"
+"""Not a plan: the loss that every plan tries to come near."""
 
 
-def load(folder: Path) -> Trial:
+class AllRowsHeads(Heads):
+    """Trained on the loss over all rows, whatever the batches."""
+
+    def train(
+        self,
+        rows: NDArray[np.int64],
+        batches: Iterable[NDArray[np.int64]],
+        temperature: float,
+        negatives: NDArray[np.int64] | None = None,
+    ) -> None:
+        for batch in batches:
+            sides = [self.outputs(rows, side) for side in (0, 1)]
+            right = torch.from_numpy(batch)
+            loss = 0.5 * sum(
+                cross_entropy(asked[right] @ answers.T / temperature, right)
+                for asked, answers in (sides, reversed(sides))
+            )
+            self._optimizer.zero_grad()
+            loss.backward()  # type: ignore[union-attr]
+            self._optimizer.step()
+
+
+class AllRowsTrial(Trial):
+    """Random batches of anchors, and every row a negative of each."""
+
+    def _heads(self) -> Heads:
+        return AllRowsHeads(self._pair, self.settings.device, LEARNING_RATE)
+
+
+@cache
+def trial_of(folder: Path, settings: TrialSettings, kind: type[Trial] = Trial) -> Trial:
     """The trial of one corpus. Right answers are those with the same text; no plan is told of them."""
     x, y = (np.load(folder / f"{side}.npy")[:ROWS] for side in "xy")
     inputs: dict[str, Any] = {}
@@ -31,13 +71,17 @@ def load(folder: Path) -> Trial:
         import pyarrow.parquet as pq
 
         inputs["texts"] = pq.read_table(folder / "texts.parquet")["doc"].to_pylist()[:ROWS]
-    settings = TrialSettings(BATCH_SIZE, TEMPERATURE, epochs=EPOCHS)
-    return Trial(open_arrays(x, y).read(), settings, inputs=inputs)
+    return kind(open_arrays(x, y).read(), settings, inputs=inputs)
+
+
+def plan_of(name: str, batch_size: int) -> PlanSettings | Planner:
+    """What the trial is given for a name."""
+    return plan_named("random" if name == ALL_ROWS else name, batch_size)
 
 
 def run(trial: Trial, corpus: str, name: str, seed: int) -> Record:
     """One line: scores, seconds, and what was trained."""
-    plan, began = plan_named(name), time.process_time()
+    plan, began = plan_of(name, trial.settings.batch_size), time.process_time()
     found = trial.run_one(name, plan, seed)
     return {
         "corpus": corpus,
@@ -63,19 +107,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("data", type=Path, help="folder of the corpora's folders")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--corpora", nargs="+", default=CORPORA, choices=CORPORA)
-    parser.add_argument("--plans", nargs="+", default=PLANS, choices=PLANS)
+    parser.add_argument("--plans", nargs="+", default=PLANS, choices=[*PLANS, *VARIANTS, ALL_ROWS])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3, 4, 5])
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
     options = parser.parse_args(arguments)
-    trials = {name: load(options.data / name) for name in options.corpora}
-    for seed in options.seeds:
-        for corpus, trial in trials.items():
-            for name in plans_for(options.plans, texts=(options.data / corpus / "texts.parquet").exists()):
-                wanted = {"corpus": corpus, "plan": name, "seed": seed, "settings": settings_of(plan_named(name))}
-                if any(wanted.items() <= record.items() for record in read_records(options.out)):
-                    continue
-                record = run(trial, corpus, name, seed)
-                add_record(options.out, record)
-                print(f"{corpus}, {name}, seed {seed}: {record['mrr']:.2f}", flush=True)
+    settings = TrialSettings(options.batch_size, TEMPERATURE, epochs=options.epochs)
+    for seed, corpus in product(options.seeds, options.corpora):
+        for name in plans_for(options.plans, texts=(options.data / corpus / "texts.parquet").exists()):
+            asked = settings_of(plan_of(name, options.batch_size))
+            wanted = {"corpus": corpus, "plan": name, "seed": seed, "settings": asked}
+            if any(wanted.items() <= record.items() for record in read_records(options.out)):
+                continue
+            trial = trial_of(options.data / corpus, settings, AllRowsTrial if name == ALL_ROWS else Trial)
+            record = run(trial, corpus, name, seed)
+            add_record(options.out, record)
+            print(f"{corpus}, {name}, seed {seed}: {record['mrr']:.2f}", flush=True)
 
 
 if __name__ == "__main__":

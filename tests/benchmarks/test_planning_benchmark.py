@@ -39,11 +39,11 @@ def test_a_stopped_trial_goes_on_and_its_table_has_each_plan(data, capsys):
     asked = [str(data), "--out", str(out), "--corpora", "phrases", "--seeds", "1", "2", "--plans", "random", "rcm"]
     trial.main(asked)
     first = out.read_text()
-    trial.main([*asked, "mined 1"])
+    trial.main([*asked, "mined 1", trial.ALL_ROWS])
     assert out.read_text().startswith(first)
     records = read_records(out)
     assert [(run["plan"], run["seed"]) for run in records[:4]] == [("random", 1), ("rcm", 1), ("random", 2), ("rcm", 2)]
-    assert len(records) == 6
+    assert len(records) == 8
     for run in records:
         assert len(run["validation"]) == 6
         assert run["validation"][run["epoch"]] == max(run["validation"])
