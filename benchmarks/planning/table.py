@@ -79,39 +79,34 @@ def _seconds(run: Record) -> float:
 
 
 def encoder_table(records: Sequence[Record], trials: Sequence[Record]) -> str:
-    """Gains of whole encoders beside those of the trial, and the rank correlation of the two."""
-    blocks = []
-    for corpus in dict.fromkeys(run["corpus"] for run in records):
-        lines, pairs = [], []
-        for plan in dict.fromkeys(run["plan"] for run in records if run["corpus"] == corpus):
+    """Gains of whole encoders beside those of the trial, what an epoch costs, and the rank correlation of the two."""
+    corpora = list(dict.fromkeys(run["corpus"] for run in records))
+    plans = [plan for plan in PLANS if any(run["plan"] == plan for run in records)]
+    lines = {plan: [plan] for plan in plans}
+    head, agreement = ["plan"], []
+    for corpus in corpora:
+        head += [f"{corpus}, encoder", "trial", "at equal seconds", "s/epoch"]
+        pairs = []
+        for plan in plans:
             whole, heads = gains(records, corpus, plan), gains(trials, corpus, plan)
-            level = list(by_seed(records, corpus, plan).values())
-            if whole and heads and plan != "random":
+            runs = [run for run in records if (run["corpus"], run["plan"]) == (corpus, plan)]
+            cost = f"{np.mean([_seconds(run) for run in runs]):.0f}" if runs else "–"
+            if plan == "random":
+                lines[plan] += [f"({np.mean([run['mrr'] for run in runs]):.2f})", "", "", cost]
+                continue
+            lines[plan] += [spread(whole), spread(heads), spread(at_equal_seconds(records, corpus, plan), 1), cost]
+            if whole and heads:
                 pairs.append((float(np.mean(whole)), float(np.mean(heads))))
-            runs = [run["seconds"] for run in records if (run["corpus"], run["plan"]) == (corpus, plan)]
-            seconds = [f"{np.mean([run[part] for run in runs]):.1f}" for part in ("embed", "plan", "train")]
-            same = at_equal_seconds(records, corpus, plan)
-            shown = [""] * 3 if plan == "random" else [spread(whole), spread(heads), spread(same, 1)]
-            lines.append([plan, str(len(level)), f"{np.mean(level):.2f}", *shown, *seconds])
-        head = [
-            corpus,
-            "seeds",
-            "MRR",
-            "− random",
-            "by the trial",
-            "at equal seconds",
-            "embedding, s/epoch",
-            "planning",
-            "training",
-        ]
-        blocks += [markdown(head, lines), _agreement(pairs)]
-    return "\n\n".join(blocks)
+        seeds = max(run["seed"] for run in records if run["corpus"] == corpus)
+        agreement.append(f"- {corpus}, up to {seeds} seeds: {_agreement(pairs)}")
+    return "\n\n".join([markdown(head, lines.values()), "\n".join(agreement)]) if records else ""
 
 
 def short_table(trials: Sequence[Record], encoders: Sequence[Record]) -> str:
     """For the README: GCBS's plan, the preset and the best peer on every corpus, by heads and by whole encoders."""
     columns = [(name, trials, name) for name in CORPORA if by_seed(trials, name, "random")]
-    columns += [(f"{name}, encoder", encoders, name) for name in dict.fromkeys(run["corpus"] for run in encoders)]
+    trained = dict.fromkeys(run["corpus"] for run in encoders if len(gains(encoders, run["corpus"], "preset")) > 1)
+    columns += [(f"{name}, encoder", encoders, name) for name in trained]
     lines = [
         [name] for name in ("random batches", "GCBS's plan (`gcbs plan`)", "`gcbs plan --preset train`", "best peer")
     ]
@@ -127,11 +122,12 @@ def short_table(trials: Sequence[Record], encoders: Sequence[Record]) -> str:
 
 def _agreement(pairs: Sequence[tuple[float, float]]) -> str:
     if len(pairs) < LEAST_PLANS:
-        return f"Rank correlation with the trial: not stated for {len(pairs)} plans."
+        return f"rank correlation with the trial not stated for {len(pairs)} plans"
     from scipy.stats import spearmanr
 
     whole, heads = zip((0.0, 0.0), *pairs, strict=True)
-    return f"Rank correlation with the trial, random and {len(pairs)} plans: {spearmanr(whole, heads).statistic:.2f}."
+    found = spearmanr(whole, heads).statistic
+    return f"rank correlation with the trial {found:.2f} (random and {len(pairs)} plans)".replace("-", "−")
 
 
 def main(arguments: list[str] | None = None) -> None:
