@@ -31,6 +31,7 @@ OPENED_IN = {
     "planning/parts/scatter.py": "temporary files of parts",
     "system/limits.py": "what the kernel says",
     "cli/app.py": "/dev/null",
+    "cli/demo.py": "the sample that comes with the package",
     "cli/output.py": "/dev/null",
 }
 

@@ -8,7 +8,7 @@ from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.planning.room import Forecast, check_room, forecast
+from gcbs_cli.planning.room import BYTES_PER_REFINED_EDGE, Forecast, check_room, forecast
 from gcbs_cli.products import sample
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import Threshold, find_threshold
@@ -169,7 +169,7 @@ def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
     refined = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0, refine=True), backend)
     assert kept.entries > 10**4
     assert stored.memory - kept.memory == 72 * kept.entries
-    assert refined.entry_bytes == 130
+    assert refined.entry_bytes == BYTES_PER_REFINED_EDGE
 
 
 def test_the_forecast_of_entries_is_near(chosen_backend):
