@@ -1,11 +1,11 @@
 """The memory that commands take, beside what they say they will before the work.
 
     python benchmarks/memory.py                         ten points for each command, the largest of some gigabytes
-    python benchmarks/memory.py plan report --part 30   some commands, on a thirtieth of the rows
+    python benchmarks/memory.py plan report --part 9    some commands, on a ninth of the rows
 
 Each point is a process of its own: the command runs once on a few rows, which loads its libraries, then on its data.
 Prints a JSON line a point: the largest forecast (of apply: its limit), and the peak beyond what was there before.
-Exits with 1 where a peak lies above its forecast or, from 64 MiB on, below half of it.
+Exits with 1 where a peak lies above its forecast or, from 256 MiB on, below half of it.
 """
 
 import argparse
@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
-COUNTS_FROM = 64 << 20
-"""Less than this is not held to half of its forecast: what libraries take varies by as much."""
+COUNTS_FROM = 256 << 20
+"""Less than this is not held to half of its forecast: scratch and libraries count for more there than rows."""
 PLAN, REPORT, MINE = "plan x.npy y.npy -o p.npy", "report x.npy y.npy -o r.json", "mine x.npy y.npy -o m.parquet"
 COMPARE, TUNE = "compare x.npy y.npy", "tune x.npy y.npy --budget 20s"
 POINTS: dict[str, list[tuple[str, int, int, str]]] = {
