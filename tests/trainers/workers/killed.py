@@ -1,4 +1,4 @@
-"""torchrun with restarts: a rank is killed after some steps, and all go on from the state that was saved last."""
+"""torchrun, started anew after a rank was killed: all go on from the state that was saved last."""
 
 import json
 import os
