@@ -94,7 +94,7 @@ def run(trial: Trial, corpus: str, name: str, seed: int) -> Record:
         "epoch": found.epoch,
         "plan_seconds": round(found.plan_seconds, 3),
         "train_seconds": round(found.train_seconds, 3),
-        "processor_seconds": round(time.process_time() - began, 1),
+        "processor_seconds": round(time.process_time() - began, 3),
         "train_rows": len(trial.split.train),
         "candidates": len(trial.split.candidates),
         "processor": processor_name(),
