@@ -22,11 +22,12 @@ from gcbs_cli.planning.parts import part
 from gcbs_cli.planning.parts.part import PartPlan, PartTask, plan_here, plan_part
 from gcbs_cli.planning.parts.partition import learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.plan import plan_in_parts
+from gcbs_cli.planning.parts.scatter import scattered
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
 ROWS = 1003
@@ -266,3 +267,16 @@ def test_a_plan_in_parts_of_columns_can_be_checked(tmp_path: Path, monkeypatch: 
     words = ("pairs.parquet", "--x-column", "left", "--y-column", "right")
     assert gcbs("plan", *words, "--partitions", "4", "-o", "perm.npy").exit_code == 0
     assert gcbs("check", "perm.npy", "pairs.parquet").exit_code == 0
+
+
+def test_rows_of_a_part_whose_file_was_cut_short_are_not_planned(tmp_path):
+    pair = clustered()
+    stream = stream_of(pair)
+    partition = make_partition(stream, learn_centres(mean_rows(pair.x, pair.y), 4, seed=0), 64)
+    with scattered(stream, partition, tmp_path / "plan") as read:
+        assert read(3).rows == ROWS - sum(read(part).rows for part in range(3))
+        (file,) = tmp_path.rglob("y.f32")
+        with file.open("r+b") as cut:
+            cut.truncate(file.stat().st_size - 4)
+        with pytest.raises(GcbsError, match="cut short"):
+            read(3)

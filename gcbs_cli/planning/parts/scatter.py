@@ -1,5 +1,6 @@
 """Unit rows in the order of their parts, in two files: a part is then one piece of each."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -46,7 +47,8 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
             for path, side in zip(paths, sides, strict=True):
                 with explained(folder), path.open("rb") as file:
                     file.seek(first * row_bytes)
-                    file.readinto(side.data)
+                    if file.readinto(side.data) != side.nbytes:
+                        raise OSError(errno.EIO, "a temporary file was cut short")
             return PairedRows(*sides)
 
         yield read
