@@ -98,7 +98,7 @@ def encoder_table(records: Sequence[Record], trials: Sequence[Record]) -> str:
             if whole and heads:
                 pairs.append((float(np.mean(whole)), float(np.mean(heads))))
         seeds = max(run["seed"] for run in records if run["corpus"] == corpus)
-        agreement.append(f"- {corpus}, up to {seeds} seeds: {_agreement(pairs)}")
+        agreement.append(f"- {corpus} ({seeds} seed{'s' * (seeds > 1)}): {_agreement(pairs)}")
     return "\n\n".join([markdown(head, lines.values()), "\n".join(agreement)]) if records else ""
 
 
