@@ -1,5 +1,8 @@
 """What does not fit is refused before any work: exit code 2, one line that names it, and no file."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +32,34 @@ REFUSED = {
     "plan x.npy y.npy --refine --top 8": "--top has no effect without --graph top-m",
     "plan x.npy y.npy --fn-margin 0.9 --fn-weight 0.2": "--fn-weight has no effect without --refine",
     "plan x.npy y.npy --temperature 20": "--temperature 20: did you mean 0.05, which is a scale of 20?",
+    "plan x.npy": "give the file with Y as second argument",
+    "plan x.npy nan.npy": "nan.npy: found 2 rows (numbers 5, 17, counted from 0)",
+    "report nan.npy y.npy -o out.json": "nan.npy: found 2 rows (numbers 5, 17, counted from 0)",
+    "check here.npy x.npy nan.npy": "nan.npy: found 2 rows (numbers 5, 17, counted from 0)",
+    "plan one.npy one.npy": "one.npy: found 1 row, expected at least 2",
+    "plan x.npy y.npy -k 2.5": "--batch-size 2.5: expected a whole number",
+    "plan x.npy y.npy --quantile 1": "--quantile 1: expected more than 0 and less than 1",
+    "plan x.npy y.npy --quantile 0.9 --per-row 3": "--quantile and --per-row: give only one",
+    "plan x.npy y.npy --threshold 1.5": "--threshold 1.5: expected at most 1",
+    "plan x.npy y.npy --fn-margin high": "--fn-margin high: expected a number",
+    "plan x.npy y.npy --fn-margin nan": "--fn-margin nan: expected a finite number",
+    "plan x.npy y.npy --graph top": "--graph top: expected quantile or top-m; did you mean top-m?",
+    "plan x.npy y.npy --rank-window 3": "--rank-window 3: expected P:M such as 30:100",
+    "plan x.npy y.npy --rank-window 3:0": "--rank-window 3:0: expected P:M such as 30:100, to skip P ranks",
+    "plan x.npy y.npy --max-memory much": "--max-memory much: expected a size such as 800M or 4G",
+    f"plan x.npy y.npy --max-memory {'9' * 400}": "--max-memory 999",
+    "plan x.npy y.npy --group-size 5": "--group-size 5: expected a divisor of --batch-size 64",
+    "plan x.npy y.npy --gather": "--gather: say over how many ranks the loss gathers, with --world-size",
+    "plan x.npy y.npy --world-size 3 --gather": "--batch-size 64: not divisible by --world-size 3",
+    "plan x.npy y.npy --partitions 0": "--partitions 0: expected auto or a number from 1 to 4,096",
+    "plan x.npy y.npy --partitions 5": "--partitions 5: the 300 rows make 4 batches of 64",
+    "plan x.npy y.npy --partitions 4 --engine spark": "--engine spark: expected local or ray",
+    "plan x.npy y.npy --partitions 4 --device cuda:0,99": "--device cuda:0,99: PyTorch sees",
+    "plan x.npy y.npy --partitions 4 --engine ray": "pip install 'gcbs[ray]'",
+    "plan x.npy y.npy --partitions 4 --engine ray --device cuda:0,1": "use --device cuda",
+    "plan x.npy y.npy --partitions 4 --engine ray --device cuda:all": "use --device cuda",
+    "plan x.npy y.npy --partitions 4 --report r.json": "--report",
+    "plan x.npy y.npy --partitions 4 --dry-run": "--dry-run",
     "report x.npy y.npy --queue-mode moco": "--queue-mode has no effect without --queue",
     "report x.npy y.npy --id-column id": "--id-column has no effect without --html",
     "doctor --dim 5": "--dim has no effect without --rows",
@@ -84,13 +115,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("command", REFUSED)
-def test_what_does_not_fit_is_refused(gcbs: Gcbs, folder: Path, command: str) -> None:
+def test_what_does_not_fit_is_refused(gcbs: Gcbs, folder: Path, monkeypatch, command: str) -> None:
     if "99" in command:  # PyTorch says which GPUs there are
         pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "ray", None)
     Path("t.txt").write_text("same\n" * 300)
     Path("short.txt").write_text("one\ntwo\n")
     Path("pairs.csv").write_text("x,y,empty\na,b,\nc,d,\n")
     np.save("here.npy", np.arange(300))
+    x = np.load("x.npy")
+    np.save("one.npy", x[:1])
+    x[[5, 17], 3] = np.nan
+    np.save("nan.npy", x)
     for name in ("here.json", "here.csv"):
         Path(name).write_text("mine")
     check_refused(gcbs, command.split(), REFUSED[command])
@@ -101,3 +137,93 @@ def test_a_refusal_for_memory_names_only_options_that_the_command_has(gcbs: Gcbs
     result = gcbs(command, "x.npy", "y.npy", "--max-memory", "1K")
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     assert result.stderr.endswith(" would fit, or use fewer rows\n")
+
+
+def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    import torch
+
+    from gcbs_cli.products.torch_device import Sides, TorchBackend
+
+    class Full(TorchBackend):
+        def load(self, left: np.ndarray, right: np.ndarray) -> Sides:
+            raise torch.OutOfMemoryError(
+                "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15 GiB of which "
+                "1.05 GiB is free. Process 77 has 78.10 GiB memory in use.\nIf reserved"
+            )
+
+    monkeypatch.setattr("gcbs_cli.planning.plan.choose_backend", lambda device: Full(["cpu"]))
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("gcbs: CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15")
+    assert "1.05 GiB is free; try --partitions" in line
+    assert not Path("perm.npy").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(gcbs: Gcbs, folder: Path) -> None:
+    Path("locked").mkdir(mode=0o500)
+    if os.access("locked", os.W_OK):
+        pytest.skip("this user may write everywhere")
+    check_refused(gcbs, ["plan", "x.npy", "y.npy", "-o", "locked/perm.npy"], "locked")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("", "stdin"), ("0\n1\n2\n", "300"), ("0\nx\n", "line 2"), ("0\n" * 300, "more than once")],
+    ids=["empty", "too short", "not a number", "one index again and again"],
+)
+def test_bad_indices_on_stdin(gcbs: Gcbs, folder: Path, text: str, word: str) -> None:
+    check_refused(gcbs, ["report", "x.npy", "y.npy", "-p", "-"], word, stdin=text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--config pipe.json plan x.npy y.npy",
+        "history pipe.json",
+        "check p.npy",
+        "plan saved saved",
+        "plan x.npy y.npy --groups pipe.txt",
+        "apply i.npy pipe.json -o o.jsonl",
+    ],
+)
+def test_a_pipe_without_a_writer_is_not_waited_for(gcbs: Gcbs, folder: Path, command: str) -> None:
+    for name in ("p.npy", "i.npy"):
+        np.save(name, np.arange(300))
+    Path("saved").mkdir()
+    Path("saved/dataset_info.json").write_text("{}")
+    for name in ("pipe.json", "pipe.txt", "p.npy.manifest.json", "saved/state.json"):
+        os.mkfifo(name)
+    check_refused(gcbs, command.replace("pipe.json -o", "pipe.txt -o").split(), "expected")
+
+
+def test_an_error_that_nobody_foresaw_is_one_line(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a\x1b[31m\nb at http://me:secret@host/x?key=hidden")
+
+    monkeypatch.setattr("gcbs_cli.cli.plan.make_plan", fail)
+    monkeypatch.delenv("GCBS_TRACEBACK")
+    ended = gcbs("plan", "x.npy", "y.npy")
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("gcbs: ZeroDivisionError: a [31m b at http://host/x?…; a defect")
+    monkeypatch.setenv("GCBS_TRACEBACK", "1")
+    assert isinstance(gcbs("plan", "x.npy", "y.npy").exception, ZeroDivisionError)
+
+
+def test_what_is_in_place_before_an_error_is_said(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gcbs_cli.reports.build.make_reports", lambda *_, **__: [1 // 0])
+    monkeypatch.delenv("GCBS_TRACEBACK")
+    ended = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json", "-q")
+    assert ended.exit_code == 1
+    assert ended.stderr.endswith("; in place: perm.npy\n")
+    assert gcbs("check", "perm.npy", "x.npy", "y.npy").exit_code == 0
+
+
+def test_a_folder_that_is_gone_is_named(folder: Path) -> None:
+    for words, code in (("plan x.npy y.npy", 2), ("--version", 0)):
+        command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m gcbs_cli {words}"
+        ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+        assert ended.returncode == code
+        assert ended.stderr == "gcbs: the current folder is gone; change to another one\n" * (code > 0)

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -27,7 +28,6 @@ from gcbs_cli.data import from_array, open_pair, read_unit_rows
 from gcbs_cli.data.files import one_line
 from gcbs_cli.data.folders import natural_key
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.data.row_values import read_row_values
 from gcbs_cli.system.errors import BadInput
 
 Matrix = NDArray[np.float32]
@@ -162,85 +162,6 @@ def test_empty_shards_among_others_are_fine(tmp_path: Path, matrix: Matrix) -> N
     assert x.locate(3) == f"row 3 of {tmp_path}/1.parquet:x"
 
 
-def shards_of(folder: Path, *matrices: Any) -> str:
-    for number, matrix in enumerate(matrices):
-        write_npy(folder / f"{number}.npy", matrix)
-    return str(folder)
-
-
-def test_shards_that_differ_are_named(tmp_path: Path) -> None:
-    one = np.ones((3, 4), np.float32)
-    path = shards_of(tmp_path, one, one, np.ones((3, 5), np.float32))
-    message = refusal(lambda: open_pair(path, path))
-    assert f"{path}/2.npy: found 5 dimensions, expected 4 as in the first shard {path}/0.npy" in message
-    shards_of(tmp_path, one, one.astype(np.float16), one)
-    assert f"{path}/1.npy: found float16 elements, expected float32" in refusal(lambda: open_pair(path, path))
-    (tmp_path / "columns").mkdir()
-    for number, name in enumerate("ab"):
-        write_parquet(tmp_path / "columns" / f"{number}.parquet", **{name: lists(one)})
-    path = str(tmp_path / "columns")
-    assert "found b as its column, expected a as in the first shard" in refusal(lambda: open_pair(path, path))
-
-
-def test_folders_that_are_no_shards(tmp_path: Path, matrix: Matrix) -> None:
-    path = str(tmp_path)
-    assert "empty directory" in refusal(lambda: open_pair(path, path))
-    shards_of(tmp_path, matrix)
-    named = write_npy(tmp_path / "0.npy", matrix).replace("0.npy", "x[1].npy")
-    os.rename(tmp_path / "0.npy", named)
-    assert open_pair(named, named)[0].name == named  # though it looks like a pattern
-    (tmp_path / "README.md").write_text("?")
-    assert "found README.md in it" in refusal(lambda: open_pair(path, path))
-    assert open_pair(path + "/*.npy", path + "/*.npy")[0].rows == len(matrix)
-    (tmp_path / "README.md").unlink()
-    write_parquet(tmp_path / "z.parquet", x=lists(matrix))
-    assert "found z.parquet in it" in refusal(lambda: open_pair(path, path))
-    assert "found no file that matches" in refusal(lambda: open_pair(path + "/*.none", path))
-    assert "in it, expected" in refusal(lambda: open_pair(str(tmp_path.parent / "*"), path))
-
-
-def test_sides_that_do_not_fit_each_other(tmp_path: Path, matrix: Matrix) -> None:
-    x, y = write_npy(tmp_path / "x.npy", matrix), write_npy(tmp_path / "y.npy", matrix)
-    assert "give the file with Y as second argument" in refusal(lambda: open_pair(x, None))
-    assert "expected no --y-column" in refusal(lambda: open_pair(x, y, y_column="a"))
-    short = write_npy(tmp_path / "short.npy", np.ones((22, 5), np.float32))
-    narrow = write_npy(tmp_path / "narrow.npy", np.ones((23, 4), np.float32))
-    assert f"{short}: found 22 rows, expected 23 as in {x}" in refusal(lambda: open_pair(x, short))
-    assert f"{narrow}: found 4 dimensions, expected 5 as in {x}" in refusal(lambda: open_pair(x, narrow))
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("none.npy", "file not found"),
-        ("", "file not found"),
-        ("nul\0.npy", "cannot be opened"),
-        ("loop.npy", "cannot be opened"),
-        ("pipe.npy", "a pipe or device"),
-        ("empty.npy", "empty file"),
-        ("data.csv", "found .csv"),
-        ("data", "found no suffix"),
-        ("new\nline.csv", "'"),
-        ("sur\udcffrogate.npy", "file not found"),
-    ],
-)
-def test_paths_that_cannot_be_read(tmp_path: Path, name: str, expected: str) -> None:
-    os.mkfifo(tmp_path / "pipe.npy")
-    (tmp_path / "loop.npy").symlink_to(tmp_path / "loop.npy")
-    (tmp_path / "empty.npy").touch()
-    for other in ("data.csv", "data", "new\nline.csv"):
-        (tmp_path / other).write_bytes(b"PK")
-    path = f"{tmp_path}/{name}" if name else ""
-    assert expected in refusal(lambda: open_pair(path, path))
-
-
-def test_a_pipe_of_values_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "groups.txt")
-    message = refusal(lambda: read_row_values(str(tmp_path / "groups.txt"), "--groups"))
-    assert message.startswith("--groups ")
-    assert "expected a regular file" in message
-
-
 def test_files_that_were_read_or_refused_are_closed(tmp_path: Path, matrix: Matrix) -> None:
     write_npy(tmp_path / "x.npy", matrix)
     opened = os.listdir("/proc/self/fd")
@@ -255,3 +176,13 @@ def test_what_libraries_say_is_cut_to_one_line() -> None:
     assert one_line(ValueError()) == "ValueError"
     assert one_line(ValueError("x" * 161)) == "x" * 160 + "..."
     assert one_line(ValueError("x" * 160)) == "x" * 160
+
+
+def test_tensors_by_name(tmp_path: Path, matrix: Matrix) -> None:
+    path = write_safetensors(tmp_path / "a.safetensors", a=matrix, b=-matrix)
+    x, y = open_pair(path, path, x_column="b", y_column="a")
+    assert (x.name, y.name) == (f"{path}:b", f"{path}:a")
+    assert read_unit_rows(x).fingerprint == fingerprint_of(-matrix)
+    assert "found the tensors a, b, expected a tensor x" in refusal(lambda: open_pair(path, None))
+    only = write_safetensors(tmp_path / "only.safetensors", only=matrix.astype(ml_dtypes.bfloat16))
+    assert read_unit_rows(open_pair(only, only)[0]).fingerprint == fingerprint_of(matrix.astype(ml_dtypes.bfloat16))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from embedding_files import fingerprint_of, fixed_lists, large_lists, lists, refusal, write_parquet
 from numpy.typing import NDArray
@@ -48,43 +47,6 @@ def test_columns_by_option(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
     assert "expected column nope" in message
     assert "--y-column" in message
     assert "expected a column x" in refusal(lambda: open_pair(path, None))
-
-
-@pytest.mark.parametrize(
-    ("column", "found"),
-    [
-        (pa.array([1.0, 2.0]), "double"),
-        (pa.array([[1, 2], [3, 4]]), "list<"),
-        (pa.array([[[1.0]], [[2.0]]]), "list<"),
-        (pa.array([[None], [None]]), "null"),
-        (pa.array([{"a": 1.0}, {"a": 2.0}]), "struct"),
-        (pa.array([[("a", 1.0)], [("b", 2.0)]], pa.map_(pa.string(), pa.float64())), "map"),
-    ],
-    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else value,
-)
-def test_columns_of_other_types_are_refused(tmp_path: Path, column: pa.Array, found: str) -> None:
-    path = write_parquet(tmp_path / "a.parquet", x=column, y=column)
-    message = refusal(lambda: open_pair(path, None))
-    assert message.startswith(f"{path}:x: found a column of ")
-    assert found in message
-
-
-HOLLOW = pa.array([[], []], type=pa.list_(pa.float32()))
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        ({"embedding": HOLLOW}, "found the columns embedding, expected a column x"),
-        ({"x": HOLLOW, "X": HOLLOW, "y": HOLLOW}, "found 2 columns x, expected one"),
-        ({"x": HOLLOW, "y": HOLLOW}, "empty lists"),
-        ({"x": HOLLOW[:0], "y": HOLLOW[:0]}, "found 0 rows"),
-    ],
-)
-def test_tables_without_an_x_and_a_y_are_refused(tmp_path: Path, columns: dict[str, pa.Array], expected: str) -> None:
-    table = pa.Table.from_arrays(list(columns.values()), names=[name.lower() for name in columns])
-    pq.write_table(table, tmp_path / "a.parquet")
-    assert expected in refusal(lambda: open_pair(str(tmp_path / "a.parquet"), None))
 
 
 FAULTY = {

@@ -132,10 +132,7 @@ def test_another_dtype_or_shape_is_refused(tmp_path: Path, array: np.ndarray, sa
     ("table", "says"),
     [
         ({"rows": [0, 1]}, "found the columns rows, expected one column index of int64"),
-        (
-            {"index": pa.array([0, 1], pa.int32())},
-            "found the column index of int32, expected one column",
-        ),
+        ({"index": pa.array([0, 1], pa.int32())}, "found the column index of int32, expected one column"),
         ({"index": pa.array([0, None], pa.int64())}, "found nulls in the column index"),
         ({"index": pa.array([None, None])}, "found the column index of null, expected"),
     ],

@@ -1,7 +1,6 @@
 """Plans in parts: parts are whole batches of similar rows, and the plan is the same however it is computed."""
 
 import json
-import sys
 import threading
 from dataclasses import replace
 from functools import partial
@@ -210,29 +209,6 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
     assert not Path("work").exists()
     assert gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "-o", "other.npy").exit_code == 0
     assert Path("perm.npy").read_bytes() == Path("other.npy").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--partitions", "0"), "--partitions 0: expected auto"),
-        (("--partitions", "4", "--engine", "spark"), "--engine spark: expected local or ray"),
-        (("--partitions", "4", "--address", "here"), "no effect without --engine ray"),
-        (("--partitions", "4", "--device", "cuda:0,99"), "--device cuda:0,99: PyTorch sees"),
-        (("--partitions", "4", "--engine", "ray", "--device", "cuda:0,1"), "use --device cuda"),
-        (("--partitions", "4", "--engine", "ray", "--device", "cuda:all"), "use --device cuda"),
-        (("--partitions", "4", "--engine", "ray"), "pip install 'gcbs[ray]'"),
-        (("--partitions", "4", "--report", "r.json"), "--report"),
-        (("--partitions", "4", "--dry-run"), "--dry-run"),
-    ],
-)
-def test_options_that_do_not_fit(
-    files: Path, words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    result = gcbs("plan", "x.npy", "y.npy", *words)
-    assert result.exit_code == 2
-    assert message in " ".join(result.output.split())
 
 
 def test_auto_makes_as_few_parts_as_fit(files: Path) -> None:

@@ -14,38 +14,6 @@ from gcbs_cli.system.errors import BadInput
 ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "refine": True, "partitions": 4}
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"batch_size": 2.5}, "--batch-size 2.5: expected a whole number"),
-        ({"quantile": 1}, "--quantile 1: expected more than 0 and less than 1"),
-        ({"fn_margin": "high"}, "--fn-margin high: expected a number"),
-        ({"fn_margin": float("nan")}, "--fn-margin nan: expected a finite number"),
-        ({"threshold": 1.5}, "--threshold 1.5: expected at most 1"),
-        ({"graph": "top"}, "--graph top: expected quantile or top-m; did you mean top-m?"),
-        ({"rank_window": "3"}, "--rank-window 3: expected P:M such as 30:100"),
-        (
-            {"rank_window": (3, 0)},
-            "--rank-window 3:0: expected P:M such as 30:100, to skip P ranks",
-        ),
-        ({"partitions": 5000}, "--partitions 5000: expected auto or a number from 1 to 4,096"),
-        ({"max_memory": "9" * 400}, "--max-memory 999"),
-        ({"max_memory": "much"}, "--max-memory much: expected a size such as 800M or 4G"),
-        ({"quantile": 0.9, "per_row": 3}, "--quantile and --per-row: give only one"),
-        ({"group_size": 5}, "--group-size 5: expected a divisor of --batch-size 64"),
-        ({"gather": True}, "--gather: say over how many ranks the loss gathers, with --world-size"),
-        ({"world_size": 3, "gather": True}, "--batch-size 64: not divisible by --world-size 3"),
-        ({"bach_size": 3}, "bach_size: no such setting; did you mean batch_size?"),
-    ],
-    ids=lambda value: str(value)[:60] if isinstance(value, dict) else None,
-)
-def test_what_does_not_fit_is_one_line(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as error:
-        PlanSettings(**settings)
-    assert str(error.value).startswith(said) or said in str(error.value)
-    assert "\n" not in str(error.value)
-
-
 def test_a_part_of_the_settings_keeps_what_was_given() -> None:
     settings = PlanSettings(**ASKED)
     assert settings.only(GraphSettings) == GraphSettings(top=8, rank_window=(3, 9))

@@ -1,0 +1,115 @@
+"""What holds no embeddings, and sides that do not fit each other: one line that says what was found."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from embedding_files import lists, refusal, write_npy, write_parquet, write_safetensors
+
+from gcbs_cli.data import open_pair
+
+ONE = np.ones((23, 5), np.float32)
+ARRAYS = {
+    "strings": np.array([["a", "b"]] * 3),
+    "records": np.ones((3, 2), [("a", "f4"), ("b", "f4")]),
+    "voids": np.ones((3, 2), "V4"),
+    "cube": ONE[:, :, None],
+    "flat": ONE[:, :0],
+    "widths/1": ONE[:, :4],
+    "types/1": ONE.astype(np.float16),
+    **dict.fromkeys(("x", "widths/0", "types/0", "kinds/0", "with text/0"), ONE),
+}
+HOLLOW = pa.array([[], []], pa.list_(pa.float32()))
+COLUMNS = {
+    "numbers": pa.array([1.0, 2.0]),
+    "whole numbers": pa.array([[1, 2], [3, 4]]),
+    "nested": pa.array([[[1.0]], [[2.0]]]),
+    "nulls": pa.array([[None], [None]]),
+    "structs": pa.array([{"a": 1.0}, {"a": 2.0}]),
+    "maps": pa.array([[("a", 1.0)], [("b", 2.0)]], pa.map_(pa.string(), pa.float64())),
+    "hollow": HOLLOW,
+    "no rows": HOLLOW[:0],
+    "kinds/z": lists(ONE),
+}
+REFUSED = {
+    "strings.npy": "strings.npy: found <U1",
+    "records.npy": "records.npy: found [(",
+    "voids.npy": "voids.npy: found |V4",
+    "cube.npy": "cube.npy: found an array of shape (23, 5, 1)",
+    "flat.npy": "at least one dimension",
+    "tensor.safetensors": "found a tensor of I64",
+    "numbers.parquet": "numbers.parquet:x: found a column of double",
+    "whole numbers.parquet": "whole numbers.parquet:x: found a column of list<",
+    "nested.parquet": "nested.parquet:x: found a column of list<",
+    "nulls.parquet": "nulls.parquet:x: found a column of list<",
+    "structs.parquet": "structs.parquet:x: found a column of struct",
+    "maps.parquet": "maps.parquet:x: found a column of map",
+    "hollow.parquet": "empty lists",
+    "no rows.parquet": "found 0 rows",
+    "another.parquet": "found the columns embedding, expected a column x",
+    "twice.parquet": "found 2 columns x, expected one",
+    "x.npy and nothing": "give the file with Y as second argument",
+    "x.npy and widths/1.npy": "widths/1.npy: found 4 dimensions, expected 5 as in x.npy",
+    "x.npy and short.npy": "short.npy: found 22 rows, expected 23 as in x.npy",
+    "widths": "widths/1.npy: found 4 dimensions, expected 5 as in the first shard widths/0.npy",
+    "types": "types/1.npy: found float16 elements, expected float32",
+    "columns": "found b as its column, expected a as in the first shard",
+    "with text": "found README.md in it",
+    "kinds": "found z.parquet in it",
+    "nobody": "empty directory",
+    "*": "in it, expected",
+    "*.none": "found no file that matches",
+    "none.npy": "file not found",
+    "": "file not found",
+    "nul\0.npy": "cannot be opened",
+    "loop.npy": "cannot be opened",
+    "pipe.npy": "a pipe or device",
+    "empty.npy": "empty file",
+    "data.csv": "found .csv",
+    "data": "found no suffix",
+    "new\nline.csv": "'",
+    "sur\udcffrogate.npy": "file not found",
+}
+"""What is opened as X and Y, or as both, and words of the refusal."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("refused")
+    for name in ("widths", "types", "kinds", "with text", "columns", "nobody"):
+        (folder / name).mkdir()
+    for name, array in ARRAYS.items():
+        write_npy(folder / f"{name}.npy", array)
+    for name, column in COLUMNS.items():
+        write_parquet(folder / f"{name}.parquet", x=column, y=column)
+    write_npy(folder / "short.npy", ONE[:22])
+    write_parquet(folder / "another.parquet", embedding=HOLLOW)
+    pq.write_table(pa.Table.from_arrays([HOLLOW] * 3, names=["x", "x", "y"]), folder / "twice.parquet")
+    for number, name in enumerate("ab"):
+        write_parquet(folder / "columns" / f"{number}.parquet", **{name: lists(ONE)})
+    write_safetensors(folder / "tensor.safetensors", x=np.ones((3, 2), np.int64))
+    os.mkfifo(folder / "pipe.npy")
+    (folder / "loop.npy").symlink_to("loop.npy")
+    for name in ("data.csv", "data", "new\nline.csv", "with text/README.md"):
+        (folder / name).write_text("?")
+    (folder / "empty.npy").touch()
+    return folder
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=ascii)
+def test_what_is_no_embeddings_is_refused_in_one_line(folder: Path, monkeypatch, words: str) -> None:
+    monkeypatch.chdir(folder)
+    x, _, y = words.partition(" and ")
+    both = None if y == "nothing" or x.endswith(".parquet") else y or x
+    assert REFUSED[words] in refusal(lambda: open_pair(x, both))
+
+
+def test_a_folder_is_read_by_a_pattern_and_a_name_that_looks_like_one(tmp_path: Path) -> None:
+    named = write_npy(tmp_path / "x[1].npy", ONE)
+    assert open_pair(named, named)[0].name == named
+    (tmp_path / "README.md").write_text("?")
+    assert open_pair(f"{tmp_path}/*.npy", f"{tmp_path}/*.npy")[0].rows == len(ONE)
+    assert "expected no --y-column" in refusal(lambda: open_pair(named, named, y_column="a"))
