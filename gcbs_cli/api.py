@@ -21,6 +21,7 @@ from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import typed_by
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
 
@@ -126,7 +127,7 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
     return mine_pair(pair, asked, None if ids is None else Positives(ids))
 
 
-def _ids(ids: ArrayLike | None, name: str, rows: int) -> NDArray[np.int64] | None:
+def _ids(ids: ArrayLike | None, name: str, rows: int) -> Ints | None:
     """(N,) a number for each row's id, whatever the ids are; None for none."""
     values = _values(ids, name, rows)
     return None if values is None else np.unique(values, return_inverse=True)[1].astype(np.int64)

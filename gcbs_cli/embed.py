@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import one_line, shown, stamp_file
 from gcbs_cli.data.row_values import read_row_values
+from gcbs_cli.system.arrays import Float32s
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
@@ -72,7 +72,7 @@ def load_model(name: str, device: str) -> Any:
         raise BadInput(f"--model {shown(name)}: not in the cache, and the hub does not give it ({reason})") from None
 
 
-def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> NDArray[np.float32]:
+def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> Float32s:
     """Return (N, d) float32 unit rows. Raises GcbsError when the model fails."""
     try:
         found = model.encode(
@@ -87,9 +87,7 @@ def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, 
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
-def as_table(
-    x: NDArray[np.float32], y: NDArray[np.float32], ids: list[Any] | None, texts: Sequence[Sequence[str]]
-) -> Any:
+def as_table(x: Float32s, y: Float32s, ids: list[Any] | None, texts: Sequence[Sequence[str]]) -> Any:
     """Return a pyarrow table with the columns id (where there are some), the texts of both sides, x and y."""
     import pyarrow as pa
 

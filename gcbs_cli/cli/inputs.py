@@ -4,9 +4,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli import embed
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import PairStream, open_pair, row_values
@@ -14,6 +11,7 @@ from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, GroupFile, Inputs, PairTexts, TextFile
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, without_secrets
 
 SHARDS_SHOWN = 12
@@ -53,7 +51,7 @@ def read_values(settings: Settings, name: str, rows: int) -> list[Any] | None:
     return None if path is None else read_row_values(path, f"--{name}", column, rows)
 
 
-def read_ids(settings: Settings, name: str, rows: int) -> NDArray[np.int64] | None:
+def read_ids(settings: Settings, name: str, rows: int) -> Ints | None:
     """(N,) a number for each of these values, such as those of --groups."""
     values = read_values(settings, name, rows)
     return None if values is None else ids_of(values)
@@ -75,7 +73,7 @@ def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) 
     return {row: tuple(str(side[row]) for side in sides) for row in rows}
 
 
-def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> NDArray[np.int64] | None:
+def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> Ints | None:
     """(N,) the groups that a plan kept apart, read again from the file that its manifest names.
 
     None where it names none, and, with one warning, where the file no longer says the same.

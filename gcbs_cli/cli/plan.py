@@ -4,9 +4,6 @@ import time
 from pathlib import Path
 from threading import Thread
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_ids, read_texts
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.cli.tables import plan_table
@@ -20,6 +17,7 @@ from gcbs_cli.products.devices import warm_up
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -73,9 +71,7 @@ def plan(settings: Plan) -> None:
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
 
-def _report(
-    path: str, pair: PairedRows, result: PlanResult, groups: NDArray[np.int64] | None, progress: Progress
-) -> None:
+def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None, progress: Progress) -> None:
     """Write the report on the plan."""
     from gcbs_cli.reports.basis import RowFacts
     from gcbs_cli.reports.build import make_reports

@@ -3,9 +3,6 @@
 from functools import partial
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
 from gcbs_cli.cli.output import Output
@@ -32,6 +29,7 @@ from gcbs_cli.reports.schema import GapReports
 from gcbs_cli.settings.others import Report
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.progress import Progress
 
 
@@ -74,7 +72,7 @@ def report(settings: Report) -> None:
 def _measured(
     settings: Report,
     stream: PairStream,
-    perm: NDArray[np.int64] | None,
+    perm: Ints | None,
     entry: ManifestEntry | None,
     out: Output,
     progress: Progress,

@@ -5,9 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import PLANNERS, planner_named
@@ -20,6 +17,7 @@ from gcbs_cli.settings.model import leaves, words
 from gcbs_cli.settings.others import PRESET, REFINED
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import report_on
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
@@ -97,7 +95,7 @@ def compare_plans(
     progress: Progress,
     *,
     trials: int,
-    groups: NDArray[np.int64] | None = None,
+    groups: Ints | None = None,
     inputs: Mapping[str, Any] | None = None,
 ) -> list[Compared]:
     """What each plan is worth, with one pass for all plans and one for all reports.

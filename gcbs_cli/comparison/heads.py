@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.system.arrays import Float32s, Floats, Ints
 
 QUERIES_AT_ONCE = 1024
 
-Right = tuple[NDArray[np.int64], NDArray[np.int64]]
+Right = tuple[Ints, Ints]
 """Places of queries and of their right answers among the candidates, both (P,); every query has one or more."""
 
 
@@ -28,24 +28,18 @@ class Heads:
             nn.init.zeros_(weight)
         self._optimizer = torch.optim.AdamW(self._changes.parameters(), lr=learning_rate, fused=True)
 
-    def outputs(self, rows: NDArray[np.int64], side: int) -> Tensor:
+    def outputs(self, rows: Ints, side: int) -> Tensor:
         """(n, d) unit rows of side 0 or 1."""
         given = self._sides[side][torch.from_numpy(rows).to(self._device)]
         return normalize(given + self._changes[side](given), dim=1)
 
     @torch.no_grad()
-    def embed(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def embed(self, rows: Ints) -> tuple[Float32s, Float32s]:
         """Both sides as they are now."""
         x, y = (self.outputs(rows, side).cpu().numpy() for side in (0, 1))
         return x, y
 
-    def train(
-        self,
-        rows: NDArray[np.int64],
-        batches: Iterable[NDArray[np.int64]],
-        temperature: float,
-        negatives: NDArray[np.int64] | None = None,
-    ) -> None:
+    def train(self, rows: Ints, batches: Iterable[Ints], temperature: float, negatives: Ints | None = None) -> None:
         """One step a batch on the symmetric loss; batches, negatives: places in `rows`.
 
         negatives: (n, l) whose y each row brings as one more that all of a batch see.
@@ -58,7 +52,7 @@ class Heads:
             self._optimizer.step()
 
     @torch.no_grad()
-    def ranks(self, queries: NDArray[np.int64], candidates: NDArray[np.int64], right: Right) -> NDArray[np.float64]:
+    def ranks(self, queries: Ints, candidates: Ints, right: Right) -> Floats:
         """(q,) the rank of each query's best right answer among the wrong ones, from 1; equal scores share the mean."""
         answers, found = self.outputs(candidates, 1), []
         for start in range(0, len(queries), QUERIES_AT_ONCE):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pydantic_core
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.data.files import open_file, shown
@@ -17,7 +16,7 @@ from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
 LEAST_SHARE_OF_BEST = 0.25
@@ -141,7 +140,7 @@ def _read_report(path: str) -> GapReport:
         raise BadInput(f"{shown(path)}: found no report, expected a file that gcbs report -o wrote") from None
 
 
-def recurring_pairs(old: NDArray[np.int64] | None, new: NDArray[np.int64] | None, batch_size: int) -> float | None:
+def recurring_pairs(old: Ints | None, new: Ints | None, batch_size: int) -> float | None:
     """Share of the pairs in batches of `old` that share a batch of `new` too; None unless both have as many rows."""
     if old is None or new is None or len(old) != len(new):
         return None

@@ -13,14 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.comparison.compare import RANDOM
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.positives import Positives
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
-from gcbs_cli.system.arrays import equal_rows
+from gcbs_cli.system.arrays import Float32s, Floats, Ints, equal_rows
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.progress import Progress
@@ -46,7 +45,7 @@ SPLIT_SEED = 0x5B117
 CERTAIN = 2.0
 """Standard errors from which on a difference counts."""
 
-Planner = Callable[[NDArray[np.float32], NDArray[np.float32], int], Any]
+Planner = Callable[[Float32s, Float32s, int], Any]
 """From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows whose y is one more
 negative of each row.
 """
@@ -76,7 +75,7 @@ class TrialRun:
     seed: int
     validation: list[float]
     """MRR × 100 of the validation queries, before training and after each epoch."""
-    reciprocal_ranks: NDArray[np.float64]
+    reciprocal_ranks: Floats
     """(q,) of the test queries' right answers among all candidates, at the best epoch."""
     plan_seconds: float
     """Of an epoch, on average."""
@@ -102,11 +101,11 @@ class TrialRun:
 class Split:
     """Row numbers: those to train on, and of those held out the queries and all whose y is a candidate."""
 
-    train: NDArray[np.int64]
+    train: Ints
     """In random order, so that the first of them will do as well."""
-    validation: NDArray[np.int64]
-    test: NDArray[np.int64]
-    candidates: NDArray[np.int64]
+    validation: Ints
+    test: Ints
+    candidates: Ints
 
 
 class Trial:
@@ -117,7 +116,7 @@ class Trial:
         pair: PairedRows,
         settings: TrialSettings,
         *,
-        groups: NDArray[np.int64] | None = None,
+        groups: Ints | None = None,
         inputs: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -140,7 +139,7 @@ class Trial:
         steps = len(self.split.train) // settings.batch_size
         self.epochs = settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)
 
-    def given(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+    def given(self, rows: Ints) -> dict[str, Any]:
         """What `make_plan` is given for these rows beside embeddings and settings."""
         return {
             "groups": None if self._groups is None else self._groups[rows],
@@ -224,10 +223,10 @@ class Trial:
         scale = (self.settings.batch_size / RATE_BATCH_SIZE) ** 0.5
         return Heads(self._pair, self.settings.device, self.settings.learning_rate or LEARNING_RATE * scale)
 
-    def _planner(self, plan: PlanSettings | Planner, rows: NDArray[np.int64]) -> Planner:
+    def _planner(self, plan: PlanSettings | Planner, rows: Ints) -> Planner:
         return planner_of(plan, **self.given(rows)) if isinstance(plan, PlanSettings) else plan
 
-    def _epoch(self, heads: "Heads", rows: NDArray[np.int64], planner: Planner, seed: int) -> tuple[float, float]:
+    def _epoch(self, heads: "Heads", rows: Ints, planner: Planner, seed: int) -> tuple[float, float]:
         """Seconds of planning and of training."""
         began = time.perf_counter()
         planned = planner(*heads.embed(rows), seed)
@@ -241,7 +240,7 @@ class Trial:
         """MRR × 100 of the validation queries."""
         return 100.0 * float(np.mean(1.0 / heads.ranks(*self._validated)))
 
-    def _asked(self, queries: NDArray[np.int64]) -> "tuple[NDArray[np.int64], NDArray[np.int64], Right]":
+    def _asked(self, queries: Ints) -> "tuple[Ints, Ints, Right]":
         """The queries, the candidates, each with another y, and which are right: of rows with the same x or group."""
         pool = self.split.candidates
         _, first, column = np.unique(self._answers[pool], return_index=True, return_inverse=True)
@@ -250,18 +249,16 @@ class Trial:
         return queries, pool[first], (places, column.reshape(-1)[answers])
 
 
-def planner_of(
-    settings: PlanSettings, groups: NDArray[np.int64] | None = None, inputs: Mapping[str, Any] | None = None
-) -> Planner:
+def planner_of(settings: PlanSettings, groups: Ints | None = None, inputs: Mapping[str, Any] | None = None) -> Planner:
     """The planner that makes the plans of `gcbs plan` with these settings; groups, inputs: as in `make_plan`."""
 
-    def plan(x: NDArray[np.float32], y: NDArray[np.float32], seed: int) -> NDArray[np.int64]:
+    def plan(x: Float32s, y: Float32s, seed: int) -> Ints:
         return make_plan(PairedRows(x, y), settings.changed(seed=seed), groups=groups, inputs=inputs).perm
 
     return plan
 
 
-def split_rows(ids: Sequence[NDArray[np.int64]], most_trained: int) -> Split:
+def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
     """The same split for all seeds; rows with an id in common stay together where they are few.
 
     ids: (N,) each; most_trained: the rest is held out.
@@ -278,7 +275,7 @@ def split_rows(ids: Sequence[NDArray[np.int64]], most_trained: int) -> Split:
     return Split(train[:most_trained], np.sort(validation), np.sort(test), np.sort(order[: ends[2]]))
 
 
-def _connected(ids: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _connected(ids: Sequence[Ints]) -> Ints:
     """(N,) the same number for rows that a chain of equal ids joins: the least of its mates' until that is all."""
     unit, before = np.arange(len(ids[0])), None
     while before is None or (unit != before).any():

@@ -6,7 +6,6 @@ Hard Negative (1..l) of GCBS (section 4). A key that a row sees twice counts onc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.mining.negatives import Negatives
@@ -15,6 +14,7 @@ from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.reports.schema import ReportPart
 from gcbs_cli.settings.mine import MineSettings
+from gcbs_cli.system.arrays import Floats
 from gcbs_cli.system.limits import available_cpus
 
 
@@ -41,7 +41,7 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
     keys, scores = negatives.table(pair.rows, settings.negatives)
     positive = pair.diagonal() / temperature
 
-    def trial(number: int) -> NDArray[np.float64]:
+    def trial(number: int) -> Floats:
         """(3, N) log sums of random batches alone, with each row's own negatives, with those of the whole batch."""
         order = np.random.default_rng([settings.seed, 0x7121A1, number]).permutation(pair.rows)
         sums = np.empty((3, pair.rows))

@@ -16,6 +16,7 @@ from gcbs_cli.data.positives import Positives
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
+from gcbs_cli.system.arrays import Bools, Floats, Ints
 from gcbs_cli.system.progress import Progress
 
 SPARE_KEYS, SPARE_SHARE = 8, 4
@@ -38,7 +39,7 @@ class Negatives:
     skipped: dict[str, int]
     """Candidates refused, by reason."""
 
-    def table(self, rows: int, width: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def table(self, rows: int, width: int) -> tuple[Ints, Floats]:
         """(N, width) negatives, −1 where there are fewer, and their scores, −inf there."""
         counts = np.bincount(self.query, minlength=rows)
         filled = np.arange(width) < counts[:, None]
@@ -91,18 +92,14 @@ def keys_listed(width: int) -> int:
     return width + width // SPARE_SHARE + SPARE_KEYS
 
 
-def _hardest(
-    pair: PairedRows, queries: NDArray[np.int64], keys: NDArray[np.int32], width: int
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _hardest(pair: PairedRows, queries: Ints, keys: NDArray[np.int32], width: int) -> tuple[NDArray[np.int32], Floats]:
     """(n, w) of the keys that the grid's numbers list, the hardest by the similarities themselves, and these."""
     scores = pair_values(pair, np.repeat(queries, keys.shape[1]).astype(np.int32), keys.reshape(-1)).reshape(keys.shape)
     order = np.lexsort((keys, -scores), axis=1)[:, :width]
     return np.take_along_axis(keys, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def _refused(
-    scores: NDArray[np.float64], positive: NDArray[np.float64], settings: NegativeSettings
-) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _refused(scores: Floats, positive: Floats, settings: NegativeSettings) -> Iterator[tuple[str, Bools]]:
     """(n, w) which candidates each reason refuses, in sentence-transformers' order; positive: (n, 1)."""
     if settings.absolute_margin is not None:
         yield "absolute_margin", scores + settings.absolute_margin > positive
@@ -114,7 +111,7 @@ def _refused(
         yield "min_score", scores < settings.min_score
 
 
-def _drawn(window: NDArray[np.bool_], first: int, negatives: int, seed: int) -> NDArray[np.bool_]:
+def _drawn(window: Bools, first: int, negatives: int, seed: int) -> Bools:
     """So many of each line's window, by numbers that depend on seed, row and rank alone; first: row of the first."""
     steps = -(-window.shape[1] // 4)  # of four numbers
     source = np.random.Philox(seed).advance(first * steps)

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
@@ -18,6 +17,7 @@ from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.coordinates import CoordinateLosses
 from gcbs_cli.reports.representation import MOST_ROWS, SAMPLED_ROWS, alignment, uniformity
 from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.arrays import Float32s, Floats, Ints
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 Figures = dict[str, Any]
@@ -34,9 +34,9 @@ class RowFacts:
     stayed in them; raw: the rows before they were made unit rows, for `batch_coordinates`.
     """
 
-    positives: NDArray[np.int64] | None = None
-    labels: NDArray[np.float64] | None = None
-    groups: NDArray[np.int64] | None = None
+    positives: Ints | None = None
+    labels: Floats | None = None
+    groups: Ints | None = None
     part_sizes: Sequence[int] | None = None
     raw: PairedRows | None = None
 
@@ -50,11 +50,7 @@ class ReportInputs:
     """
 
     def __init__(
-        self,
-        pair: PairedRows,
-        settings: ReportSettings,
-        watcher: Progress | None = None,
-        facts: RowFacts | None = None,
+        self, pair: PairedRows, settings: ReportSettings, watcher: Progress | None = None, facts: RowFacts | None = None
     ) -> None:
         """The quantile, the pass to the entries from t on, and the passes to the sums.
 
@@ -116,7 +112,7 @@ class ReportInputs:
             "profile.identity": given.profile,
         }
 
-    def _sums(self, x: NDArray[np.float32], y: NDArray[np.float32]) -> tuple[SideSums, SideSums]:
+    def _sums(self, x: Float32s, y: Float32s) -> tuple[SideSums, SideSums]:
         return loss_sums(
             x,
             y,

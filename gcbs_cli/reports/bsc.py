@@ -14,7 +14,6 @@ share is null.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.data.positives import Positives
@@ -23,7 +22,7 @@ from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.reports.losses import LossTerms
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import equal_rows, inverse
+from gcbs_cli.system.arrays import Bools, Floats, Ints, equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
 
 BINARY_THRESHOLD = 0.5
@@ -77,24 +76,24 @@ class BscTerms(LossTerms):
                 np.logaddexp.at(sums, self._places[back], values / temperature)
             np.minimum(masked, plain, out=masked)
 
-    def _means(self, chosen: "slice | NDArray[np.bool_]") -> NDArray[np.float64]:
+    def _means(self, chosen: "slice | Bools") -> Floats:
         """(2, N) the mean of each row's values, of the chosen pairs."""
         rows, places = self.inputs.pair.rows, self._places[chosen]
         counts = np.maximum(np.bincount(places, minlength=rows), 1)
         return np.stack([np.bincount(places, side, minlength=rows) / counts for side in self._values[:, chosen]])
 
-    def beside_in(self, sums: BatchSums, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
+    def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
         batch = inverse(perm) // batch_size
         return self._means(batch[self._places] == batch[self._others])
 
-    def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows(self, counted: Ints) -> Ints:
         """Raises BadInput where none of them asks."""
         rows = counted[np.isin(counted, self._asking)]
         if len(rows) == 0:
             raise BadInput("--labels: no positive pair is in a batch that counts")
         return rows
 
-    def combined(self, counted: NDArray[np.int64]) -> tuple[float, float]:
+    def combined(self, counted: Ints) -> tuple[float, float]:
         share = len(self.rows(counted)) / len(counted) if self.loss.divide_by == "all" else 1.0
         if self.loss.mse is None:
             return share, 0.0

@@ -6,7 +6,6 @@ from math import log
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.measures import batches_of, measure_order
@@ -19,6 +18,7 @@ from gcbs_cli.reports.losses import LossTerms, TripletTerms
 from gcbs_cli.reports.representation import mean_negatives
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss, ReportSettings
+from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.progress import Progress
 from gcbs_cli.system.threads import in_order
@@ -41,14 +41,14 @@ class Measured:
 
     report: GapReport
     inputs: ReportInputs
-    perm: NDArray[np.int64] | None
-    batch_losses: NDArray[np.float64]
+    perm: Ints | None
+    batch_losses: Floats
     trial_losses: list[float]
 
 
 def make_reports(
     pair: PairedRows,
-    perm: NDArray[np.int64] | None,
+    perm: Ints | None,
     settings: ReportSettings,
     watcher: Progress | None = None,
     *,
@@ -62,7 +62,7 @@ def make_reports(
     return [measured.report for measured in measure(ReportInputs(pair, settings, watcher, facts), perm)]
 
 
-def measure(inputs: ReportInputs, perm: NDArray[np.int64] | None) -> list[Measured]:
+def measure(inputs: ReportInputs, perm: Ints | None) -> list[Measured]:
     """The same, and what the reports were taken from, for a page."""
     return [
         measured
@@ -83,7 +83,7 @@ class OrderReports:
         with inputs.clock.step("random batches"):
             self._random = self._values(random_order(inputs, number) for number in range(inputs.settings.trials))
 
-    def of(self, perm: NDArray[np.int64] | None) -> list[Measured]:
+    def of(self, perm: Ints | None) -> list[Measured]:
         """For each temperature."""
         inputs, part_sizes = self._inputs, self._inputs.facts.part_sizes
         with inputs.clock.step("planned batches"):
@@ -133,14 +133,14 @@ class OrderReports:
             found["gap.closed_share"] = _share(closed, whole - plan["gap.oracle"], temperature)
         return found
 
-    def _values(self, orders: Iterable[NDArray[np.int64]]) -> list[list[Figures]]:
+    def _values(self, orders: Iterable[Ints]) -> list[list[Figures]]:
         """What each order gives, at each temperature."""
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(limits=1, user_api="blas"):  # products of batches are too small for several threads
             return list(in_order(available_cpus(), orders, self._values_of))
 
-    def _values_of(self, perm: NDArray[np.int64]) -> list[Figures]:
+    def _values_of(self, perm: Ints) -> list[Figures]:
         """Means over the counted rows and the loss's directions, by the paths of a plan's figures; and the (B,) mean
         losses of the batches, NaN for one in which no row counts.
         """
@@ -196,7 +196,7 @@ class OrderReports:
             found.append(figures)
         return found
 
-    def _similarities(self, sums: BatchSums, rows: NDArray[np.int64], counted: NDArray[np.int64]) -> Figures:
+    def _similarities(self, sums: BatchSums, rows: Ints, counted: Ints) -> Figures:
         """Means over rows of the products in a batch, of which no temperature is a part."""
         inputs, terms, positive = self._inputs, self._terms, self._inputs.diagonal[rows]
         total = float(inputs.diagonal[counted].sum())
@@ -214,7 +214,7 @@ class OrderReports:
             found["objective.logsumexp.plan"] = float(np.maximum(sums.hardest[0][:, rows], positive).mean())
         return found
 
-    def _by_coordinates(self, counted: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, list[float]]:
+    def _by_coordinates(self, counted: Ints, rows: Ints) -> dict[str, list[float]]:
         """Mean losses at each temperature where coordinates are normalised, if that was asked for."""
         losses, sides = self._inputs.coordinates, list(self._terms.loss.sides)
         if losses is None:
@@ -222,9 +222,7 @@ class OrderReports:
         of_rows = {"coordinates.plan": losses.in_batches(counted, self._size), "coordinates.global": losses.in_all}
         return {path: part[:, sides][..., rows].mean(axis=(1, 2)).tolist() for path, part in of_rows.items()}
 
-    def _bounds(
-        self, sums: BatchSums, rows: NDArray[np.int64], temperature: float, gap: float
-    ) -> tuple[float | None, float | None]:
+    def _bounds(self, sums: BatchSums, rows: Ints, temperature: float, gap: float) -> tuple[float | None, float | None]:
         """The translation and the log-sum-exp bound on the gap (docs/method.md)."""
         terms, positive = self._terms, self._inputs.diagonal[rows]
         if not terms.bounded:
@@ -242,7 +240,7 @@ class OrderReports:
         return max(translation, gap), max(logsumexp, gap)
 
 
-def random_order(inputs: ReportInputs, number: int) -> NDArray[np.int64]:
+def random_order(inputs: ReportInputs, number: int) -> Ints:
     """The random order of the trial with this number."""
     order = np.random.default_rng([inputs.settings.seed, TRIALS_STREAM, number]).permutation(inputs.pair.rows)
     return order.astype(np.int64)
@@ -254,7 +252,7 @@ def _share(part: float, whole: float, temperature: float) -> float | None:
     return None if abs(whole) <= rounding else part / whole
 
 
-def _edges_across(inputs: ReportInputs, perm: NDArray[np.int64], part_sizes: Sequence[int]) -> float | None:
+def _edges_across(inputs: ReportInputs, perm: Ints, part_sizes: Sequence[int]) -> float | None:
     """Share of the hard pairs whose rows lie in different parts."""
     if inputs.graph.edges == 0:
         return None

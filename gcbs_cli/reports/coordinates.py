@@ -8,15 +8,15 @@ all rows normalises over all of them, so that the gap to it can be negative.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.reports.in_batch import log_sum_exp
+from gcbs_cli.system.arrays import Float32s, Floats, Ints
 
 
-def normalised(rows: NDArray[np.float32], how: str) -> NDArray[np.float32]:
+def normalised(rows: Float32s, how: str) -> Float32s:
     """The rows (n, d) of a batch, each coordinate divided by its norm or range over them; constant ones count as 0.
 
     how: l2, min-max or range.
@@ -40,7 +40,7 @@ class CoordinateLosses:
         own = np.einsum("ij,ij->i", x, y, dtype=np.float64) / scaled[:, None]
         self.in_all = np.stack([side.log_sums - own for side in loss_sums(x, y, scaled.tolist(), backend)], axis=1)
 
-    def in_batches(self, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
+    def in_batches(self, perm: Ints, batch_size: int) -> Floats:
         """(T, 2, N) in the batches of an order; 0 for rows that it leaves out."""
         losses = np.zeros_like(self.in_all)
         for start in range(0, len(perm), batch_size):

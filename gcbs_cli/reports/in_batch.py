@@ -6,12 +6,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import Float32s, Floats, Ints, inverse
 
 ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 21, 1 << 12
 
@@ -25,19 +24,14 @@ class BatchSums:
     least: (S, N) the least similarity to a key, the own positive included; seen: (N,) the number of keys.
     """
 
-    log_sums: NDArray[np.float64]
-    hardest: NDArray[np.float32]
-    least: NDArray[np.float32]
-    seen: NDArray[np.int64]
+    log_sums: Floats
+    hardest: Float32s
+    least: Float32s
+    seen: Ints
 
 
 def batch_sums(
-    pair: PairedRows,
-    perm: NDArray[np.int64],
-    batch_size: int,
-    temperatures: Sequence[float],
-    suspects: SuspectPairs,
-    loss: Loss,
+    pair: PairedRows, perm: Ints, batch_size: int, temperatures: Sequence[float], suspects: SuspectPairs, loss: Loss
 ) -> BatchSums:
     """Cut `perm` into batches and sum what each row meets there; results are by input row, not by position."""
     count, directions = len(perm), len(loss.sides)
@@ -71,9 +65,7 @@ def batch_sums(
     return sums
 
 
-def _counting(
-    values: NDArray[np.float32], own: Any, positives: NDArray[np.float32], top: int | None
-) -> NDArray[np.float32]:
+def _counting(values: Float32s, own: Any, positives: Float32s, top: int | None) -> Float32s:
     """The keys that count of a table: all, or the positives, which are put back at `own`, and the `top` hardest."""
     if top is None or top >= values.shape[-1]:
         values[own] = positives
@@ -82,7 +74,7 @@ def _counting(
     return np.concatenate([np.partition(values, -top, axis=-1)[..., -top:], positives[..., None]], axis=-1)
 
 
-def log_sum_exp(values: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
+def log_sum_exp(values: Float32s, temperature: float) -> Floats:
     """log Σ exp(values / temperature) along the last axis; each row holds at least one finite value."""
     largest = values.max(axis=-1, keepdims=True)
     powers = np.exp((values - largest) * np.float32(1.0 / temperature))
@@ -100,9 +92,7 @@ def _blocks(count: int, size: int, queue_batches: int) -> Iterator[tuple[slice, 
         yield slice(start, stop), slice(max(0, start - queue_batches * size), stop)
 
 
-def _tables(
-    sides: tuple[NDArray[np.float32], NDArray[np.float32]], first: int, height: int, loss: Loss
-) -> list[NDArray[np.float32]]:
+def _tables(sides: tuple[Float32s, Float32s], first: int, height: int, loss: Loss) -> list[Float32s]:
     """(b, n, w) similarities of the rows of b batches to the keys that they see, by direction; −inf where one is none.
 
     sides: the keys in the order of the plan; first: of the rows among them. The last n columns are the own batch, but
@@ -127,7 +117,7 @@ def _tables(
 class _Hidden:
     """Suspected pairs by their places in the plan, those that can meet: at most `queue_batches` batches apart."""
 
-    def __init__(self, suspects: SuspectPairs, perm: NDArray[np.int64], batch_size: int, queue_batches: int) -> None:
+    def __init__(self, suspects: SuspectPairs, perm: Ints, batch_size: int, queue_batches: int) -> None:
         place = inverse(perm)
         batch = place // batch_size
         apart = np.abs(batch[suspects.lower] - batch[suspects.higher])
@@ -140,7 +130,7 @@ class _Hidden:
             None if ids is None else group_numbers(ids[perm]) for ids in (suspects.groups, suspects.positives)
         )
 
-    def hide(self, values: NDArray[np.float32], rows: slice, seen: slice) -> bool:
+    def hide(self, values: Float32s, rows: slice, seen: slice) -> bool:
         """Put −inf at the suspected pairs in a table of these rows and the keys seen; whether there are any."""
         batches, height, width = len(values), values.shape[1], (seen.stop - seen.start) // len(values)
         first, stop = np.searchsorted(self._rows, [rows.start, rows.stop])

@@ -3,11 +3,11 @@
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums
 from gcbs_cli.settings.report import Loss
+from gcbs_cli.system.arrays import Floats, Ints
 
 
 class LossTerms:
@@ -25,7 +25,7 @@ class LossTerms:
     """Whether the oracle bounds what a plan can close."""
     bounded = True
     """Whether the translation and the log-sum-exp bound hold."""
-    beside: NDArray[np.float64]
+    beside: Floats
 
     def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
         self.inputs, self.loss, self.suspects, self.beside = inputs, loss, inputs.suspects, inputs.diagonal
@@ -43,25 +43,23 @@ class LossTerms:
             for hardest in self.hardest:
                 hardest[:, ::-1].sort(axis=1)
 
-    def beside_in(self, sums: BatchSums, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
+    def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
         """The same as `beside` in the batches of an order, whose sums these are."""
         return self.beside
 
-    def rows(self, counted: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows(self, counted: Ints) -> Ints:
         """Those of the counted rows that have a loss."""
         return counted
 
-    def combined(self, counted: NDArray[np.int64]) -> tuple[float, float]:
+    def combined(self, counted: Ints) -> tuple[float, float]:
         """What the mean loss over the rows that have one is multiplied by, and what is added, for the counted rows."""
         return 1.0, 0.0
 
-    def losses(
-        self, log_sums: NDArray[np.float64], beside: NDArray[np.float64], temperature: float
-    ) -> NDArray[np.float64]:
+    def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
         """(2, S, n) the loss of each row and direction, and the same without suspected pairs."""
         return log_sums - beside / temperature
 
-    def oracle(self, number: int, negatives: int) -> NDArray[np.float64]:
+    def oracle(self, number: int, negatives: int) -> Floats:
         """(S, N) the gap of each row if it saw its own hardest negatives: no partition of the rows reaches the mean.
 
         number: of the temperature.
@@ -97,14 +95,12 @@ class TripletTerms(LossTerms):
         hardest = [[side.hardest[:, 0] for side in inputs.across], [side.hardest_unsuspected for side in inputs.across]]
         self.beside = loss.margin + np.array(hardest) - inputs.diagonal
 
-    def beside_in(self, sums: BatchSums, perm: NDArray[np.int64], batch_size: int) -> NDArray[np.float64]:
+    def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
         # The hardest of a batch is one of all, however two roundings of one product may differ.
         return np.minimum(self.loss.margin + sums.hardest - self.inputs.diagonal, self.beside)
 
-    def losses(
-        self, log_sums: NDArray[np.float64], beside: NDArray[np.float64], temperature: float
-    ) -> NDArray[np.float64]:
+    def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
         return np.maximum(beside, 0.0)
 
-    def oracle(self, number: int, negatives: int) -> NDArray[np.float64]:
+    def oracle(self, number: int, negatives: int) -> Floats:
         return np.zeros_like(self.log_sums[number, 0])

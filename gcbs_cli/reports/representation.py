@@ -1,9 +1,9 @@
 """Of the embeddings themselves: alignment and uniformity (Wang and Isola, ICML 2020), mean similarity of negatives."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.system.arrays import Float32s, Floats, Ints
 
 MOST_ROWS = 10_000
 SAMPLED_ROWS = 4_096
@@ -19,7 +19,7 @@ def alignment(pair: PairedRows) -> float:
     return total / pair.rows
 
 
-def uniformity(side: NDArray[np.float32], seed: int) -> float:
+def uniformity(side: Float32s, seed: int) -> float:
     """log mean exp(−2 ‖u_i − u_j‖²) over i ≠ j; of 4,096 rows drawn at random beyond 10,000 rows."""
     if len(side) > MOST_ROWS:
         side = side[np.sort(np.random.default_rng([seed, 0x0F1]).choice(len(side), SAMPLED_ROWS, replace=False))]
@@ -37,7 +37,7 @@ def uniformity(side: NDArray[np.float32], seed: int) -> float:
 
 
 def mean_negatives(
-    pair: PairedRows, perm: NDArray[np.int64], batch_size: int, positives: float, total_y: NDArray[np.float64]
+    pair: PairedRows, perm: Ints, batch_size: int, positives: float, total_y: Floats
 ) -> tuple[float | None, float]:
     """Mean s_ij, i ≠ j, of the rows of an order and the other keys of their batch, and all other keys.
 
@@ -47,7 +47,7 @@ def mean_negatives(
     rest = len(perm) % batch_size
     full = len(perm) - rest
 
-    def totals(side: NDArray[np.float32]) -> NDArray[np.float64]:
+    def totals(side: Float32s) -> Floats:
         step = batch_size * -(-ROWS_AT_ONCE // batch_size)
         parts = (side[perm[start : min(start + step, full)]] for start in range(0, full, step))
         sums = [part.reshape(-1, batch_size, pair.dim).sum(axis=1, dtype=np.float64) for part in parts]

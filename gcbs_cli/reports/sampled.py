@@ -9,7 +9,6 @@ residuals (Cochran, Sampling Techniques, 1977, chapters 6 and 9).
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
@@ -21,12 +20,13 @@ from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
 from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
+from gcbs_cli.system.arrays import Float32s, Floats, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 
 def sampled_report(
-    stream: PairStream, perm: NDArray[np.int64], rows: int, settings: ReportSettings, progress: Progress | None = None
+    stream: PairStream, perm: Ints, rows: int, settings: ReportSettings, progress: Progress | None = None
 ) -> SampledReport:
     """Losses, gaps and the gap reduction of the full batches of `perm` (N,), each with a 95 % interval.
 
@@ -88,7 +88,7 @@ def sampled_report(
     )
 
 
-def _read(stream: PairStream, wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _read(stream: PairStream, wanted: Ints) -> tuple[Float32s, Float32s]:
     """The unit rows of both sides with these numbers, which rise."""
     x, y = np.empty((2, len(wanted), stream.dim), np.float32)
     for start, *blocks in stream.blocks():
@@ -100,7 +100,7 @@ def _read(stream: PairStream, wanted: NDArray[np.int64]) -> tuple[NDArray[np.flo
 
 def _log_sums(
     stream: PairStream, pair: PairedRows, loss: Loss, temperature: float, backend: Backend, progress: Progress
-) -> NDArray[np.float64]:
+) -> Floats:
     """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of a pair, by direction."""
     sums = np.full((len(loss.sides), pair.rows), -np.inf)
     for start, x, y in stream.blocks():
@@ -112,7 +112,7 @@ def _log_sums(
     return sums
 
 
-def _reduction(planned: NDArray[np.float64], random: NDArray[np.float64]) -> Estimate | None:
+def _reduction(planned: Floats, random: Floats) -> Estimate | None:
     """1 − plan / random; None where random batches leave no gap."""
     whole = float(random.mean())
     if whole <= 0.0:
@@ -121,7 +121,7 @@ def _reduction(planned: NDArray[np.float64], random: NDArray[np.float64]) -> Est
     return _estimate(1.0 - ratio + (planned - ratio * random) / whole)  # residuals, whose mean is 0
 
 
-def _estimate(means: NDArray[np.float64], share: float = 1.0) -> Estimate:
+def _estimate(means: Floats, share: float = 1.0) -> Estimate:
     """The mean over batches with its 95 % interval; `share`: of the half width for draws with replacement."""
     from scipy.special import stdtrit
 

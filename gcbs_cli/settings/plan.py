@@ -55,8 +55,7 @@ Temperature = Annotated[
     float, AfterValidator(_temperature), option(..., "Temperature of the loss: 1 / scale.", "-t", ge=1e-6)
 ]
 Device = Annotated[
-    str,
-    option(..., "auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.", panel=WORK_PANEL),
+    str, option(..., "auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.", panel=WORK_PANEL)
 ]
 Margin = Annotated[float, Field(ge=0.0, le=2.0)]
 Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARITY)]

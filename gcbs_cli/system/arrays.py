@@ -1,4 +1,4 @@
-"""What many rooms do to arrays: invert a permutation, group equal keys, lay out lists, number equal rows."""
+"""What many rooms do to arrays, and their types: invert a permutation, group keys, lay out lists, number equal rows."""
 
 from typing import Any
 
@@ -6,6 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.system.compiled import compiled
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Float32s = NDArray[np.float32]
+Bools = NDArray[np.bool_]
 
 
 def inverse(perm: NDArray[np.integer[Any]]) -> NDArray[np.int64]:

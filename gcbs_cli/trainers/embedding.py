@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from gcbs_cli.system.arrays import Float32s, Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.sampler import Rows, is_distributed, place
+from gcbs_cli.trainers.sampler import is_distributed, place
 
 Embed = Callable[[Any], tuple[Tensor, Tensor]]
 """Takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each."""
-Sides = tuple[NDArray[np.float32], NDArray[np.float32]]
+Sides = tuple[Float32s, Float32s]
 
 LEAST_BATCH = 256
-"""Rows embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
+"""Ints embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
 CACHE_BYTES = 1 << 31
 """Collated batches (tokens) that a rank keeps for the next plan; what is beyond is collated again."""
 PATIENCE = timedelta(days=1)
@@ -48,7 +48,7 @@ class RowEmbedder:
         batch_size: int,
         model: torch.nn.Module | None = None,
         workers: int = 0,
-        lengths: NDArray[np.int64] | None = None,
+        lengths: Ints | None = None,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self._dataset, self._collate, self._embed, self._workers = dataset, collate, embed, workers
@@ -57,11 +57,11 @@ class RowEmbedder:
         self._size = max(LEAST_BATCH, 4 * batch_size)
         self._cache: list[Any] = []
 
-    def rows(self, rows: Rows) -> Sides:
+    def rows(self, rows: Ints) -> Sides:
         """Both sides of a few rows, by this rank alone and in their order."""
         return self._embed_chunks([rows], keep=False)
 
-    def all_rows(self, rows: Rows) -> Sides | None:
+    def all_rows(self, rows: Ints) -> Sides | None:
         """Both sides of these rows, in their order, on rank 0; None on the others. Call it on every rank."""
         rank, world = place()
         wanted = self._order[np.isin(self._order, rows)]
@@ -108,7 +108,7 @@ class RowEmbedder:
         torch.distributed.all_reduce(sums, group=_patient_group())
         return (sums / place()[1]).tolist()
 
-    def _gather(self, mine: NDArray[np.float32], shares: list[Rows]) -> list[NDArray[np.float32]]:
+    def _gather(self, mine: Float32s, shares: list[Ints]) -> list[Float32s]:
         """Each rank's rows, on rank 0."""
         if not is_distributed():
             return [mine]
@@ -120,7 +120,7 @@ class RowEmbedder:
         torch.distributed.gather(padded, into, dst=0, group=_patient_group())
         return [part[: len(share)].numpy() for part, share in zip(into or [], shares, strict=False)]
 
-    def _embed_chunks(self, chunks: list[Rows], *, keep: bool) -> Sides:
+    def _embed_chunks(self, chunks: list[Ints], *, keep: bool) -> Sides:
         """Both sides of these rows, chunk by chunk; `keep`: their batches are those of the next call, too."""
         kept = self._cache if keep else []
         room = CACHE_BYTES - sum(map(_bytes, kept))

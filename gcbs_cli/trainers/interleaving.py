@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanSource
 
 
-def interleave_batches(plan: Any, batch_size: int, world_size: int) -> NDArray[np.int64]:
+def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
     """Return the order (N,) int64 that gives each rank planned batches if a reader deals rows to W ranks in turn.
 
     Such a reader gives rows j, j + W, j + 2W, … to one rank, so W batches are interleaved row by row. The rows after

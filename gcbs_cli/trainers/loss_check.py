@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.arrays import open_arrays
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
 from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.trainers.plan_source import PlanWarning
 from gcbs_cli.trainers.planner import Planner
 from gcbs_cli.trainers.sampler import PlannedBatchSampler, place
@@ -51,7 +51,7 @@ class LossCheck:
         self.comparisons: list[Comparison] = []
         self.over = False
         """Nothing more is checked: in a run that resumes, or where the plan cannot say what the loss should be."""
-        self._handed: list[tuple[Planner, NDArray[np.int64]]] = []
+        self._handed: list[tuple[Planner, Ints]] = []
 
     def watch(self, sampler: PlannedBatchSampler, planner: Planner) -> None:
         """Note the rows of the first losses, in the order in which a loader asks the samplers for them."""

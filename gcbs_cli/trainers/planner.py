@@ -10,9 +10,10 @@ import numpy as np
 
 from gcbs_cli.api import plan, report
 from gcbs_cli.settings.training import TrainingSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import RowEmbedder
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, Rows
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 Log = Callable[[dict[str, float]], object]
 
@@ -47,13 +48,13 @@ class Planner:
         log: Log,
         *,
         prefix: str = "gcbs/",
-        labels: Rows | None = None,
+        labels: Ints | None = None,
     ) -> None:
         self.embedder, self.facts = embedder, facts
         self._asked, self._log, self._prefix, self._labels = asked, log, prefix, labels
         self.history: list[dict[str, float]] = []
 
-    def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Rows) -> Rows:
+    def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """Return these rows in the order of a new plan."""
         if sampler.epoch == step == 0 and self._asked.first == "random":
             return np.random.default_rng(sampler.seed).permutation(rows)
@@ -68,7 +69,7 @@ class Planner:
         self._log(dict(logs))
         return rows[order]
 
-    def _plan(self, sampler: PlannedBatchSampler, rows: Rows, sides: Any) -> tuple[Rows, dict[str, float]]:
+    def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: Any) -> tuple[Ints, dict[str, float]]:
         x, y = sides
         settings = self._asked.plan_settings(sampler.loss_batch_size, self.facts.temperature)
         if self._labels is not None:

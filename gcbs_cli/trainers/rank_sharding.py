@@ -48,7 +48,7 @@ class RankSharding:
 
     @property
     def _short_rows(self) -> int:
-        """Rows of the short last batch that are trained on."""
+        """Ints of the short last batch that are trained on."""
         if self.drop_last:
             return 0
         rest = self.rows % self.batch_size

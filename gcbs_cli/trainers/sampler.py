@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch.distributed
-from numpy.typing import NDArray
 from torch.utils.data import BatchSampler
 
 from gcbs_cli.plan_file.check import Plan
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanSource, PlanWarning
 from gcbs_cli.trainers.rank_sharding import RankSharding
 
-Rows = NDArray[np.int64]
-Replan = Callable[["PlannedBatchSampler", int, Rows], Rows | None]
+Replan = Callable[["PlannedBatchSampler", int, Ints], Ints | None]
 """Takes a sampler, the next step and the rows that are left; returns these in a new order, or None to keep the old."""
 ACCELERATE = ("BatchSamplerShard", "DataLoaderDispatcher")
 """Classes of accelerate that deal the batches of a sampler to ranks."""
@@ -106,7 +105,7 @@ class PlannedBatchSampler(BatchSampler):
             self.planned_at = -1
             self._agree()
 
-    def step_rows(self, step: int, rank: int | None = None) -> list[Rows]:
+    def step_rows(self, step: int, rank: int | None = None) -> list[Ints]:
         """Return the rows of each loss at a step of this epoch: one batch if the loss gathers, else one per rank.
 
         rank: only this rank's batch (the whole batch if the loss gathers).
@@ -116,7 +115,7 @@ class PlannedBatchSampler(BatchSampler):
             return [self.plan.perm[shares[0].start : shares[-1].stop]]
         return [self.plan.perm[share] for share in (shares if rank is None else [shares[rank]])]
 
-    def left_out(self) -> Rows:
+    def left_out(self) -> Ints:
         """Return the rows that this epoch does not train on, ascending; `RankSharding` says why there may be some."""
         return np.sort(self.plan.perm[self._places_after(self.sharding.steps)])
 
@@ -179,7 +178,7 @@ class PlannedBatchSampler(BatchSampler):
     def _deal(self) -> Iterator[list[slice]]:
         return self.sharding.deal(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
 
-    def _places_after(self, step: int) -> Rows:
+    def _places_after(self, step: int) -> Ints:
         """The places of the permutation that no step before this one takes, ascending."""
         free = np.ones(len(self.plan.perm), np.bool_)
         for shares in islice(self._deal(), step):

@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.settings.training import TrainingSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.planner import LossFacts, Planner
-from gcbs_cli.trainers.sampler import Rows
 from gcbs_cli.trainers.transformers import PlannedTrainer
 
 RANKING = ("MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss")
@@ -43,12 +42,12 @@ class PlannedSentenceTrainer(PlannedTrainer):
     def view(self, dataset: Any) -> tuple[Any, Any]:
         return dataset, self.trainer.data_collator
 
-    def lengths(self, dataset: Any) -> NDArray[np.int64]:
+    def lengths(self, dataset: Any) -> Ints:
         sides = [dataset[column] for column in _columns(dataset, self.trainer.data_collator)]
         return np.array([sum(len(str(text)) for text in row) for row in zip(*sides, strict=True)])
 
-    def labels(self, dataset: Any, batch_size: int) -> Rows | None:
-        """Rows that have a text in common, directly or through others, if the trainer keeps duplicates apart."""
+    def labels(self, dataset: Any, batch_size: int) -> Ints | None:
+        """Ints that have a text in common, directly or through others, if the trainer keeps duplicates apart."""
         if self.trainer.args.batch_sampler.value not in NO_DUPLICATES:
             return None
         from scipy.sparse import coo_array

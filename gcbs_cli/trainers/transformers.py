@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, DataLoader
 
 from gcbs_cli.settings.training import TrainingSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import RowEmbedder, evaluating
 from gcbs_cli.trainers.loss_check import HALF_TOLERANCE, TOLERANCE, LossCheck
 from gcbs_cli.trainers.planner import LossFacts, Planner, batch_size_of, check_plannable, in_process
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, Rows
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 STATE = "gcbs"
 """Under which name the plans stand in a checkpoint's trainer_state.json."""
@@ -84,11 +84,11 @@ class PlannedTrainer:
             return trainer._remove_unused_columns(dataset, description="training"), trainer.data_collator
         return dataset, trainer._get_collator_with_removed_columns(trainer.data_collator, description="training")
 
-    def lengths(self, dataset: Any) -> NDArray[np.int64] | None:
+    def lengths(self, dataset: Any) -> Ints | None:
         """(N,) the lengths of the rows' texts, where they are known."""
         return None
 
-    def labels(self, dataset: Any, batch_size: int) -> Rows | None:
+    def labels(self, dataset: Any, batch_size: int) -> Ints | None:
         """(N,) an id for each row, where rows with the same one must not share a batch."""
         return None
 
@@ -126,7 +126,7 @@ class PlannedTrainer:
             self.planners[name] = planner
         return sampler
 
-    def _replan(self, name: str, sampler: PlannedBatchSampler, step: int, rows: Rows) -> Rows:
+    def _replan(self, name: str, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """The plan of this epoch from the checkpoint, in a run that resumes within it, else a new one to keep."""
         state = self.trainer.state
         saved = state.stateful_callbacks.get(STATE, {})

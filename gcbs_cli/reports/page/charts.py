@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.system.arrays import Bools, Float32s, Floats
 
 HISTOGRAM_BINS = 48
 MOST_STEPS = 240
@@ -90,7 +91,7 @@ class Chart:
         return named if len(named) > 1 else []
 
 
-def hardest_chart(hardest: Mapping[str, NDArray[np.float32]]) -> Chart:
+def hardest_chart(hardest: Mapping[str, Float32s]) -> Chart:
     """How similar each row's hardest in-batch negative is, in `random` batches and in the `plan`'s."""
     names = {"random": "random batches", "plan": "this plan"}
     low = min(float(values.min()) for values in hardest.values())
@@ -106,7 +107,7 @@ def hardest_chart(hardest: Mapping[str, NDArray[np.float32]]) -> Chart:
     return Chart(f"{title.capitalize()}: {said}", Axis(title, low, high), Axis("rows", 0.0, top, "{:.0%}"), lines)
 
 
-def batch_chart(losses: NDArray[np.float64], hard: NDArray[np.bool_], random_mean: float) -> Chart:
+def batch_chart(losses: Floats, hard: Bools, random_mean: float) -> Chart:
     """Mean loss of each batch in the order of training, those without a hard pair apart; many batches become the range
     of neighbours.
     """
@@ -158,11 +159,11 @@ def courses(
     return Chart(title, x, Axis(unit, low, high, form), lines)
 
 
-def _steps(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
+def _steps(edges: NDArray[np.number], values: Floats) -> Points:
     """A level line from each edge to the next."""
     return list(zip(np.repeat(edges, 2)[1:-1].tolist(), np.repeat(values, 2).tolist(), strict=True))
 
 
-def _area(edges: NDArray[np.number], values: NDArray[np.float64]) -> Points:
+def _area(edges: NDArray[np.number], values: Floats) -> Points:
     """The same, with its two ends taken down to 0."""
     return [(float(edges[0]), 0.0), *_steps(edges, values), (float(edges[-1]), 0.0)]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
@@ -19,6 +18,7 @@ from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.reports.page import charts
 from gcbs_cli.reports.page.pictures import pictures
 from gcbs_cli.settings.report import Loss
+from gcbs_cli.system.arrays import Bools, Float32s, Ints
 
 LISTED_BATCHES = 5
 EXAMPLES, SHOWN_EXAMPLES = 12, 2
@@ -81,13 +81,13 @@ def report_page(
     )
 
 
-def hardest_in_order(measured: Measured, perm: NDArray[np.int64]) -> NDArray[np.float32]:
+def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
     """(N,) each row's most similar negative (x→y) in its batch of an order; −inf in a batch of one."""
     pair, size, one_way = measured.inputs.pair, measured.report.batch_size, Loss("infonce")
     return batch_sums(pair, perm, size, [], SuspectPairs.none(), one_way).hardest[0, 0]
 
 
-def batches_with_hard_pairs(measured: Measured) -> NDArray[np.bool_]:
+def batches_with_hard_pairs(measured: Measured) -> Bools:
     """(B,) which batches of the plan hold a row that is in a hard pair; as many as it has losses of batches."""
     if measured.perm is None:
         return np.empty(0, np.bool_)

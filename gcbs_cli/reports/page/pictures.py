@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.reports.build import Measured, random_order
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import Ints, inverse
 
 BINS = 192
 """Cells on a side: a million rows fit as well, and more cells could not be seen on a page."""
@@ -67,7 +67,7 @@ def zoom_window(rows: int, batch_size: int) -> tuple[int, int]:
     return first * batch_size, min(rows, (first + ZOOM_BATCHES) * batch_size)
 
 
-def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) -> NDArray[np.int64]:
+def density(graph: Adjacency, perm: Ints, start: int, stop: int) -> Ints:
     """Count the graph's entries in square cells of the reordered matrix, from place `start` to `stop`."""
     place = inverse(perm)
     rows, cols = place[graph.row_of_entry()] - start, place[graph.indices] - start
@@ -78,7 +78,7 @@ def density(graph: Adjacency, perm: NDArray[np.int64], start: int, stop: int) ->
     return np.bincount(keys, minlength=cells * cells).reshape(cells, cells)
 
 
-def density_uri(counts: NDArray[np.int64], full: float) -> str:
+def density_uri(counts: Ints, full: float) -> str:
     """A data: URI of a (rows, columns) picture: zero is clear, opacity rises with the root of the count to `full`."""
     share = np.sqrt(np.minimum(counts / full, 1.0))
     opacity = np.where(counts > 0, _FAINTEST + (255 - _FAINTEST) * share, 0).astype(np.uint8)
