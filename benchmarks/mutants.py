@@ -41,9 +41,9 @@ FOLDERS = {name: [f"gcbs_cli/{name}"] for name in ("data", "products", "graph", 
 FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "bsc", "in_batch", "basis", "coordinates")]
 TESTS = {name: [name] for name in FOLDERS}
 OF_PLANS = "refinement", "cuthill_mckee", "finish", "keeping_apart", "bsc_groups", "metis", "top_graph"
-TESTS["graph"] += [f"orders/test_planners_{name}.py" for name in ("make_plan", "top_graph", "metis")]
+TESTS["graph"] += ["gpu", *(f"orders/test_planners_{name}.py" for name in ("make_plan", "top_graph", "metis"))]
 TESTS["orders"] = [f"orders/test_planners_{name}.py" for name in OF_PLANS]
-TESTS["products"] = [f"products/test_{name}.py" for name in ("sums", "threshold", "top_lists", "scan")]
+TESTS["products"] = ["gpu", *(f"products/test_{name}.py" for name in ("sums", "threshold", "top_lists", "scan"))]
 TESTS["reports"] = [
     "reports/test_second_reading.py",
     *(f"reports/test_reports_{name}.py" for name in ("losses", "bsc")),

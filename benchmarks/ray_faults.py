@@ -42,6 +42,8 @@ NODE: dict[str, Any] = {
     "include_dashboard": False,
     "dashboard_agent_listen_port": 0,
 }
+LAST_WORDS = "The program will terminate."
+"""Ray's own, in the line that names the head that it lost, before it ends the process."""
 PLAN = ["plan", "x.npy", "y.npy", "-k", "32", "--partitions", str(PARTS), "-q", "--force", "-o"]
 
 
@@ -62,20 +64,19 @@ def judge(name: str, process: "subprocess.Popen[str]") -> bool:
         return False
     lines, output = said.splitlines(), Path("ray.npy")
     same = output.exists() and output.read_bytes() == Path("local.npy").read_bytes()
-    good = (
-        same if process.returncode == 0 else len(lines) == 1 and lines[0].startswith("gcbs: ") and not output.exists()
-    )
+    told = lines[-1:] and (lines[-1].startswith("gcbs: ") or lines[-1].endswith(LAST_WORDS))
+    good = same if process.returncode == 0 else bool(told) and not output.exists()
     print(f"{name}: {'same bytes' if same else f'{process.returncode} {said.strip()[-400:]}'}", flush=True)
     output.unlink(missing_ok=True)
     return good and (process.returncode != 0 or not lines)
 
 
-def make_cluster(nodes: int) -> Any:
-    """A head and so many nodes, each of one core."""
+def make_cluster(nodes: int, num_cpus: int = 1) -> Any:
+    """A head with so many cores, and so many nodes of one core."""
     from ray.cluster_utils import Cluster
 
     cluster = Cluster()
-    cluster.add_node(**NODE, _system_config=DEATHS)
+    cluster.add_node(**NODE | {"num_cpus": num_cpus}, _system_config=DEATHS)
     for _ in range(nodes):
         cluster.add_node(**NODE)
     cluster.wait_for_nodes(timeout=LONGEST)
@@ -137,56 +138,60 @@ def store(count: int) -> bool:
 
 
 def folder(count: int) -> bool:
-    """A second node that has an empty folder where the data lies; only it has a core to plan with."""
+    """All planning on a node that has an empty folder where the data lies."""
     if os.geteuid() != 0:
         print("folder: not root, who alone can hide it")
         return True
-    return _with_a_node("folder", f"mount -t tmpfs none {os.getcwd()}")
+    hide = f"""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+done = libc.unshare(0x20000), libc.mount(b"none", b"/", None, 0x44000, None)  # a mount space of its own, private
+if any(done) or libc.mount(b"none", b"{os.getcwd()}", b"tmpfs", 0, None):
+    raise SystemExit("the folder cannot be hidden")
+"""
+    return _on_another_node("folder", hide) == 0
 
 
 def version(count: int) -> bool:
-    """A second node whose gcbs says that it is another."""
-    other = Path("other")
-    other.mkdir()
-    (other / "sitecustomize.py").write_text("import gcbs_cli.system.version as v\nv.VERSION = '0.0.9'\n")
-    return _with_a_node("version", f"export PYTHONPATH={other.resolve()}:{ROOT}")
+    """All planning on a node whose gcbs says that it is another."""
+    return _on_another_node("version", "import gcbs_cli.system.version as v\nv.VERSION = '0.0.9'\n") == 2
 
 
-def _with_a_node(name: str, first: str) -> bool:
-    cluster = make_cluster(0)
-    text = f"{first} && cd / && exec ray start --address {cluster.address} --num-cpus 2 --block"
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
-    node = subprocess.Popen(
-        ["unshare", "-m", "sh", "-c", text], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + LONGEST
-        while _alive(cluster.address) < 2 and time.monotonic() < deadline:
-            time.sleep(1.0)
-        return judge(name, command("ray.npy", "--engine", "ray", "--address", cluster.address))
-    finally:
-        node.terminate()
-        node.wait(LONGEST)
-        cluster.shutdown()
+def _on_another_node(name: str, begins: str) -> int | None:
+    """The exit code of a plan whose workers begin with these lines, None where it ended in another way."""
+    cluster = _cluster_of(name, begins)
+    process = command("ray.npy", "--engine", "ray", "--address", cluster.address)
+    good = judge(name, process)
+    cluster.shutdown()
+    return process.returncode if good else None
 
 
-def _alive(address: str) -> int:
-    import ray
-
-    ray.init(address=address, log_to_driver=False, configure_logging=False, ignore_reinit_error=True)
-    nodes: list[dict[str, bool]] = ray.nodes()  # type: ignore[no-untyped-call]
-    found = sum(node["Alive"] for node in nodes)
-    ray.shutdown()
-    return found
+def _cluster_of(name: str, begins: str) -> Any:
+    """A head that plans nothing, and a node whose workers begin with these lines."""
+    there = Path(name)
+    there.mkdir(exist_ok=True)
+    (there / "sitecustomize.py").write_text(begins)
+    cluster = make_cluster(0, num_cpus=0)
+    cluster.add_node(**NODE, env_vars={"PYTHONPATH": f"{there.resolve()}:{ROOT}"})
+    cluster.wait_for_nodes(timeout=LONGEST)
+    return cluster
 
 
 def head(count: int) -> bool:
-    """The head dies in the middle of a plan, which says so in a line; with a new one the plan is the same."""
-    cluster = make_cluster(1)
-    process = command("ray.npy", "--engine", "ray", "--address", cluster.address)
-    time.sleep(20.0)
-    cluster.shutdown()
-    good = judge("head killed", process)
+    """The head, or its server alone, dies before a part is done, and a line says it; a new one gives the same plan."""
+    good = True
+    for whole in (True, False):
+        cluster = _cluster_of(
+            "head", "import sys, time\nif 'default_worker' in str(sys.orig_argv):\n    time.sleep(40)\n"
+        )
+        process = command("ray.npy", "--engine", "ray", "--address", cluster.address)
+        time.sleep(15.0)
+        if whole:
+            cluster.shutdown()
+        else:
+            cluster.head_node.kill_gcs_server()
+        good &= judge("head killed" if whole else "its server killed", process) and process.returncode != 0
+        cluster.shutdown()
     cluster = make_cluster(1)
     good &= judge("head started anew", command("ray.npy", "--engine", "ray", "--address", cluster.address))
     cluster.shutdown()

@@ -37,7 +37,8 @@ def plan_on_ray(
         cause = error.cause
         raise cause if isinstance(cause, GcbsError) else GcbsError(f"--engine ray: a task failed: {cause!r}") from error
     except ray.exceptions.RayError as error:
-        raise GcbsError(f"--engine ray: {str(error).splitlines()[0]}; see the cluster's dashboard or logs") from error
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise GcbsError(f"--engine ray: {reason}; see the cluster's dashboard or logs") from error
     finally:
         if began_here:
             ray.shutdown()
