@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, read_bytes
 from gcbs_cli.data.npy import check_size, read_header
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
 _BLOCK_BYTES: Final = 1 << 22
@@ -109,13 +109,13 @@ def open_samples(stamp: FileStamp) -> ByteRows:
     return ByteRows(stamp, b"", None, arrays, suffix=bytes(2 * tarfile.BLOCKSIZE))
 
 
-def _array(data: bytes, bounds: NDArray[np.int64]) -> Any:
+def _array(data: bytes, bounds: Ints) -> Any:
     """Return rows as an array of large binary values; row i is `data[bounds[i]:bounds[i + 1]]`."""
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.large_binary(), len(bounds) - 1, buffers)
 
 
-def _records(stamp: FileStamp, prefix: bytes, quoted: bool) -> Iterator[tuple[bytes, NDArray[np.int64]]]:
+def _records(stamp: FileStamp, prefix: bytes, quoted: bool) -> Iterator[tuple[bytes, Ints]]:
     """Yield the records after the prefix as bytes and bounds; the last one gets a line end like the prefix's."""
     rest, offset = b"", len(prefix)
     with open_unchanged(stamp) as descriptor:
@@ -135,7 +135,7 @@ def _records(stamp: FileStamp, prefix: bytes, quoted: bool) -> Iterator[tuple[by
         yield rest + line_end, np.array([0, len(rest) + len(line_end)], np.int64)
 
 
-def _ends(data: bytes, quoted: bool) -> NDArray[np.int64]:
+def _ends(data: bytes, quoted: bool) -> Ints:
     """Return one past each line end that ends a record; `data` starts with a record."""
     values = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(values == _NEWLINE)

@@ -12,13 +12,12 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from gcbs_cli.apply.data_rows import ByteData, TableData, rows_at_once
 from gcbs_cli.apply.files import DataFiles, atomic_targets
 from gcbs_cli.data.files import one_line
 from gcbs_cli.plan_file import writing
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
 DEFAULT_MEMORY: Final = 1 << 29
@@ -42,12 +41,12 @@ class Reordered:
 class _Bucket:
     """The rows of consecutive places: their numbers in plan order, and the file that holds them in rising order."""
 
-    rows: NDArray[np.int64]
+    rows: Ints
     file: BinaryIO
 
 
 def reorder(
-    perm: NDArray[np.int64],
+    perm: Ints,
     files: DataFiles,
     output: Path,
     *,
@@ -112,7 +111,7 @@ def _in_order(buckets: list[_Bucket], data: ByteData | TableData, limit: int) ->
             del table
 
 
-def _read(file: BinaryIO, places: NDArray[np.int64]) -> Any:
+def _read(file: BinaryIO, places: Ints) -> Any:
     """Return the rows of a bucket at rising places of it as a table of one chunk: take joins chunks at each call."""
     file.seek(0)
     reader = pa.ipc.open_stream(file)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
 from gcbs_cli.system.threads import in_parts
 
 BYTES = 127
@@ -56,9 +57,9 @@ class Grid:
     """(N, D) rows, D a multiple of 4; int8, or int16 where bytes would be too coarse."""
     y: Numbers
     """(M, D) rows, of the same type."""
-    x_offsets: NDArray[np.int32]
+    x_offsets: Int32s
     """(N,) S·x̂_i·ȳ, rounded."""
-    y_offsets: NDArray[np.int32]
+    y_offsets: Int32s
     """(M,) S·x̄·ŷ_j, rounded."""
     constant: int
     """S²·x̄·ȳ, rounded: it takes no part in comparisons of entries with each other."""
@@ -73,9 +74,9 @@ class Grid:
         """What a number stands for."""
         return (number + self.constant) / self.scale**2
 
-    def diagonal(self) -> NDArray[np.int64]:
+    def diagonal(self) -> Ints:
         """(N,) numbers of the positives, of sides of equal length."""
-        products: NDArray[np.int64] = np.einsum("nd,nd->n", self.x, self.y, dtype=np.int64)
+        products: Ints = np.einsum("nd,nd->n", self.x, self.y, dtype=np.int64)
         return products + self.x_offsets + self.y_offsets
 
 
@@ -83,12 +84,12 @@ class Grid:
 class _Side:
     """The rows (n, d) of a side, and of all its rows the mean (d,) and the largest |x − x̄| of any coordinate."""
 
-    rows: NDArray[np.float32]
-    mean: NDArray[np.float64]
+    rows: Float32s
+    mean: Floats
     largest: float
 
 
-def make_grid(x: NDArray[np.float32], y: NDArray[np.float32], largest: int | None = None) -> Grid:
+def make_grid(x: Float32s, y: Float32s, largest: int | None = None) -> Grid:
     """The grid of two sides, x (N, d) and y (M, d) float32 unit rows.
 
     `largest`: the largest number, BYTES or FINE; by default the data decide: bytes where products of bytes save time
@@ -102,7 +103,7 @@ def make_grid(x: NDArray[np.float32], y: NDArray[np.float32], largest: int | Non
     return _rounded(left, right, largest)
 
 
-def _side(rows: NDArray[np.float32]) -> _Side:
+def _side(rows: Float32s) -> _Side:
     count, dim = rows.shape
     blocks = -(-count // ROWS_AT_ONCE)
     sums = np.empty((blocks, dim), np.int64)
@@ -132,9 +133,7 @@ def _rounded(left: _Side, right: _Side, largest: int) -> Grid:
         scale /= 2.0
 
 
-def _numbers(
-    side: _Side, other_mean: NDArray[np.int64], scale: float, largest: int
-) -> tuple[Numbers, NDArray[np.int32], float]:
+def _numbers(side: _Side, other_mean: Ints, scale: float, largest: int) -> tuple[Numbers, Int32s, float]:
     """The rows of a side as whole numbers, their offsets and their largest norm; the mean comes in units of 2⁻¹²."""
     count, dim = side.rows.shape
     numbers = np.zeros((count, -(-dim // GROUP) * GROUP), np.int8 if largest <= BYTES else np.int16)

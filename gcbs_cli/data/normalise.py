@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from gcbs_cli.system.arrays import Float32s, Floats
 from gcbs_cli.system.threads import in_parts
 
 SLICE_BYTES: Final = 1024 * 1024
@@ -26,7 +27,7 @@ class RowFault(IntEnum):
     NOT_UNIT = 3
 
 
-def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, normalize: bool) -> NDArray[np.uint8]:
+def unit_rows_into(raw: NDArray[Any], dtype: str, out: Float32s, *, normalize: bool) -> NDArray[np.uint8]:
     """Write the rows of `raw` to `out` as float32, divided by their norms if `normalize`; return the fault of each.
 
     raw: (n, d), bfloat16 as uint16 bits; out: (n, d) float32. The norm is taken in float64 by `sum_by_halving`, and
@@ -56,7 +57,7 @@ def unit_rows_into(raw: NDArray[Any], dtype: str, out: NDArray[np.float32], *, n
     return faults
 
 
-def sum_by_halving(work: NDArray[np.float64]) -> NDArray[np.float64]:
+def sum_by_halving(work: Floats) -> Floats:
     """(n,) sums of the rows of `work` (n, d), which is overwritten, in one fixed order on every machine.
 
     The order: pad d with zeros to a power of two, then add the upper half to the lower half, elementwise, until one

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid, make_grid
+from gcbs_cli.system.arrays import Float32s, Floats, Int32s
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts
 
@@ -17,8 +17,8 @@ PAIRS_AT_ONCE = 1 << 14
 class PairedRows:
     """The float32 unit rows of both sides, (N, d) each, on the host; row i of x and of y are the positive pair i."""
 
-    x: NDArray[np.float32]
-    y: NDArray[np.float32]
+    x: Float32s
+    y: Float32s
 
     @property
     def rows(self) -> int:
@@ -35,13 +35,13 @@ class PairedRows:
         """Both sides as whole numbers, made when first asked for. Memory: a quarter of the rows, or half."""
         return make_grid(self.x, self.y)
 
-    def diagonal(self) -> NDArray[np.float64]:
+    def diagonal(self) -> Floats:
         """(N,) the exact s_ii."""
         rows = np.arange(self.rows, dtype=np.int32)
         return pair_values(self, rows, rows)
 
 
-def pair_values(pair: PairedRows, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> NDArray[np.float64]:
+def pair_values(pair: PairedRows, rows: Int32s, cols: Int32s) -> Floats:
     """(n,) s_ij of index pairs: exact float64 products, added in the order of `sum_by_halving` on every machine."""
     values = np.empty(len(rows), np.float64)
     left, right = np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32)
@@ -50,15 +50,7 @@ def pair_values(pair: PairedRows, rows: NDArray[np.int32], cols: NDArray[np.int3
 
 
 @compiled
-def _fill(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
-    rows: NDArray[np.int32],
-    cols: NDArray[np.int32],
-    values: NDArray[np.float64],
-    start: int,
-    stop: int,
-) -> None:
+def _fill(x: Float32s, y: Float32s, rows: Int32s, cols: Int32s, values: Floats, start: int, stop: int) -> None:
     dim = x.shape[1]
     width = 1
     while width < dim:

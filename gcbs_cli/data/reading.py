@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import check_still_the_same
 from gcbs_cli.data.normalise import UNIT_TOLERANCE, RowFault, as_floats, unit_rows_into
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows
+from gcbs_cli.system.arrays import Float32s
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.threads import all_at_once
 
@@ -19,7 +19,7 @@ BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Default size of a block of raw rows; larger ones are slower, being new memory."""
 
 ROWS_OF_RAW_BLOCK: Final = 4096
-Rows = NDArray[np.float32]
+Rows = Float32s
 
 
 @dataclass(frozen=True)

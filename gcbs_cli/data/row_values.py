@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import listed
 from gcbs_cli.data.files import one_line, open_file, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
+from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput, nearest
 
 _LABELS: Final = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fromkeys(
@@ -32,13 +32,13 @@ def texts_of(values: Iterable[Any]) -> list[str]:
     return ["" if value is None else str(value) for value in values]
 
 
-def ids_of(values: Iterable[Any]) -> NDArray[np.int64]:
+def ids_of(values: Iterable[Any]) -> Ints:
     """Return (N,) a number for each row: equal values, equal numbers, counted from 0 as they come."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], np.int64)
 
 
-def labels_of(values: Iterable[Any], said: str, *, graded: bool = False) -> NDArray[np.float64]:
+def labels_of(values: Iterable[Any], said: str, *, graded: bool = False) -> Floats:
     """Return (N,) the labels: 1 for 1, true, yes, positive, 0 for their opposites; if `graded`, any numbers.
 
     said: the option and the file, for messages. Raises BadInput for what is neither.

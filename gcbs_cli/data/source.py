@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.files import FileStamp, place
+from gcbs_cli.system.arrays import Bools
 from gcbs_cli.system.errors import BadInput
 
 RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -74,7 +75,7 @@ class FaultyRows:
     count: int = 0
     first: list[int] = field(default_factory=list)
 
-    def add(self, mask: NDArray[np.bool_], start: int) -> None:
+    def add(self, mask: Bools, start: int) -> None:
         """Add the rows of a block whose first row is `start` and where `mask` is true."""
         rows = np.flatnonzero(mask)
         self.count += len(rows)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gcbs_cli.system.arrays import Bools, Int32s, Ints
 from gcbs_cli.system.compiled import compiled
 
 
@@ -33,31 +33,31 @@ class Graph:
 class Adjacency(Graph):
     """A graph on the host."""
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
+    indptr: Ints
+    indices: Int32s
 
     @property
-    def degrees(self) -> NDArray[np.int64]:
+    def degrees(self) -> Ints:
         """(N,) the number of neighbours of each row."""
         return np.diff(self.indptr)
 
-    def row_of_entry(self) -> NDArray[np.int32]:
+    def row_of_entry(self) -> Int32s:
         """(2E,) the row of each stored entry."""
         return np.repeat(np.arange(self.nodes, dtype=np.int32), self.degrees)
 
-    def kept(self, keep: NDArray[np.bool_]) -> "Adjacency":
+    def kept(self, keep: Bools) -> "Adjacency":
         """Only the edges whose entries are kept; keep: (2E,), the same both ways."""
         counts = np.bincount(self.row_of_entry()[keep], minlength=self.nodes)
         return Adjacency(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), self.indices[keep])
 
-    def pairs(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def pairs(self) -> tuple[Int32s, Int32s]:
         """Each edge once, as (E,) lower and (E,) higher index, sorted."""
         rows = self.row_of_entry()
         once = rows < self.indices
         return rows[once], self.indices[once]
 
 
-def adjacency_from_pairs(nodes: int, rows: NDArray[np.int32], cols: NDArray[np.int32]) -> Adjacency:
+def adjacency_from_pairs(nodes: int, rows: Int32s, cols: Int32s) -> Adjacency:
     """The graph with an edge {i, j} for every directed pair (i, j), i ≠ j, in whichever direction and however often."""
     indptr, unsorted = _both_ways(nodes, np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32))
     indices = sort_neighbours(indptr, unsorted, np.arange(nodes))
@@ -66,9 +66,7 @@ def adjacency_from_pairs(nodes: int, rows: NDArray[np.int32], cols: NDArray[np.i
 
 
 @compiled
-def _both_ways(
-    nodes: int, rows: NDArray[np.int32], cols: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _both_ways(nodes: int, rows: Int32s, cols: Int32s) -> tuple[Ints, Int32s]:
     """A CSR of each pair in both directions, columns in no particular order."""
     indptr = np.zeros(nodes + 1, np.int64)
     for pair in range(len(rows)):
@@ -87,9 +85,7 @@ def _both_ways(
 
 
 @compiled
-def sort_neighbours(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], order: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def sort_neighbours(indptr: Ints, indices: Int32s, order: Ints) -> Int32s:
     """(2E,) the neighbours of each node of a symmetric CSR in the given order of the nodes, by a counting sort."""
     filled, found = indptr.copy(), np.empty_like(indices)
     for node in order:
@@ -100,7 +96,7 @@ def sort_neighbours(
 
 
 @compiled
-def _drop_repeated(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> int:
+def _drop_repeated(indptr: Ints, indices: Int32s) -> int:
     """Move entries that follow an equal one in their row out of the CSR, in place; returns how many are left."""
     left, start = 0, 0
     for row in range(len(indptr) - 1):

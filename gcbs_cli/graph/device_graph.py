@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.adjacency import Graph
 from gcbs_cli.graph.measures import OrderMeasures
 from gcbs_cli.products.tiles import Progress, Tile
 from gcbs_cli.products.torch_device import pair_flags
+from gcbs_cli.system.arrays import Ints
 
 ENTRIES_AT_ONCE = 1 << 27
 """With the rest of a row fewer than 2²⁸; `torch.sort` and `torch.nonzero` refuse more than 2³¹ − 1."""
@@ -38,7 +38,7 @@ class DeviceGraph(Graph):
         return self.indptr.diff()
 
     @property
-    def degrees(self) -> NDArray[np.int64]:
+    def degrees(self) -> Ints:
         """(N,) degrees, on the host."""
         return np.asarray(self.counts.cpu())
 
@@ -52,7 +52,7 @@ class DeviceGraph(Graph):
         return found.long()
 
     def measure(
-        self, orders: Sequence[NDArray[np.int64]], batch_size: int, *, entries_at_once: int = ENTRIES_AT_ONCE
+        self, orders: Sequence[Ints], batch_size: int, *, entries_at_once: int = ENTRIES_AT_ONCE
     ) -> list[OrderMeasures]:
         """Bandwidth, profile and in-batch edge share of some orders, as `measure_order` defines them, in one pass."""
         if self.edges == 0:

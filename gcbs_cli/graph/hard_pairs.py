@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows
@@ -15,6 +14,7 @@ from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.tiles import Progress
 from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import Int32s
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PassResult:
     threshold: Threshold
     reaching: Entries
     """The entries above t, or from t on, the diagonal included, if they were asked for, with numbers of the grid."""
-    hardest: list[NDArray[np.int32]]
+    hardest: list[Int32s]
     """(N, m) the hardest columns of each row and the hardest rows of each column, or nothing."""
 
     def edges(self) -> Entries:
@@ -126,12 +126,12 @@ def _graph(count: int, settings: PlanSettings, found: PassResult) -> Adjacency:
     return adjacency_from_pairs(count, edges.rows, edges.cols)
 
 
-def _ends(lists: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _ends(lists: Int32s) -> tuple[Int32s, Int32s]:
     """Each row with each of those on its list."""
     return np.repeat(np.arange(len(lists), dtype=np.int32), lists.shape[1]), lists.reshape(-1)
 
 
-def _with_like_lists(lists: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _with_like_lists(lists: Int32s) -> tuple[Int32s, Int32s]:
     """Rows that follow each other in the order of their lists: near duplicates are no hard pairs where their positives
     are weak, but have nearly the same.
     """

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import Int32s, Ints, inverse
 from gcbs_cli.system.compiled import compiled
 
 
@@ -19,7 +18,7 @@ class OrderMeasures:
     in_batch_edge_share: float | None
 
 
-def batches_of(perm: NDArray[np.int64], batch_size: int, *, drop_last: bool = False) -> NDArray[np.int64]:
+def batches_of(perm: Ints, batch_size: int, *, drop_last: bool = False) -> Ints:
     """(N,) the batch of each row; without the short last batch its rows are alone, with negative numbers."""
     place = inverse(perm)
     batch = place // batch_size
@@ -27,9 +26,7 @@ def batches_of(perm: NDArray[np.int64], batch_size: int, *, drop_last: bool = Fa
     return np.where(place >= full, full - 1 - place, batch) if drop_last else batch
 
 
-def measure_order(
-    graph: Adjacency, perm: NDArray[np.int64], batch_size: int, *, drop_last: bool = False
-) -> OrderMeasures:
+def measure_order(graph: Adjacency, perm: Ints, batch_size: int, *, drop_last: bool = False) -> OrderMeasures:
     """Bandwidth max |pos(i) − pos(j)|, profile Σ (distance to the farthest lower neighbour), in-batch edge share.
 
     drop_last: rows of the short last batch share no batch with any other.
@@ -43,9 +40,7 @@ def measure_order(
 
 
 @compiled
-def _measure(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], place: NDArray[np.int64], batch: NDArray[np.int64]
-) -> tuple[int, int, int]:
+def _measure(indptr: Ints, indices: Int32s, place: Ints, batch: Ints) -> tuple[int, int, int]:
     bandwidth, profile, together = 0, 0, 0
     for row in range(len(indptr) - 1):
         farthest = 0

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.settings.plan import FalseNegativeSettings
-from gcbs_cli.system.arrays import grouped
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints, grouped
 
 DUPLICATE_COST = 100.0
 """Nats that near duplicates cost inside a batch: more than any row gains there."""
@@ -23,12 +22,12 @@ class WeightedGraph:
     """
 
     graph: Adjacency
-    forward: NDArray[np.float64]
-    backward: NDArray[np.float64]
-    apart: NDArray[np.bool_]
-    costs: NDArray[np.float32]
+    forward: Floats
+    backward: Floats
+    apart: Bools
+    costs: Float32s
 
-    def too_hard_inside(self, batch_of_row: NDArray[np.int64]) -> int:
+    def too_hard_inside(self, batch_of_row: Ints) -> int:
         """How many pairs that are better kept apart share a batch."""
         rows, cols = self.graph.row_of_entry()[self.apart], self.graph.indices[self.apart]
         return int(np.count_nonzero(batch_of_row[rows] == batch_of_row[cols])) // 2
@@ -57,7 +56,7 @@ def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings | Non
     return WeightedGraph(graph, forward, backward, too_hard | alike, costs)
 
 
-def mirror(graph: Adjacency) -> NDArray[np.int64]:
+def mirror(graph: Adjacency) -> Ints:
     """(2E,) for the entry (i, j) the place of the entry (j, i)."""
     # Entries lie by (row, column); a stable sort by column puts (i, j) where (j, i) lies.
     return grouped(graph.indices, graph.nodes)[0]

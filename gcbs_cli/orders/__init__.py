@@ -3,15 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.orders import bsc
 from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.metis import check_metis, plan_metis
 from gcbs_cli.orders.random_order import plan_random
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, nearest
 
 __all__ = ["PLANNERS", "Planner", "PlannerInput", "planner_named"]
@@ -21,7 +19,7 @@ __all__ = ["PLANNERS", "Planner", "PlannerInput", "planner_named"]
 class Planner:
     """A planning method."""
 
-    plan: Callable[[PlannerInput], NDArray[np.int64]]
+    plan: Callable[[PlannerInput], Ints]
     needs_graph: bool = False
     needs_weights: bool = False
     """A weighted graph as well."""
@@ -29,7 +27,7 @@ class Planner:
     """Raises BadInput where what the method needs is not installed."""
 
 
-def _metis(given: PlannerInput) -> NDArray[np.int64]:
+def _metis(given: PlannerInput) -> Ints:
     gains = given.gains()
     graph, worth = Adjacency(gains.indptr, gains.indices), gains.worth()
     del gains  # its shares are most of the memory

@@ -1,7 +1,6 @@
 """The shuffling methods of the batch-softmax contrastive loss (Chernyavskiy et al., NAACL 2022) as planners."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.data.pairs import PairedRows
@@ -11,11 +10,11 @@ from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.products.whole_numbers import k_means, whole
-from gcbs_cli.system.arrays import equal_rows
+from gcbs_cli.system.arrays import Float32s, Int32s, Ints, equal_rows
 from gcbs_cli.system.errors import BadInput
 
 
-def knn_groups(given: PlannerInput) -> NDArray[np.int64]:
+def knn_groups(given: PlannerInput) -> Ints:
     """Algorithm 1: groups of a row and its nearest free neighbours."""
     settings = given.settings
     side = compared_rows(given.pair, settings.bsc_by)
@@ -24,7 +23,7 @@ def knn_groups(given: PlannerInput) -> NDArray[np.int64]:
     return plan_knn_groups(neighbours, settings.bsc_group_size, _generator(given), contents)
 
 
-def words(given: PlannerInput) -> NDArray[np.int64]:
+def words(given: PlannerInput) -> Ints:
     """Algorithm 2: groups of rows that share a random shingle of their texts. Raises BadInput without texts."""
     settings = given.settings
     texts = given.inputs.get("texts")
@@ -35,7 +34,7 @@ def words(given: PlannerInput) -> NDArray[np.int64]:
     return group_by_word(found, settings.bsc_group_size, generator)
 
 
-def clusters(given: PlannerInput) -> NDArray[np.int64]:
+def clusters(given: PlannerInput) -> Ints:
     """Algorithm 2 with the row's k-means cluster as its word."""
     settings = given.settings
     side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
@@ -44,7 +43,7 @@ def clusters(given: PlannerInput) -> NDArray[np.int64]:
     return group_by_word(found, settings.bsc_group_size, generator)
 
 
-def neighbours(given: PlannerInput) -> NDArray[np.int64]:
+def neighbours(given: PlannerInput) -> Ints:
     """Algorithm 2 with the ids of the row's nearest neighbours as its words."""
     settings = given.settings
     side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
@@ -53,14 +52,14 @@ def neighbours(given: PlannerInput) -> NDArray[np.int64]:
     return group_by_word(found, settings.bsc_group_size, generator)
 
 
-def compared_rows(pair: PairedRows, by: str) -> NDArray[np.float32]:
+def compared_rows(pair: PairedRows, by: str) -> Float32s:
     """Unit rows whose products say how near two pairs are: x, y, or both, whose product is the mean of both sides'."""
     if by == "both":
         return np.concatenate([pair.x, pair.y], axis=1) * np.float32(np.sqrt(0.5))
     return pair.x if by == "x" else pair.y
 
 
-def _neighbours(given: PlannerInput, side: NDArray[np.float32], count: int) -> NDArray[np.int32]:
+def _neighbours(given: PlannerInput, side: Float32s, count: int) -> Int32s:
     lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=given.settings.seed)
     return np.concatenate([found for _, found in lists])
 

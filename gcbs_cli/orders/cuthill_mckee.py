@@ -10,18 +10,18 @@ sort, so a hub of any degree costs its degree and no more.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency, sort_neighbours
+from gcbs_cli.system.arrays import Int32s, Ints
 from gcbs_cli.system.compiled import compiled
 
 
-def plan_rcm(graph: Adjacency, start_order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def plan_rcm(graph: Adjacency, start_order: Ints | None = None) -> Ints:
     """(N,) reverse Cuthill–McKee order; `start_order` as in `plan_cm`."""
     return np.ascontiguousarray(plan_cm(graph, start_order)[::-1])
 
 
-def plan_cm(graph: Adjacency, start_order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def plan_cm(graph: Adjacency, start_order: Ints | None = None) -> Ints:
     """(N,) Cuthill–McKee order.
 
     `start_order`: (N,) the order in which nodes are tried as starts of components; by (degree, index) unless given.
@@ -32,9 +32,7 @@ def plan_cm(graph: Adjacency, start_order: NDArray[np.int64] | None = None) -> N
 
 
 @compiled
-def _search(
-    indptr: NDArray[np.int64], neighbours: NDArray[np.int32], start_order: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _search(indptr: Ints, neighbours: Int32s, start_order: Ints) -> Ints:
     """(N,) all nodes, breadth first from each start whose component is not found yet."""
     queue, found = np.empty(len(start_order), np.int64), np.zeros(len(start_order), np.bool_)
     visited, end = 0, 0

@@ -9,9 +9,8 @@ large (Folkman and Fulkerson 1969). A short last batch is chosen before: it need
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gcbs_cli.system.arrays import grouped, inverse
+from gcbs_cli.system.arrays import Bools, Ints, grouped, inverse
 from gcbs_cli.system.compiled import compiled
 
 
@@ -20,14 +19,14 @@ class Dealing(NamedTuple):
     the rows of each label; `batch` (N,), −1 before a row is dealt; `room` (B,), how many more rows a batch takes.
     """
 
-    ends: NDArray[np.int64]
-    indptr: NDArray[np.int64]
-    members: NDArray[np.int64]
-    batch: NDArray[np.int64]
-    room: NDArray[np.int64]
+    ends: Ints
+    indptr: Ints
+    members: Ints
+    batch: Ints
+    room: Ints
 
 
-def deal_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int) -> NDArray[np.int64] | None:
+def deal_apart(perm: Ints, labels: Ints, batch_size: int) -> Ints | None:
     """(N,) an order whose batches hold no label twice, rows of a batch as in `perm`; None where there is none.
 
     labels: (1 or 2, N) int64, −1 for none; no label may have more rows than there are batches.
@@ -45,7 +44,7 @@ def deal_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: i
     return perm[np.argsort(dealing.batch[perm], kind="stable")]
 
 
-def _ends(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ends(labels: Ints) -> Ints:
     """(2, N) the two labels of each row, numbered together. A row without a label has one of its own."""
     rows = np.arange(labels.shape[1])
     sides = [np.where(line >= 0, line, line.max(initial=0) + 1 + rows) for line in labels]
@@ -53,7 +52,7 @@ def _ends(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.stack([numbers[0], numbers[1] + numbers[0].max() + 1])
 
 
-def _short_batch(ends: NDArray[np.int64], needed: NDArray[np.bool_], size: int) -> NDArray[np.int64] | None:
+def _short_batch(ends: Ints, needed: Bools, size: int) -> Ints | None:
     """(size,) rows that differ at both ends and hold every needed label; None where there are none.
 
     A flow from labels to labels of exactly `size`, with a lower bound of 1 at needed labels: the least that must pass
@@ -82,7 +81,7 @@ def _short_batch(ends: NDArray[np.int64], needed: NDArray[np.bool_], size: int) 
 
 
 @compiled
-def _deal(rows: NDArray[np.int64], home: NDArray[np.int64], dealing: Dealing) -> None:
+def _deal(rows: Ints, home: Ints, dealing: Dealing) -> None:
     """Give each of the rows a batch that no other row of its two labels has: its home, if it can."""
     room = dealing.room
     taken = np.zeros(len(room), np.int64)  # by batch: bit 0 by the first label, bit 1 by the second
@@ -105,7 +104,7 @@ def _deal(rows: NDArray[np.int64], home: NDArray[np.int64], dealing: Dealing) ->
 
 
 @compiled
-def _roomiest(taken: NDArray[np.int64], mask: int, room: NDArray[np.int64]) -> int:
+def _roomiest(taken: Ints, mask: int, room: Ints) -> int:
     best = -1
     for b in range(len(room)):
         if taken[b] & mask == 0 and (best < 0 or room[b] > room[best]):

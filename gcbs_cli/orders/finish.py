@@ -1,22 +1,17 @@
 """What follows the method: rows kept apart, rows without an edge dealt, swaps, groups mixed, batches shuffled."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.keeping_apart import keep_apart
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swaps import propose
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.progress import Stopwatch
 
 
-def finish(
-    perm: NDArray[np.int64],
-    given: PlannerInput,
-    clock: Stopwatch,
-    degrees: NDArray[np.int64] | None,
-) -> tuple[NDArray[np.int64], Refinement | None]:
+def finish(perm: Ints, given: PlannerInput, clock: Stopwatch, degrees: Ints | None) -> tuple[Ints, Refinement | None]:
     """The order as it is saved, and what the refinement did where one was asked for.
 
     `degrees`: (N,) the number of edges of each row, None where the method used no graph.
@@ -43,7 +38,7 @@ def finish(
     return perm, refinement
 
 
-def deal_unconnected(perm: NDArray[np.int64], degrees: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def deal_unconnected(perm: Ints, degrees: Ints, seed: int) -> Ints:
     """The order with the rows of degree 0 at random in the places that such rows have.
 
     An order of the graph leaves them as they come in the data.
@@ -54,7 +49,7 @@ def deal_unconnected(perm: NDArray[np.int64], degrees: NDArray[np.int64], seed: 
     return dealt
 
 
-def shuffle_groups(perm: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]:
+def shuffle_groups(perm: Ints, size: int, seed: int) -> Ints:
     """The same groups of `size` consecutive rows in random order, the short one last.
 
     Batches of several groups are hard within each group and random between them: size 1 is a random order, and size k

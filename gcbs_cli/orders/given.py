@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.weighted import WeightedGraph
@@ -15,6 +12,7 @@ from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, sw
 from gcbs_cli.orders.swap_order import NO_LABELS
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import Ints
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class PlannerInput:
     """Hard negatives without edges that are too hard, where the method asks for it."""
     weighted: WeightedGraph | None = None
     """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
-    labels: NDArray[np.int64] = field(default_factory=lambda: NO_LABELS)
+    labels: Ints = field(default_factory=lambda: NO_LABELS)
     """(G, N): rows with the same label >= 0 on one line never share a batch. What a method leaves, planning repairs."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Data that the method alone understands, such as texts."""

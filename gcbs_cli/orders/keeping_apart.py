@@ -1,12 +1,11 @@
 """Rows that must never share a batch: whether that can be done, and a plan made so with few changes."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders.dealing_apart import deal_apart
 from gcbs_cli.orders.swap_order import NO_LABELS, Order, change_places, order_of, places_of, rival
-from gcbs_cli.system.arrays import equal_rows
+from gcbs_cli.system.arrays import Float32s, Ints, equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 
@@ -14,13 +13,13 @@ LOOKS = 1 << 25
 """Batches that swaps look at before rows with one or two kinds of labels are dealt anew instead."""
 
 
-def duplicate_labels(side: NDArray[np.float32]) -> NDArray[np.int64]:
+def duplicate_labels(side: Float32s) -> Ints:
     """(N,) the same label for rows of equal content, −1 for rows that are alone; equal after scaling to unit length."""
     numbers = equal_rows(side)[1]
     return np.where(np.bincount(numbers)[numbers] > 1, numbers, -1)
 
 
-def labels_of(pair: PairedRows, groups: NDArray[np.int64] | None, *, no_duplicates: bool) -> NDArray[np.int64]:
+def labels_of(pair: PairedRows, groups: Ints | None, *, no_duplicates: bool) -> Ints:
     """(G, N) int64: rows with the same label >= 0 on one line never share a batch."""
     lines = [] if groups is None else [np.asarray(groups, np.int64)]
     if no_duplicates:
@@ -29,7 +28,7 @@ def labels_of(pair: PairedRows, groups: NDArray[np.int64] | None, *, no_duplicat
     return np.stack(lines) if lines else NO_LABELS
 
 
-def check_possible(labels: NDArray[np.int64], rows: int, batch_size: int, option: str) -> None:
+def check_possible(labels: Ints, rows: int, batch_size: int, option: str) -> None:
     """Raises BadInput when the rows of one label cannot all be in different batches.
 
     Where no label has more rows than there are batches, Gale's (1957) and Ryser's (1957) condition is that the labels
@@ -47,7 +46,7 @@ def check_possible(labels: NDArray[np.int64], rows: int, batch_size: int, option
             raise BadInput(f"{option}: the groups are too large for batches of {batch_size} in which all rows differ")
 
 
-def keep_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int, seed: int) -> NDArray[np.int64]:
+def keep_apart(perm: Ints, labels: Ints, batch_size: int, seed: int) -> Ints:
     """The order with as few swaps as found so that no batch holds two rows of one label.
 
     Each row that shares a label in its batch changes places with the first row, from a random batch on, that makes no
@@ -71,7 +70,7 @@ def keep_apart(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: i
     return repaired
 
 
-def conflicts(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int) -> int:
+def conflicts(perm: Ints, labels: Ints, batch_size: int) -> int:
     """How many rows share a batch with an earlier row of the same label."""
     batch, found = np.arange(len(perm)) // batch_size, 0
     for line in labels:
@@ -82,7 +81,7 @@ def conflicts(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: in
 
 
 @compiled
-def _repair(order: Order, starts: NDArray[np.int64], reach: int) -> None:
+def _repair(order: Order, starts: Ints, reach: int) -> None:
     """Swap rows until none shares a label in its batch, as far as that goes. `reach`: batches tried for each."""
     for place in range(len(order.perm)):
         row = order.perm[place]

@@ -4,17 +4,14 @@ Chernyavskiy et al., Batch-Softmax Contrastive Loss for Pairwise Sentence Scorin
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gcbs_cli.system.arrays import Int32s, Ints
 from gcbs_cli.system.compiled import compiled
 
 
 def plan_knn_groups(
-    neighbours: NDArray[np.int32],
-    group_size: int,
-    generator: np.random.Generator,
-    contents: NDArray[np.int64] | None = None,
-) -> NDArray[np.int64]:
+    neighbours: Int32s, group_size: int, generator: np.random.Generator, contents: Ints | None = None
+) -> Ints:
     """(N,) an order of groups: in random order, each free row and its `group_size` − 1 nearest free neighbours.
 
     `neighbours`: (N, n) rows, nearest first; `contents`: (N,) a number for each row, neighbours with the row's own
@@ -27,9 +24,7 @@ def plan_knn_groups(
 
 
 @compiled
-def _grouped(
-    neighbours: NDArray[np.int32], visits: NDArray[np.int64], contents: NDArray[np.int64], group_size: int
-) -> NDArray[np.int64]:
+def _grouped(neighbours: Int32s, visits: Ints, contents: Ints, group_size: int) -> Ints:
     order, used, placed = np.empty(len(visits), np.int64), np.zeros(len(visits), np.bool_), 0
     for row in visits:
         if used[row]:

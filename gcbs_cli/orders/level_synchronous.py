@@ -7,16 +7,15 @@ once, and a stable sort by component puts them one after the other, as in `plan_
 by (degree, index): the least number of a component is its start.
 """
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from gcbs_cli.graph.device_graph import DeviceGraph, row_blocks
+from gcbs_cli.system.arrays import Ints
 
 ENTRIES_AT_ONCE = 1 << 26
 
 
-def plan_cm_on_device(graph: DeviceGraph, entries_at_once: int = ENTRIES_AT_ONCE) -> NDArray[np.int64]:
+def plan_cm_on_device(graph: DeviceGraph, entries_at_once: int = ENTRIES_AT_ONCE) -> Ints:
     """(N,) Cuthill–McKee order, the same as `plan_cm` gives; only the permutation goes to the host."""
     by_degree = torch.argsort(graph.counts, stable=True)
     rank = torch.empty_like(by_degree)
@@ -24,7 +23,7 @@ def plan_cm_on_device(graph: DeviceGraph, entries_at_once: int = ENTRIES_AT_ONCE
     component = _components(graph, rank, entries_at_once)
     visited = _search(graph, rank, by_degree[torch.unique(component)], entries_at_once)
     order = visited[torch.argsort(component[visited], stable=True)]
-    found: NDArray[np.int64] = order.cpu().numpy()
+    found: Ints = order.cpu().numpy()
     return found
 
 

@@ -8,11 +8,10 @@ follow each other are alike.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_rcm
-from gcbs_cli.system.arrays import inverse, ragged
+from gcbs_cli.system.arrays import Float32s, Ints, inverse, ragged
 from gcbs_cli.system.errors import BadInput
 
 WEIGHT_UNITS = 100
@@ -27,7 +26,7 @@ def check_metis() -> None:
         raise BadInput('--method metis: pymetis is not installed; run: pip install "gcbs[metis]"') from error
 
 
-def plan_metis(graph: Adjacency, worth: NDArray[np.float32], batch_size: int, seed: int) -> NDArray[np.int64]:
+def plan_metis(graph: Adjacency, worth: Float32s, batch_size: int, seed: int) -> Ints:
     """(N,) order in batches of exactly `batch_size`, the short one last.
 
     worth: (2E,) what each stored entry of the graph is worth inside a batch, the same both ways, in nats.
@@ -44,7 +43,7 @@ def plan_metis(graph: Adjacency, worth: NDArray[np.float32], batch_size: int, se
     return np.argsort(inverse(order)[part], kind="stable").astype(np.int64)
 
 
-def _partition(graph: Adjacency, worth: NDArray[np.float32], count: int, seed: int) -> NDArray[np.int64]:
+def _partition(graph: Adjacency, worth: Float32s, count: int, seed: int) -> Ints:
     import pymetis
 
     # int64 arrays are read where they lie; lists of numbers would take 80 bytes an entry.
@@ -60,9 +59,7 @@ def _partition(graph: Adjacency, worth: NDArray[np.float32], count: int, seed: i
     return np.asarray(part, np.int64)
 
 
-def fit_parts(
-    part: NDArray[np.int64], sizes: NDArray[np.int64], graph: Adjacency, worth: NDArray[np.float32]
-) -> NDArray[np.int64]:
+def fit_parts(part: Ints, sizes: Ints, graph: Adjacency, worth: Float32s) -> Ints:
     """The part of each row when part p must have exactly sizes[p] rows, changed where least is lost.
 
     Parts that are too large let go of the rows with least worth inside them; these go, by falling worth, where there is
@@ -90,7 +87,7 @@ def fit_parts(
     return fitted
 
 
-def _order_of_parts(part: NDArray[np.int64], count: int, graph: Adjacency) -> NDArray[np.int64]:
+def _order_of_parts(part: Ints, count: int, graph: Adjacency) -> Ints:
     """(P,) parts by reverse Cuthill–McKee; parts are neighbours where more edges than on average run between them."""
     ends = part[graph.row_of_entry()], part[graph.indices]
     keys, edges = np.unique(ends[0] * count + ends[1], return_counts=True)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.orders.swap_order import NO_LABELS, Order, order_of
 from gcbs_cli.orders.swaps import fill_own, make, new_scratch, new_state, objective, propose
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.limits import available_cpus
 
 FIRST_TEMPERATURE = 2.0
@@ -45,7 +45,7 @@ class Refinement:
     the log-sums, less penalties: it rises as the loss gap falls. `timed_out`: the time limit ended it.
     """
 
-    perm: NDArray[np.int64]
+    perm: Ints
     sweeps: int
     swaps: int
     objectives: list[float]
@@ -65,11 +65,11 @@ class Refinement:
 
 
 def refine(
-    perm: NDArray[np.int64],
+    perm: Ints,
     gains: SwapGains,
     batch_size: int,
     *,
-    labels: NDArray[np.int64] = NO_LABELS,
+    labels: Ints = NO_LABELS,
     seed: int = 0,
     seconds: float | None = None,
     first_temperature: float = FIRST_TEMPERATURE,
@@ -140,7 +140,7 @@ class _Search:
             temperature *= COOLING
         return objectives
 
-    def _visits(self, deadline: float) -> Iterator[NDArray[np.int64]]:
+    def _visits(self, deadline: float) -> Iterator[Ints]:
         """All batches in random order, some at a time, while there is time."""
         order = self.generator.permutation(self.batches)
         size = min(MOST_VISITS, max(FEWEST_VISITS, -(-self.batches // TURNS)))

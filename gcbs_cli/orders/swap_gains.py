@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.weighted import WeightedGraph
+from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
 from gcbs_cli.system.threads import in_parts
 
 BACKGROUND_KEYS = 512
@@ -17,7 +18,7 @@ RESOLUTION = 2.0**-20
 """Nats, or shares: so coarsely what is computed with exponentials and logarithms is rounded before it decides."""
 
 
-Background = Sequence[NDArray[np.float64]]
+Background = Sequence[Floats]
 """(N,) each: the logarithm of what another row adds to a row's sum on average, x→y and y→x."""
 
 
@@ -29,12 +30,12 @@ class SwapGains(NamedTuple):
     (E,) float32: what the pair costs inside a batch, in nats.
     """
 
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    shares: NDArray[np.float32]
-    penalties: NDArray[np.float32]
+    indptr: Ints
+    indices: Int32s
+    shares: Float32s
+    penalties: Float32s
 
-    def worth(self) -> NDArray[np.float32]:
+    def worth(self) -> Float32s:
         """(E,) the worth of each pair by itself, in nats: Σ log(1 + share) − penalty, the same both ways."""
         worth = np.empty(len(self.shares), np.float32)
 
@@ -76,9 +77,7 @@ def swap_gains(
     return SwapGains(graph.indptr, graph.indices, shares, weighted.costs)
 
 
-def _share(
-    exponent: NDArray[np.float64], background: NDArray[np.float64], total: NDArray[np.float64]
-) -> NDArray[np.float32]:
+def _share(exponent: Floats, background: Floats, total: Floats) -> Float32s:
     """(E,) (e^exponent − e^background) / e^total, at least 0 and within float32."""
     share = np.exp(np.minimum(exponent - total, 60.0)) - np.exp(np.minimum(background - total, 60.0))
     return _settled(np.maximum(share, 0.0)).astype(np.float32)
@@ -99,9 +98,7 @@ def log_background(pair: PairedRows, temperature: float, seed: int) -> Backgroun
     return [_settled(side) for side in sides]
 
 
-def _log_means(
-    queries: NDArray[np.int8] | NDArray[np.int16], keys: NDArray[np.float32], offsets: NDArray[np.int32], unit: float
-) -> NDArray[np.float64]:
+def _log_means(queries: NDArray[np.int8] | NDArray[np.int16], keys: Float32s, offsets: Int32s, unit: float) -> Floats:
     """(N,) log mean exp(unit · (product + offset)) over the keys, whose products are exact whole numbers."""
     from threadpoolctl import threadpool_limits
 
@@ -118,6 +115,6 @@ def _log_means(
     return logs
 
 
-def _settled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _settled(values: Floats) -> Floats:
     """Rounded so coarsely that the last bits, in which the functions of two machines differ, decide nothing."""
     return np.rint(values / RESOLUTION) * RESOLUTION

@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.compiled import compiled
 
 NO_LABELS = np.empty((0, 0), np.int64)
@@ -14,14 +13,14 @@ NO_LABELS = np.empty((0, 0), np.int64)
 class Order(NamedTuple):
     """Where each row is: perm, place and batch, (N,) int64, belong together. labels: (G, N), as in `keep_apart`."""
 
-    perm: NDArray[np.int64]
-    place: NDArray[np.int64]
-    batch: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    perm: Ints
+    place: Ints
+    batch: Ints
+    labels: Ints
     batch_size: int
 
 
-def order_of(perm: NDArray[np.int64], labels: NDArray[np.int64], batch_size: int) -> Order:
+def order_of(perm: Ints, labels: Ints, batch_size: int) -> Order:
     """The order, over a copy of perm."""
     place = inverse(perm)
     return Order(perm.copy(), place, place // batch_size, np.ascontiguousarray(labels, np.int64), batch_size)

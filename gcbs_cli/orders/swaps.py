@@ -10,10 +10,10 @@ from math import log
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.orders.swap_order import Order, change_places, may_swap, places_of
+from gcbs_cli.system.arrays import Bools, Floats, Ints
 from gcbs_cli.system.compiled import compiled
 
 TARGETS = 3
@@ -28,11 +28,11 @@ class State(NamedTuple):
     `least`, what a swap of its row must gain, and `partner`, the row proposed to change places with, −1 for none.
     """
 
-    sums: NDArray[np.float64]
-    awake: NDArray[np.bool_]
-    own: NDArray[np.float64]
-    least: NDArray[np.float64]
-    partner: NDArray[np.int64]
+    sums: Floats
+    awake: Bools
+    own: Floats
+    least: Floats
+    partner: Ints
 
 
 class Scratch(NamedTuple):
@@ -44,11 +44,11 @@ class Scratch(NamedTuple):
     that raises the sums of the batch, before their logarithms are taken.
     """
 
-    joins: NDArray[np.float64]
-    near: NDArray[np.float64]
-    worth: NDArray[np.float64]
-    added: NDArray[np.float64]
-    product: NDArray[np.float64]
+    joins: Floats
+    near: Floats
+    worth: Floats
+    added: Floats
+    product: Floats
 
 
 def new_state(rows: int) -> State:
@@ -87,7 +87,7 @@ def fill_own(order: Order, gains: SwapGains, state: State) -> None:
 
 
 @compiled
-def _worth_of_staying(u: int, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]) -> float:
+def _worth_of_staying(u: int, batch: Ints, gains: SwapGains, sums: Floats) -> float:
     """What the objective loses when a row leaves its place empty."""
     shares = gains.shares
     worth, product = 0.0, (1.0 + sums[u, 0]) * (1.0 + sums[u, 1])
@@ -104,15 +104,13 @@ def _worth_of_staying(u: int, batch: NDArray[np.int64], gains: SwapGains, sums: 
 
 
 @compiled
-def gain_of_swap(u: int, v: int, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]) -> float:
+def gain_of_swap(u: int, v: int, batch: Ints, gains: SwapGains, sums: Floats) -> float:
     """By how much the objective rises when u and v change places."""
     return _gain_of_move(u, v, True, batch, gains, sums) + _gain_of_move(v, u, False, batch, gains, sums)
 
 
 @compiled
-def _gain_of_move(
-    one: int, other: int, with_common: bool, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]
-) -> float:
+def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, gains: SwapGains, sums: Floats) -> float:
     """What `one` and its neighbours gain by its going to the other's place.
 
     Neighbours of both are counted once, `with_common`, by what they lose and what they gain.
@@ -143,7 +141,7 @@ def _gain_of_move(
 
 
 @compiled
-def propose(order: Order, gains: SwapGains, state: State, visits: NDArray[np.int64], scratch: Scratch) -> None:
+def propose(order: Order, gains: SwapGains, state: State, visits: Ints, scratch: Scratch) -> None:
     """A swap that gains for each place of some batches whose row is awake, none of them made.
 
     Rows for which none is found fall asleep, unless their swaps may lose.
@@ -167,7 +165,7 @@ def propose(order: Order, gains: SwapGains, state: State, visits: NDArray[np.int
 
 
 @compiled
-def _join(row: int, order: Order, gains: SwapGains, sums: NDArray[np.float64], scratch: Scratch) -> None:
+def _join(row: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scratch) -> None:
     """Let a row of the batch in hand count in what others would gain by joining it."""
     shares = gains.shares
     x, y = 1.0 / (1.0 + sums[row, 0]), 1.0 / (1.0 + sums[row, 1])
@@ -225,7 +223,7 @@ def _partner(u: int, order: Order, gains: SwapGains, state: State, scratch: Scra
 
 
 @compiled
-def _look_around(u: int, order: Order, gains: SwapGains, sums: NDArray[np.float64], scratch: Scratch) -> None:
+def _look_around(u: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scratch) -> None:
     """Fill `worth` of the other batches where u has neighbours, and `near` of these."""
     shares = gains.shares
     for e in range(gains.indptr[u], gains.indptr[u + 1]):
@@ -244,7 +242,7 @@ def _look_around(u: int, order: Order, gains: SwapGains, sums: NDArray[np.float6
 
 
 @compiled
-def _best_batch(u: int, order: Order, gains: SwapGains, worth: NDArray[np.float64]) -> int:
+def _best_batch(u: int, order: Order, gains: SwapGains, worth: Floats) -> int:
     """The batch of most worth among those where u has neighbours, but its own; −1 for none."""
     best, most = -1, -np.inf
     for e in range(gains.indptr[u], gains.indptr[u + 1]):
@@ -255,7 +253,7 @@ def _best_batch(u: int, order: Order, gains: SwapGains, worth: NDArray[np.float6
 
 
 @compiled
-def _best_to_leave(u: int, there: int, order: Order, own: NDArray[np.float64], scratch: Scratch) -> int:
+def _best_to_leave(u: int, there: int, order: Order, own: Floats, scratch: Scratch) -> int:
     """The place in a batch of the row that u had best change places with; −1 where labels allow none."""
     best, most = -1, -np.inf
     for p in range(*places_of(there, order)):
@@ -266,14 +264,14 @@ def _best_to_leave(u: int, there: int, order: Order, own: NDArray[np.float64], s
 
 
 @compiled
-def _clear(row: int, key: NDArray[np.int64], gains: SwapGains, values: NDArray[np.float64]) -> None:
+def _clear(row: int, key: Ints, gains: SwapGains, values: Floats) -> None:
     """Set the values at the keys of a row's neighbours to zero."""
     for e in range(gains.indptr[row], gains.indptr[row + 1]):
         values[key[gains.indices[e]]] = 0.0
 
 
 @compiled
-def make(order: Order, gains: SwapGains, state: State, visits: NDArray[np.int64]) -> int:
+def make(order: Order, gains: SwapGains, state: State, visits: Ints) -> int:
     """Make the swaps proposed for some batches that still gain enough, in turn; returns how many.
 
     Wakes the rows around those that moved.
@@ -307,7 +305,7 @@ def _swap(u: int, v: int, order: Order, gains: SwapGains, state: State) -> None:
 
 
 @compiled
-def _change_sums(one: int, sign: float, batch: NDArray[np.int64], gains: SwapGains, sums: NDArray[np.float64]) -> None:
+def _change_sums(one: int, sign: float, batch: Ints, gains: SwapGains, sums: Floats) -> None:
     """Let a row join (sign 1) the others of its batch, or leave (−1) them; its own sums are those after joining."""
     shares, x, y = gains.shares, 0.0, 0.0
     for e in range(gains.indptr[one], gains.indptr[one + 1]):

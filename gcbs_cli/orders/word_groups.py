@@ -8,9 +8,8 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gcbs_cli.system.arrays import ragged
+from gcbs_cli.system.arrays import Int32s, Ints, ragged
 
 WORD = re.compile(r"\w+")
 _STOP_WORDS = (
@@ -25,7 +24,7 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English function words, as in the usual lists."""
 
 
-def group_by_word(words: NDArray[np.int64], group_size: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def group_by_word(words: Ints, group_size: int, generator: np.random.Generator) -> Ints:
     """(N,) an order: rows with the same word in groups of at most `group_size`, the groups in random order.
 
     `words`: (N,) a number for each row. Which of a frequent word's rows share a group is random too.
@@ -45,7 +44,7 @@ def text_words(text: str) -> list[str]:
 
 def text_shingles(
     texts: Sequence[str], length: int, generator: np.random.Generator, *, consecutive: bool = False
-) -> NDArray[np.int64]:
+) -> Ints:
     """(N,) a number for a random shingle of each text: `length` of its words in any order, all where there are fewer.
 
     consecutive: words in a row. Numbers are in the order of the shingles; every text without words has a number of its
@@ -64,7 +63,7 @@ def text_shingles(
     return numbers
 
 
-def neighbour_shingles(neighbours: NDArray[np.int32], length: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def neighbour_shingles(neighbours: Int32s, length: int, generator: np.random.Generator) -> Ints:
     """(N,) a number for a random shingle of each row: a subset of `length` of the ids of itself and its neighbours."""
     lists = np.concatenate([np.arange(len(neighbours), dtype=np.int32)[:, None], neighbours], axis=1)
     chosen = generator.permuted(lists, axis=1)[:, :length]

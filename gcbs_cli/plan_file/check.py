@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.plan_file.manifest import Manifest, ManifestEntry, entry_for, permutation_hash, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation, verify_permutation
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
 OTHER_MANIFEST: Final = "the manifest is of another permutation: one of the two was changed or copied alone"
@@ -19,7 +17,7 @@ OTHER_MANIFEST: Final = "the manifest is of another permutation: one of the two 
 class Plan:
     """A permutation (N,) int64 and what its manifest says of it; None where there is no manifest."""
 
-    perm: NDArray[np.int64]
+    perm: Ints
     name: str
     batch_size: int | None = None
     drop_last: bool | None = None
@@ -61,17 +59,13 @@ class Finding(NamedTuple):
     message: str
 
 
-def entry_to_check(manifest: Manifest | None, perm: NDArray[np.int64]) -> ManifestEntry | None:
+def entry_to_check(manifest: Manifest | None, perm: Ints) -> ManifestEntry | None:
     """The entry of `perm`, else the manifest's first, which `check_plan` then finds to be another one's."""
     return entry_for(manifest, perm) or (manifest.entries[0] if manifest and manifest.entries else None)
 
 
 def check_plan(
-    perm: NDArray[np.int64],
-    entry: ManifestEntry | None,
-    x: str | None = None,
-    y: str | None = None,
-    rows: int | None = None,
+    perm: Ints, entry: ManifestEntry | None, x: str | None = None, y: str | None = None, rows: int | None = None
 ) -> Iterator[Finding]:
     """Compare a plan with its manifest entry and, as far as they are given, with the data's fingerprints and rows.
 

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -22,6 +21,7 @@ from pydantic_core import PydanticCustomError
 from gcbs_cli.data.files import open_file, shown
 from gcbs_cli.data.source import EmbeddingSource
 from gcbs_cli.plan_file.writing import MANIFEST_END, write
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
 FOLDER_MANIFEST = "manifest.json"
@@ -207,7 +207,7 @@ def manifest_path(perm_path: Path) -> Path:
     return perm_path.with_name(perm_path.name + MANIFEST_END)
 
 
-def permutation_hash(perm: NDArray[np.int64]) -> str:
+def permutation_hash(perm: Ints) -> str:
     """Return the same for the same order, whatever the file's format: xxh3 (128 bits) of the little-endian int64."""
     return "xxh3:" + xxhash.xxh3_128_hexdigest(np.ascontiguousarray(perm, dtype="<i8").data)
 
@@ -246,7 +246,7 @@ def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
     write(manifest_path(perm_path), Manifest(entries=entries).model_dump_json(indent=2) + "\n")
 
 
-def entry_for(manifest: Manifest | None, perm: NDArray[np.int64]) -> ManifestEntry | None:
+def entry_for(manifest: Manifest | None, perm: Ints) -> ManifestEntry | None:
     """The entry of this very permutation, by hash; None when the manifest has none."""
     if manifest is None:
         return None

@@ -19,6 +19,7 @@ from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_manifest
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 _WRITE_LINES: Final = 1 << 17
@@ -27,7 +28,7 @@ _LINE_BYTES: Final = 1024
 _SHOWN_CHARACTERS: Final = 40
 _ROWS_AT_ONCE: Final = 1 << 16
 
-Perm = NDArray[np.int64]
+Perm = Ints
 
 
 def check_suffix(path: Path | str) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import ManifestEntry, manifest_path, read_manifest, write_manifest
 from gcbs_cli.plan_file.permutation import check_suffix, fill, verify_permutation, write_stdout
 from gcbs_cli.plan_file.writing import PathLike
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 
@@ -30,7 +28,7 @@ def check_plan_output(
         writing.check_outputs([manifest_path(Path(path))], [*inputs, *others], force=True)
 
 
-def save_plan(path: Path | str, perm: NDArray[np.int64], entry: ManifestEntry) -> None:
+def save_plan(path: Path | str, perm: Ints, entry: ManifestEntry) -> None:
     """Save `perm` and its manifest entry at `path`; `-` writes the lines to stdout and no manifest.
 
     Before the permutation is replaced, the manifest gets both entries, so that whichever is there has its own. Two

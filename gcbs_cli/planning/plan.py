@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency
@@ -22,7 +21,7 @@ from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast, 
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.arrays import inverse
+from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -48,7 +47,7 @@ class GraphFigures:
 class PlanResult:
     """A permutation and how it came about."""
 
-    perm: NDArray[np.int64]
+    perm: Ints
     """(N,) row numbers: batch b is `perm[b*k:(b+1)*k]`."""
     settings: PlanSettings
     device: str
@@ -118,7 +117,7 @@ def make_plan(
     settings: PlanSettings,
     progress: Progress | None = None,
     *,
-    groups: NDArray[np.int64] | None = None,
+    groups: Ints | None = None,
     inputs: Mapping[str, Any] | None = None,
     found: PassResult | None = None,
 ) -> PlanResult:
@@ -191,7 +190,7 @@ def _find_graph(run: Run, found: PassResult | None) -> "tuple[Threshold, HardPai
 
 
 def _figures(
-    graph: "Adjacency | DeviceGraph", achieved: float | None, perm: NDArray[np.int64], settings: PlanSettings
+    graph: "Adjacency | DeviceGraph", achieved: float | None, perm: Ints, settings: PlanSettings
 ) -> GraphFigures:
     orders, size = (np.arange(len(perm)), plan_random(len(perm), settings.seed), perm), settings.batch_size
     if isinstance(graph, Adjacency):

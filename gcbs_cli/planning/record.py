@@ -5,9 +5,6 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli import __version__
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import (
@@ -20,6 +17,7 @@ from gcbs_cli.plan_file.manifest import (
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.model import Settings, leaves
 from gcbs_cli.settings.plan import BatchOrderSettings, BscSettings, FalseNegativeSettings
+from gcbs_cli.system.arrays import Ints
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 
@@ -29,7 +27,7 @@ def plan_entry(
     stream: PairStream,
     command: list[str],
     *,
-    groups: NDArray[np.int64] | None,
+    groups: Ints | None,
     files: tuple[Settings, ...],
     seconds: dict[str, float],
 ) -> ManifestEntry:
@@ -111,7 +109,7 @@ def _asked(result: PlanResult) -> dict[str, Any]:
     return record
 
 
-def _named(files: tuple[Settings, ...], groups: NDArray[np.int64] | None) -> dict[str, Any]:
+def _named(files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:
     """The files of groups and texts that were named, and the hash of the groups."""
     found = {name: value for file in files if file.model_fields_set for name, value in file}
     return found if groups is None else {**found, "groups_hash": permutation_hash(groups)}

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.grid import GROUP
 from gcbs_cli.products.operations import Entries, Limits
 from gcbs_cli.products.tiles import Tile
+from gcbs_cli.system.arrays import Int32s
 from gcbs_cli.system.compiled import compiled, intrinsic
 from gcbs_cli.system.threads import in_parts
 
@@ -42,7 +43,7 @@ class ByteProducts:
         self._left, self._starts = left, -OFFSET * left.sum(axis=1, dtype=np.int32)
         self._columns = _side_by_side(right)
 
-    def above(self, tile: Tile, limits: Sequence[Limits], room: NDArray[np.int32]) -> Entries:
+    def above(self, tile: Tile, limits: Sequence[Limits], room: Int32s) -> Entries:
         """The entries of a tile that are above any of the limits, in no order; it begins at a multiple of 32 columns.
 
         room: (3, n) int32 scratch memory for n entries, as many as the tile has.
@@ -104,12 +105,7 @@ def _side_by_side(numbers: NDArray[np.int8]) -> NDArray[np.uint32]:
 
 @compiled
 def _scan(
-    x: NDArray[np.int32],
-    starts: NDArray[np.int32],
-    y: NDArray[np.uint32],
-    row_limits: NDArray[np.int32],
-    col_limits: NDArray[np.int32],
-    room: NDArray[np.int32],
+    x: Int32s, starts: Int32s, y: NDArray[np.uint32], row_limits: Int32s, col_limits: Int32s, room: Int32s
 ) -> int:
     """List (row, col, value) in `room` where starts_i + Σ x·y > row_limits_li + col_limits_lj for any l; how many.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gcbs_cli.products.byte_products import ByteProducts, can_multiply
 from gcbs_cli.products.operations import Backend, Entries, Limits
 from gcbs_cli.products.tiles import Tile
+from gcbs_cli.system.arrays import Float32s, Floats, Int32s
 from gcbs_cli.system.limits import available_cpus
 
 ROWS_AT_ONCE = 64
@@ -46,7 +47,7 @@ class CpuBackend(Backend):
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
         return left, right, ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
 
-    def product(self, loaded: Sides, tile: Tile) -> NDArray[np.float32]:
+    def product(self, loaded: Sides, tile: Tile) -> Float32s:
         left, right = (np.asarray(each, np.float32) for each in (loaded[0][tile.rows], loaded[1][tile.cols]))
         return np.matmul(left, right.T, out=self._scratch("product", (tile.height, tile.width)))
 
@@ -56,7 +57,7 @@ class CpuBackend(Backend):
         found = loaded[2].above(tile, limits, self._scratch("listed", (3, tile.entries), np.int32))
         return [found.chosen(found.values > each.row[found.rows] + each.col[found.cols]) for each in limits]
 
-    def above(self, product: NDArray[np.float32], tile: Tile, limits: Limits) -> Entries:
+    def above(self, product: Float32s, tile: Tile, limits: Limits) -> Entries:
         row, col = limits.row[tile.rows, None].astype(np.float32), limits.col[tile.cols].astype(np.float32)
         flags = self._scratch("flags", product.shape, np.bool_)
         for start in range(0, len(product), ROWS_AT_ONCE):
@@ -67,9 +68,7 @@ class CpuBackend(Backend):
         values = product.reshape(-1)[places].astype(limits.row.dtype, copy=False)
         return Entries(rows + np.int32(tile.rows.start), cols + np.int32(tile.cols.start), values)
 
-    def of_rank(
-        self, product: NDArray[np.float32], rank: int, offsets: NDArray[np.int32] | None = None
-    ) -> NDArray[np.float32]:
+    def of_rank(self, product: Float32s, rank: int, offsets: Int32s | None = None) -> Float32s:
         if rank == 1 and offsets is None:
             return product.max(axis=1)
         ranked, place = self._scratch("powers", product.shape), product.shape[1] - rank
@@ -77,7 +76,7 @@ class CpuBackend(Backend):
         ranked.partition(place, axis=1)
         return ranked[:, place].copy()
 
-    def log_sums(self, product: NDArray[np.float32], inverse_temperature: float) -> list[NDArray[np.float64]]:
+    def log_sums(self, product: Float32s, inverse_temperature: float) -> list[Floats]:
         powers, found = self._scratch("powers", product.shape), []
         largest = np.zeros((1, 1))
         for axis in (1, 0):
@@ -101,7 +100,7 @@ class CpuBackend(Backend):
         return held[:size].reshape(shape)
 
 
-def _column_sums(powers: NDArray[np.float32]) -> NDArray[np.float64]:
+def _column_sums(powers: Float32s) -> Floats:
     """(c,) sums of columns: numpy adds along rows in pairs, where float32 will do, but down columns one by one."""
     total = np.zeros(powers.shape[1])
     for start in range(0, len(powers), ROWS_AT_ONCE):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.products.tiles import DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Progress, Tile, cut
+from gcbs_cli.system.arrays import Bools, Floats, Int32s, Ints
 from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.system.threads import in_order
 
@@ -37,8 +38,8 @@ class Entries:
     values: int32 products of a grid's rows, without its offsets, or float32 products of real rows.
     """
 
-    rows: NDArray[np.int32]
-    cols: NDArray[np.int32]
+    rows: Int32s
+    cols: Int32s
     values: NDArray[Any]
 
     def __len__(self) -> int:
@@ -50,7 +51,7 @@ class Entries:
         columns = zip(_NO_ENTRIES, *((part.rows, part.cols, part.values) for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
-    def chosen(self, which: NDArray[np.bool_] | NDArray[np.int64]) -> "Entries":
+    def chosen(self, which: Bools | Ints) -> "Entries":
         """Only these, by a mask or by their places."""
         return Entries(self.rows[which], self.cols[which], self.values[which])
 
@@ -164,12 +165,12 @@ class Backend(ABC):
         """The entries of a tile's product above limits of all rows and columns, in any order."""
 
     @abstractmethod
-    def of_rank(self, product: Product, rank: int, offsets: NDArray[np.int32] | None = None) -> NDArray[Any]:
+    def of_rank(self, product: Product, rank: int, offsets: Int32s | None = None) -> NDArray[Any]:
         """(r,) the value of this rank, 1 for the largest, in each row of a product; memory of its own, no view.
 
         `offsets`: (c,) added to the columns of the product first.
         """
 
     @abstractmethod
-    def log_sums(self, product: Product, inverse_temperature: float) -> list[NDArray[np.float64]]:
+    def log_sums(self, product: Product, inverse_temperature: float) -> list[Floats]:
         """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,)."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import Entries
+from gcbs_cli.system.arrays import Float32s, Ints
 from gcbs_cli.system.limits import available_cpus
 
 LEAST_ROWS = 2048
@@ -32,11 +33,11 @@ def of_rank(values: NDArray[Any], rank: int) -> Any:
 class Sample:
     """The numbers of random rows and random columns, drawn without replacement."""
 
-    rows: NDArray[np.int64]
+    rows: Ints
     """(m,) sorted."""
-    cols: NDArray[np.int64]
+    cols: Ints
     """(m,) sorted."""
-    numbers: NDArray[np.float32]
+    numbers: Float32s
     """(m, m), whole."""
     of: int
     """N, the rows there are."""

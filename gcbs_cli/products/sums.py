@@ -6,32 +6,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.products.operations import Backend, Limits, Product
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.products.tiles import Progress, Tile
 from gcbs_cli.products.top_lists import keep_largest
-from gcbs_cli.system.arrays import grouped
+from gcbs_cli.system.arrays import Float32s, Floats, Int32s, grouped
 
 
 @dataclass(frozen=True)
 class SideSums:
     """What the rows of one side see of all keys."""
 
-    log_sums: NDArray[np.float64]
+    log_sums: Floats
     """(T, N) log Σ exp(s / temperature) over all keys."""
-    masked: NDArray[np.float64]
+    masked: Floats
     """(T, N) the same without suspected pairs."""
-    hardest: NDArray[np.float32]
+    hardest: Float32s
     """(N, K) the largest similarities to keys but the row's own positive, falling, −inf where there are fewer."""
-    hardest_unsuspected: NDArray[np.float32]
+    hardest_unsuspected: Float32s
     """(N,) the largest that is no suspected pair."""
 
 
 def loss_sums(
-    x: NDArray[np.float32],
-    y: NDArray[np.float32],
+    x: Float32s,
+    y: Float32s,
     temperatures: Sequence[float],
     backend: Backend,
     *,
@@ -63,7 +62,7 @@ def loss_sums(
     return work.sides[0], work.sides[-1]
 
 
-def _nothing(temperatures: Sequence[float], side: NDArray[np.float32], hardest: int) -> SideSums:
+def _nothing(temperatures: Sequence[float], side: Float32s, hardest: int) -> SideSums:
     """The sums over no keys. While keys are added, `hardest` holds a heap a row, the least of it first."""
     log_sums, masked = np.full((2, len(temperatures), len(side)), -np.inf)
     heaps, largest = np.full((len(side), hardest), -np.inf, np.float32), np.full(len(side), -np.inf, np.float32)
@@ -80,7 +79,7 @@ def _no_two_in_line(tiles: list[Tile]) -> list[Tile]:
     return [tiles[row * wide + (row + shift) % wide] for shift in range(wide) for row in range(high)]
 
 
-_EndSums = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]
+_EndSums = tuple[Floats, Floats, Float32s, Int32s, Float32s]
 """Of a tile's n rows, or columns: log sums (T, n), those masked, the largest unsuspected (n,), and of what may be among
 the hardest the row or column (c,) in the matrix, and its similarity."""
 
@@ -90,8 +89,8 @@ class _Pass:
 
     def __init__(
         self,
-        x: NDArray[np.float32],
-        y: NDArray[np.float32],
+        x: Float32s,
+        y: Float32s,
         temperatures: Sequence[float],
         backend: Backend,
         removed: SuspectPairs,
@@ -138,14 +137,14 @@ class _Pass:
             masked = self._log_sums(product)
         return [(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
 
-    def _log_sums(self, product: Product) -> list[NDArray[np.float64]]:
+    def _log_sums(self, product: Product) -> list[Floats]:
         """(T, n) by row, and by column."""
         return [
             np.stack(parts)
             for parts in zip(*(self._backend.log_sums(product, scale) for scale in self._scales), strict=True)
         ]
 
-    def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[Int32s, Float32s]:
         """Row (end 0) or column (end 1), and value, of what may be among the hardest there."""
         above, count = self._above[end][(tile.rows, tile.cols)[end]], self.sides[end].hardest.shape[1]
         if count == 0:

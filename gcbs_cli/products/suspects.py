@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import Entries
-from gcbs_cli.system.arrays import ragged
+from gcbs_cli.system.arrays import Bools, Int32s, Ints, ragged
 
 
-def suspected(grid: Grid, reaching: Entries, margin: float) -> NDArray[np.bool_]:
+def suspected(grid: Grid, reaching: Entries, margin: float) -> Bools:
     """(n,) which of the entries from t on are at least margin · s_ii or margin · s_jj; never those of the diagonal.
 
     `reaching`: with numbers of the grid, offsets included. All of it is exact but one product with the margin, which is
@@ -31,10 +31,10 @@ class SuspectPairs:
     `positives`: (N,) ids; but rows of a group with the same one >= 0 are known to be right answers, and no pairs.
     """
 
-    lower: NDArray[np.int32]
-    higher: NDArray[np.int32]
-    groups: NDArray[np.int64] | None = None
-    positives: NDArray[np.int64] | None = None
+    lower: Int32s
+    higher: Int32s
+    groups: Ints | None = None
+    positives: Ints | None = None
 
     @classmethod
     def none(cls) -> "SuspectPairs":
@@ -44,11 +44,11 @@ class SuspectPairs:
     def __len__(self) -> int:
         return len(self.lower)
 
-    def both_ways(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def both_ways(self) -> tuple[Int32s, Int32s]:
         """Every pair as (i, j) and as (j, i)."""
         return np.concatenate([self.lower, self.higher]), np.concatenate([self.higher, self.lower])
 
-    def in_batches(self, batch_of_row: NDArray[np.int64]) -> "SuspectPairs":
+    def in_batches(self, batch_of_row: Ints) -> "SuspectPairs":
         """Only the pairs whose two rows share a batch, those of groups listed too."""
         together = batch_of_row[self.lower] == batch_of_row[self.higher]
         listed = SuspectPairs(self.lower[together], self.higher[together])
@@ -67,13 +67,13 @@ class SuspectPairs:
         return len(np.unique(np.concatenate([self.lower, self.higher])))
 
 
-def group_numbers(groups: NDArray[np.int64]) -> NDArray[np.int32]:
+def group_numbers(groups: Ints) -> Int32s:
     """(N,) the same number for rows with the same id >= 0, one of its own for each other row; all below 2N."""
     numbers = np.unique(groups, return_inverse=True)[1].reshape(-1)
     return np.where(groups < 0, len(groups) + np.arange(len(groups)), numbers).astype(np.int32)
 
 
-def group_mates(groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def group_mates(groups: Ints) -> tuple[Ints, Ints]:
     """All pairs of rows with the same id, as one (P,) and the other (P,)."""
     rows = np.argsort(groups, kind="stable")
     stops = np.searchsorted(groups[rows], groups[rows], side="right")

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import LARGEST_SUM, Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, EntryLimit, Limits, Loaded
 from gcbs_cli.products.sample import Sample, draw_sample, of_rank, rank_of
 from gcbs_cli.products.tiles import Progress, Tile
 from gcbs_cli.settings.plan import ThresholdSettings
+from gcbs_cli.system.arrays import Int32s
 from gcbs_cli.system.limits import available_memory
 
 CHUNK_ROWS = 1024
@@ -90,7 +90,7 @@ def _quantile(
         for tile in backend.tiles(height, count)
     ]
 
-    def numbers_of(tile: Tile) -> NDArray[np.int32]:
+    def numbers_of(tile: Tile) -> Int32s:
         (found,) = backend.scan(loaded, tile, [limits])
         room.add(len(found))
         return found.values + grid.x_offsets[found.rows] + grid.y_offsets[found.cols]

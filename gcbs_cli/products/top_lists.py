@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits
 from gcbs_cli.products.tiles import Progress, Tile, cut
-from gcbs_cli.system.arrays import equal_rows
+from gcbs_cli.system.arrays import Int32s, Ints, equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts
 
@@ -77,7 +77,7 @@ class TopSearch:
                 likely[tile.rows] = found
         return Limits(-self._offsets, likely) if self._side else Limits(likely, -self._offsets)
 
-    def lists(self, candidates: list[Entries], start: int, stop: int) -> NDArray[np.int32]:
+    def lists(self, candidates: list[Entries], start: int, stop: int) -> Int32s:
         """(n, count) the keys of these queries from all their entries above the likely limits, which it lets go of.
 
         The hardest come first, equal ones by rising index, of which the lowest are taken.
@@ -95,7 +95,7 @@ class TopSearch:
         lists[short] = self.of_few(short + start)
         return lists
 
-    def of_few(self, queries: NDArray[np.int64]) -> NDArray[np.int32]:
+    def of_few(self, queries: Ints) -> Int32s:
         """(n, count) the same of any queries, by products with all keys: once for those that are equal."""
         first, contents = equal_rows(self._queries[queries])
         rows, width = queries[first], self._count + self._skip_own
@@ -125,7 +125,7 @@ def lists_by_rows(
     skip_own: bool = True,
     tile_rows: int | None = None,
     progress: Progress | None = None,
-) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+) -> Iterator[tuple[slice, Int32s]]:
     """(n, count) the hardest columns of n rows by their whole similarity, some rows after the others, in one pass.
 
     Memory: the candidates of one row of tiles.
@@ -144,17 +144,17 @@ def lists_by_rows(
             start, seen = tile.rows.stop, 0
 
 
-def _ranks(values: NDArray[np.int32], keys: NDArray[np.int32]) -> NDArray[np.int64]:
+def _ranks(values: Int32s, keys: Int32s) -> Ints:
     """One number for value and key: the larger the harder, and of equal values the lower key first."""
     return (values.astype(np.int64) << 32) | (LOW_BITS - keys.astype(np.int64))
 
 
-def _keys_of(ranks: NDArray[np.int64]) -> NDArray[np.int32]:
+def _keys_of(ranks: Ints) -> Int32s:
     return (LOW_BITS - (ranks & LOW_BITS)).astype(np.int32)
 
 
 @compiled
-def keep_largest(heaps: NDArray[Any], indices: NDArray[np.int32], values: NDArray[Any]) -> None:
+def keep_largest(heaps: NDArray[Any], indices: Int32s, values: NDArray[Any]) -> None:
     """Let each value into the heap of its index, a row of `heaps`, where it exceeds the least one there, which goes.
 
     The root is written once, with its final value, so that other threads may read it meanwhile.

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.products.operations import Backend, Entries, Limits
 from gcbs_cli.products.tiles import Tile
+from gcbs_cli.system.arrays import Floats, Int32s
 from gcbs_cli.system.threads import OwnedByThreads, all_at_once, in_parts
 
 GPU_TILE = (16384, 16384)
@@ -114,12 +115,12 @@ class TorchBackend(Backend):
         values = _to_host(product[rows, cols]).astype(limits.row.dtype, copy=False)
         return Entries(_to_host((rows + tile.rows.start).int()), _to_host((cols + tile.cols.start).int()), values)
 
-    def of_rank(self, product: torch.Tensor, rank: int, offsets: NDArray[np.int32] | None = None) -> NDArray[Any]:
+    def of_rank(self, product: torch.Tensor, rank: int, offsets: Int32s | None = None) -> NDArray[Any]:
         if offsets is not None:
             product = product + torch.from_numpy(offsets).to(product.device)
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
 
-    def log_sums(self, product: torch.Tensor, inverse_temperature: float) -> list[NDArray[np.float64]]:
+    def log_sums(self, product: torch.Tensor, inverse_temperature: float) -> list[Floats]:
         found = []
         for axis in (1, 0):
             largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)

@@ -8,9 +8,9 @@ bits. Rounding changes a similarity by 1e-4, which is nothing to a coarse partit
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.normalise import RowFault, unit_rows_into
+from gcbs_cli.system.arrays import Float32s, Int32s, Ints
 
 SCALE = 3500
 """(3500 + √d / 2)² is below 2²⁴ for up to 1.4 million coordinates."""
@@ -22,25 +22,23 @@ SETTLED_SHARE = 1e-3
 ROWS_AT_ONCE = 1 << 14
 
 
-def whole(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+def whole(rows: Float32s) -> Float32s:
     """Unit rows (n, d) as whole numbers held in float32."""
     return np.rint(rows * np.float32(SCALE))
 
 
-def products(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int32]:
+def products(rows: Float32s, centres: Float32s) -> Int32s:
     """(n, P) exact products of whole rows and whole centres; UNIT is a similarity of 1."""
     return (rows @ centres.T).astype(np.int32)
 
 
-def nearest(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int64]:
+def nearest(rows: Float32s, centres: Float32s) -> Ints:
     """(N,) the centre with the largest product, of equal ones the first."""
     blocks = range(0, len(rows), ROWS_AT_ONCE)
     return np.concatenate([np.argmax(products(rows[i : i + ROWS_AT_ONCE], centres), axis=1) for i in blocks])
 
 
-def means_of(
-    rows: NDArray[np.float32], clusters: NDArray[np.int64], before: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def means_of(rows: Float32s, clusters: Ints, before: Float32s) -> Float32s:
     """Whole unit means of the whole rows of each cluster; a centre without rows stays as it was `before`."""
     from scipy.sparse import csr_array
 
@@ -53,11 +51,11 @@ def means_of(
 
 
 def k_means(
-    rows: NDArray[np.float32],
+    rows: Float32s,
     clusters: int,
     generator: np.random.Generator,
-    join: Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[np.int64]] = nearest,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    join: Callable[[Float32s, Float32s], Ints] = nearest,
+) -> tuple[Ints, Float32s]:
     """(N,) the cluster of each whole row, and the centres; starts from random rows, ends after at most 20 rounds.
 
     Lloyd's algorithm with centres brought back to unit length (spherical k-means: Dhillon and Modha, 2001). join: gives

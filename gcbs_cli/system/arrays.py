@@ -1,4 +1,4 @@
-"""What many rooms do to arrays, and their types: invert a permutation, group keys, lay out lists, number equal rows."""
+"""What many rooms do to arrays: invert a permutation, group equal keys, lay out lists, number equal rows."""
 
 from typing import Any
 
@@ -8,19 +8,20 @@ from numpy.typing import NDArray
 from gcbs_cli.system.compiled import compiled
 
 Ints = NDArray[np.int64]
+Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 
-def inverse(perm: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def inverse(perm: NDArray[np.integer[Any]]) -> Ints:
     """(N,) the position of each of 0 … N − 1 in a permutation of them."""
     positions = np.empty(len(perm), np.int64)
     positions[perm] = np.arange(len(perm))
     return positions
 
 
-def grouped(keys: NDArray[np.integer[Any]], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def grouped(keys: NDArray[np.integer[Any]], count: int) -> tuple[Ints, Ints]:
     """The places of the keys 0 to count − 1 in rising order, equal ones as they come, and where each key's begin.
 
     (n,) and (count + 1,), by a counting sort: linear time, where a comparison sort would take most of a pass.
@@ -33,20 +34,20 @@ def grouped(keys: NDArray[np.integer[Any]], count: int) -> tuple[NDArray[np.int6
 
 
 @compiled
-def _place(keys: NDArray[np.int32], next_free: NDArray[np.int64], places: NDArray[np.int64]) -> None:
+def _place(keys: Int32s, next_free: Ints, places: Ints) -> None:
     for place in range(len(keys)):
         key = keys[place]
         places[next_free[key]] = place
         next_free[key] += 1
 
 
-def ragged(lengths: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def ragged(lengths: NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:
     """For each entry of lists laid end to end: the number of its list, and its place within that list."""
     lists = np.repeat(np.arange(len(lengths)), lengths)
     return lists, np.arange(len(lists)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
-def equal_rows(side: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def equal_rows(side: Float32s) -> tuple[Ints, Ints]:
     """The first row of each content, and (N,) the number of each row's content. Rows of equal numbers are equal."""
     rows = np.ascontiguousarray(side) + np.float32(0.0)  # −0.0 becomes 0.0: equal numbers, other bytes
     as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 from gcbs_cli.system.threads import OwnedByThreads, in_order
@@ -26,7 +24,7 @@ class PartTask:
     """From 0."""
     parts: int
     settings: PlanSettings
-    groups: NDArray[np.int64] | None = None
+    groups: Ints | None = None
     """(n,) of the part's rows."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Of the part's rows, such as their texts."""
@@ -39,7 +37,7 @@ class PartPlan:
     """The order of a part and what came of it."""
 
     number: int
-    order: NDArray[np.int64]
+    order: Ints
     """(n,) places among the part's rows."""
     device: str
     threshold: float | None = None

@@ -14,7 +14,7 @@ from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_rcm
 from gcbs_cli.products.whole_numbers import UNIT, k_means, products, whole
-from gcbs_cli.system.arrays import inverse, ragged
+from gcbs_cli.system.arrays import Float32s, Int32s, Ints, inverse, ragged
 
 SAMPLE_ROWS = 1 << 16
 """Rows from which centres are learnt."""
@@ -35,8 +35,8 @@ PARTS_KEPT = 4
 class Centres:
     """P centres in the order of the parts: `values` (P, d) whole numbers in float32, `prices` (P,) int32."""
 
-    values: NDArray[np.float32]
-    prices: NDArray[np.int32]
+    values: Float32s
+    prices: Int32s
 
 
 @dataclass(frozen=True)
@@ -46,21 +46,21 @@ class Partition:
     members: (N,) int64; starts: (P + 1,) int64; moved: rows that are not in their best part, so that sizes fit.
     """
 
-    members: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    members: Ints
+    starts: Ints
     moved: int
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """(P,) rows of each part."""
         return np.diff(self.starts)
 
-    def rows_of(self, part: int) -> NDArray[np.int64]:
+    def rows_of(self, part: int) -> Ints:
         """The rows of a part, rising."""
         return self.members[self.starts[part] : self.starts[part + 1]]
 
 
-def sample_means(stream: PairStream, seed: int) -> NDArray[np.float32]:
+def sample_means(stream: PairStream, seed: int) -> Float32s:
     """(S, d) the unit means of random pairs, from one pass that also checks and fingerprints all rows."""
     size = min(stream.rows, SAMPLE_ROWS)
     chosen = np.sort(np.random.default_rng([seed, 0x9A48]).choice(stream.rows, size, replace=False))
@@ -72,14 +72,14 @@ def sample_means(stream: PairStream, seed: int) -> NDArray[np.float32]:
     return means
 
 
-def learn_centres(means: NDArray[np.float32], parts: int, seed: int) -> Centres:
+def learn_centres(means: Float32s, parts: int, seed: int) -> Centres:
     """Centres of `parts` parts from a sample of unit means (S, d), S >= parts, in the order in which parts are planned.
 
     The order is reverse Cuthill–McKee over each centre's nearest.
     """
     rows, prices = whole(means), np.zeros(parts, np.int32)
 
-    def join(rows: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int64]:
+    def join(rows: Float32s, centres: Float32s) -> Ints:
         nonlocal prices
         similar = products(rows, centres)
         prices = _balancing_prices(similar, prices, PRICE_ROUNDS)
@@ -91,7 +91,7 @@ def learn_centres(means: NDArray[np.float32], parts: int, seed: int) -> Centres:
     return Centres(values[order], prices[order])
 
 
-def _order_of_parts(centres: NDArray[np.float32]) -> NDArray[np.int64]:
+def _order_of_parts(centres: Float32s) -> Ints:
     """(P,) reverse Cuthill–McKee over the graph of each centre's four nearest."""
     parts = len(centres)
     near = min(NEIGHBOURING_PARTS, parts - 1)
@@ -102,7 +102,7 @@ def _order_of_parts(centres: NDArray[np.float32]) -> NDArray[np.int64]:
     return plan_rcm(adjacency_from_pairs(parts, rows, nearest.reshape(-1).astype(np.int32)))
 
 
-def _balancing_prices(similar: NDArray[np.int32], prices: NDArray[np.int32], rounds: int) -> NDArray[np.int32]:
+def _balancing_prices(similar: Int32s, prices: Int32s, rounds: int) -> Int32s:
     """(P,) prices under which no part has more than its share and a tenth, as far as rounds reach."""
     rows, parts = similar.shape
     most = rows * (1.0 + SLACK) / parts
@@ -141,7 +141,7 @@ def make_partition(stream: PairStream, centres: Centres, batch_size: int) -> Par
     return Partition(members, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), moved)
 
 
-def _best_parts(stream: PairStream, centres: Centres) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+def _best_parts(stream: PairStream, centres: Centres) -> tuple[NDArray[np.int16], Int32s]:
     """(N, m) the parts that each row scores best with, best first and of equal ones the first, and the scores: products
     less prices. From one pass.
     """
@@ -157,7 +157,7 @@ def _best_parts(stream: PairStream, centres: Centres) -> tuple[NDArray[np.int16]
     return parts, scores
 
 
-def part_sizes(wanted: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
+def part_sizes(wanted: Ints, batch_size: int) -> Ints:
     """(P,) rows of each part: whole batches, those left over in the last part; at least a batch, at most a tenth more
     than the mean, and otherwise near to `wanted`, the rows that would come by themselves.
     """
@@ -170,18 +170,12 @@ def part_sizes(wanted: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
         able = np.flatnonzero(batches < most if left > 0 else batches > 1)
         rest = change * (wanted - batches * batch_size)[able]
         batches[able[np.argsort(-rest, kind="stable")[: abs(left)]]] += change
-    sizes: NDArray[np.int64] = batches * batch_size
+    sizes: Ints = batches * batch_size
     sizes[-1] += rows - full * batch_size
     return sizes
 
 
-def _moves(
-    parts: NDArray[np.int16],
-    scores: NDArray[np.int64],
-    part: int,
-    room: NDArray[np.int64],
-    between: NDArray[np.int32],
-) -> NDArray[np.int16]:
+def _moves(parts: NDArray[np.int16], scores: Ints, part: int, room: Ints, between: Int32s) -> NDArray[np.int16]:
     """(n,) where the rows of an overfull part go, which list these best parts; `room` (P,) is brought up to date."""
     targets, lines = np.full(len(parts), part, np.int16), np.arange(len(parts))
     none = np.iinfo(np.int64).min // 2
@@ -202,7 +196,7 @@ def _moves(
     return targets
 
 
-def _rank_within(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _rank_within(values: Ints) -> Ints:
     """(n,) how many equal values come before each."""
     order = np.argsort(values, kind="stable")
     return ragged(np.unique(values, return_counts=True)[1])[1][inverse(order)]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import planner_named
@@ -22,6 +21,7 @@ from gcbs_cli.planning.parts.scatter import scattered
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.products.devices import devices_named, may_mean_several
 from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.version import VERSION
@@ -32,7 +32,7 @@ def plan_in_parts(
     settings: PlanSettings,
     progress: Progress | None = None,
     *,
-    groups: NDArray[np.int64] | None = None,
+    groups: Ints | None = None,
     inputs: Mapping[str, Any] | None = None,
     beside: Path | None = None,
     work_dir: Path | None = None,
@@ -105,7 +105,7 @@ def engine_of(work: PlanWorkSettings) -> Engine:
 
 
 def _tasks(
-    partition: Partition, settings: PlanSettings, groups: NDArray[np.int64] | None, inputs: Mapping[str, Any]
+    partition: Partition, settings: PlanSettings, groups: Ints | None, inputs: Mapping[str, Any]
 ) -> list[PartTask]:
     tasks, count = [], len(partition.sizes)
     for number in range(count):
@@ -116,11 +116,7 @@ def _tasks(
 
 
 def _run_key(
-    stream: PairStream,
-    settings: PlanSettings,
-    parts: int,
-    groups: NDArray[np.int64] | None,
-    inputs: Mapping[str, Any],
+    stream: PairStream, settings: PlanSettings, parts: int, groups: Ints | None, inputs: Mapping[str, Any]
 ) -> str:
     """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
     decisive = {name: value for name, value in settings if name not in PlanWorkSettings.model_fields}
