@@ -1,12 +1,7 @@
 """Mined negatives against a float64 sort, against sentence-transformers, and on data where ties decide."""
 
-import os
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from processes import run_python
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.data.positives import Positives, each_its_own
@@ -147,39 +142,6 @@ def test_losses_are_those_of_loops(kind):
     assert computed.global_ == pytest.approx(whole.mean(), abs=1e-5)
     for name, values in losses.items():
         assert getattr(computed, name) == pytest.approx(np.mean(values), abs=1e-5)
-
-
-PEAK = """
-import re, sys
-from pathlib import Path
-from gcbs_cli.mining import run
-from gcbs_cli.mining.run import mine
-from gcbs_cli.planning.room import needed
-from gcbs_cli.settings.mine import MineSettings
-from unit_data import make_pair
-
-def peak():
-    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024
-
-def settings(wanted):
-    return MineSettings(negatives=wanted, device="cpu", trials=1)
-
-mine(make_pair("related", 300), settings(5))  # imports, compiled loops
-said = []
-run.check_room = lambda rows, expected, *_: said.append(expected.memory)
-pair = make_pair("related", 6000)
-Path("/proc/self/clear_refs").write_text("5")
-before = peak()
-mine(pair, settings(800))
-print(peak() - before, said[0])
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
-def test_mining_takes_no_more_memory_than_it_is_refused_for():
-    path = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parents[2])])
-    taken, forecast = map(int, run_python(PEAK, OMP_NUM_THREADS=2, PYTHONPATH=path).split())
-    assert 0.3 * forecast < taken < 1.1 * forecast
 
 
 def test_too_many_negatives_are_refused_before_any_work(monkeypatch):

@@ -90,108 +90,66 @@ def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
         assert read.result(60).split() == [str(row) for row in perm]
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"1\n2\nx\n", "perm.txt: line 3: expected an index, found 'x'"),
-        (b"1\n\n2\nx\n", "line 4: expected an index, found 'x'"),
-        (b"0\n1 2\n", "line 2: expected an index, found '1 2'"),
-        (b"0\n9223372036854775808\n", "line 2: expected an index, found '9223372036854775808'"),
-        (b"\xff\xfe0\x00\n", r"line 1: expected an index, found '\\\\xff\\\\xfe0"),
-        (b"7" * 5000, "line 1: expected an index, found '7{40}'"),
-        (b"\x00" * 100_000, "line 1: expected an index, found "),
-        (b" " * 100_000, r"perm.txt: holds no indices; did the command that wrote it fail\?"),
-        (b"", "perm.txt: found an empty file"),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path: Path, data: bytes, says: str) -> None:
-    path = tmp_path / "perm.txt"
-    path.write_bytes(data)
+REFUSED: dict[str, tuple[object, str]] = {
+    "x.txt": (b"1\n2\nx\n", "x.txt: line 3: expected an index, found 'x'"),
+    "after an empty line.txt": (b"1\n\n2\nx\n", "line 4: expected an index, found 'x'"),
+    "two in a line.txt": (b"0\n1 2\n", "line 2: expected an index, found '1 2'"),
+    "beyond int64.txt": (b"0\n9223372036854775808\n", "line 2: expected an index, found '9223372036854775808'"),
+    "utf-16.txt": (b"\xff\xfe0\x00\n", r"line 1: expected an index, found '\\\\xff\\\\xfe0"),
+    "long.txt": (b"7" * 5000, "line 1: expected an index, found '7{40}'"),
+    "zeros.txt": (b"\x00" * 100_000, "line 1: expected an index, found "),
+    "blanks.txt": (b" " * 100_000, r"blanks.txt: holds no indices; did the command that wrote it fail\?"),
+    "empty.txt": (b"", "empty.txt: found an empty file"),
+    "int32.npy": (PERM.astype(np.int32), "found int32, expected int64"),
+    "big-endian.npy": (PERM.astype(">i8"), "found >i8, expected int64"),
+    "objects.npy": (np.array([{"a": 1}], dtype=object), "found object, expected int64"),
+    "a matrix.npy": (PERM[None], r"found an array of shape \(1, 5\), expected a 1-D array"),
+    "rows.parquet": ({"rows": [0, 1]}, "found the columns rows, expected one column index of int64"),
+    "int32.parquet": ({"index": pa.array([0, 1], pa.int32())}, "found the column index of int32, expected one column"),
+    "a null.parquet": ({"index": pa.array([0, None], pa.int64())}, "found nulls in the column index"),
+    "nulls.parquet": ({"index": pa.array([None, None])}, "found the column index of null, expected"),
+    "few.npy": (np.arange(3), "few.npy: 3 indices, but the data has 5 rows"),
+    "outside.npy": (np.array([0, 7, 9, 1, 2]), "outside.npy: indices outside 0..4: 2, the first 7 at position 1;"),
+    "below.npy": (np.array([0, -1, 2, 3, 4]), "the first -1 at position 1"),
+    **{f"twice{suffix}": (None, "rows that appear more than once: 2, the first 1;") for suffix in SUFFIXES},
+    "none.npy": (Path.exists, r"none\.npy: file not found"),
+    "folder.npy": (Path.mkdir, "folder.npy: is a folder without the manifest.json"),
+    "pipe.txt": (os.mkfifo, "expected a regular file"),
+    "loop.npy": (lambda path: path.symlink_to(path), r"loop.npy: found that it cannot be opened|no such file"),
+}
+"""A file, what it holds or how it comes about, and words of its refusal as a plan of five rows."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_permutation_of_the_rows_is_named(tmp_path: Path, name: str) -> None:
+    content, says = REFUSED[name]
+    path = tmp_path / name
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif isinstance(content, np.ndarray):
+        np.save(path, content)
+    elif isinstance(content, dict):
+        pq.write_table(pa.table(content), path)
+    elif content is None:
+        write_permutation(path, np.array([2, 2, 1, 1, 0]), 2)
+    else:
+        content(path)
     with pytest.raises(BadInput, match=says) as caught:
-        read_permutation(path)
+        read_permutation(path, 5)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("array", "says"),
-    [
-        (PERM.astype(np.int32), "found int32, expected int64"),
-        (PERM.astype(">i8"), "found >i8, expected int64"),
-        (np.array([{"a": 1}], dtype=object), "found object, expected int64"),
-        (PERM[None], r"found an array of shape \(1, 5\), expected a 1-D array"),
-    ],
-    ids=["int32", "big-endian", "pickled objects", "2-D"],
-)
-def test_another_dtype_or_shape_is_refused(tmp_path: Path, array: np.ndarray, says: str) -> None:
-    np.save(tmp_path / "perm.npy", array)
-    with pytest.raises(BadInput, match=says):
-        read_permutation(tmp_path / "perm.npy")
-
-
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        ({"rows": [0, 1]}, "found the columns rows, expected one column index of int64"),
-        ({"index": pa.array([0, 1], pa.int32())}, "found the column index of int32, expected one column"),
-        ({"index": pa.array([0, None], pa.int64())}, "found nulls in the column index"),
-        ({"index": pa.array([None, None])}, "found the column index of null, expected"),
-    ],
-    ids=["no index", "int32", "nulls", "null type"],
-)
-def test_a_parquet_file_without_an_index_column(tmp_path: Path, table: dict[str, object], says: str) -> None:
-    pq.write_table(pa.table(table), tmp_path / "perm.parquet")
-    with pytest.raises(BadInput, match=says):
-        read_permutation(tmp_path / "perm.parquet")
+def test_an_order_of_two_dimensions_is_no_permutation() -> None:
+    with pytest.raises(BadInput, match="expected a 1-D array of integers, got shape"):
+        verify_permutation(np.array([[0, 1]]), 2, "plan")
 
 
 @pytest.mark.parametrize("name", ["perm.csv", "perm", "perm.npz", ".npy"])
 def test_an_unknown_suffix_lists_those_that_exist(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    for attempt in (
-        lambda: check_suffix(path),
-        lambda: read_permutation(path),
-        lambda: write_permutation(path, PERM, 2),
-    ):
+    for attempt in (check_suffix, read_permutation, lambda path: write_permutation(path, PERM, 2)):
         with pytest.raises(BadInput, match=r"expected \.npy, \.parquet, \.txt, or - for a pipe"):
-            attempt()
-    assert not path.exists()
-
-
-def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"perm\.npy: file not found"):
-        read_permutation(tmp_path / "perm.npy")
-    (tmp_path / "folder.npy").mkdir()
-    os.mkfifo(tmp_path / "fifo.txt")
-    with pytest.raises(BadInput, match="folder.npy: is a folder without the manifest.json"):
-        read_permutation(tmp_path / "folder.npy")
-    with pytest.raises(BadInput, match="expected a regular file"):
-        read_permutation(tmp_path / "fifo.txt")
-    (tmp_path / "loop.npy").symlink_to("loop.npy")
-    with pytest.raises(BadInput, match=r"loop.npy: found that it cannot be opened|no such file"):
-        read_permutation(tmp_path / "loop.npy")
-
-
-@pytest.mark.parametrize(
-    ("perm", "rows", "says"),
-    [
-        ([0, 1, 2], 5, "plan: 3 indices, but the data has 5 rows"),
-        ([[0, 1]], 2, "expected a 1-D array of integers, got shape"),
-        ([0, 7, 9], 3, r"plan: indices outside 0..2: 2, the first 7 at position 1;"),
-        ([0, -1, 2], 3, "the first -1 at position 1"),
-        ([5, 5, 1, 1, 0, 0], 6, "rows that appear more than once: 3, the first 0;"),
-    ],
-)
-def test_what_is_no_permutation_is_named(perm: list[int], rows: int, says: str) -> None:
-    with pytest.raises(BadInput, match=says):
-        verify_permutation(np.array(perm, dtype=np.int64), rows, "plan")
-
-
-def test_reading_verifies_when_the_rows_are_known(tmp_path: Path) -> None:
-    for suffix in SUFFIXES:
-        write_permutation(tmp_path / f"perm{suffix}", np.array([0, 0, 1]), 2)
-        assert read_permutation(tmp_path / f"perm{suffix}").tolist() == [0, 0, 1]
-        with pytest.raises(BadInput, match=f"perm{suffix}: rows that appear more than once: 1, the first 0"):
-            read_permutation(tmp_path / f"perm{suffix}", 3)
+            attempt(tmp_path / name)
+    assert not (tmp_path / name).exists()
 
 
 def test_the_hash_is_of_the_order_alone() -> None:

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +12,9 @@ from numpy.typing import NDArray
 pytest.importorskip("torch")
 
 import toy_pairs
-from launching import Launch
-from plan_entries import build_entry
-
-from gcbs_cli.plan_file.save import save_plan
+from launching import Launch, save
 
 WORKERS = Path(__file__).parent / "workers"
-
-
-def save(path: Path, perm: NDArray[np.int64], **settings: object) -> Path:
-    """A plan with its manifest, as `gcbs plan` writes it."""
-    save_plan(path, perm, build_entry(perm, **{"batch_size": toy_pairs.BATCH, **settings}))
-    return path
 
 
 @pytest.fixture
@@ -44,11 +34,6 @@ def plan_of_next_epoch(tmp_path: Path, perm: NDArray[np.int64]) -> NDArray[np.in
     save(tmp_path / "perm-0.npy", perm)
     save(tmp_path / "perm-1.npy", later)
     return later
-
-
-@pytest.fixture
-def save_as() -> Callable[..., Path]:
-    return save
 
 
 @pytest.fixture

@@ -7,8 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-from toy_pairs import ROWS
+from numpy.typing import NDArray
+from plan_entries import build_entry
+from toy_pairs import BATCH, ROWS
+
+from gcbs_cli.plan_file.save import save_plan
 
 Launch = Callable[..., Path]
 """Run a worker script, perhaps under a launcher; returns the folder of its records."""
@@ -23,6 +28,12 @@ def launches(*frameworks: str) -> list[pytest.MarkDecorator]:
 def torchrun(ranks: int) -> list[str]:
     """torchrun on loopback, with a port of its own."""
     return ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(ranks)]
+
+
+def save(path: Path, perm: NDArray[np.int64], **settings: object) -> Path:
+    """A plan with its manifest, as `gcbs plan` writes it."""
+    save_plan(path, perm, build_entry(perm, **{"batch_size": BATCH, **settings}))
+    return path
 
 
 def applied(folder: Path, plan: Path) -> Path:

@@ -1,12 +1,11 @@
 """The README's lines for each framework, as they stand, train on whole planned batches."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch
+from launching import Launch, save
 from toy_pairs import check_epoch, load_records
 
 README = Path(__file__).parents[2] / "README.md"
@@ -35,15 +34,13 @@ def test_there_are_ten_lines_for_each() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", NEEDS)
-def test_the_readmes_lines_train_on_the_plan(
-    framework: str, tmp_path: Path, launch: Launch, save_as: Callable[..., Path]
-) -> None:
+def test_the_readmes_lines_train_on_the_plan(framework: str, tmp_path: Path, launch: Launch) -> None:
     for module in NEEDS[framework]:
         pytest.importorskip(module)
     folder = tmp_path / "out"
     folder.mkdir()
     perm = np.random.default_rng(3).permutation(ROWS)
-    save_as(folder / "perm.npy", perm, batch_size=BATCH)
+    save(folder / "perm.npy", perm, batch_size=BATCH)
     (folder / "block.py").write_text(blocks()[framework])
     launch("readme.py", framework)
     (record,) = load_records(folder, "rows", 1)

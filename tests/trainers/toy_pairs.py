@@ -65,8 +65,10 @@ class Towers(nn.Module):
         return self(*(torch.from_numpy(side[rows]) for side in make_sides()))
 
 
-def contrast(x: Tensor, y: Tensor) -> Tensor:
-    """Symmetric InfoNCE, written without gcbs."""
+def contrast(x: Tensor, y: Tensor, gather: bool = False) -> Tensor:
+    """Symmetric InfoNCE, written without gcbs; `gather`: of all ranks' rows, with gradients for this rank's part."""
+    if gather:
+        x, y = (torch.cat(list(all_gather(part.contiguous()))) for part in (x, y))
     logits = x @ y.T / TEMPERATURE
     target = torch.arange(len(x))
     return (nn.functional.cross_entropy(logits, target) + nn.functional.cross_entropy(logits.T, target)) / 2
@@ -83,11 +85,6 @@ def leave() -> None:
         torch.distributed.destroy_process_group()
 
 
-def gathered(part: Tensor) -> Tensor:
-    """All ranks' rows in rank order, with gradients for this rank's part."""
-    return torch.cat(list(all_gather(part.contiguous())))
-
-
 class Record:
     """What a rank saw: for each step the rows of its batch and its loss; saved as JSON."""
 
@@ -99,6 +96,11 @@ class Record:
 
     def save(self, folder: str, name: str, rank: int) -> None:
         (Path(folder) / f"{name}.{rank}.json").write_text(json.dumps(self.steps))
+
+    def note_plan(self, perm: NDArray[np.int64], history: list[dict[str, float]]) -> None:
+        """The plan of the last epoch; checks what was logged of all."""
+        assert all({figure.split("/")[-1] for figure in figures} == FIGURES for figures in history)
+        self.steps["plans"] = [[perm.tolist(), 0.0]]
 
 
 def load_records(folder: Path, name: str, ranks: int) -> Records:

@@ -9,19 +9,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
-from toy_pairs import (
-    BATCH,
-    FIGURES,
-    TEMPERATURE,
-    Pairs,
-    Record,
-    Towers,
-    contrast,
-    gathered,
-    leave,
-    must_refuse,
-    pattern_beside,
-)
+from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, leave, must_refuse, pattern_beside
 
 import gcbs_cli as gcbs
 from gcbs_cli.trainers import PlannedBatchSampler
@@ -37,7 +25,7 @@ class Module(pl.LightningModule):
 
     def training_step(self, batch, number):
         x, y = self.towers(batch["x"], batch["y"])
-        loss = contrast(gathered(x), gathered(y)) if self.gather else contrast(x, y)
+        loss = contrast(x, y, self.gather)
         self.record.add(self.current_epoch, batch["row"], float(loss.detach()))
         return loss
 
@@ -77,10 +65,7 @@ def fit(name, plan=None, *, gather=False, size=BATCH, workers=0, keep=None, resu
     begins_anew = resume and name in ("ended", "last-step")  # with the next epoch, whose losses may be checked
     assert agrees == expected or (begins_anew and agrees == [True] * 2), planned.planned.check.comparisons
     if plan is None and resume is None:
-        assert {
-            figure.removeprefix("gcbs/") for figures in planned.planned.planner.history for figure in figures
-        } == FIGURES
-        module.record.steps["plans"] = [[planned.planned.sampler.plan.perm.tolist(), 0.0]]
+        module.record.note_plan(planned.planned.sampler.plan.perm, planned.planned.planner.history)
     module.record.save(FOLDER, name if resume is None else f"{name}-resumed", trainer.global_rank)
 
 

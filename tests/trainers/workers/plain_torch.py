@@ -9,19 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
-from toy_pairs import (
-    BATCH,
-    FIGURES,
-    TEMPERATURE,
-    Pairs,
-    Record,
-    Towers,
-    contrast,
-    gathered,
-    leave,
-    must_refuse,
-    pattern_beside,
-)
+from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, leave, must_refuse, pattern_beside
 
 import gcbs_cli as gcbs
 from gcbs_cli.trainers import PlannedBatchSampler
@@ -42,7 +30,7 @@ def train(name: str, folder: str, plan: str | None = None, *, gather: bool = Fal
     for epoch in range(2):
         for step, batch in enumerate(batches):
             x, y = model(batch["x"], batch["y"])
-            loss = contrast(gathered(x), gathered(y)) if gather else contrast(x, y)
+            loss = contrast(x, y, gather)
             record.add(epoch, batch["row"], loss.item())
             batches.check_loss(loss)
             optimizer.zero_grad()
@@ -52,8 +40,7 @@ def train(name: str, folder: str, plan: str | None = None, *, gather: bool = Fal
                 states[epoch] = batches.state_dict()
     assert [found.agrees for found in batches.check.comparisons] == ([] if plan else [True, True])
     if batches.planner is not None:
-        assert {figure.removeprefix("gcbs/") for figures in batches.planner.history for figure in figures} == FIGURES
-        record.steps["plans"] = [[batches.sampler.plan.perm.tolist(), 0.0]]
+        record.note_plan(batches.sampler.plan.perm, batches.planner.history)
     again, rest = planned(), Record()
     again.load_state_dict(states[1])
     for batch in again:

@@ -5,19 +5,7 @@ import sys
 import warnings
 
 import torch
-from toy_pairs import (
-    BATCH,
-    FIGURES,
-    TEMPERATURE,
-    Pairs,
-    Record,
-    Towers,
-    contrast,
-    gathered,
-    leave,
-    must_refuse,
-    pattern_beside,
-)
+from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, leave, must_refuse, pattern_beside
 from transformers import Trainer, TrainingArguments
 
 import gcbs_cli as gcbs
@@ -34,7 +22,7 @@ class Watched(Trainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         x, y = model(inputs["x"], inputs["y"])
-        loss = contrast(gathered(x), gathered(y)) if self.gather else contrast(x, y)
+        loss = contrast(x, y, self.gather)
         if model.training:
             self.record.add(int(self.state.epoch or 0), inputs["row"].tolist(), float(loss.detach()))
         return (loss, (x, y)) if return_outputs else loss
@@ -70,8 +58,7 @@ def train(
     trainer.train(resume_from_checkpoint=resume)
     assert [found.agrees for found in planned.check.comparisons] == ([] if plan is not None or resume else [True] * 2)
     if plan is None and resume is None:
-        assert {figure.removeprefix("gcbs/") for figures in planned.history for figure in figures} == FIGURES
-        trainer.record.steps["plans"] = [[planned.samplers[""].plan.perm.tolist(), 0.0]]
+        trainer.record.note_plan(planned.samplers[""].plan.perm, planned.history)
     trainer.record.save(folder, name if resume is None else f"{name}-resumed", RANK)
 
 
