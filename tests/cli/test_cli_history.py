@@ -97,10 +97,6 @@ def test_reports_of_older_versions_are_read(gcbs: Gcbs, epochs: list[str]) -> No
     assert len(json.loads(result.stdout)["epochs"]) == 3
 
 
-def test_table_fits_80_columns(gcbs: Gcbs, epochs: list[str]) -> None:
-    assert max(map(len, gcbs("history", *epochs).stdout.splitlines())) <= 80
-
-
 def test_plans_by_pattern_and_the_order_given(gcbs: Gcbs, epochs: list[str]) -> None:
     words = ["epoch-2.json", "epoch-1.json", "--plans", "epoch-[12].npy", "--keep-order"]
     names = [epoch["name"] for epoch in json.loads(gcbs("history", *words, "--json").stdout)["epochs"]]

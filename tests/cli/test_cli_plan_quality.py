@@ -35,15 +35,6 @@ def test_refined_plan_is_recorded_and_closes_more(gcbs: Gcbs, folder: Path) -> N
     assert "swaps in" in text
 
 
-def test_suspected_pairs_go_and_the_report_counts_what_is_left(gcbs: Gcbs, folder: Path) -> None:
-    plan(gcbs, "--refine")
-    before = report(gcbs, "--fn-margin", 0.8)["false_negatives"]["suspected_pairs"]
-    _, entry = plan(gcbs, "--refine", "--fn-margin", 0.8)
-    after = report(gcbs, "--fn-margin", 0.8)["false_negatives"]["suspected_pairs"]
-    assert after <= entry["method_settings"]["false_negatives"]["too_hard_inside"]
-    assert after < before / 2
-
-
 def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs: Gcbs, folder: Path) -> None:
     for method in ("rcm", "random"):
         result = gcbs("plan", "x.npy", "y.npy", "-f", "-k", 16, "--fn-margin", 0.9, "--method", method)

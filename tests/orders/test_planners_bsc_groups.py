@@ -161,18 +161,6 @@ def test_the_plan_is_the_same_on_every_backend(method, backend):
         assert len({order.tobytes() for order in orders}) == 1
 
 
-def test_methods_put_near_rows_together():
-    pair = make_pair("related", 400)
-    near = sum(side @ side.T for side in (np.float64(pair.x), np.float64(pair.y)))
-
-    def nearness(method):
-        order = planner_named(method).plan(PlannerInput(pair, PlanSettings(batch_size=16))).reshape(-1, 16)
-        return np.mean([near[np.ix_(batch, batch)][~np.eye(16, dtype=bool)].mean() for batch in order])
-
-    random = nearness("random")
-    assert all(nearness(method) > random + 0.02 for method in ("knn-groups", "clusters", "neighbours"))
-
-
 def test_words_are_any_or_in_a_row_as_asked():
     texts = ["one two three"] * 40
     for shingle, shared in (("subset", 3), ("consecutive", 2)):

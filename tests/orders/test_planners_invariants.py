@@ -12,7 +12,6 @@ from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import PLANNERS, PlannerInput, planner_named
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.errors import BadInput
 
 METHODS = [name for name in PLANNERS if name != "words"]  # words needs texts, and has tests of its own
 ROWS, SIZE = 203, 16
@@ -48,11 +47,6 @@ def test_every_method_orders_any_graph(name: str, rows: int, density: float, sha
 def test_methods_with_a_graph_say_when_it_is_missing(name: str) -> None:
     with pytest.raises(ValueError, match="graph"):
         planner_named(name).plan(PlannerInput(make_pair("related", 100), PlanSettings()))
-
-
-def test_an_unknown_method_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(BadInput, match=r"--method fast.*rcm.*random"):
-        planner_named("fast")
 
 
 @pytest.mark.parametrize("graph", ["quantile", "top-m"])

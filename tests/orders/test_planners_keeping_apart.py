@@ -74,11 +74,6 @@ def _possible(line: list[int], size: int) -> bool:
     return True
 
 
-def test_a_group_larger_than_the_number_of_batches_is_refused_by_name() -> None:
-    with pytest.raises(BadInput, match="one group has 9 rows, and there are 8 batches of 4"):
-        make_plan(make_pair("related", 32), PlanSettings(batch_size=4), groups=np.r_[np.zeros(9), np.arange(1, 24)])
-
-
 def test_duplicates_are_equal_rows() -> None:
     side = np.array([[1, 0], [0, 1], [1, -0.0], [0.6, 0.8]], np.float32)
     labels = duplicate_labels(side)

@@ -136,14 +136,6 @@ def test_suspects_are_shown_with_the_texts_of_both_rows(folder: Path, tmp_path: 
     assert "<script" not in page
 
 
-def test_id_column_that_is_missing_is_an_error(folder: Path, tmp_path: Path) -> None:
-    words = ["report", str(folder / "a<b>&'.parquet"), "-k", "40", "--html", str(tmp_path / "p.html")]
-    result = CliRunner().invoke(app, [*words, "--id-column", "name"])
-    assert result.exit_code == 2
-    assert "--id-column" in result.stderr
-    assert not (tmp_path / "p.html").exists()
-
-
 @pytest.fixture(scope="module")
 def pair() -> PairedRows:
     x, y = (read_unit_rows(from_array(np.load(SAMPLE / f"{side}.npy")[:ROWS], side)).values for side in "xy")

@@ -15,7 +15,6 @@ from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.reports.representation import uniformity
 from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.system.errors import BadInput
 
 ROWS, BATCH_SIZE = 60, 8
 GENERATE = Path(__file__).parents[2] / "docs" / "generate.py"
@@ -120,14 +119,6 @@ def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     assert build_reports(side, None)[0].uniformity.rows == ROWS
     monkeypatch.setattr(basis, "MOST_ROWS", ROWS - 1)
     assert build_reports(side, None)[0].uniformity.rows == basis.SAMPLED_ROWS  # says that it is a sample
-
-
-def test_what_does_not_fit_the_rows_is_refused():
-    pair = make_pair("related", ROWS)
-    with pytest.raises(BadInput, match="--batch-size 61.*60 rows"):
-        build_reports(pair, None, batch_sizes=[61])
-    with pytest.raises(BadInput, match="no row is a positive pair"):
-        report(pair.x, pair.y, labels=np.zeros(ROWS), batch_size=BATCH_SIZE)
 
 
 ONE_MORE_FIGURE = """

@@ -138,8 +138,7 @@ def test_collated_batches_are_kept_for_the_next_plan() -> None:
 class Stream(IterableDataset):  # type: ignore[type-arg]
     """A data set without row numbers."""
 
-    def __iter__(self) -> Any:
-        return iter([])
+    __iter__ = None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""Graphs of pairs: their neighbours and measures by brute force, and which edges are too hard to share a batch."""
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit_data import make_pair
+
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.measures import measure_order
+from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.settings.plan import FalseNegativeSettings
+
+PAIRS = st.integers(1, 30).flatmap(
+    lambda nodes: st.tuples(st.just(nodes), st.lists(st.tuples(*[st.integers(0, nodes - 1)] * 2), max_size=4 * nodes))
+)
+
+
+@given(PAIRS)
+@settings(deadline=None, max_examples=100)
+def test_adjacency_holds_each_neighbour_of_any_pairs_once_and_in_order(given_pairs):
+    nodes, pairs = given_pairs
+    graph = adjacency_from_pairs(nodes, *np.array(pairs, np.int32).reshape(-1, 2).T)
+    expected = reference.neighbours_of(nodes, pairs)
+    assert (graph.indptr.dtype, graph.indices.dtype) == (np.int64, np.int32)
+    assert [near.tolist() for near in np.split(graph.indices, graph.indptr[1:-1])] == expected
+    assert (graph.indptr[0], graph.indptr[-1], graph.nodes) == (0, len(graph.indices), nodes)
+    assert graph.edges == sum(map(len, expected)) // 2
+    assert graph.degrees.tolist() == [len(near) for near in expected]
+    once = set(zip(*(side.tolist() for side in graph.pairs()), strict=True))
+    assert once == {(i, j) for i, near in enumerate(expected) for j in near if i < j}
+
+
+@given(nodes=st.integers(2, 40), edges=st.integers(0, 120), batch_size=st.integers(2, 45), seed=st.integers(0, 2**32))
+@settings(deadline=None, max_examples=150)
+def test_measures_are_plain_numbers_and_those_of_brute_force(nodes, edges, batch_size, seed):
+    generator = np.random.default_rng(seed)
+    rows, cols = generator.integers(nodes, size=(2, edges))
+    perm = generator.permutation(nodes)
+    found = measure_order(adjacency_from_pairs(nodes, np.int32(rows), np.int32(cols)), perm, batch_size)
+    pairs = {(min(i, j), max(i, j)) for i, j in zip(rows.tolist(), cols.tolist(), strict=True) if i != j}
+    bandwidth, profile, share = reference.bandwidth_profile_share(pairs, perm, batch_size)
+    assert (found.bandwidth, found.profile) == (bandwidth, profile)
+    assert found.in_batch_edge_share == (None if share is None else pytest.approx(share, abs=1e-12))
+    assert (type(found.bandwidth), type(found.profile)) == (int, int)
+    assert type(found.in_batch_edge_share) in (float, type(None))
+
+
+def test_an_edge_as_similar_as_the_margin_of_a_positive_is_too_hard_and_costs_its_weight():
+    pair = make_pair("related", 40)
+    x, y = pair.x.copy(), pair.y.copy()
+    x[1], y[1] = x[0], y[0]  # s_01 = s_00 = s_11, to the last bit
+    pair = PairedRows(x, y)
+    pairs = np.array([[0, 2, 4, 6], [1, 3, 5, 7]], np.int32)
+    graph = adjacency_from_pairs(40, *pairs)
+    found = weigh(graph, pair, FalseNegativeSettings(fn_margin=1.0, fn_weight=0.5))
+    similarity = x.astype(np.float64) @ y.T.astype(np.float64)
+    either = np.maximum(similarity, similarity.T)
+    wanted = [either[i, j] >= min(similarity[i, i], similarity[j, j]) - 1e-7 for i, j in pairs.T]
+    assert wanted[0]
+    rows = graph.row_of_entry()
+    assert {int(row): bool(hard) for row, hard in zip(rows, found.apart, strict=True) if row % 2 == 0} == dict(
+        zip(pairs[0].tolist(), map(bool, wanted), strict=True)
+    )
+    assert np.array_equal(found.costs, np.where(found.apart, np.float32(0.5), 0))
