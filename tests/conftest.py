@@ -10,7 +10,6 @@ os.environ["GCBS_TRACEBACK"] = "1"  # what the command line catches for lack of 
 
 
 def _torch_backend(*devices: str) -> Backend:
-    pytest.importorskip("torch")
     from gcbs_cli.products.torch_device import TorchBackend
 
     return TorchBackend(devices)

@@ -1,20 +1,29 @@
-"""The benchmark's data, runs and tables on small data; what they measure is not looked at."""
+"""The benchmarks run and print their tables; what they measure is not looked at, but what each peer does is."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import corpora
+import encoders
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-pytest.importorskip("torch")
-
-import corpora
-import encoders
 import table
 import trial
+from compare_tools import paper_pseudo_code
 from corpora import CORPORA, Corpus, Pairs, check_hash, groups_of, hash_of
+from measuring import read_data
+from peers.b3 import B3
+from peers.common import nearest
+from peers.kmeans import KMeans, cluster
+from peers.mined import Mined
+from peers.proximity import Proximity
+from peers.spectral import Spectral
+from peers.submodular import Submodular
+from plans import PLANS, plan_named, plans_for, settings_of
 from records import gains, markdown, read_records, spread
 
 
@@ -106,3 +115,133 @@ def test_phrases_have_three_words_a_side_and_no_marks(monkeypatch, tmp_path):
 def test_a_table_has_one_line_a_row():
     assert markdown(["a", "b"], [["c", "1"]]) == "| a | b |\n| --- | ---: |\n| c | 1 |"
     assert spread([1.0, -3.0]) == "−1.00 ± 2.83"
+
+
+CLUSTERS, EACH, DIM, K = 12, 32, 16, 16
+PEERS = {
+    "b3": lambda: B3(ranks=(4, 24), cluster_rows=K // 2),
+    "k-means": lambda: KMeans(K, batches=2),
+    "spectral": lambda: Spectral(K, 0.05),
+    "proximity": lambda: Proximity(K, 200, 10),
+    "submodular": lambda: Submodular(K, 0.05),
+}
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """Rows of both sides around common centres, in random order, and the centre of each."""
+    draws = np.random.default_rng(0)
+    label = draws.permutation(np.repeat(np.arange(CLUSTERS), EACH))
+    centres = 2.5 * np.linalg.qr(draws.normal(size=(DIM, DIM)))[0][:CLUSTERS]
+    hidden = centres[label] + 0.4 * draws.normal(size=(len(label), DIM))
+    sides = [hidden + 0.1 * draws.normal(size=hidden.shape) for _ in "xy"]
+    return [(side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides], label
+
+
+def _together(labels) -> float:
+    """Share of the pairs in a batch that are of one cluster."""
+    batches = labels.reshape(-1, K)
+    return float((np.sum(batches[:, :, None] == batches[:, None, :]) / len(labels) - 1) / (K - 1))
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_peer_orders_all_rows_and_gathers_what_is_alike(planted, name):
+    (x, y), label = planted
+    perm = PEERS[name]()(x, y, 0)
+    assert np.array_equal(np.sort(perm), np.arange(len(x)))
+    assert _together(label[perm]) > 3 / CLUSTERS
+    assert np.array_equal(perm, PEERS[name]()(x, y, 0))
+    assert not np.array_equal(perm, PEERS[name]()(x, y, 1))
+
+
+def test_b3_finds_its_clusters_once_by_the_teacher_and_mixes_them_anew(planted):
+    (x, y), _ = planted
+    planner = B3(ranks=(4, 24), cluster_rows=8)
+    planner(x, y, 0)
+    parts = [set(part.tolist()) for part in planner._parts]
+    later = planner(y[::-1].copy(), x, 7)
+    assert np.array_equal(np.sort(later), np.arange(len(x)))
+    starts = np.cumsum([0, *(len(part) for part in parts)])
+    assert starts[-1] == len(x)
+    mixed = next(part for part in parts if later[0] in part)
+    assert set(later[: len(mixed)].tolist()) == mixed
+
+
+def test_nearest_leaves_out_a_rows_own_answer_and_the_first_ranks(planted):
+    (x, y), _ = planted
+    scores = x @ y.T
+    np.fill_diagonal(scores, -np.inf)
+    expected = np.argsort(-scores, axis=1)[:, 2:6]
+    assert np.array_equal(np.sort(nearest(x, y, 6, 2)), np.sort(expected))
+    assert np.array_equal(Mined(1)(x, y, 0)[1][:, 0], scores.argmax(axis=1))
+
+
+def test_k_means_batches_stay_within_a_cluster_but_for_the_last_ones(planted):
+    (x, y), _ = planted
+    labels = cluster(x, len(x) // (2 * K), np.random.default_rng(5))
+    batches = labels[KMeans(K, batches=2)(x, y, 5)].reshape(-1, K)
+    left = sum(np.bincount(labels) % K) // K
+    assert all(len(set(batch)) == 1 for batch in batches[: len(batches) - left])
+
+
+def test_the_greedy_takes_what_adds_most_and_nothing_for_what_contradicts(planted):
+    x, y = (side[:40] for side in planted[0])
+    planner = Submodular(6, 0.05)
+    scores = (x @ y.T).astype(np.float64)
+
+    def worth(rows: list[int]) -> float:
+        """Sum over queries of log(1 + the share of the positive's term that their negatives have), both directions."""
+        total = 0.0
+        for i in range(len(x)):
+            pairs = [s - scores[i, i] for j in rows if j != i for s in (scores[i, j], scores[j, i])]
+            total += np.log1p(sum(np.exp(pair / 0.05) for pair in pairs if pair < 0))
+        return total
+
+    chosen = planner._choose(x, y).tolist()
+    assert chosen[0] == 0
+    for count in range(1, 6):
+        best = max(worth([*chosen[:count], j]) for j in range(len(x)) if j not in chosen[:count])
+        assert worth(chosen[: count + 1]) == pytest.approx(best, rel=1e-5)
+
+
+def test_results_of_other_settings_are_told_apart():
+    assert set(plans_for(PLANS, texts=False)) == set(PLANS) - {"words"}
+    assert settings_of(plan_named("preset"))["fn_margin"] > 0
+    assert settings_of(plan_named("b3")) == {}
+    assert settings_of(plan_named("rcm")) != settings_of(plan_named("random"))
+
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SAMPLE = BENCHMARKS.parent / "sample_data"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"compare_tools.py {SAMPLE} --rounds 1 --only imports pseudo", ["GCBS's pseudo-code", "gcbs"]),
+        ("scaling.py --rows 200 500 --dim 8 --per-row 20 --device cpu", ["| 200 ", "| 500 ", "Time grows as N^"]),
+        (f"refinement.py {SAMPLE} --methods rcm -k 16 --threads 1 2 --rounds 1", ["| rcm | 2 "]),
+        (f"ablations.py quantile {SAMPLE} --values 0.99 0.999", ["| 0.99 |", "| 0.999 |"]),
+        (f"ablations.py batch-size {SAMPLE} --values 16 64", ["| 16 |", "| 64 |"]),
+        (f"ablations.py rows {SAMPLE} --values 500 1500 --plan refine=true graph=top-m", ["| 500 |", "| 1,500 |"]),
+        (f"intervals.py {SAMPLE} --seeds 2 --batches 30 -k 16 --trials 5", ["| 16 | 30 |"]),
+        ("soak.py --cycles 3 --processes 1", ["nothing grew"]),
+        ("memory.py --part 5 report mine", ["0 points off"]),
+        ("fuzz.py --target npy --target manifest --tries 160", ["160 tries", ", 0 failed"]),
+        ("mutants.py --folder plan_file --count 2 --lines mutants.jsonl", ["| plan_file | 2 |"]),
+    ],
+    ids=lambda value: value.split()[0] if isinstance(value, str) else "",
+)
+def test_a_script_prints_its_table(script: str, said: list[str], tmp_path: Path) -> None:
+    name, *arguments = script.split()
+    command = [sys.executable, str(BENCHMARKS / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for words in said:
+        assert words in done.stdout
+
+
+def test_the_pseudo_code_orders_all_rows() -> None:
+    pair = read_data(SAMPLE)
+    assert np.array_equal(np.sort(paper_pseudo_code(pair)), np.arange(pair.rows))

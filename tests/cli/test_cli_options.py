@@ -1,10 +1,12 @@
-"""One field of a model is an option everywhere: on the command line, in files, in variables and in Python."""
+"""One field of a model is an option everywhere: flags, the environment, files and Python, and which of them counts."""
 
 import inspect
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.signature import model_of
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import typed_by
+from gcbs_cli.settings.plan import PRESETS
 from gcbs_cli.system.errors import BadInput
-from tests.cli.conftest import Gcbs
+from tests.cli.conftest import Gcbs, entry_of
 
 
 def words_of(text: str) -> str:
@@ -118,3 +121,133 @@ def test_demo_makes_data_a_plan_and_a_page(gcbs: Gcbs, folder: Path) -> None:
     assert sorted(np.load("try/perm.npy")) == list(range(1500))
     assert "<svg" in Path("try/report.html").read_text()
     assert gcbs("demo", "try").exit_code == 2
+
+
+@pytest.fixture
+def project(folder: Path) -> Path:
+    """A project whose pyproject.toml has settings for gcbs."""
+    Path("pyproject.toml").write_text(
+        "[project]\nname = 'p'\n[tool.gcbs]\nbatch-size = 30\nquantile = 0.99\ntrials = 3\n[tool.gcbs.plan]\nseed = 7\n"
+    )
+    return folder
+
+
+def planned(gcbs: Gcbs, *words: object) -> dict[str, Any]:
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--force", "-q", *words)
+    assert result.exit_code == 0, result.output
+    return entry_of()
+
+
+def test_flags_before_environment_before_file(gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = planned(gcbs)
+    assert (entry["batch_size"], entry["quantile"]["requested"], entry["seed"]) == (30, 0.99, 7)
+    monkeypatch.setenv("GCBS_BATCH_SIZE", "20")
+    assert planned(gcbs)["batch_size"] == 20
+    monkeypatch.setenv("GCBS_PLAN_BATCH_SIZE", "25")
+    assert planned(gcbs)["batch_size"] == 25
+    assert planned(gcbs, "-k", 50)["batch_size"] == 50
+    report = json.loads(gcbs("report", "x.npy", "y.npy", "--json").stdout)
+    assert report["batch_size"] == 20  # an option that may be given several times
+
+
+def test_a_preset_comes_after_flags_environment_and_file(
+    gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text("[tool.gcbs.plan]\npreset = 'train'\nfn-margin = 0.9\n")
+    monkeypatch.setenv("GCBS_PLAN_FN_WEIGHT", "0.5")
+    entry = planned(gcbs, "-k", 16, "--top", 8, "--method", "rcm")
+    record = entry["method_settings"]
+    assert (entry["method"], record["preset"], entry["graph"]["kind"], entry["graph"]["top"]) == (
+        "rcm",
+        "train",
+        "top-m",
+        8,
+    )
+    asked = record["false_negatives"]
+    assert (asked["fn_margin"], asked["fn_weight"], asked["apart_from"]) == (0.9, 0.5, PRESETS["train"]["apart_from"])
+    assert record["refinement"]["swaps"] > 0
+    shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["settings"]
+    assert shown["method"] == ("metis" if find_spec("pymetis") else "rcm")
+    assert {name: shown[name] for name in PRESETS["train"]} == PRESETS["train"] | {"fn_margin": 0.9, "fn_weight": 0.5}
+
+
+def test_a_file_by_name_before_or_after_the_command(gcbs: Gcbs, project: Path) -> None:
+    Path("gcbs.toml").write_text("batch_size = 15\n[report]\ntemperature = [0.02, 0.1]\n")
+    assert planned(gcbs, "--config", "gcbs.toml")["batch_size"] == 15
+    result = gcbs("--config=gcbs.toml", "report", "x.npy", "y.npy", "--json")
+    reports = json.loads(result.stdout)["results"]
+    assert [(report["batch_size"], report["temperature"]) for report in reports] == [(15, 0.02), (15, 0.1)]
+
+
+def test_the_nearest_pyproject_counts(gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "deep" / "deeper").mkdir(parents=True)
+    monkeypatch.chdir(project / "deep" / "deeper")
+    found = json.loads(gcbs("config", "--json").stdout)
+    assert found["file"] == str(project / "pyproject.toml")
+    (project / "deep" / "pyproject.toml").write_text("[project]\nname = 'q'\n")
+    assert json.loads(gcbs("config", "--json").stdout)["file"] is None
+
+
+def test_an_exclusive_option_takes_the_place_of_lower_ones(
+    gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert planned(gcbs, "--per-row", 8)["quantile"]["per_row"] == 8
+    assert planned(gcbs, "--threshold=0.5")["quantile"]["threshold"] == 0.5
+    monkeypatch.setenv("GCBS_PER_ROW", "6")
+    assert planned(gcbs)["quantile"]["per_row"] == 6
+    assert planned(gcbs, "--quantile", 0.98)["quantile"]["requested"] == 0.98
+
+
+def test_config_shows_values_and_sources(gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GCBS_TRIALS", "5")
+    plan = json.loads(gcbs("config", "--json").stdout)["settings"]["plan"]
+    file = str(project / "pyproject.toml")
+    assert plan["batch-size"] == {"value": 30, "source": file}
+    assert plan["seed"] == {"value": 7, "source": f"{file} [plan]"}
+    every = json.loads(gcbs("config", "--all", "--json").stdout)["settings"]
+    assert every["report"]["trials"] == {"value": "5", "source": "GCBS_TRIALS"}
+    assert every["plan"]["method"] == {"value": "rcm", "source": "default"}
+    text = " ".join(gcbs("config").stdout.split())
+    assert "GCBS_TRIALS" in text
+    assert "quantile 0.99" in text
+
+
+def test_an_unknown_variable_is_told(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GCBS_BATCHSIZE", "5")
+    result = gcbs("config")
+    assert result.exit_code == 0
+    assert "GCBS_BATCHSIZE: names no option; did you mean GCBS_BATCH_SIZE?" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("batchsize = 3", "did you mean batch-size?"),
+        ("[plan]\nquantil = 0.9", "did you mean plan.quantile?"),
+        ("[plan]\ntrials = 3", "unknown key 'plan.trials'"),
+        ("output = 'a.npy'", "did you mean plan.output?"),
+        ("batch-size = 'many'", "batch-size"),
+        ("batch-size = true", "expected a whole number"),
+        ("batch-size = [3, 4]", "expected a whole number"),
+        ("drop-last = 3", "expected true or false"),
+        ("batch-size = ", "is no TOML"),
+        ("[plam]\nseed = 3", "did you mean plan.seed?"),
+    ],
+    ids=lambda value: value.replace("\n", " "),
+)
+def test_what_cannot_be_used_is_one_line_that_names_the_file(gcbs: Gcbs, folder: Path, text: str, said: str) -> None:
+    Path("gcbs.toml").write_text(text)
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "p.npy", "--config", "gcbs.toml")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("gcbs: gcbs.toml")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not Path("p.npy").exists()
+
+
+def test_a_file_that_is_missing_or_holds_nothing_of_ours(gcbs: Gcbs, folder: Path) -> None:
+    missing = gcbs("plan", "x.npy", "y.npy", "--config", "none.toml")
+    assert (missing.exit_code, "none.toml" in missing.stderr) == (2, True)
+    Path("pyproject.toml").write_text("[project]\nname = 'p'\n")
+    empty = gcbs("plan", "x.npy", "y.npy", "--config", "pyproject.toml")
+    assert (empty.exit_code, "[tool.gcbs]" in empty.stderr) == (2, True)

@@ -8,12 +8,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 from embedding_files import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-
-torch = pytest.importorskip("torch")
 
 from gcbs_cli.data import UnitRows, from_array, open_pair, read_unit_rows
 

@@ -71,8 +71,6 @@ def test_the_command_lines_run(folder: Path, name: str) -> None:
     assert lines, f"{name}: shows no command"
     for line in lines:
         words = shlex.split(line)
-        if words[:2] == ["gcbs", "doctor"]:
-            pytest.importorskip("torch")
         plain = words[0] == "gcbs" and not any(sign in line for sign in ("|", "&&", "*"))
         for output in [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-o", "--html", "--report")]:
             Path(output).unlink(missing_ok=True)  # every block may begin anew

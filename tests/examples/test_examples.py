@@ -12,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from gcbs_cli import plan, report
 from gcbs_cli.plan_file.manifest import read_manifest
 

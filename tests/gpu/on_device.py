@@ -1,8 +1,7 @@
 """One GPU where there is one, else torch's CPU device: what runs here runs there, but for the kernel, interpreted."""
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from gcbs_cli.products.torch_device import TorchBackend
 

@@ -6,11 +6,9 @@ import threading
 import numpy as np
 import pytest
 import reference
-from unit_data import KINDS, make_pair, numbers_of, unit
-
-torch = pytest.importorskip("torch")
-
+import torch
 from on_device import DEVICE, TWICE, SmallDevice, needs_gpu
+from unit_data import KINDS, make_pair, numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, Grid, make_grid
 from gcbs_cli.graph.adjacency import adjacency_from_pairs

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-torch = pytest.importorskip("torch")
-
 from on_device import DEVICE
 
 from gcbs_cli.graph.adjacency import adjacency_from_pairs

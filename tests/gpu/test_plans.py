@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from unit_data import make_pair
-
-torch = pytest.importorskip("torch")
-
 from on_device import DEVICE, TWICE
+from unit_data import make_pair
 
 from gcbs_cli.graph import device_graph
 from gcbs_cli.planning.plan import make_plan

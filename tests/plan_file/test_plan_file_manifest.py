@@ -1,21 +1,30 @@
+"""Manifests of this version and of others, and what is checked against them."""
+
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from plan_entries import build_entry
+from typer.testing import CliRunner
 
+from gcbs_cli.cli.app import app
+from gcbs_cli.plan_file import check
+from gcbs_cli.plan_file.check import Finding, entry_to_check, load_plan
 from gcbs_cli.plan_file.manifest import (
     Manifest,
+    ShardRecord,
     entry_for,
     manifest_path,
     parse_manifest,
     read_manifest,
     write_manifest,
 )
+from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.system.errors import BadInput
 
-PERM = np.arange(10)[::-1].copy()
+PERM = np.array([4, 2, 0, 1, 3])
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
@@ -89,3 +98,110 @@ def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
     manifest_path(tmp_path / "perm.npy").mkdir()
     with pytest.raises(BadInput, match="found a directory"):
         read_manifest(tmp_path / "perm.npy")
+
+
+def check_plan(*arguments, **named) -> list[Finding]:
+    return list(check.check_plan(*arguments, **named))
+
+
+def levels(findings) -> list[str]:
+    return [finding.level for finding in findings]
+
+
+def test_a_plan_with_its_manifest_and_its_data() -> None:
+    findings = check_plan(PERM, build_entry(PERM), "xxh3:x", "xxh3:y", 5)
+    assert levels(findings) == ["ok"] * 5
+    assert findings[0].message == "a permutation of 0..4: each row once"
+    assert findings[-1].message == "batch size 4: 1 full batch and a last one of 1 row"
+
+
+def test_the_entry_says_how_many_rows() -> None:
+    findings = check_plan(PERM[:3].argsort(), build_entry(PERM))
+    assert levels(findings)[:2] == ["error", "error"]
+    assert "3 indices, but the data has 5 rows" in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("perm", "rows", "level"),
+    [(PERM, None, "ok"), (np.array([0, 0, 1]), None, "error"), (PERM, 6, "error"), (np.array([0, 1, -1]), 3, "error")],
+)
+def test_without_a_manifest_only_the_order_is_known(perm: np.ndarray, rows: int | None, level: str) -> None:
+    assert levels(check_plan(perm, None, rows=rows)) == [level, "warning"]
+
+
+def test_the_manifest_of_another_permutation() -> None:
+    manifest = Manifest(entries=[build_entry(PERM)])
+    assert entry_to_check(manifest, PERM) == build_entry(PERM)
+    other = entry_to_check(manifest, np.arange(5))
+    findings = check_plan(np.arange(5), other)
+    assert levels(findings) == ["ok", "error", "ok"]
+    assert "of another permutation" in findings[1].message
+    assert entry_to_check(None, PERM) is None
+    assert entry_to_check(Manifest(entries=[]), PERM) is None
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "expected"),
+    [
+        ("xxh3:x", None, ["ok"]),
+        ("xxh3:other", "xxh3:y", ["error", "ok"]),
+        ("xxh3:x", "xxh3:other", ["ok", "error"]),
+        ("xxh3:y", "xxh3:x", ["error"]),
+        (None, None, []),
+    ],
+    ids=["X alone", "other X", "other Y", "swapped", "no data"],
+)
+def test_the_data_it_was_made_from(x: str | None, y: str | None, expected: list[str]) -> None:
+    assert levels(check_plan(PERM, build_entry(PERM), x, y))[2:-1] == expected
+
+
+def test_the_batch_size_is_stated() -> None:
+    assert check_plan(PERM, build_entry(PERM, batch_size=5))[-1].message == "batch size 5: 1 full batch"
+    dropped = check_plan(PERM, build_entry(PERM, batch_size=2, drop_last=True))[-1].message
+    assert dropped == "batch size 2: 2 full batches and 1 row that the trainer drops"
+
+
+SHARDED = np.random.default_rng(0).permutation(70)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """plan/: three shards and their manifest."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan").mkdir()
+    shards = []
+    for number, piece in enumerate(np.array_split(SHARDED, 3)):
+        shards.append(ShardRecord(name=f"part-{number:05d}.npy", rows=len(piece)))
+        np.save(f"plan/{shards[-1].name}", piece)
+    manifest = Manifest(schema_version="1.1", entries=[build_entry(SHARDED, shards=shards)])
+    Path("plan/manifest.json").write_text(manifest.model_dump_json())
+
+
+def test_every_reader_takes_the_folder() -> None:
+    assert read_permutation("plan/", 70).tolist() == SHARDED.tolist()
+    assert load_plan("plan").batch_size == 4
+    checked = CliRunner().invoke(app, ["check", "plan/", "--json"])
+    assert (checked.exit_code, json.loads(checked.stdout)["ok"]) == (0, True)
+
+
+def rename_first_shard(name: str) -> None:
+    manifest = Path("plan/manifest.json")
+    manifest.write_text(manifest.read_text().replace("part-00000.npy", name))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda: os.unlink("plan/part-00002.npy"), "file not found"),
+        (lambda: np.save("plan/part-00001.npy", np.arange(3)), "3 indices, 23 in the manifest"),
+        (lambda: Path("plan/part-00000.npy").write_bytes(b"x"), "found no valid .npy header"),
+        (lambda: rename_first_shard("../secret.npy"), "is outside the folder of its manifest"),
+        (lambda: rename_first_shard("part\\u0000.npy"), "cannot be opened"),
+        (lambda: os.unlink("plan/manifest.json"), "is a folder without the manifest.json of a plan"),
+    ],
+    ids=["missing", "shorter", "no npy", "elsewhere", "a NUL", "no manifest"],
+)
+def test_damage_is_named(damage, message: str) -> None:
+    damage()
+    with pytest.raises(BadInput, match=message):
+        read_permutation("plan")

