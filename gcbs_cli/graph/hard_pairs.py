@@ -1,6 +1,7 @@
 """The pass of `gcbs plan`: from unit rows to the graph of hard negatives, without the edges that are too hard."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,8 +43,8 @@ class PassResult:
 class HardPairs:
     """The hard pairs of a plan."""
 
-    graph: Adjacency
-    """Without the edges that are too hard."""
+    graph: Any
+    """Without the edges that are too hard: Adjacency, or DeviceGraph where it stays on a GPU."""
     weighted: WeightedGraph | None
     """With all edges, where some can be too hard."""
     achieved_quantile: float | None

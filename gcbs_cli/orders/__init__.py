@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.orders import bsc
-from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
+from gcbs_cli.orders.cuthill_mckee import plan_cm
+from gcbs_cli.orders.finish import plan_random
 from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.metis import check_metis, plan_metis
-from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, nearest
 
@@ -35,9 +35,17 @@ def _metis(given: PlannerInput) -> Ints:
     return plan_metis(graph.kept(keep), worth[keep], given.batch_size, given.settings.seed)
 
 
+def _cuthill_mckee(given: PlannerInput) -> Ints:
+    if isinstance(given.graph, Adjacency):
+        return plan_cm(given.graph)
+    from gcbs_cli.orders.level_synchronous import plan_cm_on_device
+
+    return plan_cm_on_device(given.graph)
+
+
 PLANNERS: dict[str, Planner] = {
-    "rcm": Planner(lambda given: plan_rcm(given.edges), needs_graph=True),
-    "cm": Planner(lambda given: plan_cm(given.edges), needs_graph=True),
+    "rcm": Planner(lambda given: _cuthill_mckee(given)[::-1].copy(), needs_graph=True),
+    "cm": Planner(_cuthill_mckee, needs_graph=True),
     "metis": Planner(_metis, needs_graph=True, needs_weights=True, check=check_metis),
     "random": Planner(lambda given: plan_random(given.pair.rows, given.settings.seed)),
     "knn-groups": Planner(bsc.knn_groups),

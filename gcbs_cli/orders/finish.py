@@ -11,16 +11,15 @@ from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.progress import Stopwatch
 
 
-def finish(perm: Ints, given: PlannerInput, clock: Stopwatch, degrees: Ints | None) -> tuple[Ints, Refinement | None]:
+def finish(perm: Ints, given: PlannerInput, clock: Stopwatch) -> tuple[Ints, Refinement | None]:
     """The order as it is saved, and what the refinement did where one was asked for.
 
-    `degrees`: (N,) the number of edges of each row, None where the method used no graph.
     Raises BadInput where rows that must be apart cannot be.
     """
     settings, labels, seed = given.settings, given.labels, given.settings.seed
     with clock.step("order"):
-        if degrees is not None:
-            perm = deal_unconnected(perm, degrees, seed)
+        if given.graph is not None:
+            perm = deal_unconnected(perm, given.graph.degrees, seed)
         perm = keep_apart(perm, labels, given.batch_size, seed)
     refinement = None
     if settings.refine and given.batch_size > 1:
@@ -36,6 +35,11 @@ def finish(perm: Ints, given: PlannerInput, clock: Stopwatch, degrees: Ints | No
         if settings.shuffle_batches:
             perm = shuffle_groups(perm, settings.batch_size, seed)
     return perm, refinement
+
+
+def plan_random(rows: int, seed: int) -> Ints:
+    """(N,) a uniformly random permutation, the same for the same seed: what every trainer has without a plan."""
+    return np.random.default_rng([seed, 0x5EED]).permutation(rows).astype(np.int64)
 
 
 def deal_unconnected(perm: Ints, degrees: Ints, seed: int) -> Ints:

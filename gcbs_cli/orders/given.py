@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.weighted import WeightedGraph
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
 from gcbs_cli.orders.swap_order import NO_LABELS
@@ -21,8 +20,8 @@ class PlannerInput:
 
     pair: PairedRows
     settings: PlanSettings
-    graph: Adjacency | None = None
-    """Hard negatives without edges that are too hard, where the method asks for it."""
+    graph: Any = None
+    """Hard negatives without edges that are too hard, where the method asks for it: Adjacency, or DeviceGraph."""
     weighted: WeightedGraph | None = None
     """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
     labels: Ints = field(default_factory=lambda: NO_LABELS)
@@ -36,13 +35,6 @@ class PlannerInput:
     def batch_size(self) -> int:
         """Rows that the method puts together: the group size, where groups are mixed into batches."""
         return self.settings.group_size or self.settings.batch_size
-
-    @property
-    def edges(self) -> Adjacency:
-        """The graph, for methods that need one."""
-        if self.graph is None:
-            raise ValueError("this method needs a graph")
-        return self.graph
 
     @cached_property
     def _background(self) -> Background:

@@ -3,18 +3,16 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.adjacency import Adjacency
+from gcbs_cli.graph.adjacency import OrderMeasures
 from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, weigh_every_row
-from gcbs_cli.graph.measures import OrderMeasures, measure_order
 from gcbs_cli.orders import PlannerInput, planner_named
-from gcbs_cli.orders.finish import finish
+from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
-from gcbs_cli.orders.random_order import plan_random
 from gcbs_cli.orders.refinement import Refinement
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast, stays_on_device
@@ -24,9 +22,6 @@ from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.progress import Progress, Stopwatch
-
-if TYPE_CHECKING:
-    from gcbs_cli.graph.device_graph import DeviceGraph
 
 
 @dataclass(frozen=True)
@@ -73,9 +68,9 @@ class Run:
         self.rows, self.settings, self.progress = rows, settings, progress or Progress()
         self.device, self.clock = choose_backend(settings.device), Stopwatch(self.progress)
 
-    def threshold(self, seed: int) -> Threshold:
-        """t by the settings, with a seed for its sample."""
-        return find_threshold(self.rows.grid, self.settings, seed, self.device, self.progress.progress)
+    def threshold(self) -> Threshold:
+        """t by the settings."""
+        return find_threshold(self.rows.grid, self.settings, self.settings.seed, self.device, self.progress.progress)
 
     def expect(self, threshold: Threshold, *, lists: int | None = None, on_host: bool = False) -> Forecast:
         """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
@@ -109,7 +104,7 @@ class Run:
 def find_pairs(rows: PairedRows, settings: PlanSettings, longest_list: int, progress: Progress) -> PassResult:
     """One pass for several plans, with lists of up to `longest_list`. Raises BadInput where the settings do not fit."""
     run = Run(rows, settings, progress)
-    return run.find(run.threshold(settings.seed), longest_list)
+    return run.find(run.threshold(), longest_list)
 
 
 def make_plan(
@@ -135,46 +130,30 @@ def make_plan(
             f"--fn-margin: {settings.method} alone cannot keep pairs apart that are too hard; add --refine for that"
         )
     method.check()
-    threshold, pairs, weighted = None, None, None
+    threshold, hard, weighted = None, None, None
     if method.needs_graph or settings.refine:
-        threshold, pairs = _find_graph(run, found)
-    hard = pairs if isinstance(pairs, HardPairs) else None
-    if hard is not None and (method.needs_weights or settings.refine):
-        with run.clock.step("weights"):
-            weighted = weigh_every_row(hard, rows, settings)
-    given = PlannerInput(
-        pair=rows,
-        settings=settings,
-        graph=hard.graph if hard else None,
-        weighted=weighted,
-        labels=labels,
-        inputs=inputs or {},
-        backend=run.device,
-    )
+        threshold, hard = _find_graph(run, found)
+        if method.needs_weights or settings.refine:
+            with run.clock.step("weights"):
+                weighted = weigh_every_row(hard, rows, settings)
+    given = PlannerInput(rows, settings, hard and hard.graph, weighted, labels, inputs or {}, run.device)
     with run.clock.step("order"):
-        if given.batch_size == 1:  # groups of one row are mixed at random in any case
-            perm = plan_random(rows.rows, settings.seed)
-        elif pairs is None or isinstance(pairs, HardPairs):
-            perm = method.plan(given)
-        else:
-            from gcbs_cli.orders.level_synchronous import plan_cm_on_device
-
-            perm = plan_cm_on_device(pairs)[:: -1 if settings.method == "rcm" else 1].copy()
-    graph = pairs.graph if isinstance(pairs, HardPairs) else pairs
-    perm, refinement = finish(perm, given, run.clock, None if graph is None else graph.degrees)
+        alone = given.batch_size == 1  # groups of one row are mixed at random in any case
+        perm = plan_random(rows.rows, settings.seed) if alone else method.plan(given)
+    perm, refinement = finish(perm, given, run.clock)
     with run.clock.step("measures"):
-        figures = None if graph is None or pairs is None else _figures(graph, pairs.achieved_quantile, perm, settings)
+        figures = None if hard is None else _figures(hard, perm, settings)
     inside = None
     if hard is not None and hard.weighted is not None:
         inside = hard.weighted.too_hard_inside(inverse(perm) // settings.batch_size)
     return PlanResult(perm, settings, run.device.name, threshold, figures, run.clock.seconds, refinement, inside)
 
 
-def _find_graph(run: Run, found: PassResult | None) -> "tuple[Threshold, HardPairs | DeviceGraph]":
+def _find_graph(run: Run, found: PassResult | None) -> tuple[Threshold, HardPairs]:
     """t and the graph: of what a pass has found already, else on a GPU where it can stay, else on the host."""
     if found is None:
         with run.clock.step("quantile"):
-            threshold = run.threshold(run.settings.seed)
+            threshold = run.threshold()
     with run.clock.step("edges"):
         if found is None and stays_on_device(run.settings, run.device):
             from gcbs_cli.graph.device_graph import find_device_graph
@@ -182,21 +161,15 @@ def _find_graph(run: Run, found: PassResult | None) -> "tuple[Threshold, HardPai
             run.expect(threshold)
             height, progress = run.settings.chunk_rows, run.progress.progress
             with suppress(OutOfDeviceMemory, *run.device.memory_errors):
-                return threshold, find_device_graph(run.rows.grid, threshold.number, run.device, height, progress)
+                graph = find_device_graph(run.rows.grid, threshold.number, run.device, height, progress)
+                return threshold, HardPairs(graph, None, graph.achieved_quantile)
             run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
             run.device.free_memory()
         found = found or run.find(threshold)
         return found.threshold, hard_pairs(run.rows, run.settings, found)
 
 
-def _figures(
-    graph: "Adjacency | DeviceGraph", achieved: float | None, perm: Ints, settings: PlanSettings
-) -> GraphFigures:
-    orders, size = (np.arange(len(perm)), plan_random(len(perm), settings.seed), perm), settings.batch_size
-    if isinstance(graph, Adjacency):
-        measures = [measure_order(graph, order, size) for order in orders]
-    else:
-        measures = graph.measure(orders, size)
-    degrees = graph.degrees
-    isolated = int(np.count_nonzero(degrees == 0))
-    return GraphFigures(graph.edges, isolated, int(degrees.max()), achieved, *measures)
+def _figures(hard: HardPairs, perm: Ints, settings: PlanSettings) -> GraphFigures:
+    orders, degrees = (np.arange(len(perm)), plan_random(len(perm), settings.seed), perm), hard.graph.degrees
+    isolated, measures = int(np.count_nonzero(degrees == 0)), hard.graph.measure(orders, settings.batch_size)
+    return GraphFigures(hard.graph.edges, isolated, int(degrees.max()), hard.achieved_quantile, *measures)

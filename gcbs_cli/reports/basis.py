@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.graph.measures import measure_order
 from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.sums import SideSums, loss_sums

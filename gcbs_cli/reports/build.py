@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.measures import batches_of, measure_order
+from gcbs_cli.graph.adjacency import batches_of, measure_order
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Figures, ReportInputs, RowFacts
 from gcbs_cli.reports.bsc import BscTerms

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from on_device import DEVICE
 
-from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
 from gcbs_cli.graph.device_graph import ENTRIES_AT_ONCE, DeviceGraph, rows_of_pairs
-from gcbs_cli.graph.measures import measure_order
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.level_synchronous import plan_cm_on_device
 

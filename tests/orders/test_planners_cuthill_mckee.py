@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.graph.measures import measure_order
+from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, measure_order
 from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 
 

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
-from gcbs_cli.graph.measures import batches_of
+from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.build import Measured, random_order
 from gcbs_cli.reports.figures import FIGURES, shown_in
