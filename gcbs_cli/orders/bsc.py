@@ -1,68 +1,164 @@
-"""The shuffling methods of the batch-softmax contrastive loss (Chernyavskiy et al., NAACL 2022) as planners."""
+"""The shufflings of batch-softmax contrast as planners.
+
+Chernyavskiy et al., Batch-Softmax Contrastive Loss for Pairwise Sentence Scoring Tasks (NAACL 2022). Algorithm 1 puts
+each row with its nearest neighbours that are still free; algorithm 2 puts rows with the same word together, in small
+groups in random order, where a row's word is a random shingle of its text, its cluster, or one of its neighbours.
+"""
+
+import re
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from gcbs_cli.data.grid import make_grid
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders.given import PlannerInput
-from gcbs_cli.orders.knn_groups import plan_knn_groups
-from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.products.whole_numbers import k_means, whole
-from gcbs_cli.system.arrays import Float32s, Int32s, Ints, equal_rows
+from gcbs_cli.system.arrays import Float32s, Int32s, Ints, equal_rows, ragged
+from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
+
+WORD = re.compile(r"\w+")
+_STOP_WORDS = (
+    "a about above after again against all also am an and any are as at be because been before being below between "
+    "both but by can could did do does doing down during each few for from further had has have having he her here "
+    "hers herself him himself his how i if in into is it its itself just me more most my myself no nor not now of off "
+    "on once only or other our ours ourselves out over own same she should so some such than that the their theirs "
+    "them themselves then there these they this those through to too under until up very was we were what when where "
+    "which while who whom why will with would you your yours yourself yourselves"
+)
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+"""English function words, as in the usual lists."""
 
 
 def knn_groups(given: PlannerInput) -> Ints:
     """Algorithm 1: groups of a row and its nearest free neighbours."""
     settings = given.settings
-    side = compared_rows(given.pair, settings.bsc_by)
-    neighbours = _neighbours(given, side, settings.neighbours_for("knn-groups"))
-    contents = equal_rows(side)[1] if settings.bsc_skip_identical else None
-    return plan_knn_groups(neighbours, settings.bsc_group_size, _generator(given), contents)
+    contents = equal_rows(compared_rows(given))[1] if settings.bsc_skip_identical else None
+    return plan_knn_groups(_neighbours(given, "knn-groups"), settings.bsc_group_size, _generator(given), contents)
 
 
-def words(given: PlannerInput) -> Ints:
-    """Algorithm 2: groups of rows that share a random shingle of their texts. Raises BadInput without texts."""
-    settings = given.settings
-    texts = given.inputs.get("texts")
+def by_word(words_of: Callable[[PlannerInput, np.random.Generator], Ints]) -> Callable[[PlannerInput], Ints]:
+    """Algorithm 2 with these words of the rows."""
+
+    def plan(given: PlannerInput) -> Ints:
+        generator = _generator(given)
+        return group_by_word(words_of(given, generator), given.settings.bsc_group_size, generator)
+
+    return plan
+
+
+def words(given: PlannerInput, generator: np.random.Generator) -> Ints:
+    """A random shingle of each row's text. Raises BadInput without texts."""
+    settings, texts = given.settings, given.inputs.get("texts")
     if texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
-    generator, consecutive = _generator(given), settings.bsc_shingle == "consecutive"
-    found = text_shingles(texts, settings.bsc_words, generator, consecutive=consecutive)
-    return group_by_word(found, settings.bsc_group_size, generator)
+    return text_shingles(texts, settings.bsc_words, generator, consecutive=settings.bsc_shingle == "consecutive")
 
 
-def clusters(given: PlannerInput) -> Ints:
-    """Algorithm 2 with the row's k-means cluster as its word."""
-    settings = given.settings
-    side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
-    count = settings.clusters_for(given.pair.rows, given.batch_size)
-    found, _ = k_means(whole(side), count, generator)
-    return group_by_word(found, settings.bsc_group_size, generator)
+def clusters(given: PlannerInput, generator: np.random.Generator) -> Ints:
+    """Each row's k-means cluster."""
+    count = given.settings.clusters_for(given.pair.rows, given.batch_size)
+    return k_means(whole(compared_rows(given)), count, generator)[0]
 
 
-def neighbours(given: PlannerInput) -> Ints:
-    """Algorithm 2 with the ids of the row's nearest neighbours as its words."""
-    settings = given.settings
-    side, generator = compared_rows(given.pair, settings.bsc_by), _generator(given)
-    nearest = _neighbours(given, side, settings.neighbours_for("neighbours"))
-    found = neighbour_shingles(nearest, settings.bsc_words, generator)
-    return group_by_word(found, settings.bsc_group_size, generator)
+def neighbours(given: PlannerInput, generator: np.random.Generator) -> Ints:
+    """The ids of each row's nearest neighbours."""
+    return neighbour_shingles(_neighbours(given, "neighbours"), given.settings.bsc_words, generator)
 
 
-def compared_rows(pair: PairedRows, by: str) -> Float32s:
+def compared_rows(given: PlannerInput) -> Float32s:
     """Unit rows whose products say how near two pairs are: x, y, or both, whose product is the mean of both sides'."""
+    pair, by = given.pair, given.settings.bsc_by
     if by == "both":
         return np.concatenate([pair.x, pair.y], axis=1) * np.float32(np.sqrt(0.5))
     return pair.x if by == "x" else pair.y
 
 
-def _neighbours(given: PlannerInput, side: Float32s, count: int) -> Int32s:
-    lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=given.settings.seed)
+def _neighbours(given: PlannerInput, method: str) -> Int32s:
+    side, count, seed = compared_rows(given), given.settings.neighbours_for(method), given.settings.seed
+    lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=seed)
     return np.concatenate([found for _, found in lists])
 
 
 def _generator(given: PlannerInput) -> np.random.Generator:
     return np.random.default_rng([given.settings.seed, 0xB5C])
+
+
+def plan_knn_groups(
+    neighbours: Int32s, group_size: int, generator: np.random.Generator, contents: Ints | None = None
+) -> Ints:
+    """(N,) an order of groups: in random order, each free row and its `group_size` − 1 nearest free neighbours.
+
+    `neighbours`: (N, n) rows, nearest first; `contents`: (N,) a number for each row, neighbours with the row's own
+    number are passed over. The rows that come last find no free neighbour, so the order is reversed: training begins
+    with the easy groups of one.
+    """
+    visits = generator.permutation(len(neighbours))
+    numbers = np.arange(len(neighbours)) if contents is None else contents
+    return _grouped(neighbours, visits, numbers, group_size)[::-1].copy()
+
+
+@compiled
+def _grouped(neighbours: Int32s, visits: Ints, contents: Ints, group_size: int) -> Ints:
+    order, used, placed = np.empty(len(visits), np.int64), np.zeros(len(visits), np.bool_), 0
+    for row in visits:
+        if used[row]:
+            continue
+        used[row], order[placed] = True, row
+        first = placed
+        placed += 1
+        for other in neighbours[row]:
+            if placed - first == group_size:
+                break
+            if not used[other] and contents[other] != contents[row]:
+                used[other], order[placed] = True, other
+                placed += 1
+    return order
+
+
+def group_by_word(words: Ints, group_size: int, generator: np.random.Generator) -> Ints:
+    """(N,) an order: rows with the same word in groups of at most `group_size`, the groups in random order.
+
+    `words`: (N,) a number for each row. Which of a frequent word's rows share a group is random too.
+    """
+    rows = generator.permutation(len(words))
+    by_word = rows[np.argsort(words[rows], kind="stable")]
+    _, place = ragged(np.unique(words, return_counts=True)[1])
+    group = np.cumsum(place % group_size == 0) - 1
+    new_place = generator.permutation(group[-1] + 1)[group]
+    return by_word[np.argsort(new_place, kind="stable")].astype(np.int64)
+
+
+def text_words(text: str) -> list[str]:
+    """The words of a text in lower case, without stop words."""
+    return [word for word in WORD.findall(text.lower()) if word not in STOP_WORDS]
+
+
+def text_shingles(
+    texts: Sequence[str], length: int, generator: np.random.Generator, *, consecutive: bool = False
+) -> Ints:
+    """(N,) a number for a random shingle of each text: `length` of its words in any order, all where there are fewer.
+
+    consecutive: words in a row. Numbers are in the order of the shingles; every text without words has a number of its
+    own, the largest.
+    """
+    shingles = []
+    for words in map(text_words, texts):
+        start = int(generator.integers(max(1, len(words) - length + 1))) if consecutive else 0
+        order = range(len(words)) if consecutive else generator.permutation(len(words))
+        shingles.append(" ".join(sorted(words[place] for place in order[start : start + length])))
+    distinct, inverse = np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)
+    numbers = inverse.reshape(-1).astype(np.int64)
+    # Rows without words have no word in common.
+    alone = np.flatnonzero(np.array([not shingle for shingle in shingles], np.bool_))
+    numbers[alone] = len(distinct) + np.arange(len(alone))
+    return numbers
+
+
+def neighbour_shingles(neighbours: Int32s, length: int, generator: np.random.Generator) -> Ints:
+    """(N,) a number for a random shingle of each row: a subset of `length` of the ids of itself and its neighbours."""
+    lists = np.concatenate([np.arange(len(neighbours), dtype=np.int32)[:, None], neighbours], axis=1)
+    chosen = generator.permuted(lists, axis=1)[:, :length]
+    return np.unique(np.sort(chosen, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)

@@ -10,8 +10,7 @@ from unit_data import make_pair, numbers_of
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.orders import PlannerInput, planner_named
-from gcbs_cli.orders.knn_groups import plan_knn_groups
-from gcbs_cli.orders.word_groups import group_by_word, neighbour_shingles, text_shingles, text_words
+from gcbs_cli.orders.bsc import group_by_word, neighbour_shingles, plan_knn_groups, text_shingles, text_words
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.settings.plan import BscSettings, PlanSettings
