@@ -61,10 +61,8 @@ def check_address_space() -> None:
 
 
 def _free_on_machine() -> int:
-    for line in _text(Path("/proc/meminfo")).splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return ASSUMED_MEMORY
+    found = re.search(r"^MemAvailable:\s*(\d+)", _text(Path("/proc/meminfo")), re.MULTILINE)
+    return int(found[1]) * 1024 if found else ASSUMED_MEMORY
 
 
 def _left_of_address_space() -> list[int]:
@@ -113,23 +111,18 @@ def cgroup_processors(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[f
 def _groups(mounted: Path, own: Path, controller: str) -> Iterator[Path]:
     """The root of a hierarchy and the groups below it down to the process's own, where they exist."""
     yield mounted
-    for line in _text(own).splitlines():
-        parts = line.split(":", 2)
-        if len(parts) == 3 and controller in parts[1].split(","):
-            group = mounted
-            for name in Path(parts[2]).parts[1:]:
-                group = group / name
-                if name == ".." or not group.is_dir():
-                    break
-                yield group
+    for controllers, path in re.findall(r"^[^:]*:([^:]*):(.*)$", _text(own), re.MULTILINE):
+        group = mounted
+        for name in Path(path).parts[1:] if controller in controllers.split(",") else ():
+            group = group / name
+            if name == ".." or not group.is_dir():
+                break
+            yield group
 
 
 def _inactive_files(folder: Path) -> int:
-    for line in _text(folder / "memory.stat").splitlines():
-        name, _, size = line.partition(" ")
-        if name in ("inactive_file", "total_inactive_file"):
-            return _number(size) or 0
-    return 0
+    found = re.search(r"^(?:total_)?inactive_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def _number(text: str) -> int | None:
