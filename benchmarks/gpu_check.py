@@ -29,7 +29,7 @@ from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import torch_device
-from gcbs_cli.products.tiles import Tile
+from gcbs_cli.products.operations import Tile
 from gcbs_cli.products.torch_device import GPU_TILE, HELD_AS, TorchBackend, flag_by_torch, pair_flags
 from gcbs_cli.settings.plan import PlanSettings
 

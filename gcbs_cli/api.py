@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gcbs_cli.data.arrays import open_arrays
-from gcbs_cli.data.positives import Positives
+from gcbs_cli.data.pairs import Positives
 from gcbs_cli.data.row_values import labels_of
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from gcbs_cli.comparison.compare import RANDOM
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.positives import Positives
+from gcbs_cli.data.pairs import PairedRows, Positives
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
 from gcbs_cli.system.arrays import Float32s, Floats, Ints, equal_rows

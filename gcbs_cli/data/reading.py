@@ -13,7 +13,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows
 from gcbs_cli.system.arrays import Float32s
 from gcbs_cli.system.errors import BadInput, GcbsError
-from gcbs_cli.system.threads import all_at_once
+from gcbs_cli.system.threads import in_order
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Default size of a block of raw rows; larger ones are slower, being new memory."""
@@ -138,7 +138,7 @@ class PairStream:
 
     def read(self) -> PairedRows:
         """Read every row of both sides at once. Raises BadInput and GcbsError as `read_unit_rows` does."""
-        x, y = all_at_once(self.sources, lambda side: read_unit_rows(side, normalize=self.normalize))
+        x, y = in_order(2, self.sources, lambda side: read_unit_rows(side, normalize=self.normalize))
         self.fingerprints = x.fingerprint, y.fingerprint
         return PairedRows(x.values, y.values)
 

@@ -14,7 +14,7 @@ import torch
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.adjacency import Graph, OrderMeasures
-from gcbs_cli.products.tiles import Progress, Tile
+from gcbs_cli.products.operations import Progress, Tile
 from gcbs_cli.products.torch_device import pair_flags
 from gcbs_cli.system.arrays import Ints
 

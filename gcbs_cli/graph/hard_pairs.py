@@ -9,10 +9,9 @@ from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
 from gcbs_cli.graph.weighted import WeightedGraph, weigh
-from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits
+from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits, Progress
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
-from gcbs_cli.products.tiles import Progress
 from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Int32s

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.pairs import PairedRows, pair_values
-from gcbs_cli.data.positives import Positives
+from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings

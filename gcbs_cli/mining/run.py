@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.positives import Positives, each_its_own
+from gcbs_cli.data.pairs import PairedRows, Positives, each_its_own
 from gcbs_cli.mining.loss import MinedLoss, mined_losses
 from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
 from gcbs_cli.planning.room import BYTES_PER_LISTED, Forecast, check_room, needed

@@ -6,11 +6,10 @@ from math import ceil, floor, log10
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
-from gcbs_cli.products.operations import Backend, EntryLimit
+from gcbs_cli.products.operations import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Backend, EntryLimit
 from gcbs_cli.products.sample import Sample, draw_sample
 from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold
-from gcbs_cli.products.tiles import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS
 from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
 from gcbs_cli.settings.report import ReportSettings

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import GROUP
-from gcbs_cli.products.operations import Entries, Limits
-from gcbs_cli.products.tiles import Tile
+from gcbs_cli.products.operations import Entries, Limits, Tile
 from gcbs_cli.system.arrays import Int32s
 from gcbs_cli.system.compiled import compiled, intrinsic
 from gcbs_cli.system.threads import in_parts

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.products.byte_products import ByteProducts, can_multiply
-from gcbs_cli.products.operations import Backend, Entries, Limits
-from gcbs_cli.products.tiles import Tile
+from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s
 from gcbs_cli.system.limits import available_cpus
 

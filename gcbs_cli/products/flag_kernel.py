@@ -4,7 +4,7 @@ import torch
 import triton
 import triton.language as tl
 
-from gcbs_cli.products.tiles import Tile
+from gcbs_cli.products.operations import Tile
 
 PAIRS = 1024
 """Of one row, which a program compares; the launch's first axis takes 2³¹ − 1 programs."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gcbs_cli.products.operations import Backend, Limits, Product
+from gcbs_cli.products.operations import Backend, Limits, Product, Progress, Tile
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
-from gcbs_cli.products.tiles import Progress, Tile
 from gcbs_cli.products.top_lists import keep_largest
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, grouped
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcbs_cli.data.grid import LARGEST_SUM, Grid
-from gcbs_cli.products.operations import EVERYTHING, Backend, EntryLimit, Limits, Loaded
+from gcbs_cli.products.operations import EVERYTHING, Backend, EntryLimit, Limits, Loaded, Progress, Tile
 from gcbs_cli.products.sample import Sample, draw_sample, of_rank, rank_of
-from gcbs_cli.products.tiles import Progress, Tile
 from gcbs_cli.settings.plan import ThresholdSettings
 from gcbs_cli.system.arrays import Int32s
 from gcbs_cli.system.limits import available_memory

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
-from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits
-from gcbs_cli.products.tiles import Progress, Tile, cut
+from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Progress, Tile, cut
 from gcbs_cli.system.arrays import Int32s, Ints, equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts

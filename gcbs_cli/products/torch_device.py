@@ -18,10 +18,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gcbs_cli.products.operations import Backend, Entries, Limits
-from gcbs_cli.products.tiles import Tile
+from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
 from gcbs_cli.system.arrays import Floats, Int32s
-from gcbs_cli.system.threads import OwnedByThreads, all_at_once, in_parts
+from gcbs_cli.system.threads import OwnedByThreads, in_order, in_parts
 
 GPU_TILE = (16384, 16384)
 """A gigabyte of products: enough that a GPU is filled and rarely waits for the host."""
@@ -79,7 +78,10 @@ class TorchBackend(Backend):
         """Rows with zeros after them, in the type whose products are quickest; all copies are under way at once."""
         some = self.tile_shape[0] // 2
         held = self._quickest(left[:some], right[:some])
-        return all_at_once(self.devices, lambda device: (_put(left, held, device), _put(right, held, device)))
+        both = in_order(
+            self.workers, self.devices, lambda device: (_put(left, held, device), _put(right, held, device))
+        )
+        return list(both)
 
     def _quickest(self, left: NDArray[Any], right: NDArray[Any]) -> torch.dtype:
         """The type by the seconds of a product on the first device, of those that give the numbers of float32."""

@@ -15,8 +15,7 @@ share is null.
 
 import numpy as np
 
-from gcbs_cli.data.pairs import pair_values
-from gcbs_cli.data.positives import Positives
+from gcbs_cli.data.pairs import Positives, pair_values
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.in_batch import BatchSums

@@ -1,4 +1,4 @@
-"""Work given to threads: results in order, a thread for each thing, and things that threads own."""
+"""Work given to threads, results in order, and things that threads own."""
 
 import threading
 from collections import deque
@@ -19,14 +19,8 @@ def in_parts(count: int, size: int, work: Callable[[int, int], object]) -> None:
     `work` must release the interpreter lock to gain from it, and must write to its own range only.
     """
     bounds = [(start, min(start + size, count)) for start in range(0, count, size)]
-    workers = min(available_cpus(), len(bounds))
-    if workers <= 1:
-        for start, stop in bounds:
-            work(start, stop)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        for future in [pool.submit(work, start, stop) for start, stop in bounds]:
-            future.result()
+    for _ in in_order(max(1, min(available_cpus(), len(bounds))), bounds, lambda part: work(*part)):
+        pass
 
 
 def in_order(workers: int, items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[Result]:
@@ -58,14 +52,6 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
         while (item := following.result()) is not None:
             following = pool.submit(next, items, None)
             yield item
-
-
-def all_at_once(items: Sequence[Item], work: Callable[[Item], Result]) -> list[Result]:
-    """`work(item)` for every item, in a thread each, in the order of the items."""
-    if len(items) == 1:
-        return [work(items[0])]
-    with ThreadPoolExecutor(len(items)) as pool:
-        return list(pool.map(work, items))
 
 
 class OwnedByThreads(Generic[Item]):

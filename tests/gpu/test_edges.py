@@ -14,7 +14,7 @@ from gcbs_cli.data.grid import BYTES, FINE, Grid, make_grid
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.device_graph import DeviceGraph, find_device_graph
 from gcbs_cli.products import torch_device
-from gcbs_cli.products.tiles import Tile, cut
+from gcbs_cli.products.operations import Tile, cut
 from gcbs_cli.products.torch_device import HELD_AS, MULTIPLY, TorchBackend, flag_by_torch, pair_flags
 
 GRIDS = pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "11-bits"])

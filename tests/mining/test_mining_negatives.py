@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from unit_data import exact_matrix, make_pair
 
-from gcbs_cli.data.positives import Positives, each_its_own
+from gcbs_cli.data.pairs import Positives, each_its_own
 from gcbs_cli.mining.loss import mined_losses
 from gcbs_cli.mining.negatives import mine_negatives
 from gcbs_cli.mining.run import mine

@@ -14,7 +14,7 @@ from gcbs_cli.products.torch_device import TorchBackend
 from gcbs_cli.reports.build import ReportSettings, make_reports
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
-from gcbs_cli.system.threads import OwnedByThreads, all_at_once, in_order
+from gcbs_cli.system.threads import OwnedByThreads, in_order
 
 LONGEST_WAIT = 60.0
 """Seconds that threads wait for each other; they need milliseconds."""
@@ -28,7 +28,7 @@ def test_threads_begun_together_own_a_thing_each_and_keep_it() -> None:
         together.wait(LONGEST_WAIT)
         return first, owned.mine
 
-    found = all_at_once(range(3), look)
+    found = list(in_order(3, range(3), look))
     assert sorted(first for first, _ in found) == ["a", "b", "c"]
     assert all(first == second for first, second in found)
 
