@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from unit_data import make_pair
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.measures import measure_order
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.settings.plan import FalseNegativeSettings
 

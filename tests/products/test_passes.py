@@ -8,9 +8,8 @@ from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products import top_lists
 from gcbs_cli.products.byte_products import can_multiply
-from gcbs_cli.products.operations import EVERYTHING, Backend, Limits
+from gcbs_cli.products.operations import EVERYTHING, Backend, Limits, Tile, cut
 from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.products.tiles import Tile, cut
 from gcbs_cli.products.top_lists import TopSearch, lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
 
