@@ -20,8 +20,8 @@ from scaling import PAPER_SECONDS
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.basis import ReportInputs
-from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import FIGURES
+from gcbs_cli.reports.losses import OrderReports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings

@@ -22,7 +22,7 @@ from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.basis import ReportInputs
-from gcbs_cli.reports.build import OrderReports
+from gcbs_cli.reports.losses import OrderReports
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.limits import available_cpus

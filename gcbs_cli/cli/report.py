@@ -21,8 +21,9 @@ from gcbs_cli.plan_file.manifest import (
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
-from gcbs_cli.reports.build import Measured, measure
+from gcbs_cli.reports.build import measure
 from gcbs_cli.reports.headline import suspects_warning
+from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReports

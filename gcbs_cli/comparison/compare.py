@@ -10,8 +10,8 @@ from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import PLANNERS, planner_named
 from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
-from gcbs_cli.reports.build import OrderReports
 from gcbs_cli.reports.figures import nest, shown_in
+from gcbs_cli.reports.losses import OrderReports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.model import leaves, words
 from gcbs_cli.settings.others import PRESET, REFINED

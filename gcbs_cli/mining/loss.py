@@ -11,7 +11,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.mining.negatives import Negatives
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.reports.in_batch import log_sum_exp
+from gcbs_cli.reports.in_batch import log_sum_exp, random_order
 from gcbs_cli.reports.schema import ReportPart
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.arrays import Floats
@@ -43,7 +43,7 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
 
     def trial(number: int) -> Floats:
         """(3, N) log sums of random batches alone, with each row's own negatives, with those of the whole batch."""
-        order = np.random.default_rng([settings.seed, 0x7121A1, number]).permutation(pair.rows)
+        order = random_order(pair.rows, settings.seed, number)
         sums = np.empty((3, pair.rows))
         for start in range(0, pair.rows, size):
             batch = order[start : start + size]

@@ -19,7 +19,7 @@ from gcbs_cli.data.pairs import Positives, pair_values
 from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.in_batch import BatchSums
-from gcbs_cli.reports.losses import LossTerms
+from gcbs_cli.reports.losses import OrderReports
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Bools, Floats, Ints, equal_rows, inverse
 from gcbs_cli.system.errors import BadInput
@@ -30,7 +30,7 @@ MOST_PAIRS = 1 << 28
 """Pairs of positives that are held at once, 24 bytes each."""
 
 
-class BscTerms(LossTerms):
+class BscReports(OrderReports):
     """beside: (2, N) the mean similarity of a row to its positives, by side; 0 for rows without any.
 
     Raises BadInput when no row asks, or there are too many pairs of positives.
@@ -38,8 +38,8 @@ class BscTerms(LossTerms):
 
     bounded = False
 
-    def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
-        super().__init__(inputs, loss)
+    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
+        super().__init__(inputs, loss, batch_size)
         pair, facts, suspects = inputs.pair, inputs.facts, inputs.suspects
         ids = equal_rows(pair.x)[1] if facts.positives is None else np.unique(facts.positives, return_inverse=True)[1]
         self._targets = np.ones(pair.rows) if facts.labels is None else facts.labels
@@ -60,7 +60,7 @@ class BscTerms(LossTerms):
         places, self._others = Positives(numbers.astype(np.int64)).of(self._asking)
         self._places = self._asking[places]
         ends = self._places.astype(np.int32), self._others.astype(np.int32)
-        self._values = np.stack([pair_values(pair, *ends), pair_values(pair, *ends[::-1])])
+        self._products = np.stack([pair_values(pair, *ends), pair_values(pair, *ends[::-1])])
         self.beside = self._means(slice(None))
         known = numbers[suspects.lower] == numbers[suspects.higher]
         self.suspects = SuspectPairs(suspects.lower[~known], suspects.higher[~known], suspects.groups, ids)
@@ -71,7 +71,7 @@ class BscTerms(LossTerms):
             groups = group_numbers(suspects.groups)
             back |= (groups[self._places] == groups[self._others]) & (self._places != self._others)
         for (plain, masked), temperature in zip(self.log_sums, inputs.settings.temperatures, strict=True):
-            for sums, values in zip(masked, self._values[:, back], strict=True):
+            for sums, values in zip(masked, self._products[:, back], strict=True):
                 np.logaddexp.at(sums, self._places[back], values / temperature)
             np.minimum(masked, plain, out=masked)
 
@@ -79,7 +79,7 @@ class BscTerms(LossTerms):
         """(2, N) the mean of each row's values, of the chosen pairs."""
         rows, places = self.inputs.pair.rows, self._places[chosen]
         counts = np.maximum(np.bincount(places, minlength=rows), 1)
-        return np.stack([np.bincount(places, side, minlength=rows) / counts for side in self._values[:, chosen]])
+        return np.stack([np.bincount(places, side, minlength=rows) / counts for side in self._products[:, chosen]])
 
     def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
         batch = inverse(perm) // batch_size

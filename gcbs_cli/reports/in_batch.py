@@ -13,6 +13,8 @@ from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Float32s, Floats, Ints, inverse
 
 ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 21, 1 << 12
+TRIALS_STREAM = 0x7121A1
+"""Sets the draws of the random trials apart from others of the same seed."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class BatchSums:
     hardest: Float32s
     least: Float32s
     seen: Ints
+
+
+def random_order(rows: int, seed: int, number: int) -> Ints:
+    """The random order of the trial with this number."""
+    return np.random.default_rng([seed, TRIALS_STREAM, number]).permutation(rows).astype(np.int64)
 
 
 def batch_sums(

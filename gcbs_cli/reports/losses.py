@@ -1,22 +1,56 @@
-"""The losses a report knows, and what each makes of the sums over all keys and over a batch's keys."""
+"""The losses a report knows: what each makes of the sums over all keys and over a batch's keys, order by order."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import product
+from math import log
+from typing import Any
 
 import numpy as np
 
-from gcbs_cli.reports.basis import ReportInputs
-from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums
+from gcbs_cli.graph.adjacency import batches_of, measure_order
+from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
+from gcbs_cli.reports.basis import Figures, ReportInputs
+from gcbs_cli.reports.figures import FIGURES, nest
+from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, random_order
+from gcbs_cli.reports.representation import mean_negatives
+from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Floats, Ints
+from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.threads import in_order
+
+TIE = 4 * FLOAT32_UNIT_ROUNDOFF
+"""Two float32 products of equal rows differ by no more."""
+OF_ROWS = ("gap.oracle", "similarity.positive", *(one.path for one in FIGURES if one.path.endswith(".global")))
+"""Figures that depend on an order only by the rows that it counts."""
+NO_BATCHES: Figures = {"batch_losses": np.empty(0), "batch_hard": np.empty(0, np.bool_)}
 
 
-class LossTerms:
-    """A loss over all keys and over those of a batch: here −s_ii / τ + log Σ exp(s_ij / τ), in S directions.
+@dataclass(frozen=True)
+class Measured:
+    """A report and what it was taken from.
+
+    perm: (N,) the plan; of_plan: its figures, with `batch_losses` (B,) of its batches, NaN for one in which no row
+    counts, and `batch_hard`, which of them hold a row that is in a hard pair; trial_losses: those of random orders.
+    """
+
+    report: GapReport
+    inputs: ReportInputs
+    perm: Ints | None
+    of_plan: Figures
+    trial_losses: list[float]
+
+
+class OrderReports:
+    """Reports on one order after the other by one loss and batch size; the same random orders serve them all.
+
+    The loss over all keys and over those of a batch is here −s_ii / τ + log Σ exp(s_ij / τ), in S directions. Losses
+    that are more than a mean of log sums against one positive override what differs.
 
     log_sums: (T, 2, S, N) over all keys, without suspected pairs in the second; hardest: of each direction (N, K) the
     largest similarities to negatives; keys: how many a row has in all. suspects: the suspected pairs that the loss
     takes for negatives. beside: what the loss takes beside the log sums, here (N,) s_ii.
-    Losses that are more than a mean of log sums against one positive override what differs.
     """
 
     in_nats = True
@@ -26,9 +60,11 @@ class LossTerms:
     bounded = True
     """Whether the translation and the log-sum-exp bound hold."""
     beside: Floats
+    _random: list[list[Figures]] | None = None
 
-    def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
-        self.inputs, self.loss, self.suspects, self.beside = inputs, loss, inputs.suspects, inputs.diagonal
+    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
+        self.inputs, self.loss, self.size = inputs, loss, batch_size
+        self.suspects, self.beside = inputs.suspects, inputs.diagonal
         self.keys = loss.keys_in_all(inputs.pair.rows)
         self.in_nats = self.in_nats and loss.top is None
         views = inputs.same_side if loss.views else ()
@@ -42,6 +78,166 @@ class LossTerms:
             self.hardest = [np.concatenate([part.hardest for part in parts], axis=1) for parts in sides]
             for hardest in self.hardest:
                 hardest[:, ::-1].sort(axis=1)
+        self._oracle = [self.oracle(number) for number in range(len(temperatures))]
+
+    def of(self, perm: Ints | None) -> list[Measured]:
+        """For each temperature."""
+        inputs, part_sizes = self.inputs, self.inputs.facts.part_sizes
+        if self._random is None:
+            with inputs.clock.step("random batches"):
+                asked = inputs.settings
+                orders = (random_order(inputs.pair.rows, asked.seed, number) for number in range(asked.trials))
+                self._random = self._values(orders)
+        with inputs.clock.step("planned batches"):
+            plans = [] if perm is None else self._values([perm])
+        found = []
+        for number, temperature in enumerate(inputs.settings.temperatures):
+            random = [values[number] for values in self._random]
+            plan = plans[0][number] if plans else None
+            figures = inputs.figures | self._compared(plan, random, temperature)
+            if perm is not None and part_sizes is not None:
+                figures["partitions.parts"] = len(part_sizes)
+                figures["partitions.edges_across"] = _edges_across(inputs, perm, part_sizes)
+            report = GapReport(
+                n=inputs.pair.rows,
+                dim=inputs.pair.dim,
+                batch_size=self.size,
+                temperature=temperature,
+                loss_kind=self.loss.name,
+                timings=dict(inputs.clock.seconds),
+                **nest({figure.path: figures.get(figure.path) for figure in FIGURES}),
+            )
+            found.append(Measured(report, inputs, perm, plan or NO_BATCHES, [order["loss.plan"] for order in random]))
+        return found
+
+    def _compared(self, plan: Figures | None, random: list[Figures], temperature: float) -> Figures:
+        """The figures of the plan and of random orders, and what the first are beside the second."""
+
+        def mean(path: str) -> float | None:
+            values: list[Any] = [order.get(path) for order in random]
+            return None if None in values else float(np.mean(values))
+
+        found: Figures = {path: mean(path) for path in OF_ROWS}
+        for figure in FIGURES:
+            if figure.random is not None:
+                found[figure.random] = mean(figure.path)
+            if figure.spread is not None and len(random) > 1 and figure.path in random[0]:
+                found[figure.spread] = float(np.std([order[figure.path] for order in random], ddof=1))
+        if plan is None:
+            return found
+        found |= plan
+        whole, masked = found["gap.random_mean"], found["gap.masked.random_mean"]
+        closed = whole - plan["gap.plan"]
+        found["gap.reduction"] = _share(closed, whole, temperature)
+        found["gap.masked.reduction"] = _share(masked - plan["gap.masked.plan"], masked, temperature)
+        if self.comparable:
+            found["gap.closed_share"] = _share(closed, whole - plan["gap.oracle"], temperature)
+        return found
+
+    def _values(self, orders: Iterable[Ints]) -> list[list[Figures]]:
+        """What each order gives, at each temperature."""
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(limits=1, user_api="blas"):  # products of batches are too small for several threads
+            return list(in_order(available_cpus(), orders, self._values_of))
+
+    def _values_of(self, perm: Ints) -> list[Figures]:
+        """Means over the counted rows and the loss's directions, by the paths of a plan's figures; and its batches."""
+        inputs, size = self.inputs, self.size
+        settings, drop_last = inputs.settings, inputs.settings.drop_last
+        counted = perm[: len(perm) - len(perm) % size] if drop_last else perm
+        rows, batch_of_row = self.rows(counted), batches_of(perm, size, drop_last=drop_last)
+        sums = batch_sums(inputs.pair, perm, size, settings.temperatures, self.suspects, self.loss)
+        beside, beside_here = (part[..., rows] for part in (self.beside, self.beside_in(sums, perm, size)))
+        measures = measure_order(inputs.graph, perm, size, drop_last=drop_last)
+        suspects = self.suspects.in_batches(batch_of_row)
+        hard = np.add.reduceat(inputs.graph.degrees[counted], np.arange(0, len(counted), size)) > 0
+        of_order: Figures = {
+            "bandwidth.plan": measures.bandwidth,
+            "profile.plan": measures.profile,
+            "in_batch_edge_share.plan": measures.in_batch_edge_share,
+            "graph.isolated_batches": int(np.count_nonzero(~hard)),
+            "false_negatives.suspected_pairs": len(suspects),
+            "false_negatives.rows": suspects.rows(),
+            "batch_hard": hard,
+        }
+        of_order |= self._similarities(sums, rows, counted)
+        factor, added = self.combined(counted)
+        coordinates = self._by_coordinates(counted, rows)
+        found = []
+        for number, temperature in enumerate(settings.temperatures):
+            positive, total = inputs.diagonal[rows] / temperature, self.log_sums[number][..., rows]
+            # A batch's sums lie between the positive alone and all keys, and are these where the row saw them all: two
+            # roundings of one similarity, divided by a small temperature, could say otherwise.
+            seen = np.clip(sums.log_sums[number][..., rows], positive, total)
+            seen = np.where(sums.seen[rows] == self.keys, total, seen)
+            whole = factor * self.losses(total, beside, temperature)
+            train = factor * self.losses(seen, beside_here, temperature)
+            gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
+            translation, logsumexp = self._bounds(sums, rows, temperature, gap)
+            figures: Figures = of_order | {
+                "loss.global": float(whole[0].mean()) + added,
+                "loss.plan": float(train[0].mean()) + added,
+                "gap.plan": gap,
+                "gap.masked.plan": masked_gap,
+                "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
+                "bounds.translation": translation,
+                "bounds.logsumexp": logsumexp,
+                "positive_probability.global": float(np.exp(positive - total[0]).mean()),
+                "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+            }
+            for path, losses in coordinates.items():
+                figures[path] = factor * losses[number] + added
+            if self.in_nats:  # van den Oord et al. (2018)
+                figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
+            with np.errstate(invalid="ignore"):
+                summed = np.bincount(batch_of_row[rows], train[0].mean(axis=0))
+                figures["batch_losses"] = summed / np.bincount(batch_of_row[rows])
+            found.append(figures)
+        return found
+
+    def _similarities(self, sums: BatchSums, rows: Ints, counted: Ints) -> Figures:
+        """Means over rows of the products in a batch, of which no temperature is a part."""
+        inputs, positive = self.inputs, self.inputs.diagonal[rows]
+        total = float(inputs.diagonal[counted].sum())
+        in_batch, in_all = mean_negatives(inputs.pair, counted, self.size, total, inputs.total_y)
+        found: Figures = {
+            "similarity.positive": float(positive.mean()),
+            "similarity.negative.plan": in_batch,
+            "similarity.negative.global": in_all,
+        }
+        if self.comparable:
+            for path, hardest in (("plan", sums.hardest[0, 0]), ("global", self.hardest[0][:, 0])):
+                found[f"accuracy.{path}"] = float(np.mean(hardest[rows] <= positive + TIE))
+        if self.bounded:  # the part of each bound that an order can raise
+            found["objective.translation.plan"] = float(sums.least[:, rows].mean(dtype=np.float64))
+            found["objective.logsumexp.plan"] = float(np.maximum(sums.hardest[0][:, rows], positive).mean())
+        return found
+
+    def _by_coordinates(self, counted: Ints, rows: Ints) -> dict[str, list[float]]:
+        """Mean losses at each temperature where coordinates are normalised, if that was asked for."""
+        losses, sides = self.inputs.coordinates, list(self.loss.sides)
+        if losses is None:
+            return {}
+        of_rows = {"coordinates.plan": losses.in_batches(counted, self.size), "coordinates.global": losses.in_all}
+        return {path: part[:, sides][..., rows].mean(axis=(1, 2)).tolist() for path, part in of_rows.items()}
+
+    def _bounds(self, sums: BatchSums, rows: Ints, temperature: float, gap: float) -> tuple[float | None, float | None]:
+        """The translation and the log-sum-exp bound on the gap (docs/method.md)."""
+        positive = self.inputs.diagonal[rows]
+        if not self.bounded:
+            return None, None
+        # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
+        largest, here = (
+            np.maximum(part[:, rows], positive)
+            for part in (np.array([keys[:, 0] for keys in self.hardest]), sums.hardest[0])
+        )
+        reach = np.maximum(largest - sums.least[:, rows], 0.0) / temperature
+        excess = np.maximum(largest - here, 0.0) / temperature
+        translation = float((reach + np.log(self.keys / sums.seen[rows])).mean())
+        logsumexp = float(excess.mean()) + log(self.keys)
+        # The true gap is never above the true bounds, but where they are equal the rounded one can be.
+        return max(translation, gap), max(logsumexp, gap)
 
     def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
         """The same as `beside` in the batches of an order, whose sums these are."""
@@ -59,12 +255,13 @@ class LossTerms:
         """(2, S, n) the loss of each row and direction, and the same without suspected pairs."""
         return log_sums - beside / temperature
 
-    def oracle(self, number: int, negatives: int) -> Floats:
+    def oracle(self, number: int) -> Floats:
         """(S, N) the gap of each row if it saw its own hardest negatives: no partition of the rows reaches the mean.
 
         number: of the temperature.
         """
         log_sums, temperature = self.log_sums[number, 0], self.inputs.settings.temperatures[number]
+        negatives = self.loss.oracle_negatives(self.inputs.pair.rows, self.size)
         if negatives == self.keys - 1:
             return np.zeros_like(log_sums)
         seen = np.empty_like(log_sums)
@@ -77,7 +274,7 @@ class LossTerms:
         return np.maximum(log_sums - seen, 0.0)
 
 
-class TripletTerms(LossTerms):
+class TripletReports(OrderReports):
     """With the hardest negative: max(0, margin + max_j s_ij − s_ii), j ≠ i, in units of similarity.
 
     Hermans, Beyer and Leibe, In Defense of the Triplet Loss (2017): batch-hard, here x→y and y→x with the row's one
@@ -90,8 +287,8 @@ class TripletTerms(LossTerms):
 
     in_nats = bounded = False
 
-    def __init__(self, inputs: ReportInputs, loss: Loss) -> None:
-        super().__init__(inputs, loss)
+    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
+        super().__init__(inputs, loss, batch_size)
         hardest = [[side.hardest[:, 0] for side in inputs.across], [side.hardest_unsuspected for side in inputs.across]]
         self.beside = loss.margin + np.array(hardest) - inputs.diagonal
 
@@ -102,5 +299,21 @@ class TripletTerms(LossTerms):
     def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
         return np.maximum(beside, 0.0)
 
-    def oracle(self, number: int, negatives: int) -> Floats:
+    def oracle(self, number: int) -> Floats:
         return np.zeros_like(self.log_sums[number, 0])
+
+
+def _share(part: float, whole: float, temperature: float) -> float | None:
+    """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
+    rounding = max(1e-9, FLOAT32_UNIT_ROUNDOFF / temperature)
+    return None if abs(whole) <= rounding else part / whole
+
+
+def _edges_across(inputs: ReportInputs, perm: Ints, part_sizes: Sequence[int]) -> float | None:
+    """Share of the hard pairs whose rows lie in different parts."""
+    if inputs.graph.edges == 0:
+        return None
+    part = np.empty(len(perm), np.int64)
+    part[perm] = np.repeat(np.arange(len(part_sizes)), part_sizes)
+    lower, higher = inputs.graph.pairs()
+    return float(np.mean(part[lower] != part[higher]))

@@ -145,7 +145,7 @@ def pair() -> PairedRows:
 def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
     perm = plan(pair.x, pair.y, batch_size=48).perm
     (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[48], trials=5)), perm)
-    losses = np.average(measured.batch_losses, weights=[48] * 8 + [16]), np.mean(measured.trial_losses)
+    losses = np.average(measured.of_plan["batch_losses"], weights=[48] * 8 + [16]), np.mean(measured.trial_losses)
     assert losses == pytest.approx((measured.report.loss.plan, measured.report.loss.random_mean), abs=1e-9)
     s = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
     hardest = hardest_in_order(measured, perm)

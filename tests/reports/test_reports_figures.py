@@ -132,7 +132,7 @@ from gcbs_cli.reports.figures import FIGURES, Figure
 
 meaning = "two times the gap"
 FIGURES.append(Figure("gap.twice", "gap twice over", show="table many history compare", heading="twice").means(meaning))
-from gcbs_cli.reports.build import OrderReports
+from gcbs_cli.reports.losses import OrderReports
 
 compared = OrderReports._compared
 

@@ -11,14 +11,14 @@ from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.suspects import SuspectPairs
-from gcbs_cli.reports.build import Measured, random_order
 from gcbs_cli.reports.figures import FIGURES, shown_in
 from gcbs_cli.reports.headline import headline, lead, summary, suspects_warning
-from gcbs_cli.reports.in_batch import batch_sums
+from gcbs_cli.reports.in_batch import batch_sums, random_order
+from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page import charts
 from gcbs_cli.reports.page.pictures import pictures
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import Bools, Float32s, Ints
+from gcbs_cli.system.arrays import Float32s, Ints
 
 LISTED_BATCHES = 5
 EXAMPLES, SHOWN_EXAMPLES = 12, 2
@@ -43,14 +43,14 @@ def report_page(
     """
     measured, every = reports[0], [one.report for one in reports]
     report, perm = measured.report, measured.perm
-    orders = {"random": random_order(measured.inputs, 0)} | ({} if perm is None else {"plan": perm})
+    orders = {"random": random_order(report.n, measured.inputs.settings.seed, 0)}
+    orders |= {} if perm is None else {"plan": perm}
     hardest = {kind: hardest_in_order(measured, order) for kind, order in orders.items()}
     batches, suspects = _listed_batches(measured), suspect_examples(measured)
     named = names_of(
         [row for suspect in suspects for row in suspect[:2]]
         + [row for group in batches.values() for batch in group for row in batch["rows"]]
     )
-    counted = np.isfinite(measured.batch_losses)
     return render(
         "report.html",
         title=f"gcbs report: {names}",
@@ -62,8 +62,8 @@ def report_page(
         trials=measured.trial_losses,
         pictures=pictures(measured),
         hardest={kind: values[np.isfinite(values)] for kind, values in hardest.items()},
-        batch_losses=measured.batch_losses[counted],
-        batch_hard=batches_with_hard_pairs(measured)[counted],
+        batch_losses=measured.of_plan["batch_losses"],
+        batch_hard=measured.of_plan["batch_hard"],
         without=report.graph.isolated_batches,
         batches=batches,
         suspects=suspects,
@@ -87,22 +87,13 @@ def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
     return batch_sums(pair, perm, size, [], SuspectPairs.none(), one_way).hardest[0, 0]
 
 
-def batches_with_hard_pairs(measured: Measured) -> Bools:
-    """(B,) which batches of the plan hold a row that is in a hard pair; as many as it has losses of batches."""
-    if measured.perm is None:
-        return np.empty(0, np.bool_)
-    perm, size = measured.perm[: len(measured.batch_losses) * measured.report.batch_size], measured.report.batch_size
-    degrees = measured.inputs.graph.degrees[perm]
-    return np.add.reduceat(degrees, np.arange(0, len(degrees), size)) > 0
-
-
 def _listed_batches(measured: Measured) -> dict[str, list[dict[str, Any]]]:
     """The batches of the plan with the highest and the lowest loss, without a short one that is dropped."""
     perm, size = measured.perm, measured.report.batch_size
     if perm is None:
         return {}
-    losses, hard = measured.batch_losses, batches_with_hard_pairs(measured)
-    order = np.argsort(losses, kind="stable")[: np.count_nonzero(~np.isnan(losses))]
+    losses, hard = measured.of_plan["batch_losses"], measured.of_plan["batch_hard"]
+    order = np.argsort(losses, kind="stable")
     found: dict[str, list[dict[str, Any]]] = {}
     for caption, chosen in (("Hardest batches", order[::-1]), ("Easiest batches", order)):
         for number in chosen[:LISTED_BATCHES].tolist():

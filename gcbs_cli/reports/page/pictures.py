@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.graph.adjacency import Adjacency
-from gcbs_cli.reports.build import Measured, random_order
+from gcbs_cli.reports.in_batch import random_order
+from gcbs_cli.reports.losses import Measured
 from gcbs_cli.system.arrays import Ints, inverse
 
 BINS = 192
@@ -42,7 +43,7 @@ def pictures(measured: Measured) -> list[Picture]:
     rows = inputs.pair.rows
     orders = [("before (the input's order)", np.arange(rows))]
     if measured.perm is None:
-        orders.append(("in a random order", random_order(inputs, 0)))
+        orders.append(("in a random order", random_order(rows, inputs.settings.seed, 0)))
     else:
         orders.append(("after (this plan)", measured.perm))
     windows = [(0, rows, f"all {rows:,} rows")]
