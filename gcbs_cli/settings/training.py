@@ -33,8 +33,13 @@ class TrainingSettings(PlanSettings, panel="Training"):
     def _check_batch_size(self) -> Self:
         return self  # the trainer says batch size and ranks
 
-    def plan_settings(self, batch_size: int, temperature: float) -> dict[str, Any]:
+    @property
+    def loss_kind(self) -> str:
+        """The loss in a report."""
+        return self.loss or "symmetric"
+
+    def plan_settings(self, batch_size: int) -> dict[str, Any]:
         """The arguments of `gcbs_cli.plan`."""
         asked = self.model_fields_set & PlanSettings.model_fields.keys() - {"shuffle_batches", "gather"}
         given = {name: getattr(self, name) for name in asked}
-        return given | {"preset": self.preset, "batch_size": batch_size, "temperature": temperature}
+        return given | {"preset": self.preset, "batch_size": batch_size, "temperature": self.temperature}

@@ -65,5 +65,5 @@ def planned(
 
 def _checked(settings: dict[str, Any]) -> TrainingSettings:
     asked = TrainingSettings(**settings)
-    PlanSettings(**asked.plan_settings(asked.batch_size, asked.temperature)).check_effects()
+    PlanSettings(**asked.plan_settings(asked.batch_size)).check_effects()
     return asked

@@ -13,7 +13,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.loop import PlannedLoader
-from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, has_dropout
+from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, LossCheck, has_dropout
 
 
 class PlannedCallback(pl.Callback):
@@ -47,7 +47,7 @@ class PlannedCallback(pl.Callback):
             model=pl_module,
             log=lambda figures: [logger.log_metrics(figures, trainer.global_step) for logger in trainer.loggers],
             precision=trainer.precision_plugin.forward_context,
-            tolerance=DROPOUT_TOLERANCE if dropout else HALF_TOLERANCE if half else TOLERANCE,
+            check=LossCheck(DROPOUT_TOLERANCE if dropout else HALF_TOLERANCE if half else TOLERANCE),
         )
         source.instance = self.planned
 

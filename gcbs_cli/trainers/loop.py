@@ -7,11 +7,12 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from gcbs_cli.settings.training import TrainingSettings
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, RowEmbedder
-from gcbs_cli.trainers.loss_check import TOLERANCE, LossCheck
-from gcbs_cli.trainers.planner import Log, LossFacts, Planner, batch_size_of, check_plannable, in_process
-from gcbs_cli.trainers.sampler import place
+from gcbs_cli.trainers.loss_check import LossCheck
+from gcbs_cli.trainers.planner import Log, Planner, batch_size_of, check_plannable
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, place
 
 
 class PlannedLoader:
@@ -31,46 +32,48 @@ class PlannedLoader:
         model: Any = None,
         log: Log | None = None,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        tolerance: float = TOLERANCE,
+        check: LossCheck | None = None,
+        ranks: int | None = None,
+        lengths: Ints | None = None,
+        said: str = "the loader's batch_size",
     ) -> None:
-        dataset = loader.dataset
+        """asked: with temperature, kind and gathering of the loss; check: of several data sets; ranks: those over which
+        the loss of a batch gathers; said: what says the batch size; precision, lengths: as in `RowEmbedder`.
+        """
+        dataset, size = loader.dataset, loader.batch_size
         check_plannable(dataset)
         if (plan is None) == (embed is None):
             raise BadInput("planned: give a plan, or embed to make one each epoch; not both and not neither")
-        if loader.batch_size is None:
+        if size is None:
             raise BadInput("planned: the loader has a batch sampler of its own; give it batch_size instead")
-        ranks = place()[1] if asked.gather else 1
-        size = batch_size_of(plan, asked, loader.batch_size * ranks, f"the loader's batch_size {loader.batch_size}")
-        self.planner = None
+        ranks = ranks or (place()[1] if asked.gather else 1)
+        self.sampler = PlannedBatchSampler(
+            range(len(dataset)) if plan is None else plan,  # type: ignore[arg-type]
+            batch_size_of(plan, asked, size * ranks, f"{said} {size}"),
+            loader.drop_last or None,
+            asked.shuffle_batches,
+            asked.seed,
+            gather=asked.gather,
+            dataset=dataset,  # type: ignore[arg-type]
+        )
+        self.check, self.planner = check or LossCheck(), None
+        workers = loader.num_workers
         if embed is not None:
             embedder = RowEmbedder(
                 dataset,
                 loader.collate_fn,
                 embed,
-                batch_size=loader.batch_size,
+                batch_size=size,
                 model=model,
-                workers=loader.num_workers,
+                workers=workers,
+                lengths=lengths,
                 precision=precision,
             )
-            facts = LossFacts(asked.temperature, asked.loss or "symmetric", asked.gather)
-            self.planner = Planner(embedder, asked, facts, log or (lambda figures: None))
-        given: dict[str, Any] = {} if plan is None else {"plan": plan}
-        given |= {"drop_last": loader.drop_last or None, "gather": asked.gather}
-        self.sampler = in_process(dataset, size, self.planner, asked, **given)
-        self.check = LossCheck(tolerance)
-        if self.planner is not None:
+            self.planner = self.sampler.replan = Planner(embedder, asked, log or (lambda figures: None))
+            self.sampler.every = asked.refresh if isinstance(asked.refresh, int) else None
             self.check.watch(self.sampler, self.planner)
         self._done, self._last_epoch = 0, -1
-        self._loader: DataLoader[Any] = DataLoader(
-            dataset,
-            batch_sampler=self.sampler,
-            collate_fn=loader.collate_fn,
-            num_workers=loader.num_workers,
-            pin_memory=loader.pin_memory,
-            persistent_workers=loader.persistent_workers,
-            prefetch_factor=loader.prefetch_factor,
-            worker_init_fn=loader.worker_init_fn,
-        )
+        self.loader = loader_like(loader, dataset, self.sampler)
 
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank."""
@@ -81,7 +84,7 @@ class PlannedLoader:
             self.sampler.set_epoch(self._last_epoch + 1)
         self._last_epoch = self.sampler.epoch
         self._done = self.sampler.state_dict()["step"] % len(self)
-        for batch in self._loader:
+        for batch in self.loader:
             self._done += 1
             yield batch
 
@@ -101,3 +104,24 @@ class PlannedLoader:
         """Go on from there: the next `for` yields the rest of that epoch. Raises BadInput where the plan differs."""
         self.sampler.load_state_dict(state)
         self._last_epoch, self.check.over = -1, True
+
+
+class EpochLoader(DataLoader[Any]):
+    """A loader that tells its batch sampler the epoch."""
+
+    def set_epoch(self, epoch: int) -> None:
+        self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
+
+
+def loader_like(loader: "DataLoader[Any]", dataset: Any, sampler: Any) -> EpochLoader:
+    """A loader of these batches that is otherwise as the one given."""
+    return EpochLoader(
+        dataset,
+        batch_sampler=sampler,
+        collate_fn=loader.collate_fn,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        persistent_workers=loader.persistent_workers,
+        prefetch_factor=loader.prefetch_factor,
+        worker_init_fn=loader.worker_init_fn,
+    )

@@ -72,8 +72,8 @@ class LossCheck:
         """Compare this rank's next loss with the one of its rows by the model of this moment, on every rank at once."""
         step = len(self.comparisons)
         planner, rows = self._handed[step]
-        facts, embedder = planner.facts, planner.embedder
-        own = batch_loss(*embedder.rows(rows), temperature=facts.temperature, loss=facts.kind)
+        asked, embedder = planner.asked, planner.embedder
+        own = batch_loss(*embedder.rows(rows), temperature=asked.temperature, loss=asked.loss_kind)
         reported, expected = embedder.mean([reported, own])
         agrees = abs(reported - expected) <= self.tolerance * max(expected, 1.0)
         found = Comparison(step, reported, expected, agrees)

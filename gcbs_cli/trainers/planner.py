@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,47 +22,32 @@ TRIALS = 3
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class LossFacts:
-    """What a loss says of itself: temperature, kind of `gcbs report`, whether it gathers from all ranks."""
-
-    temperature: float
-    kind: str
-    gather: bool
-
-
 class Planner:
     """Makes a sampler's plans: `sampler.replan = planner`.
 
     On every rank at once it embeds the rows that are left (each rank a share), plans them on rank 0, measures what the
-    plan is worth, and logs the figures and what they cost under `gcbs/`. labels: (N,) an id for each row, rows with the
-    same one never share a batch. `history` holds what was logged.
+    plan is worth, and logs the figures and what they cost, their names after `prefix`. asked: with the temperature and
+    the kind of the loss that is trained. labels: (N,) an id for each row, rows with the same one never share a batch.
+    `history` holds what was logged.
     """
 
-    def __init__(
-        self,
-        embedder: RowEmbedder,
-        asked: TrainingSettings,
-        facts: LossFacts,
-        log: Log,
-        *,
-        prefix: str = "gcbs/",
-        labels: Ints | None = None,
-    ) -> None:
-        self.embedder, self.facts = embedder, facts
-        self._asked, self._log, self._prefix, self._labels = asked, log, prefix, labels
+    prefix = "gcbs/"
+    labels: Ints | None = None
+
+    def __init__(self, embedder: RowEmbedder, asked: TrainingSettings, log: Log) -> None:
+        self.embedder, self.asked, self._log = embedder, asked, log
         self.history: list[dict[str, float]] = []
 
     def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """Return these rows in the order of a new plan."""
-        if sampler.epoch == step == 0 and self._asked.first == "random":
+        if sampler.epoch == step == 0 and self.asked.first == "random":
             return np.random.default_rng(sampler.seed).permutation(rows)
         rows, started = np.sort(rows), time.perf_counter()
         sides = self.embedder.all_rows(rows)
         embedded = time.perf_counter()
         order, figures = self.embedder.share(lambda: self._plan(sampler, rows, sides))
         spent = {"embed_seconds": embedded - started, "plan_seconds": time.perf_counter() - embedded}
-        logs = {self._prefix + name: value for name, value in {**figures, **spent}.items()}
+        logs = {self.prefix + name: value for name, value in {**figures, **spent}.items()}
         self.history.append(logs)
         logger.info("epoch %d, step %d: %s", sampler.epoch, step, logs)
         self._log(dict(logs))
@@ -71,12 +55,13 @@ class Planner:
 
     def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: Any) -> tuple[Ints, dict[str, float]]:
         x, y = sides
-        settings = self._asked.plan_settings(sampler.loss_batch_size, self.facts.temperature)
-        if self._labels is not None:
-            settings["groups"] = self._labels[rows]
+        asked, size = self.asked, sampler.loss_batch_size
+        settings = asked.plan_settings(size)
+        if self.labels is not None:
+            settings["groups"] = self.labels[rows]
         perm = plan(x, y, **settings).perm
-        asked: dict[str, Any] = {"batch_size": sampler.loss_batch_size, "temperature": self.facts.temperature}
-        found = report(x, y, perm, loss=self.facts.kind, trials=TRIALS, drop_last=sampler.drop_last, **asked)
+        of_plan: dict[str, Any] = {"batch_size": size, "temperature": asked.temperature, "drop_last": sampler.drop_last}
+        found = report(x, y, perm, loss=asked.loss_kind, trials=TRIALS, **of_plan)
         figures = {
             "L_global": found.loss.global_,
             "L_train": found.loss.plan,
@@ -84,18 +69,6 @@ class Planner:
             "reduction": float("nan") if found.gap.reduction is None else found.gap.reduction,
         }
         return perm, figures
-
-
-def in_process(
-    dataset: Any, batch_size: int, planner: Planner | None, asked: TrainingSettings, **given: Any
-) -> PlannedBatchSampler:
-    """The sampler of a data set that a planner plans, or that has a plan (`plan` in `given`)."""
-    given = {"shuffle_batches": asked.shuffle_batches, "seed": asked.seed, "dataset": dataset, **given}
-    sampler = PlannedBatchSampler(given.pop("plan", range(len(dataset))), batch_size, **given)
-    if planner is not None:
-        sampler.replan = planner
-        sampler.every = asked.refresh if isinstance(asked.refresh, int) else None
-    return sampler
 
 
 def check_plannable(dataset: Any) -> None:

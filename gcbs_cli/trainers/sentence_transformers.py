@@ -8,7 +8,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
-from gcbs_cli.trainers.planner import LossFacts, Planner
+from gcbs_cli.trainers.planner import Planner
 from gcbs_cli.trainers.transformers import PlannedTrainer
 
 RANKING = ("MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss")
@@ -29,7 +29,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
             raise BadInput(f"batch_sampler {chosen}: says which rows share a batch, as plans do; leave it out")
         super().check_trainer()
 
-    def facts(self, name: str) -> LossFacts:
+    def of_loss(self, name: str) -> TrainingSettings:
         loss, asked, given = self._loss(name), self.asked, self.asked.model_fields_set
         read = 1 / loss.scale if hasattr(loss, "scale") else getattr(loss, "temperature", None)
         temperature = asked.temperature if "temperature" in given else read
@@ -37,7 +37,8 @@ class PlannedSentenceTrainer(PlannedTrainer):
             raise BadInput(f"{type(loss).__name__}: found neither scale nor temperature; give temperature")
         both = "Symmetric" in type(loss).__name__ or set(getattr(loss, "directions", ())) >= _BOTH_WAYS
         gather = asked.gather if "gather" in given else bool(getattr(loss, "gather_across_devices", False))
-        return LossFacts(float(temperature), asked.loss or ("symmetric" if both else "infonce"), gather)
+        kind = asked.loss or ("symmetric" if both else "infonce")
+        return asked.changed(temperature=float(temperature), loss=kind, gather=gather)
 
     def view(self, dataset: Any) -> tuple[Any, Any]:
         return dataset, self.trainer.data_collator
@@ -63,7 +64,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
         return labels
 
     def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
-        (name,) = (name for name, own in self.planners.items() if own is planner)
+        (name,) = (name for name, own in self.planned.items() if own.planner is planner)
         loss = self._loss(name)
         directions = set(getattr(loss, "directions", _ONE_WAY))
         joint = len(directions) > 1 and getattr(loss, "partition_mode", "") == "joint"

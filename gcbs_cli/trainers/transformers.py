@@ -3,6 +3,7 @@
 import base64
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from torch.utils.data import ConcatDataset, DataLoader
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import RowEmbedder, evaluating
+from gcbs_cli.trainers.embedding import evaluating
+from gcbs_cli.trainers.loop import PlannedLoader, loader_like
 from gcbs_cli.trainers.loss_check import HALF_TOLERANCE, TOLERANCE, LossCheck
-from gcbs_cli.trainers.planner import LossFacts, Planner, batch_size_of, check_plannable, in_process
+from gcbs_cli.trainers.planner import Planner, check_plannable
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 STATE = "gcbs"
@@ -28,7 +30,8 @@ _ROUNDING = 1e-4
 class PlannedTrainer:
     """Gives the train loader of a trainer planned batches; `plan_batches` makes it.
 
-    samplers and planners are by the name of the data set, "" where there is one; `check` holds the compared losses.
+    `planned` has a loader of planned batches by the name of each data set, "" where there is one; `check` holds the
+    compared losses.
     """
 
     def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Any) -> None:
@@ -41,15 +44,15 @@ class PlannedTrainer:
         self._plans: dict[str, Any] = {} if plan is None else plan if several else {"": plan}
         self.check_trainer()
         self.check = LossCheck(HALF_TOLERANCE if args.bf16 or args.fp16 else TOLERANCE)
-        self.planners: dict[str, Planner] = {}
-        self.samplers = {name: self._sampler(name) for name in self.parts}
+        self.planned = {name: self._planned(name) for name in self.parts}
         self._compute = trainer.compute_loss
         trainer.get_train_dataloader, trainer.compute_loss = self._loader, self._compute_loss
 
     @property
     def history(self) -> list[dict[str, float]]:
         """What was logged of each plan."""
-        return [figures for planner in self.planners.values() for figures in planner.history]
+        planners = (one.planner for one in self.planned.values())
+        return [figures for planner in planners if planner is not None for figures in planner.history]
 
     def check_trainer(self) -> None:
         """Raises BadInput, before any compute, where the batches of the loss would not be the planned ones."""
@@ -73,9 +76,9 @@ class PlannedTrainer:
         if trainer.is_fsdp_enabled and not self._plans:
             raise BadInput("FSDP: ranks cannot embed shares of their own with a sharded model; give a plan")
 
-    def facts(self, name: str) -> LossFacts:
-        """What is known of the loss of a data set."""
-        return LossFacts(self.asked.temperature, self.asked.loss or "symmetric", self.asked.gather)
+    def of_loss(self, name: str) -> TrainingSettings:
+        """What was asked for, and what is known of the loss of a data set: temperature, kind, whether it gathers."""
+        return self.asked
 
     def view(self, dataset: Any) -> tuple[Any, Any]:
         """The data set and the collation of its loader, without the columns that the model does not take."""
@@ -96,37 +99,38 @@ class PlannedTrainer:
         """The loss of a batch without dropout, to compare; None where the plan cannot say what it should be."""
         return self._compute(model, dict(inputs))
 
-    def _sampler(self, name: str) -> PlannedBatchSampler:
-        trainer, args, facts = self.trainer, self.trainer.args, self.facts(name)
-        whole = not facts.gather or args.accelerator_config.split_batches
-        size = args.train_batch_size * (1 if whole else args.world_size)
-        plan, said = self._plans.get(name), f"per_device_train_batch_size {args.train_batch_size}"
-        size = batch_size_of(plan, self.asked, size, said)
-        given = {"gather": facts.gather, "rank": args.process_index, "world_size": args.world_size}
-        given["drop_last"] = args.dataloader_drop_last or None
+    def _planned(self, name: str) -> PlannedLoader:
+        trainer, args, asked, plan = self.trainer, self.trainer.args, self.of_loss(name), self._plans.get(name)
         dataset, collate = self.view(self.parts[name])
-        if plan is not None:
-            sampler = in_process(dataset, size, None, self.asked, plan=plan, **given)
-        else:
-            embedder = RowEmbedder(
+        planned = PlannedLoader(
+            DataLoader(
                 dataset,
-                collate,
-                self.embed,
-                batch_size=args.train_batch_size,
-                model=trainer.model,
-                workers=args.dataloader_num_workers,
-                lengths=self.lengths(dataset),
-                precision=trainer.compute_loss_context_manager,
-            )
-            prefix, labels = f"gcbs/{name}/" if name else "gcbs/", self.labels(dataset, size)
-            planner = Planner(embedder, self.asked, facts, trainer.log, prefix=prefix, labels=labels)
-            sampler = in_process(dataset, size, planner, self.asked, **given)
-            sampler.replan = lambda asking, step, rows: self._replan(name, asking, step, rows)
-            self.check.watch(sampler, planner)
-            self.planners[name] = planner
-        return sampler
+                args.train_batch_size,
+                collate_fn=collate,
+                drop_last=args.dataloader_drop_last,
+                num_workers=args.dataloader_num_workers,
+                pin_memory=args.dataloader_pin_memory,
+                persistent_workers=args.dataloader_persistent_workers,
+                prefetch_factor=args.dataloader_prefetch_factor,
+            ),
+            plan,
+            asked,
+            embed=self.embed if plan is None else None,
+            model=trainer.model,
+            log=trainer.log,
+            precision=trainer.compute_loss_context_manager,
+            check=self.check,
+            ranks=1 if args.accelerator_config.split_batches else None,
+            lengths=self.lengths(dataset) if plan is None else None,
+            said="per_device_train_batch_size",
+        )
+        if planned.planner is not None:
+            planned.planner.prefix = f"gcbs/{name}/" if name else "gcbs/"
+            planned.planner.labels = self.labels(dataset, planned.sampler.loss_batch_size)
+            planned.sampler.replan = partial(self._replan, name, planned.planner)
+        return planned
 
-    def _replan(self, name: str, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
+    def _replan(self, name: str, planner: Planner, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """The plan of this epoch from the checkpoint, in a run that resumes within it, else a new one to keep."""
         state = self.trainer.state
         saved = state.stateful_callbacks.get(STATE, {})
@@ -138,8 +142,8 @@ class PlannedTrainer:
                 "resume_from_checkpoint: found a checkpoint from the middle of an epoch, without its plan: rows would "
                 "be missed or repeated; resume from the end of an epoch"
             )
-        self.planners[name].embedder.model = self.trainer.model  # which model_init makes when training begins
-        found = self.planners[name](sampler, step, rows)
+        planner.embedder.model = self.trainer.model  # which model_init makes when training begins
+        found = planner(sampler, step, rows)
         perm = sampler.plan.perm.copy()
         perm[np.isin(perm, rows)] = found
         kept = {"epoch": sampler.epoch, "step": step, "perm": base64.b64encode(perm.tobytes()).decode()}
@@ -148,21 +152,13 @@ class PlannedTrainer:
 
     def _loader(self) -> "DataLoader[Any]":
         """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
-        trainer, args, samplers = self.trainer, self.trainer.args, list(self.samplers.values())
-        views = [self.view(dataset) for dataset in self.parts.values()]
-        (dataset, collate), sampler = views[0], samplers[0]
-        if "" not in self.parts:
-            dataset, generator = ConcatDataset([part for part, _ in views]), torch.Generator().manual_seed(args.seed)
-            sampler = trainer.get_multi_dataset_batch_sampler(dataset, samplers, generator=generator, seed=args.seed)
-        return _Loader(
-            dataset,
-            batch_sampler=sampler,
-            collate_fn=collate,
-            num_workers=args.dataloader_num_workers,
-            pin_memory=args.dataloader_pin_memory,
-            persistent_workers=args.dataloader_persistent_workers,
-            prefetch_factor=args.dataloader_prefetch_factor,
-        )
+        trainer, seed, (first, *_) = self.trainer, self.trainer.args.seed, self.planned.values()
+        if "" in self.planned:
+            return first.loader
+        samplers, generator = [one.sampler for one in self.planned.values()], torch.Generator().manual_seed(seed)
+        dataset: Any = ConcatDataset([one.loader.dataset for one in self.planned.values()])
+        sampler = trainer.get_multi_dataset_batch_sampler(dataset, samplers, generator=generator, seed=seed)
+        return loader_like(first.loader, dataset, sampler)
 
     def _compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The trainer's loss; the first ones of a run are compared with the plan's, on every rank."""
@@ -175,10 +171,3 @@ class PlannedTrainer:
             if clean is not None:
                 check.compare(float(clean))
         return self._compute(model, inputs, *args, **kwargs)
-
-
-class _Loader(DataLoader[Any]):
-    """A loader that tells its batch sampler the epoch."""
-
-    def set_epoch(self, epoch: int) -> None:
-        self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]

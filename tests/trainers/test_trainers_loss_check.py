@@ -13,7 +13,7 @@ from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
 import gcbs_cli as gcbs
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning
-from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, batch_loss, has_dropout
+from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, LossCheck, batch_loss, has_dropout
 
 Perm = NDArray[np.int64]
 X, Y = make_sides()
@@ -89,7 +89,7 @@ def test_dropout_loosens_the_check_which_still_finds_another_temperature() -> No
         None,
         gcbs.settings.training.TrainingSettings(temperature=TEMPERATURE),
         embed=both,
-        tolerance=DROPOUT_TOLERANCE,
+        check=LossCheck(DROPOUT_TOLERANCE),
     )
     loader = iter(batches)
     x, y, _ = next(loader)

@@ -110,10 +110,10 @@ def test_the_loss_is_read_through_its_wrappers(
     loss: Any, kind: str, temperature: float, gather: bool, tmp_path: Path
 ) -> None:
     planned = gcbs.plan_batches(sentence_trainer(tmp_path, loss=loss))
-    facts = planned.facts("")
-    assert (facts.kind, facts.temperature, facts.gather) == (kind, pytest.approx(temperature), gather)
-    assert planned.samplers[""].loss_batch_size == BATCH
-    assert planned.samplers[""].seed == 5
+    asked = planned.of_loss("")
+    assert (asked.loss, asked.temperature, asked.gather) == (kind, pytest.approx(temperature), gather)
+    assert planned.planned[""].sampler.loss_batch_size == BATCH
+    assert planned.planned[""].sampler.seed == 5
 
 
 def test_duplicates_that_the_trainer_keeps_apart_stay_apart(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_duplicates_that_the_trainer_keeps_apart_stay_apart(tmp_path: Path) -> N
     planned = gcbs.plan_batches(one)
     one.train()
     for start in range(0, ROWS, BATCH):
-        anchors = [texts[row] for row in planned.samplers[""].plan.perm[start : start + BATCH]]
+        anchors = [texts[row] for row in planned.planned[""].sampler.plan.perm[start : start + BATCH]]
         assert len(anchors) == len(set(anchors))
 
 

@@ -75,8 +75,8 @@ def train(name, dataset, folder, plan=None, *, evaluate=None, resume=None, check
     found = [found.agrees for found in planned.check.comparisons]
     assert found == ([] if resume or plan is not None else [True] * check), planned.check.comparisons
     if plan is None and resume is None:
-        if "" in planned.samplers:
-            trainer.record.steps["plans"] = [[planned.samplers[""].plan.perm.tolist(), 0.0]]
+        if "" in planned.planned:
+            trainer.record.steps["plans"] = [[planned.planned[""].sampler.plan.perm.tolist(), 0.0]]
         assert all({figure.split("/")[-1] for figure in figures} == FIGURES for figures in planned.history)
         logged = [figures for figures in trainer.state.log_history if any("gcbs/" in figure for figure in figures)]
         assert len(logged) >= len(planned.history) > 0

@@ -58,7 +58,7 @@ def train(
     trainer.train(resume_from_checkpoint=resume)
     assert [found.agrees for found in planned.check.comparisons] == ([] if plan is not None or resume else [True] * 2)
     if plan is None and resume is None:
-        trainer.record.note_plan(planned.samplers[""].plan.perm, planned.history)
+        trainer.record.note_plan(planned.planned[""].sampler.plan.perm, planned.history)
     trainer.record.save(folder, name if resume is None else f"{name}-resumed", RANK)
 
 
