@@ -8,6 +8,7 @@
 The command line is `gcbs`; see `gcbs --help`.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gcbs_cli.system import version
@@ -21,18 +22,15 @@ __version__ = version.VERSION
 __all__ = ["BadInput", "GcbsError", "__version__", "mine", "plan", "plan_batches", "planned", "report", "report_all"]
 
 
+_MODULES = {
+    **dict.fromkeys(("mine", "plan", "report", "report_all"), "api"),
+    **dict.fromkeys(("plan_batches", "planned"), "trainers.attach"),
+    **dict.fromkeys(("BadInput", "GcbsError"), "system.errors"),
+}
+
+
 def __getattr__(name: str) -> Any:
     """Import the numerics only when asked for, so that `gcbs --help` is quick."""
-    if name in ("mine", "plan", "report", "report_all"):
-        from gcbs_cli import api
-
-        return getattr(api, name)
-    if name in ("plan_batches", "planned"):
-        from gcbs_cli.trainers import attach
-
-        return getattr(attach, name)
-    if name in ("BadInput", "GcbsError"):
-        from gcbs_cli.system import errors
-
-        return getattr(errors, name)
-    raise AttributeError(f"module 'gcbs_cli' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -11,13 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gcbs_cli.trainers.interleaving import interleave_batches
-    from gcbs_cli.trainers.plan_source import PlanWarning
+    from gcbs_cli.trainers.plan_source import PlanWarning, interleave_batches
     from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 __all__ = ["PlanWarning", "PlannedBatchSampler", "interleave_batches"]
 
-_MODULES = {"PlanWarning": "plan_source", "PlannedBatchSampler": "sampler", "interleave_batches": "interleaving"}
+_MODULES = {"PlanWarning": "plan_source", "PlannedBatchSampler": "sampler", "interleave_batches": "plan_source"}
 
 
 def __getattr__(name: str) -> Any:

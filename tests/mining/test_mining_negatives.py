@@ -5,9 +5,8 @@ import pytest
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.data.pairs import Positives, each_its_own
-from gcbs_cli.mining.loss import mined_losses
 from gcbs_cli.mining.negatives import mine_negatives
-from gcbs_cli.mining.run import mine
+from gcbs_cli.mining.run import mine, mined_losses
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.errors import BadInput
