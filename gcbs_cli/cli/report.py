@@ -26,7 +26,7 @@ from gcbs_cli.reports.headline import suspects_warning
 from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
-from gcbs_cli.reports.schema import GapReports
+from gcbs_cli.reports.schema import GapReport, GapReports
 from gcbs_cli.settings.others import Report
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
@@ -50,7 +50,7 @@ def report(settings: Report) -> None:
     with show_progress(out) as progress:
         if settings.rows is None or perm is None:
             measured = _measured(settings, stream, perm, entry, out, progress)
-            reports: list[Any] = [one.report for one in measured]
+            reports: list[GapReport] = [one.report for one in measured]
         else:
             reports = [sampled_report(stream, perm, settings.rows, asked, progress)]
     stream.check_unchanged()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.history import Epoch, History
     from gcbs_cli.comparison.trial import Gain, TrialRun
     from gcbs_cli.plan_file.manifest import ManifestEntry
-    from gcbs_cli.reports.schema import GapReport, SampledReport
+    from gcbs_cli.reports.schema import GapReport
 
 TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
 """The figures of the gap that stand beside what a plan trains."""
@@ -25,7 +25,7 @@ STEPS_SHOWN = 3
 
 
 def figure_table(
-    lines: "Iterable[tuple[Sequence[str], GapReport | SampledReport | Epoch]]",
+    lines: "Iterable[tuple[Sequence[str], GapReport | Epoch]]",
     headings: Sequence[str],
     figures: Sequence[Figure],
     columns: str = "",
@@ -75,7 +75,7 @@ def plan_table(entry: "ManifestEntry", output: str, seconds: float) -> "Table":
     return text_table(lines)
 
 
-def report_tables(reports: "Sequence[GapReport | SampledReport]", *, full: bool = False) -> "RenderableType":
+def report_tables(reports: "Sequence[GapReport]", *, full: bool = False) -> "RenderableType":
     """One report in a few lines, or `full` with a sentence a figure; several as a line each."""
     if len(reports) == 1:
         return (
@@ -87,7 +87,7 @@ def report_tables(reports: "Sequence[GapReport | SampledReport]", *, full: bool 
     return figure_table(lines, ["loss", "k", "tau"], shown_in("many"))
 
 
-def _one_report(report: "GapReport | SampledReport") -> "RenderableType":
+def _one_report(report: "GapReport") -> "RenderableType":
     from rich.console import Group
 
     lines = []
@@ -100,7 +100,7 @@ def _one_report(report: "GapReport | SampledReport") -> "RenderableType":
     return Group(headline(report), "", table, "", _settings_of(report))
 
 
-def _settings_of(report: "GapReport | SampledReport") -> str:
+def _settings_of(report: "GapReport") -> str:
     from gcbs_cli.reports.schema import SampledReport
 
     rows = f"{report.n:,} pairs × {report.dim}"

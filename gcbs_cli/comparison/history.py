@@ -15,7 +15,7 @@ from gcbs_cli.plan_file.manifest import entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
-from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.reports.schema import Estimate, GapReport
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
@@ -135,9 +135,12 @@ def _read_report(path: str) -> GapReport:
     try:
         content: Any = pydantic_core.from_json(data)
         several = content.get("results") if isinstance(content, dict) else None
-        return GapReport.model_validate(several[0] if isinstance(several, list) and several else content)
+        report = GapReport.model_validate(several[0] if isinstance(several, list) and several else content)
+        if not isinstance(report.loss.global_, Estimate):  # intervals of a sample do not tell how epochs differ
+            return report
     except ValueError:
-        raise BadInput(f"{shown(path)}: found no report, expected a file that gcbs report -o wrote") from None
+        pass
+    raise BadInput(f"{shown(path)}: found no report on all rows, expected a file that gcbs report -o wrote")
 
 
 def recurring_pairs(old: Ints | None, new: Ints | None, batch_size: int) -> float | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gcbs_cli.reports.schema import GapReport, SampledReport
+    from gcbs_cli.reports.schema import GapReport
 
 
 MANY_SUSPECTS_SHARE = 0.1
@@ -18,7 +18,7 @@ SUSPECTS = [f"false_negatives.{name}" for name in ("suspected_pairs", "rows", "r
 HARD_PAIRS = ("in_batch_edge_share.plan", "in_batch_edge_share.random", "graph.isolated_batches")
 
 
-def headline(report: "GapReport | SampledReport") -> str:
+def headline(report: "GapReport") -> str:
     """Say in a sentence what the plan is worth, first without suspected false negatives."""
     plan, random, most, reduction, masked = _gap(report)
     if plan is None:
@@ -33,7 +33,7 @@ def headline(report: "GapReport | SampledReport") -> str:
     return f"This plan {verb} {abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave{beside}."
 
 
-def summary(report: "GapReport | SampledReport") -> list[tuple[str, str]]:
+def summary(report: "GapReport") -> list[tuple[str, str]]:
     """What a report says in a few lines, each with its name."""
     plan, random, most, reduction, masked = _gap(report)
     if plan is None:
@@ -61,7 +61,7 @@ def summary(report: "GapReport | SampledReport") -> list[tuple[str, str]]:
     return [*lines, ("verdict", verdict(report))]
 
 
-def verdict(report: "GapReport | SampledReport") -> str:
+def verdict(report: "GapReport") -> str:
     """Whether it may pay to train on the plan, as far as the gap can tell."""
     reduction, masked = _values(report, "gap.reduction", "gap.masked.reduction")
     if _is_noise(report):
@@ -75,19 +75,19 @@ def verdict(report: "GapReport | SampledReport") -> str:
     return "harder than random; only training tells whether it is better"
 
 
-def _values(report: "GapReport | SampledReport", *paths: str) -> list[Any]:
+def _values(report: "GapReport", *paths: str) -> list[Any]:
     """Figures, estimates by their middle."""
     return [getattr(value, "value", value) for value in map(report.at, paths)]
 
 
-def _gap(report: "GapReport | SampledReport") -> tuple[Any, Any, str, Any, Any]:
+def _gap(report: "GapReport") -> tuple[Any, Any, str, Any, Any]:
     """The plan's and the random orders', the most of it that an order can close, and the two reductions."""
     plan, random, oracle, reduction, masked = _values(report, *HEADLINE)
     most = "" if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:.0%}"
     return plan, random, most, reduction, masked
 
 
-def _is_noise(report: "GapReport | SampledReport") -> bool:
+def _is_noise(report: "GapReport") -> bool:
     plan, random, spread = _values(report, "gap.plan", "gap.random_mean", "gap.random_std")
     return spread is not None and bool(abs(plan - random) <= 3 * spread)
 

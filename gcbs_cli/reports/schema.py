@@ -67,15 +67,15 @@ def _field(name: str) -> str:
     return name + "_" * iskeyword(name)
 
 
-def _model(name: str, base: type[ReportPart], tree: dict[str, Any], leaf: Any) -> Any:
-    """A model with a field for each figure (`leaf` or None) and a model for each part of the tree."""
+def _model(name: str, base: type[ReportPart], tree: dict[str, Any]) -> Any:
+    """A model with a field for each figure and a model for each part of the tree."""
     fields: dict[str, Any] = {}
     for key, below in tree.items():
         if isinstance(below, dict):
-            part = _model(name + key.title().replace("_", ""), ReportPart, below, leaf)
+            part = _model(name + key.title().replace("_", ""), ReportPart, below)
             fields[_field(key)] = (part, part())
         else:
-            fields[_field(key)] = (leaf | None, None)
+            fields[_field(key)] = (int | float | Estimate | None, None)
     return create_model(name, __base__=base, **fields)
 
 
@@ -84,11 +84,8 @@ if TYPE_CHECKING:
     class _Figures(_Settings):
         def __getattr__(self, name: str) -> Any: ...
 
-    _SampledFigures = _Figures
 else:
-    _tree = nest({figure.path: figure for figure in FIGURES})
-    _Figures = _model("Figures", _Settings, _tree, int | float)
-    _SampledFigures = _model("SampledFigures", _Settings, _tree, Estimate)
+    _Figures = _model("Figures", _Settings, nest({figure.path: figure for figure in FIGURES}))
 
 
 class GapReport(_Figures):
@@ -97,14 +94,13 @@ class GapReport(_Figures):
     timings: dict[str, float] = Field(default_factory=dict)
 
 
-class SampledReport(_SampledFigures):
+class SampledReport(GapReport):
     """The same from `rows` rows in `batches` whole batches, with intervals; what a sample cannot tell is None."""
 
     sampled: Literal[True] = True
     rows: int
     batches: int
     confidence: float = 0.95
-    timings: dict[str, float] = Field(default_factory=dict)
 
 
 class GapReports(ReportPart):
