@@ -61,14 +61,6 @@ def test_the_list_of_commands_says_what_their_help_says() -> None:
         assert " ".join(str(model_of(command).__doc__).split("\n\n")[0].split()) == said
 
 
-def test_help_shows_defaults_and_brackets(gcbs: Gcbs) -> None:
-    shown = words_of(gcbs("plan", "--help").stdout)
-    for text in ("(gcbs[ray])", "[default: 64]", "[default: (0.999)]", "[default: perm.npy]"):
-        assert text in shown
-    assert "[tool.gcbs]" in words_of(gcbs("config", "--help").stdout)
-    assert "[OPTIONS] [X] [Y] Check that" in words_of(gcbs("check", "--help").stdout)  # no hidden argument
-
-
 @pytest.mark.parametrize("words", [[], ["plan"], ["report"], ["check"]], ids=" ".join)
 def test_a_command_that_is_called_with_nothing_shows_examples(gcbs: Gcbs, words: list[str]) -> None:
     result = gcbs(*words)
@@ -150,9 +142,7 @@ def test_flags_before_environment_before_file(gcbs: Gcbs, project: Path, monkeyp
     assert report["batch_size"] == 20  # an option that may be given several times
 
 
-def test_a_preset_comes_after_flags_environment_and_file(
-    gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_preset_comes_after_flags_environment_and_file(gcbs: Gcbs, folder: Path, monkeypatch) -> None:
     Path("pyproject.toml").write_text("[tool.gcbs.plan]\npreset = 'train'\nfn-margin = 0.9\n")
     monkeypatch.setenv("GCBS_PLAN_FN_WEIGHT", "0.5")
     entry = planned(gcbs, "-k", 16, "--top", 8, "--method", "rcm")
@@ -188,9 +178,7 @@ def test_the_nearest_pyproject_counts(gcbs: Gcbs, project: Path, monkeypatch: py
     assert json.loads(gcbs("config", "--json").stdout)["file"] is None
 
 
-def test_an_exclusive_option_takes_the_place_of_lower_ones(
-    gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exclusive_option_takes_the_place_of_lower_ones(gcbs: Gcbs, project: Path, monkeypatch) -> None:
     assert planned(gcbs, "--per-row", 8)["quantile"]["per_row"] == 8
     assert planned(gcbs, "--threshold=0.5")["quantile"]["threshold"] == 0.5
     monkeypatch.setenv("GCBS_PER_ROW", "6")
@@ -243,11 +231,3 @@ def test_what_cannot_be_used_is_one_line_that_names_the_file(gcbs: Gcbs, folder:
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not Path("p.npy").exists()
-
-
-def test_a_file_that_is_missing_or_holds_nothing_of_ours(gcbs: Gcbs, folder: Path) -> None:
-    missing = gcbs("plan", "x.npy", "y.npy", "--config", "none.toml")
-    assert (missing.exit_code, "none.toml" in missing.stderr) == (2, True)
-    Path("pyproject.toml").write_text("[project]\nname = 'p'\n")
-    empty = gcbs("plan", "x.npy", "y.npy", "--config", "pyproject.toml")
-    assert (empty.exit_code, "[tool.gcbs]" in empty.stderr) == (2, True)

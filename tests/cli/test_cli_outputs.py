@@ -77,9 +77,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("words", CALLS)
-def test_an_output_is_neither_an_input_nor_another_output(
-    made: Path, gcbs: Gcbs, monkeypatch: pytest.MonkeyPatch, words: str
-) -> None:
+def test_an_output_is_neither_an_input_nor_another_output(made: Path, gcbs: Gcbs, monkeypatch, words: str) -> None:
     monkeypatch.chdir(made)
     before = everything(made)
     refused = gcbs(*words.format(cwd=made).split())
@@ -88,7 +86,7 @@ def test_an_output_is_neither_an_input_nor_another_output(
     assert everything(made) == before
 
 
-def test_file_names_that_are_not_utf8(folder: Path, gcbs_process) -> None:
+def test_file_names_that_are_not_utf8(folder, gcbs_process) -> None:
     odd = os.fsdecode(b"\xff")
     x, y, perm, report, page = f"{odd}x.npy", f"{odd}y.npy", f"{odd}p.npy", f"{odd}r.json", f"{odd}h.html"
     os.rename("x.npy", x)

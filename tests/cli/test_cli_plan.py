@@ -169,20 +169,6 @@ def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs: Gcbs, folder: Pa
         assert said in " ".join(result.stderr.split())
 
 
-def test_groups_from_a_file_never_share_a_batch_and_count_as_suspected(gcbs: Gcbs, folder: Path) -> None:
-    names = [f"g{row % 50}" for row in range(300)]
-    Path("groups.txt").write_text("\n".join(names) + "\n")
-    perm, entry = plan(gcbs, "--refine", "--groups", "groups.txt")
-    for start in range(0, 300, 16):
-        own = [names[row] for row in perm[start : start + 16]]
-        assert len(set(own)) == len(own)
-    assert entry["method_settings"]["groups"] == "groups.txt"
-    np.save("perm.npy", np.array(sorted(range(300), key=lambda row: row % 50)))
-    alone = report(gcbs, "--fn-margin", 2.0, "-k", 6)["false_negatives"]
-    together = report(gcbs, "--fn-margin", 2.0, "-k", 6, "--groups", "groups.txt")["false_negatives"]
-    assert (alone["suspected_pairs"], together["suspected_pairs"]) == (0, 50 * 15)
-
-
 def test_report_reads_the_groups_again_that_the_manifest_names(gcbs: Gcbs, folder: Path) -> None:
     lines = [f"a,{row // 2}" for row in range(300)]
     Path("g.csv").write_text("\n".join(["other,group", *lines]) + "\n")

@@ -73,8 +73,17 @@ REFUSED = {
     "plan x.npy y.npy --device cuda:0,0": "--device cuda:0,0: names cuda:0 twice",
     "plan x.npy y.npy --device cuda:": "expected auto, cpu, cuda, cuda:INDEX, cuda:0,1,... or cuda:all",
     "plan x.npy y.npy -o perm.csv": "perm.csv",
-    "plan x.npy y.npy -o none/perm.npy": "none",
-    "plan x.npy y.npy -o .": ".",
+    "plan x.npy y.npy -o plan/": "plan/: found no suffix, expected .npy",
+    "plan x.npy y.npy -o none/perm.npy": "none does not exist; create it first",
+    "plan x.npy y.npy -o x.npy/perm.npy": "x.npy is not a folder",
+    "plan x.npy y.npy -f -o folder.npy": "folder.npy: is a folder",
+    "plan x.npy y.npy -f -o pipe.npy": "pipe.npy: is not a regular file",
+    "plan x.npy y.npy -o a\0b.npy": "NUL",
+    f"plan x.npy y.npy -o {'a' * 300}.npy": "name is too long",
+    "plan x.npy y.npy -f -o odd.npy": "odd.npy.manifest.json: is a folder",
+    "check odd.npy": "odd.npy.manifest.json: found a directory",
+    "check here.npy --config none.toml": "none.toml",
+    "check here.npy --config pyproject.toml": "[tool.gcbs]",
     "plan x.npy y.npy -o - --json": "--json with -o -",
     "plan x.npy y.npy --report none/report.json": "none",
     "plan x.npy y.npy -o here.npy": "here.npy: exists; use --force to replace it",
@@ -120,7 +129,12 @@ def test_what_does_not_fit_is_refused(gcbs: Gcbs, folder: Path, monkeypatch, com
     Path("t.txt").write_text("same\n" * 300)
     Path("short.txt").write_text("one\ntwo\n")
     Path("pairs.csv").write_text("x,y,empty\na,b,\nc,d,\n")
-    np.save("here.npy", np.arange(300))
+    Path("pyproject.toml").write_text("[project]\nname = 'p'\n")
+    for name in ("here.npy", "odd.npy"):
+        np.save(name, np.arange(300))
+    for name in ("folder.npy", "odd.npy.manifest.json"):
+        Path(name).mkdir()
+    os.mkfifo("pipe.npy")
     x = np.load("x.npy")
     np.save("one.npy", x[:1])
     x[[5, 17], 3] = np.nan

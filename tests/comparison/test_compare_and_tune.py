@@ -16,9 +16,7 @@ from tests.cli.conftest import folder, gcbs
 __all__ = ["folder", "gcbs"]
 
 
-def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(
-    gcbs: Callable[..., Result], folder: Path
-) -> None:
+def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(gcbs, folder) -> None:
     words = ("compare", "x.npy", "y.npy", "--methods", "random,rcm,train,rcm+refine", "-k", 16, "--trials", 2)
     found = json.loads(gcbs(*words, "--json").stdout)
     reductions = {line["method"]: line["gap"]["masked"]["reduction"] for line in found["methods"]}
@@ -36,9 +34,7 @@ def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(
     assert gcbs(*shlex.split(command)[1:]).exit_code == 0
 
 
-def test_compare_says_which_methods_it_leaves_out(
-    gcbs: Callable[..., Result], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compare_says_which_methods_it_leaves_out(gcbs, folder, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
     result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--trials", 1)
     assert result.exit_code == 0, result.output
@@ -74,9 +70,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("words", TRAINED.values(), ids=TRAINED)
-def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(
-    gcbs: Callable[..., Result], folder: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
+def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs, folder, monkeypatch, words) -> None:
     monkeypatch.setattr(trial, "EPOCHS", 1)
     monkeypatch.setattr(trial, "CERTAIN", -100.0)  # any gain counts
     Path("t.csv").write_text("\n".join(["n,text", *(f"{i},{'sort it' if i % 3 else 'open it'}" for i in range(300))]))
@@ -105,9 +99,7 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(
     assert shown[-1].endswith("-o perm-2.npy")
 
 
-def test_training_without_torch_says_what_to_install(
-    gcbs: Callable[..., Result], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_without_torch_says_what_to_install(gcbs, folder, monkeypatch) -> None:
     monkeypatch.delitem(sys.modules, "gcbs_cli.comparison.heads", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--train")

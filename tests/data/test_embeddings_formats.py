@@ -94,9 +94,7 @@ FAULTY = {
 
 @pytest.mark.parametrize(("values", "expected"), FAULTY.values(), ids=FAULTY.keys())
 @pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 2)])
-def test_nulls_and_ragged_lists_are_counted_and_named(
-    tmp_path: Path, values: Any, expected: str, kind: pa.DataType
-) -> None:
+def test_nulls_and_ragged_lists_are_counted_and_named(tmp_path, values, expected, kind) -> None:
     if any(row is not None and len(row) != 2 for row in values) and pa.types.is_fixed_size_list(kind):
         pytest.skip("lists of one size cannot be ragged")
     column = pa.array(values, type=kind)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from gcbs_cli.data import from_array, open_pair, read_unit_rows
 from gcbs_cli.data.files import one_line
 from gcbs_cli.data.folders import natural_key
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.system.errors import BadInput
 
 Matrix = NDArray[np.float32]
 
@@ -79,9 +77,7 @@ WRITERS: dict[str, Callable[[Path, NDArray[Any]], str]] = {
     block_bytes=st.integers(1, 3000),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
-def test_every_layout_gives_the_arrays_own_rows(
-    tmp_path: Path, name: str, rows: int, dim: int, dtype: str, block_bytes: int
-) -> None:
+def test_every_layout_gives_the_arrays_own_rows(tmp_path, name, rows, dim, dtype, block_bytes) -> None:
     array = np.random.default_rng(rows * dim).standard_normal((rows, dim)).astype(dtype)
     path = WRITERS[name](tmp_path / name, array)
     source, _ = open_pair(path, path)
@@ -160,15 +156,6 @@ def test_empty_shards_among_others_are_fine(tmp_path: Path, matrix: Matrix) -> N
     x, _ = open_pair(str(tmp_path), None)
     assert read_unit_rows(x).fingerprint == fingerprint_of(matrix)
     assert x.locate(3) == f"row 3 of {tmp_path}/1.parquet:x"
-
-
-def test_files_that_were_read_or_refused_are_closed(tmp_path: Path, matrix: Matrix) -> None:
-    write_npy(tmp_path / "x.npy", matrix)
-    opened = os.listdir("/proc/self/fd")
-    for name in ("x.npy", "missing.npy"):
-        with suppress(BadInput):
-            read_unit_rows(open_pair(str(tmp_path / name), str(tmp_path / name))[0])
-    assert len(os.listdir("/proc/self/fd")) <= len(opened)
 
 
 def test_what_libraries_say_is_cut_to_one_line() -> None:

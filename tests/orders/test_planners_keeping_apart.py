@@ -94,9 +94,7 @@ def test_two_kinds_of_labels_that_fill_all_batches_make_a_latin_square(size: int
     strategies.integers(2, 12), strategies.integers(1, 12), strategies.integers(0, 2), strategies.integers(0, 1 << 30)
 )
 @settings(max_examples=150, deadline=None)
-def test_two_kinds_of_labels_are_kept_apart_wherever_a_plan_does_so(
-    size: int, batches: int, more: int, seed: int
-) -> None:
+def test_two_kinds_of_labels_are_kept_apart_wherever_a_plan_does_so(size, batches, more, seed) -> None:
     """Batches that differ in both kinds of labels, the last one short, in an order that hides it."""
     generator = np.random.default_rng(seed)
     sizes = [size] * batches + [int(generator.integers(1, size))]

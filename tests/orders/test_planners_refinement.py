@@ -86,9 +86,7 @@ def test_a_time_limit_ends_it_with_a_whole_plan(gains: SwapGains) -> None:
     assert sorted(done.perm.tolist()) == list(range(ROWS))
 
 
-def test_annealing_leaves_half_of_the_time_to_the_strict_search(
-    gains: SwapGains, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_annealing_leaves_half_of_the_time_to_the_strict_search(gains: SwapGains, monkeypatch) -> None:
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
     monkeypatch.setattr("gcbs_cli.orders.refinement.time", clock)
@@ -146,9 +144,7 @@ def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
 
 
 @pytest.mark.parametrize("labelled", [False, True], ids=["free", "labels"])
-def test_same_bytes_with_any_number_of_threads(
-    gains: SwapGains, monkeypatch: pytest.MonkeyPatch, labelled: bool
-) -> None:
+def test_same_bytes_with_any_number_of_threads(gains: SwapGains, monkeypatch, labelled: bool) -> None:
     labels = np.stack([np.arange(ROWS) // 5, np.arange(ROWS) % 60]) if labelled else NO_LABELS
     perm = keep_apart(np.random.default_rng(2).permutation(ROWS), labels, 4, 0)
     done = []

@@ -94,12 +94,6 @@ def test_a_damaged_manifest_is_one_line(tmp_path: Path, text: str, says: str) ->
     assert "\n" not in str(caught.value)
 
 
-def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
-    manifest_path(tmp_path / "perm.npy").mkdir()
-    with pytest.raises(BadInput, match="found a directory"):
-        read_manifest(tmp_path / "perm.npy")
-
-
 def check_plan(*arguments, **named) -> list[Finding]:
     return list(check.check_plan(*arguments, **named))
 

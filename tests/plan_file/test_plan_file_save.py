@@ -151,19 +151,6 @@ def test_a_manifest_without_its_permutation_is_replaced(text: str | None) -> Non
     assert_whole(Path("perm.npy"))
 
 
-def test_the_output_is_checked_before_any_work() -> None:
-    for good in ("-", "perm.npy"):
-        check_plan_output(good, force=False)
-    manifest_path(Path("perm.npy")).mkdir()
-    for output, says in (
-        ("perm.json", "perm.json: found the suffix .json, expected .npy"),
-        ("plan/", "plan/: found no suffix, expected .npy"),
-        ("perm.npy", "perm.npy.manifest.json: is a folder"),
-    ):
-        with pytest.raises(BadInput, match=says):
-            check_plan_output(output, force=True)
-
-
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
 def test_writers_at_once(monkeypatch: pytest.MonkeyPatch, locks: bool) -> None:
     def no_locks(descriptor: int, operation: int) -> None:

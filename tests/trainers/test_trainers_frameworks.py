@@ -2,11 +2,10 @@
 
 import json
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch, torchrun
+from launching import torchrun
 from numpy.typing import NDArray
 from toy_pairs import (
     BATCH,
@@ -37,9 +36,7 @@ GATHERING = ("gather", "split", "gathered", "several-gathered")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2])
-def test_ranks_that_are_killed_take_up_the_same_batches(
-    ranks: int, launch: Launch, plan_path: Path, tmp_path: Path
-) -> None:
+def test_ranks_that_are_killed_take_up_the_same_batches(ranks, launch, plan_path, tmp_path) -> None:
     folder, deaths = tmp_path / "out", 0
     while deaths < 3:
         with pytest.raises(AssertionError, match="exitcode: -9"):
@@ -61,9 +58,7 @@ def test_ranks_that_are_killed_take_up_the_same_batches(
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("worker", ["plain_torch", "lit", "trained", "sentences"])
-def test_trains_on_whole_planned_batches(
-    worker: str, ranks: int, launch: Launch, plan_path: Path, perm: Perm, plan_of_next_epoch: Perm
-) -> None:
+def test_trains_on_whole_planned_batches(worker, ranks, launch, plan_path, perm, plan_of_next_epoch) -> None:
     if not all(map(find_spec, NEEDS[worker])):
         pytest.skip("not installed")
     own_launcher = worker == "lit"

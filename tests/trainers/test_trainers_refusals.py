@@ -74,9 +74,7 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (sentence_trainer, {}, {"refine": False, "time_limit": 3.0}, "time_limit has no effect"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_before_any_compute(
-    make: Any, made: dict[str, Any], asked: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_planned_is_refused_before_any_compute(make, made, asked, said, tmp_path) -> None:
     one = make(tmp_path, **made)
     loader = one.get_train_dataloader
     with pytest.raises(BadInput, match=said) as error:
@@ -106,9 +104,7 @@ def test_another_kind_of_trainer_is_told_what_there_is() -> None:
     ],
     ids=["ranking", "symmetric", "matryoshka"],
 )
-def test_the_loss_is_read_through_its_wrappers(
-    loss: Any, kind: str, temperature: float, gather: bool, tmp_path: Path
-) -> None:
+def test_the_loss_is_read_through_its_wrappers(loss, kind, temperature, gather, tmp_path) -> None:
     planned = gcbs.plan_batches(sentence_trainer(tmp_path, loss=loss))
     asked = planned.of_loss("")
     assert (asked.loss, asked.temperature, asked.gather) == (kind, pytest.approx(temperature), gather)

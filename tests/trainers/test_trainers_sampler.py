@@ -49,9 +49,7 @@ def test_shuffling_keeps_contents_and_the_short_batch_last(perm: Perm) -> None:
     drop_last=st.booleans(),
     epoch=st.integers(0, 3),
 )
-def test_whole_batches_once_and_as_many_steps_on_each_rank(
-    rows: int, size: int, ranks: int, gather: bool, drop_last: bool, epoch: int
-) -> None:
+def test_whole_batches_once_and_as_many_steps_on_each_rank(rows, size, ranks, gather, drop_last, epoch) -> None:
     perm = np.random.default_rng(rows).permutation(rows)
     size = size * ranks if gather else size
     try:
