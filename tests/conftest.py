@@ -1,8 +1,13 @@
 import os
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
+from running import SAMPLE, Gcbs
+from typer.testing import CliRunner
 
+from gcbs_cli.cli.app import app
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.operations import Backend
 
@@ -20,6 +25,21 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
     "three-workers-float32": lambda: CpuBackend(3, byte_products=False),
     "torch-cpu-twice": lambda: _torch_backend("cpu", "cpu"),
 }
+
+
+@pytest.fixture(scope="session")
+def gcbs() -> Gcbs:
+    """Run the command line in this process."""
+    return lambda *words, stdin=None: CliRunner().invoke(app, [str(word) for word in words], input=stdin)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, with x.npy and y.npy of 300 real pairs."""
+    monkeypatch.chdir(tmp_path)
+    for side in "xy":
+        np.save(tmp_path / f"{side}.npy", np.load(SAMPLE / f"{side}.npy")[:300])
+    return tmp_path
 
 
 @pytest.fixture(params=BACKENDS)

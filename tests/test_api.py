@@ -6,11 +6,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from running import SAMPLE, Gcbs
 
 from gcbs_cli import BadInput, mine, plan, report
-from tests.cli.conftest import SAMPLE, Gcbs, folder, gcbs
-
-__all__ = ["folder", "gcbs"]
 
 Pair = tuple[np.ndarray, np.ndarray]
 IDS = np.arange(300) // 3

@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from typer.testing import CliRunner, Result
+from running import Gcbs
+from typer.testing import Result
 
 from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.reorder import reorder
-from gcbs_cli.cli.app import app
 from gcbs_cli.plan_file.permutation import write_permutation
 from gcbs_cli.system.errors import BadInput
 
@@ -223,18 +223,18 @@ def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_command_reads_a_plan_from_stdin(tmp_path: Path) -> None:
+def test_command_reads_a_plan_from_stdin(gcbs: Gcbs, tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_bytes(b"a\nb\nc\n")
 
-    def apply(*words: str) -> Result:
-        return CliRunner().invoke(app, ["apply", "-", str(tmp_path / "d.jsonl"), "-o", *words], input="2\n0\n1\n")
+    def apply(*words: object) -> Result:
+        return gcbs("apply", "-", tmp_path / "d.jsonl", "-o", *words, stdin="2\n0\n1\n")
 
-    done = apply(str(tmp_path / "out"), "--json")
+    done = apply(tmp_path / "out", "--json")
     assert (done.exit_code, json.loads(done.stdout)["output"]) == (0, str(tmp_path / "out.jsonl"))
     assert (tmp_path / "out.jsonl").read_text() == "c\na\nb\n"
-    again = apply(str(tmp_path / "out"))
+    again = apply(tmp_path / "out")
     assert (again.exit_code, "exists" in again.stderr) == (2, True)
-    assert apply(str(tmp_path / "d.jsonl"), "-f").exit_code == 2
+    assert apply(tmp_path / "d.jsonl", "-f").exit_code == 2
 
 
 def command(*words: object) -> list[str]:

@@ -11,20 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
-
-from gcbs_cli.cli.app import app
-
-SAMPLE = Path(__file__).parents[2] / "sample_data"
-
-Gcbs = Callable[..., Result]
-
-
-@pytest.fixture
-def gcbs() -> Gcbs:
-    """Run the command line in this process."""
-    runner = CliRunner()
-    return lambda *words, stdin=None: runner.invoke(app, [str(word) for word in words], input=stdin)
+from running import SAMPLE, Gcbs
 
 
 def check_refused(gcbs: Gcbs, words: list[str], *said: str, stdin: str | None = None) -> None:
@@ -58,15 +45,6 @@ def gcbs_process() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
 
     return run
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with x.npy and y.npy of 300 real pairs."""
-    monkeypatch.chdir(tmp_path)
-    for side in "xy":
-        np.save(tmp_path / f"{side}.npy", np.load(SAMPLE / f"{side}.npy")[:300])
-    return tmp_path
 
 
 @pytest.fixture

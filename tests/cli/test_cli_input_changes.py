@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import Gcbs
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
-from tests.cli.conftest import Gcbs
 
 
 def _replace() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import Field
+from running import Gcbs
 
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.signature import model_of
@@ -18,7 +19,7 @@ from gcbs_cli.settings import others
 from gcbs_cli.settings.model import typed_by
 from gcbs_cli.settings.plan import PRESETS
 from gcbs_cli.system.errors import BadInput
-from tests.cli.conftest import Gcbs, entry_of
+from tests.cli.conftest import entry_of
 
 
 def words_of(text: str) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from running import Gcbs
 
-from tests.cli.conftest import Gcbs, entry_of, similarities
+from tests.cli.conftest import entry_of, similarities
 
 
 def _hardest(count: int) -> list[tuple[int, int]]:

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-from tests.cli.conftest import SAMPLE, Gcbs
+from running import SAMPLE, Gcbs
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import Gcbs
 from unit_data import numbers_of
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import permutation_hash
-from tests.cli.conftest import Gcbs, entry_of
+from tests.cli.conftest import entry_of
 
 
 def test_plan_writes_permutation_and_manifest(gcbs: Gcbs, sample: Path) -> None:

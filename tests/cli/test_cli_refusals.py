@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import Gcbs
 
-from tests.cli.conftest import Gcbs, check_refused
+from tests.cli.conftest import check_refused
 
 REFUSED = {
     "pln": "pln: no such command; did you mean plan?",

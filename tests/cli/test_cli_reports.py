@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from running import SAMPLE, Gcbs
 
-from gcbs_cli.cli.app import app
 from gcbs_cli.comparison.history import epoch_labels, recurring_pairs
-from tests.cli.conftest import SAMPLE, Gcbs, entry_of
+from tests.cli.conftest import entry_of
 
 
 @pytest.mark.parametrize("copies", [1, 2], ids=["distinct rows", "each row twice"])
@@ -92,7 +91,7 @@ def test_the_plan_says_which_columns_and_the_error_without_it_names_both(gcbs: G
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(gcbs: Gcbs, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three epochs, of which the eleventh has a random plan; plans lie beside the reports."""
     folder = tmp_path_factory.mktemp("epochs")
     sides = [folder / f"{side}.npy" for side in "xy"]
@@ -101,8 +100,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hard = ["--graph", "top-m", "--refine", "--fn-margin", "1.1"]
     for number, options in ((1, hard), (2, [*hard, "--seed", "1"]), (11, ["--method", "random"])):
         name = f"{folder}/epoch-{number}"
-        words = [*map(str, sides), "-o", f"{name}.npy", "-k", "20", *options, "-q", "--report", f"{name}.json"]
-        assert CliRunner().invoke(app, ["plan", *words]).exit_code == 0
+        words = [*sides, "-o", f"{name}.npy", "-k", "20", *options, "-q", "--report", f"{name}.json"]
+        assert gcbs("plan", *words).exit_code == 0
     return folder
 
 

@@ -11,9 +11,6 @@ import pytest
 from typer.testing import Result
 
 from gcbs_cli.comparison import trial
-from tests.cli.conftest import folder, gcbs
-
-__all__ = ["folder", "gcbs"]
 
 
 def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(gcbs, folder) -> None:

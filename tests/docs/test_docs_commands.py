@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
-from gcbs_cli.cli.app import COMMANDS, app
+from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.signature import model_of
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["../README.md", *TRIED], ids=lambda name: name.removeprefix("../"))
-def test_the_command_lines_run(folder: Path, name: str) -> None:
+def test_the_command_lines_run(gcbs, folder: Path, name: str) -> None:
     lines = command_lines(DOCS / name)
     assert lines, f"{name}: shows no command"
     for line in lines:
@@ -74,7 +73,7 @@ def test_the_command_lines_run(folder: Path, name: str) -> None:
         for output in [words[n + 1] for n, word in enumerate(words[:-1]) if word in ("-o", "--html", "--report")]:
             Path(output).unlink(missing_ok=True)  # every block may begin anew
         if plain:
-            result = CliRunner().invoke(app, words[1:])
+            result = gcbs(*words[1:])
             assert result.exit_code == 0, (line, result.output)
         else:
             shim = f'gcbs() {{ "{sys.executable}" -m gcbs_cli "$@"; }}\n'

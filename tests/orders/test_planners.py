@@ -9,7 +9,7 @@ import reference
 from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from processes import run_python
+from running import run_python
 from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
 
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs

@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from plan_entries import build_entry
-from typer.testing import CliRunner
 
-from gcbs_cli.cli.app import app
 from gcbs_cli.plan_file import check
 from gcbs_cli.plan_file.check import Finding, entry_to_check, load_plan
 from gcbs_cli.plan_file.manifest import (
@@ -171,10 +169,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("plan/manifest.json").write_text(manifest.model_dump_json())
 
 
-def test_every_reader_takes_the_folder() -> None:
+def test_every_reader_takes_the_folder(gcbs) -> None:
     assert read_permutation("plan/", 70).tolist() == SHARDED.tolist()
     assert load_plan("plan").batch_size == 4
-    checked = CliRunner().invoke(app, ["check", "plan/", "--json"])
+    checked = gcbs("check", "plan/", "--json")
     assert (checked.exit_code, json.loads(checked.stdout)["ok"]) == (0, True)
 
 

@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 from unit_data import make_pair
 
-from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
@@ -186,11 +184,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def gcbs(*words: str):
-    return CliRunner().invoke(app, list(words))
-
-
-def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_plans_only_the_parts_that_are_left(gcbs, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("plan", "x.npy", "y.npy", "--partitions", "4", "--work-dir", "work", "-o", "perm.npy")
     done: list[int] = []
     real = part.plan_part
@@ -211,12 +205,12 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(files: Path, monkeypatc
     assert Path("perm.npy").read_bytes() == Path("other.npy").read_bytes()
 
 
-def test_auto_makes_as_few_parts_as_fit(files: Path) -> None:
+def test_auto_makes_as_few_parts_as_fit(gcbs, files: Path) -> None:
     result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto.npy")
     assert json.loads(result.stdout)["partitions"]["parts"] == 1
 
 
-def test_a_report_says_which_hard_pairs_lie_across_parts(files: Path) -> None:
+def test_a_report_says_which_hard_pairs_lie_across_parts(gcbs, files: Path) -> None:
     for words in (["--partitions", "4", "-o", "perm.npy"], ["-o", "whole.npy"]):
         assert gcbs("plan", "x.npy", "y.npy", "--quantile", "0.99", *words).exit_code == 0
     report, whole = (
@@ -235,7 +229,7 @@ def test_a_report_says_which_hard_pairs_lie_across_parts(files: Path) -> None:
     assert "hard pairs whose rows are in different parts" in " ".join(said.split())
 
 
-def test_a_plan_in_parts_of_columns_can_be_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_in_parts_of_columns_can_be_checked(gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pair = clustered()
     columns = {name: list(side) for name, side in (("left", pair.x), ("right", pair.y), ("x", pair.y), ("y", pair.x))}

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from processes import run_python
+from running import run_python
 
 CODE = """
 import hashlib, json, sys

@@ -12,9 +12,6 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from gcbs_cli.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -35,24 +32,19 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None or not AXE.is_file(), reason="n
 
 
 @pytest.fixture(scope="module", params=["report", "history", "compare"])
-def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+def page(gcbs, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("browser")
     pairs, html, reports = ROOT / "sample_data" / "pairs.parquet", folder / "page.html", []
     for epoch in range(3):
         plan, report = folder / f"perm-{epoch}.npy", folder / f"report-{epoch}.json"
-        _gcbs("plan", pairs, "-o", plan, "--seed", epoch)
-        _gcbs("report", pairs, "-p", plan, "-o", report, "--html", html, "-f")
+        gcbs("plan", pairs, "-o", plan, "--seed", epoch)
+        gcbs("report", pairs, "-p", plan, "-o", report, "--html", html, "-f")
         reports.append(report)
     if request.param == "history":
-        _gcbs("history", *reports, "--html", html, "-f")
+        gcbs("history", *reports, "--html", html, "-f")
     elif request.param == "compare":
-        _gcbs("compare", pairs, "--methods", "random,rcm,train", "--html", html, "-f")
+        gcbs("compare", pairs, "--methods", "random,rcm,train", "--html", html, "-f")
     return html.read_text()
-
-
-def _gcbs(*words: object) -> None:
-    done = CliRunner().invoke(app, [*map(str, words), "-q"])
-    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

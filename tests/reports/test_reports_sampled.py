@@ -6,10 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from typer.testing import CliRunner
 from unit_data import make_pair
 
-from gcbs_cli.cli.app import app
 from gcbs_cli.data import from_array
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
@@ -69,17 +67,17 @@ def test_an_interval_of_few_batches_is_students() -> None:
     assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_command_says_value_and_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_value_and_interval(gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, rows in (("x.npy", PAIR.x), ("y.npy", PAIR.y), ("perm.npy", PERM)):
         np.save(name, rows)
     words = ["report", "x.npy", "y.npy", "-p", "perm.npy", "-k", "16", "--rows", "800"]
-    result = CliRunner().invoke(app, [*words, "--json", "-o", "report.json"])
+    result = gcbs(*words, "--json", "-o", "report.json")
     record = json.loads(result.stdout)
     assert record == json.loads(Path("report.json").read_text())
     assert record["batches"] == 50
     assert record["gap"]["reduction"]["low"] < record["gap"]["reduction"]["value"]
-    text = CliRunner().invoke(app, words).output
+    text = gcbs(*words).output
     found = record["gap"]["reduction"]
     assert f"{found['value']:.1%} ± {found['value'] - found['low']:.1%} of random's gap" in text
     assert "800 of 1,920 rows, ± 95 %" in text

@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from processes import run_python
+from running import run_python
 
 from gcbs_cli.system.compiled import compiled, is_own, needs_compiling
 

@@ -1,9 +1,17 @@
-"""Code in a Python of its own."""
+"""The command line in this process, and code in a Python of its own."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+from typer.testing import Result
+
+Gcbs = Callable[..., Result]
+"""Words of the command line, perhaps stdin, and what comes of them."""
+SAMPLE = Path(__file__).parents[1] / "sample_data"
 
 
 def run_python(code: str, *words: object, timeout: float = 300, **environment: Any) -> str:
