@@ -18,13 +18,12 @@ from corpora import CORPORA, Corpus, Pairs, check_hash, groups_of, hash_of
 from measuring import read_data
 from peers.b3 import B3
 from peers.common import nearest
-from peers.kmeans import KMeans, cluster
+from peers.kmeans import KMeans
 from peers.mined import Mined
 from peers.proximity import Proximity
 from peers.spectral import Spectral
 from peers.submodular import Submodular
-from plans import PLANS, plan_named, plans_for, settings_of
-from records import gains, markdown, read_records, spread
+from records import gains, read_records, spread
 
 
 @pytest.fixture
@@ -112,11 +111,6 @@ def test_phrases_have_three_words_a_side_and_no_marks(monkeypatch, tmp_path):
     assert (pairs.x, pairs.y) == (["der Aal schwimmt"], ["the eel swims"])
 
 
-def test_a_table_has_one_line_a_row():
-    assert markdown(["a", "b"], [["c", "1"]]) == "| a | b |\n| --- | ---: |\n| c | 1 |"
-    assert spread([1.0, -3.0]) == "−1.00 ± 2.83"
-
-
 CLUSTERS, EACH, DIM, K = 12, 32, 16, 16
 PEERS = {
     "b3": lambda: B3(ranks=(4, 24), cluster_rows=K // 2),
@@ -176,14 +170,6 @@ def test_nearest_leaves_out_a_rows_own_answer_and_the_first_ranks(planted):
     assert np.array_equal(Mined(1)(x, y, 0)[1][:, 0], scores.argmax(axis=1))
 
 
-def test_k_means_batches_stay_within_a_cluster_but_for_the_last_ones(planted):
-    (x, y), _ = planted
-    labels = cluster(x, len(x) // (2 * K), np.random.default_rng(5))
-    batches = labels[KMeans(K, batches=2)(x, y, 5)].reshape(-1, K)
-    left = sum(np.bincount(labels) % K) // K
-    assert all(len(set(batch)) == 1 for batch in batches[: len(batches) - left])
-
-
 def test_the_greedy_takes_what_adds_most_and_nothing_for_what_contradicts(planted):
     x, y = (side[:40] for side in planted[0])
     planner = Submodular(6, 0.05)
@@ -202,13 +188,6 @@ def test_the_greedy_takes_what_adds_most_and_nothing_for_what_contradicts(plante
     for count in range(1, 6):
         best = max(worth([*chosen[:count], j]) for j in range(len(x)) if j not in chosen[:count])
         assert worth(chosen[: count + 1]) == pytest.approx(best, rel=1e-5)
-
-
-def test_results_of_other_settings_are_told_apart():
-    assert set(plans_for(PLANS, texts=False)) == set(PLANS) - {"words"}
-    assert settings_of(plan_named("preset"))["fn_margin"] > 0
-    assert settings_of(plan_named("b3")) == {}
-    assert settings_of(plan_named("rcm")) != settings_of(plan_named("random"))
 
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

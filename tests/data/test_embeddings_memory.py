@@ -1,8 +1,6 @@
 """What reading costs: memory bounded by one block, and no library that is not needed."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedding_files import fixed_lists, lists, write_npy, write_parquet, write_safetensors
+from running import run_python
 
 MEGABYTE = 1024 * 1024
 BLOCK = 8 * MEGABYTE
@@ -34,6 +33,15 @@ print(grown, peak() - before)
 """
 
 
+IMPORTS = """
+import sys
+from gcbs_cli.data import open_pair, read_unit_rows
+[read_unit_rows(source) for source in open_pair(sys.argv[1], None)]
+heavy = "torch", "safetensors", "scipy", "numba", "pandas", "pyarrow.compute"
+print([name for name in heavy if name in sys.modules])
+"""
+
+
 @pytest.mark.parametrize(("suffix", "blocks"), [("C.npy", 1.5), ("F.npy", 2.5), ("safetensors", 1.5), ("parquet", 3)])
 def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path: Path, suffix: str, blocks: float) -> None:
     size = 100 * MEGABYTE
@@ -49,9 +57,7 @@ def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path: Path, su
     else:
         write_npy(path, matrix if suffix == "C.npy" else np.asfortranarray(matrix))
     del matrix
-    column_name = "" if suffix.endswith("npy") else "x"
-    command = [sys.executable, "-c", SCRIPT, str(path), column_name]
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    output = run_python(SCRIPT, path, "" if suffix.endswith("npy") else "x")
     grown, grown_with_result = (int(kibibytes) * 1024 for kibibytes in output.split())
     assert os.path.getsize(path) >= size
     assert grown < blocks * BLOCK, f"{grown / MEGABYTE:.0f} MB"
@@ -62,11 +68,4 @@ def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path: Path, su
 def test_reading_parquet_imports_arrow_alone(tmp_path: Path) -> None:
     matrix = np.ones((5, 3), np.float32)
     path = write_parquet(tmp_path / "p.parquet", x=fixed_lists(matrix), y=lists(matrix))
-    code = (
-        "import sys; from gcbs_cli.data import open_pair, read_unit_rows; "
-        "[read_unit_rows(source) for source in open_pair(sys.argv[1], None)]; "
-        "heavy = ('torch', 'safetensors', 'scipy', 'numba', 'pandas', 'pyarrow.compute'); "
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    command = [sys.executable, "-c", code, path]
-    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "[]\n"
+    assert run_python(IMPORTS, path) == "[]\n"

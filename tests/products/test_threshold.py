@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from unit_data import KINDS, make_pair, numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
@@ -56,21 +54,6 @@ def test_chunks_of_very_different_rows():
         chunks = sorted(reference.quantile_of(numbers_of(grid)[top : top + 30], q) for top in range(0, 150, 30))
         found = estimate(grid, q, "chunks", sample=_small(grid, q), chunk_rows=30)
         assert found.number == chunks[2]
-
-
-@given(
-    q=st.floats(1e-4, 1 - 1e-4).map(lambda q: round(q, 5)),
-    rows=st.integers(2, 60),
-    contents=st.integers(1, 60),
-    seed=st.integers(0, 2**32),
-)
-@settings(deadline=None, max_examples=60)
-def test_exact_quantile_of_generated_rows(q, rows, contents, seed):
-    generator = np.random.default_rng(seed)
-    pool = unit(generator.normal(size=(contents, 3)))
-    grid = make_grid(*(pool[generator.integers(contents, size=rows)] for _ in "xy"))
-    found = estimate(grid, q, "exact", sample=_small(grid, q, rows=min(10, rows)))
-    assert found.number == reference.quantile_of(numbers_of(grid), q)
 
 
 def test_a_threshold_given_is_the_number_that_its_similarity_means():

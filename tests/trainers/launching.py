@@ -1,6 +1,5 @@
 """How tests of trainers start several processes, and `gcbs apply`."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -8,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from plan_entries import build_entry
 from toy_pairs import BATCH, ROWS
@@ -17,12 +15,6 @@ from gcbs_cli.plan_file.save import save_plan
 
 Launch = Callable[..., Path]
 """Run a worker script, perhaps under a launcher; returns the folder of its records."""
-
-
-def launches(*frameworks: str) -> list[pytest.MarkDecorator]:
-    """Marks for tests whose workers train with these frameworks, which the tests themselves need not import."""
-    missing = [name for name in frameworks if importlib.util.find_spec(name) is None]
-    return [pytest.mark.slow, pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")]
 
 
 def torchrun(ranks: int) -> list[str]:

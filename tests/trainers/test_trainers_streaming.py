@@ -3,18 +3,19 @@
 Its pins exclude the other frameworks' versions, so that these tests run where it was installed by itself.
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch, applied, launches, torchrun
+from launching import Launch, applied, torchrun
 from numpy.typing import NDArray
 from toy_pairs import BATCH, ROWS, load_records, planned_batches
 
 from gcbs_cli.plan_file.permutation import write_permutation
 from gcbs_cli.trainers import interleave_batches
 
-pytestmark = launches("streaming")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("streaming") is None, reason="not installed: streaming")]
 
 Perm = NDArray[np.int64]
 
