@@ -49,13 +49,18 @@ def _grid_numbers() -> np.ndarray:
     return numbers_of(PairedRows(*units).grid)
 
 
-def test_stdout_carries_the_indices_and_nothing_else(gcbs: Gcbs, gcbs_process, folder: Path) -> None:
+def test_stdout_carries_the_indices_and_nothing_else_for_a_report_to_read(
+    gcbs: Gcbs, gcbs_process, folder: Path
+) -> None:
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
     result = gcbs_process("plan", "x.npy", "y.npy", "-o", "-", cwd=folder)
     assert result.returncode == 0
     assert [int(line) for line in result.stdout.splitlines()] == np.load(folder / "perm.npy").tolist()
     assert "hard pairs" in result.stderr
     assert sorted(os.listdir(folder)) == ["perm.npy", "perm.npy.manifest.json", "x.npy", "y.npy"]
+    words = ("report", "x.npy", "y.npy", "--json", "-p")
+    piped, alone = gcbs(*words, "-", stdin=result.stdout), gcbs(*words, "perm.npy")
+    assert json.loads(piped.stdout) | {"timings": {}} == json.loads(alone.stdout) | {"timings": {}}
 
 
 def test_shards_in_natural_order_give_the_plan_of_the_whole(gcbs: Gcbs, folder: Path) -> None:

@@ -3,8 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -27,25 +25,6 @@ def test_rows_paired_with_themselves_have_the_threshold_of_their_plan(gcbs: Gcbs
     found = json.loads(gcbs("report", "self.npy", "self.npy", "-p", "perm.npy", "--json").stdout)
     assert found["graph"]["threshold"] == pytest.approx(entry["quantile"]["threshold"], abs=1e-6)
     assert found["graph"]["edges"] == entry["graph"]["edges"]
-
-
-def test_several_combinations_are_one_object_each(gcbs: Gcbs, folder: Path) -> None:
-    words = ["-k", 16, "-k", 50, "-t", 0.02, "-t", 0.1, "--loss", "infonce", "--loss", "simclr", "--json"]
-    found = json.loads(gcbs("report", "x.npy", "y.npy", *words, "-o", "report.json").stdout)
-    assert json.loads(Path("report.json").read_text()) == found
-    combinations = [(r["loss_kind"], r["batch_size"], r["temperature"]) for r in found["results"]]
-    assert combinations == [(loss, k, t) for loss in ("infonce", "simclr") for k in (16, 50) for t in (0.02, 0.1)]
-    alone = json.loads(gcbs("report", "x.npy", "y.npy", "-k", 50, "-t", 0.1, "--loss", "infonce", "--json").stdout)
-    assert alone["loss"] == pytest.approx(found["results"][3]["loss"], abs=1e-6)
-
-
-def test_a_pipeline_gives_the_same_report_as_files(gcbs: Gcbs, folder: Path) -> None:
-    program = f"{sys.executable} -m gcbs_cli"
-    pipe = f"{program} plan x.npy y.npy -o - | {program} report x.npy y.npy -p - --json"
-    piped = subprocess.run(["bash", "-c", pipe], capture_output=True, text=True, timeout=120, cwd=folder, check=True)
-    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
-    alone = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)
-    assert {**json.loads(piped.stdout), "timings": {}} == {**alone, "timings": {}}
 
 
 def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs: Gcbs, sample: Path) -> None:

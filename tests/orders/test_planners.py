@@ -24,7 +24,6 @@ from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
 
-METHODS = [name for name in PLANNERS if name != "words"]  # words needs texts, and has tests of its own
 ROWS, SIZE = 203, 16
 
 
@@ -58,19 +57,6 @@ def test_every_method_orders_any_graph(name: str, rows: int, density: float, sha
 def test_methods_with_a_graph_say_when_it_is_missing(name: str) -> None:
     with pytest.raises(ValueError, match="graph"):
         planner_named(name).plan(PlannerInput(make_pair("related", 100), PlanSettings()))
-
-
-@pytest.mark.parametrize("graph", ["quantile", "top-m"])
-@pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
-@pytest.mark.parametrize("method", METHODS)
-def test_method_gives_a_permutation_and_the_same_bytes_for_the_same_seed(method: str, refine: bool, graph: str) -> None:
-    if method == "metis":
-        pytest.importorskip("pymetis")
-    pair = make_pair("related", ROWS)
-    settings = PlanSettings(batch_size=SIZE, method=method, refine=refine, seed=5, graph=graph, top=4, quantile=0.98)
-    first, second = (make_plan(pair, settings).perm for _ in range(2))
-    check(first, ROWS)
-    assert first.tobytes() == second.tobytes()
 
 
 @pytest.mark.parametrize(

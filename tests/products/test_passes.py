@@ -54,21 +54,6 @@ def test_entries_are_those_of_an_integer_product(kind, largest, backend: Backend
                 assert {found.rows.dtype, found.cols.dtype, found.values.dtype} == {np.dtype(np.int32)}
 
 
-@pytest.mark.parametrize("narrow", ["bfloat16", "float16"])
-def test_products_of_narrow_numbers_with_float32_sums_are_the_same_integers(narrow):
-    """What a tensor core does: inputs of few bits, exact products, float32 sums in some order."""
-    import torch
-
-    pair = make_pair("1003-dimensions", 150)
-    for largest in (BYTES, FINE) if narrow == "float16" else (BYTES,):
-        grid = make_grid(pair.x, pair.y, largest)
-        left, right = (
-            torch.from_numpy(side.astype(np.float32)).to(getattr(torch, narrow)).float() for side in (grid.x, grid.y)
-        )
-        assert np.array_equal((left @ right.T).numpy(), exact_products(grid))
-        assert np.array_equal((left.flip(1) @ right.flip(1).T).numpy(), exact_products(grid))
-
-
 def test_bytes_are_multiplied_as_bytes_where_the_processor_can():
     with open("/proc/cpuinfo") as file:
         capable = "avx512_vnni" in file.read()

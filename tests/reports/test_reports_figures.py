@@ -63,30 +63,6 @@ def test_the_graph_and_what_the_plan_does_to_it(kind, quantile, margin, perm, ch
     assert report.false_negatives.rows == len({row for pair in inside for row in pair})
 
 
-def test_a_good_plan_is_told_from_a_bad_one():
-    """Ten groups of alike pairs: batches of a group close most of the gap, and the oracle closes no less."""
-    generator = np.random.default_rng(12)
-    x = np.repeat(generator.normal(size=(10, 12)), 8, axis=0) + 0.3 * generator.normal(size=(80, 12))
-    pair = PairedRows(unit(x), unit(x + 0.2 * generator.normal(size=x.shape)))
-    good = build_reports(pair, np.arange(80))[0]
-    bad = build_reports(pair, np.arange(80).reshape(10, 8).T.reshape(-1))[0]
-    assert bad.gap.reduction < 0.05 < 0.5 < good.gap.reduction
-    assert good.gap.oracle <= good.gap.plan < good.gap.random_mean
-    assert bad.gap.closed_share < 0.1 < 0.8 < good.gap.closed_share <= 1
-    assert good.positive_probability.plan < good.positive_probability.random
-
-
-def test_random_batches_are_seeded_and_measured():
-    pair = make_pair("related", ROWS)
-    one, same, other = (build_reports(pair, None, seed=seed)[0] for seed in (1, 1, 2))
-    assert one.model_dump(exclude={"timings"}) == same.model_dump(exclude={"timings"})
-    assert one.gap.random_mean != other.gap.random_mean
-    alone = build_reports(pair, None, trials=1)[0]
-    assert (alone.gap.random_std, alone.loss.random_std, alone.gap.masked.random_std) == (None, None, None)
-    equal = build_reports(make_pair("all-equal", 64), np.arange(64))[0].false_negatives
-    assert equal.random == 8 * (8 * 7 / 2) == equal.suspected_pairs  # of any order of full batches
-
-
 def test_without_a_plan_only_the_plans_figures_are_null(perm):
     pair = make_pair("related", ROWS)
     with_plan, without = (build_reports(pair, order)[0] for order in (perm, None))
