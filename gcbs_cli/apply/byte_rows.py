@@ -4,6 +4,8 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -69,17 +71,8 @@ def open_npy_rows(stamp: FileStamp) -> ByteRows:
                 " texts that are not empty; write it with np.save"
             )
         prefix = read_bytes(descriptor, offset, 0, stamp)
-    row_bytes = (stamp.size - offset) // shape[0]
-    at_once = max(1, _BLOCK_BYTES // row_bytes)
-
-    def arrays() -> Iterator[Any]:
-        with open_unchanged(stamp) as descriptor:
-            for start in range(0, shape[0], at_once):
-                count = min(at_once, shape[0] - start)
-                data = read_bytes(descriptor, count * row_bytes, offset + start * row_bytes, stamp)
-                yield _array(data, np.arange(count + 1, dtype=np.int64) * row_bytes)
-
-    return ByteRows(stamp, prefix, (stored.str, shape[1:]), arrays)
+    bounds = offset + np.arange(shape[0] + 1) * ((stamp.size - offset) // shape[0])
+    return ByteRows(stamp, prefix, (stored.str, shape[1:]), partial(_pieces, stamp, bounds))
 
 
 def open_samples(stamp: FileStamp) -> ByteRows:
@@ -94,19 +87,24 @@ def open_samples(stamp: FileStamp) -> ByteRows:
         raise BadInput(f"{stamp.shown}: no tar archive, or damaged: {one_line(error)}") from None
     if not members:
         raise BadInput(f"{stamp.shown}: found an empty archive, expected samples")
-    names = [(os.path.dirname(member.name), os.path.basename(member.name).split(".")[0]) for member in members]
-    begins = [member.offset for member, name, last in zip(members, names, [None, *names], strict=False) if name != last]
+    begins = [next(sample).offset for _, sample in groupby(members, key=_sample_name)]
     end = members[-1].offset_data + -(-members[-1].size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
     bounds = np.array([*begins, end], np.int64)
-    at_once = max(1, _BLOCK_BYTES * len(begins) // end)
+    return ByteRows(stamp, b"", None, partial(_pieces, stamp, bounds), suffix=bytes(2 * tarfile.BLOCKSIZE))
 
-    def arrays() -> Iterator[Any]:
-        with open_unchanged(stamp) as descriptor:
-            for start in range(0, len(begins), at_once):
-                part = bounds[start : start + at_once + 1]
-                yield _array(read_bytes(descriptor, int(part[-1] - part[0]), int(part[0]), stamp), part - part[0])
 
-    return ByteRows(stamp, b"", None, arrays, suffix=bytes(2 * tarfile.BLOCKSIZE))
+def _sample_name(member: tarfile.TarInfo) -> tuple[str, str]:
+    folder, name = os.path.split(member.name)
+    return folder, name.split(".")[0]
+
+
+def _pieces(stamp: FileStamp, bounds: Ints) -> Iterator[Any]:
+    """Yield the rows that begin at these bytes of a file, each where the one before ends, a few MiB at a time."""
+    at_once = max(1, _BLOCK_BYTES * (len(bounds) - 1) // int(bounds[-1]))
+    with open_unchanged(stamp) as descriptor:
+        for start in range(0, len(bounds) - 1, at_once):
+            part = bounds[start : start + at_once + 1]
+            yield _array(read_bytes(descriptor, int(part[-1] - part[0]), int(part[0]), stamp), part - part[0])
 
 
 def _array(data: bytes, bounds: Ints) -> Any:

@@ -1,6 +1,5 @@
 """Which files hold the data, in which order, and where the reordered ones go."""
 
-import glob
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gcbs_cli.data.files import FileStamp, shown, stamp_file
-from gcbs_cli.data.folders import list_directory, list_pattern
+from gcbs_cli.data.folders import list_files
 from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, in_place, sync, temporary_folder
 from gcbs_cli.system.errors import BadInput
 
@@ -31,14 +30,11 @@ def find_files(data: str) -> DataFiles:
 
     Raises BadInput: nothing there, an unknown or mixed kind, an empty file.
     """
-    if os.path.isdir(data):
-        paths = list_directory(data)
-    else:
-        paths = list_pattern(data) if glob.has_magic(data) and not os.path.lexists(data) else [data]
+    paths = list_files(data) or [data]
     suffixes = {Path(path).suffix.lower() for path in paths}
     kinds = {KINDS.get(suffix) for suffix in suffixes}
-    if not paths or None in kinds or len(kinds) > 1:
-        found = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes)) or "no files"
+    if None in kinds or len(kinds) > 1:
+        found = ", ".join(sorted(suffix or "no suffix" for suffix in suffixes))
         raise BadInput(f"{shown(data)}: found {found}; expected files of one kind: {', '.join(KINDS)}")
     names = [os.path.basename(path) for path in paths]
     if len(set(names)) < len(names):

@@ -10,7 +10,7 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.data.files import open_file, shown
-from gcbs_cli.data.folders import list_directory, list_pattern, natural_key
+from gcbs_cli.data.folders import list_files, list_pattern, natural_key
 from gcbs_cli.plan_file.manifest import entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.plan_file.writing import MANIFEST_END
@@ -81,7 +81,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
     Raises BadInput for what is no report, where reports and plans do not belong together, and where batch sizes,
     temperatures or losses differ.
     """
-    files = [list_directory(path) if Path(path).is_dir() else [path] for path in paths]
+    files = [list_files(path) or [path] for path in paths]
     paths = [path for some in files for path in some if path.endswith(".json") and not path.endswith(MANIFEST_END)]
     if not keep_order:
         paths = sorted(paths, key=natural_key)

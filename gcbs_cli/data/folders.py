@@ -12,24 +12,19 @@ from gcbs_cli.system.errors import BadInput
 _STATE: Final = "state.json"
 
 
-def list_folder(path: str) -> list[str]:
-    """Return the files of a folder of embeddings, with those of the folders in it, in the order of their rows.
+def list_files(path: str, *, below: bool = False) -> list[str]:
+    """Return the files of a directory or glob pattern in natural order; none where the path names one file.
 
-    A dataset of `save_to_disk` has them in the order that its state names. Raises BadInput, for one of splits as well.
+    Hidden ones (a name that starts with . or _) are left out. below: those of the directories in it too, and of a
+    dataset of `save_to_disk` those that its state names, in that order. Raises BadInput where there are none.
     """
-    inside = set(os.listdir(path)) if os.access(path, os.R_OK) else set()
+    if not os.path.isdir(path):
+        return list_pattern(path) if glob.has_magic(path) and not os.path.lexists(path) else []
+    inside = set(os.listdir(path)) if below and os.access(path, os.R_OK) else set()
     if "dataset_dict.json" in inside:
         raise BadInput(f"{shown(path)}: found a dataset of splits, expected one split; give the folder of that one")
     if {_STATE, "dataset_info.json"} <= inside:
         return _saved_dataset(path)
-    return list_directory(path, below=True)
-
-
-def list_directory(path: str, *, below: bool = False) -> list[str]:
-    """Return the files of a directory in natural order, without hidden ones (a name that starts with . or _).
-
-    below: those of the directories in it too. Raises BadInput where there are none.
-    """
     files: list[str] = []
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if below and not name.startswith((".", "_"))]

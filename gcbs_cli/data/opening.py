@@ -1,6 +1,5 @@
 """Opens the two sides of the pairs from the paths that the user gave: the suffix decides the format."""
 
-import glob
 import os
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.files import shown, stamp_file
-from gcbs_cli.data.folders import list_folder, list_pattern
+from gcbs_cli.data.folders import list_files
 from gcbs_cli.data.npy import open_npy
 from gcbs_cli.data.remote import fetched, is_remote
 from gcbs_cli.data.safetensors import open_safetensors
@@ -53,11 +52,8 @@ def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> Embe
     """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address."""
     if is_remote(path):
         path = fetched(path)
-    if os.path.isdir(path):
-        return _open_shards(path, list_folder(path), choice, dtype)
-    if glob.has_magic(path) and not os.path.lexists(path):
-        return _open_shards(path, list_pattern(path), choice, dtype)
-    return _open_file(path, choice, dtype)
+    files = list_files(path, below=True)
+    return _open_shards(path, files, choice, dtype) if files else _open_file(path, choice, dtype)
 
 
 def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:

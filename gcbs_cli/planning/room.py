@@ -7,7 +7,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
 from gcbs_cli.products.operations import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Backend, EntryLimit
-from gcbs_cli.products.sample import Sample, draw_sample
+from gcbs_cli.products.sample import draw_sample
 from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.top_lists import likely_candidates
@@ -89,8 +89,9 @@ def forecast(
     `on_host`: the edges come to the host's memory even if a device could hold them.
     """
     quantile, any_method = settings.requested_quantile(rows.rows), lists is not None
-    sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed) if quantile is None else None
-    reaching, _ = shares(threshold, quantile, sample, ties=False)
+    reaching = _promised(threshold, quantile)
+    if quantile is None:
+        reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed).share_above(threshold.number)
     weighted = any_method or planner_named(settings.method).needs_weights
     refined = settings.refine or any_method
     each, fixed = BYTES_PER_EDGE, needed(rows.rows, rows.dim, device)
@@ -115,7 +116,9 @@ def forecast_report(
 ) -> Forecast:
     """Entries and memory of a report's passes, from a sample; `hardest`: the longest list a row."""
     sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed)
-    reaching, tied = shares(threshold, settings.requested_quantile(rows.rows), sample, ties=True)
+    sampled = sample.share_above(threshold.number - 1)
+    reaching = max(_promised(threshold, settings.requested_quantile(rows.rows)), sampled)
+    tied = sampled - sample.share_above(threshold.number)
     found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
     suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
     passes = 3 if "simclr" in settings.loss else 1
@@ -143,19 +146,11 @@ def held(rows: int, dim: int) -> int:
     return 2 * rows * dim * (4 + 2)
 
 
-def shares(threshold: Threshold, quantile: float | None, sample: Sample | None, *, ties: bool) -> tuple[float, float]:
-    """Of the N² entries: the share that may reach t, and the share that equals it, 0 unless `ties` count.
-
-    As the quantile promises, or more where there is a sample that has more.
-    """
+def _promised(threshold: Threshold, quantile: float | None) -> float:
+    """The share of the N² entries that may reach t, by the quantile alone; 0 where a threshold was given."""
     reaching = 0.0 if quantile is None else 1.0 - quantile
-    if threshold.interval is not None:
-        reaching = min(reaching, 1.0 - threshold.interval[0])  # less where many entries equal t
-    if sample is None:
-        return reaching, 0.0
-    above = sample.share_above(threshold.number)
-    tied = sample.share_above(threshold.number - 1) - above if ties else 0.0
-    return max(reaching, above + tied), tied
+    # Less where many entries equal t.
+    return reaching if threshold.interval is None else min(reaching, 1.0 - threshold.interval[0])
 
 
 def memory_limit(rows: PairedRows, max_memory: int | None) -> int:

@@ -23,13 +23,10 @@ class KeptParts:
     with a damaged byte, is planned again.
     """
 
-    parts: dict[int, PartPlan]
-    """By number: those that were there."""
-
     def __init__(self, folder: Path, key: str, progress: Progress) -> None:
         """Make the folder if need be and read the parts of the run with this `key`. Raises BadInput."""
         self._path, self._key, self._progress, self._works = folder / FILE, key.encode(), progress, True
-        self.parts = {}
+        self.parts: dict[int, PartPlan] = {}
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             lines = self._path.read_bytes().split(b"\n") if self._path.exists() else []
@@ -50,10 +47,8 @@ class KeptParts:
         plan = json.dumps(asdict(part) | {"order": part.order.tolist()}).encode()
         try:
             if self._works:
-                with (
-                    explained(self._path),
-                    self._path.open("ab") as file,
-                ):  # what a kill left of a line ends at the line break
+                with explained(self._path), self._path.open("ab") as file:
+                    # What a kill left of a line ends at the line break.
                     file.write(b"\n" + self._digest(plan) + b" " + plan)
                     file.flush()
                     os.fsync(file.fileno())
