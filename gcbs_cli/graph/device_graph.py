@@ -80,9 +80,7 @@ def row_blocks(indptr: torch.Tensor, entries_at_once: int) -> Iterator[tuple[sli
             yield slice(start, stop), slice(first, last)
 
 
-def find_device_graph(
-    grid: Grid, threshold: int, backend: Any, tile_rows: int | None = None, progress: Progress | None = None
-) -> DeviceGraph:
+def find_device_graph(grid: Grid, threshold: int, backend: Any, progress: Progress | None = None) -> DeviceGraph:
     """The graph with an edge {i, j} where the number of (i, j) or of (j, i) is above the threshold.
 
     A tile of rows I and columns J, none of which lies before I, is made in both directions: each edge comes out once.
@@ -102,7 +100,7 @@ def find_device_graph(
         above = (flags[i, j] + 1) >> 1  # 1 of one direction, 2 of both
         return torch.stack([i + tile.rows.start, j + tile.cols.start]).int(), above.sum()
 
-    tiles = [tile for tile in backend.tiles(rows, rows, tile_rows) if tile.cols.stop > tile.rows.start]
+    tiles = [tile for tile in backend.tiles(rows, rows) if tile.cols.stop > tile.rows.start]
     parts, counts = zip(*(found for _, found in backend.run(tiles, work, progress)), strict=True)
     loaded.clear()
     mirrored.clear()

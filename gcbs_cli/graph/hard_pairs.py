@@ -59,7 +59,6 @@ def find(
     ties: bool = False,
     lists: int = 0,
     seed: int = 0,
-    tile_rows: int | None = None,
     progress: Progress | None = None,
     limit: EntryLimit | None = None,
 ) -> PassResult:
@@ -73,7 +72,7 @@ def find(
     limits = [search.likely_limits(backend, seed) for search in searches]
     if above:
         limits.append(Limits(np.int32(threshold.number - ties) - grid.x_offsets, -grid.y_offsets))
-    loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y), tile_rows)
+    loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y))
     parts: list[list[Entries]] = [[] for _ in limits]
     for _, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, limits), progress):
         for held, entries in zip(parts, found, strict=True):

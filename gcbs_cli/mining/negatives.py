@@ -62,7 +62,6 @@ def mine_negatives(
         backend,
         seed=settings.seed,
         skip_own=False,
-        tile_rows=settings.chunk_rows,
         progress=watcher.progress if watcher else None,
     )
     parts, skipped = [], Counter[str]()

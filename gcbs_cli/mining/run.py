@@ -89,6 +89,7 @@ def mine(
     settings.check_rows(pair.rows)
     clock = Stopwatch(watcher or Progress())
     backend = choose_backend(settings.device)
+    backend.tile_rows = settings.chunk_rows
     positives = positives or each_its_own(pair.rows)
     expected = _forecast(pair, settings, positives, backend)
     check_room(pair, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
@@ -123,8 +124,7 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
     from threadpoolctl import threadpool_limits
 
     size, temperature = settings.batch_size, settings.temperature
-    rows = settings.chunk_rows
-    log_sums = loss_sums(pair.x, pair.y, [temperature], backend, tile_rows=rows)[0].log_sums[0]
+    log_sums = loss_sums(pair.x, pair.y, [temperature], backend)[0].log_sums[0]
     keys, scores = negatives.table(pair.rows, settings.negatives)
     positive = pair.diagonal() / temperature
 
@@ -159,7 +159,7 @@ def _gap(loss: MinedLoss) -> MinedGap:
 def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> Forecast:
     """Candidates of the rows that are looked at together, and the memory of the lists."""
     keys = min(pair.rows, keys_listed(settings.last_rank(positives.most) + positives.most))
-    height = settings.chunk_rows or backend.tile_shape[0]
+    height = backend.tile_rows or backend.tile_shape[0]
     listed = height * likely_candidates(keys, pair.rows)
     memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.negatives
     return Forecast(memory + BYTES_PER_LISTED * listed + BYTES_PER_KEY * height * keys, 0, listed=listed)

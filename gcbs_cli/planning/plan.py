@@ -67,6 +67,7 @@ class Run:
         settings.check_rows(rows.rows)
         self.rows, self.settings, self.progress = rows, settings, progress or Progress()
         self.device, self.clock = choose_backend(settings.device), Stopwatch(self.progress)
+        self.device.tile_rows = settings.chunk_rows
 
     def threshold(self) -> Threshold:
         """t by the settings."""
@@ -95,7 +96,6 @@ class Run:
             above=any_method or settings.uses_threshold,
             lists=lists_wanted(settings) if lists is None else lists,
             seed=settings.seed,
-            tile_rows=settings.chunk_rows,
             progress=self.progress.progress,
             limit=entry_limit(self.rows, expected, settings.max_memory),
         )
@@ -159,9 +159,8 @@ def _find_graph(run: Run, found: PassResult | None) -> tuple[Threshold, HardPair
             from gcbs_cli.graph.device_graph import find_device_graph
 
             run.expect(threshold)
-            height, progress = run.settings.chunk_rows, run.progress.progress
             with suppress(OutOfDeviceMemory, *run.device.memory_errors):
-                graph = find_device_graph(run.rows.grid, threshold.number, run.device, height, progress)
+                graph = find_device_graph(run.rows.grid, threshold.number, run.device, run.progress.progress)
                 return threshold, HardPairs(graph, None, graph.achieved_quantile)
             run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
             run.device.free_memory()

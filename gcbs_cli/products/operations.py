@@ -140,15 +140,17 @@ class Backend(ABC):
     """Threads that ask for tiles at once, each on its own."""
     tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
     """Rows and columns of the tiles that suit the device."""
+    tile_rows: int | None = None
+    """Rows of the tiles where a person named them."""
     holds_graphs = False
     """Whether a graph of hard pairs can stay there from its edges to its order."""
     memory_errors: tuple[type[Exception], ...] = ()
     """What is raised where a tile does not fit in the device's memory and a smaller one may."""
 
-    def tiles(self, rows: int, cols: int, tile_rows: int | None = None) -> list[Tile]:
-        """All tiles of a (rows, cols) product, of the shape that suits the device."""
+    def tiles(self, rows: int, cols: int) -> list[Tile]:
+        """All tiles of a (rows, cols) product."""
         height, width = self.tile_shape
-        return cut(rows, cols, tile_rows or height, width)
+        return cut(rows, cols, self.tile_rows or height, width)
 
     def run(
         self, tiles: list[Tile], work: Callable[[Tile], Result], progress: Progress | None = None

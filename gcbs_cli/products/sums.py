@@ -35,7 +35,6 @@ def loss_sums(
     *,
     removed: SuspectPairs | None = None,
     hardest: int = 0,
-    tile_rows: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[SideSums, SideSums]:
     """The sums of the rows of x (N, d) over the keys y (M, d), and of the rows of y over the keys x.
@@ -53,7 +52,7 @@ def loss_sums(
         SuspectPairs.none() if removed is None else removed,
         [_nothing(temperatures, side, hardest) for side in sides],
     )
-    for tile, ends in backend.run(_no_two_in_line(backend.tiles(len(x), len(y), tile_rows)), work.of_tile, progress):
+    for tile, ends in backend.run(_no_two_in_line(backend.tiles(len(x), len(y))), work.of_tile, progress):
         work.add(tile, ends)
     for side in work.sides:
         side.hardest.sort(axis=1)

@@ -122,7 +122,6 @@ def lists_by_rows(
     *,
     seed: int = 0,
     skip_own: bool = True,
-    tile_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[slice, Int32s]]:
     """(n, count) the hardest columns of n rows by their whole similarity, some rows after the others, in one pass.
@@ -131,7 +130,7 @@ def lists_by_rows(
     """
     search = TopSearch(grid, 0, count, offsets=True, skip_own=skip_own)
     limits, loaded = search.likely_limits(backend, seed), backend.load(grid.x, grid.y)
-    tiles = backend.tiles(len(grid.x), len(grid.y), tile_rows)
+    tiles = backend.tiles(len(grid.x), len(grid.y))
     parts: list[Entries] = []
     start = seen = 0
     for tile, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, [limits]), progress):

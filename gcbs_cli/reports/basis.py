@@ -62,6 +62,7 @@ class ReportInputs:
         wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
         self._hardest = min(max(wanted), pair.rows - 1)
         self._backend = choose_backend(settings.device)
+        self._backend.tile_rows = settings.chunk_rows
         self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
         self._find_hard_pairs()
         with self.clock.step("all pairs"):
@@ -93,7 +94,6 @@ class ReportInputs:
                 threshold,
                 self._backend,
                 ties=True,
-                tile_rows=settings.chunk_rows,
                 progress=self._progress.progress,
                 limit=entry_limit(pair, expected, settings.max_memory),
             )
@@ -119,6 +119,5 @@ class ReportInputs:
             self._backend,
             removed=self.suspects,
             hardest=self._hardest,
-            tile_rows=self.settings.chunk_rows,
             progress=self._progress.progress,
         )

@@ -55,7 +55,9 @@ def test_edges_are_those_of_whole_numbers(kind: str, share: float, devices: list
     pair = make_pair(kind, 90)
     grid = make_grid(pair.x, pair.y, largest)
     threshold = quantile(grid, share)
-    found = find_device_graph(grid, threshold, TorchBackend(devices), tile_rows=37)
+    backend = TorchBackend(devices)
+    backend.tile_rows = 37
+    found = find_device_graph(grid, threshold, backend)
     check_edges(found, grid, threshold)
     edges = reference.edges_above(numbers_of(grid), threshold)
     assert found.degrees.tolist() == [len(near) for near in reference.neighbours_of(90, edges)]
@@ -141,8 +143,10 @@ def test_without_triton_torch_flags(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_gpu
 def test_nothing_is_compiled_twice(kernel) -> None:
+    backend = TorchBackend([DEVICE])
     for rows in (300, 301, 1000, 2048):
-        find_device_graph(grid_of(rows, 64, BYTES), 0, TorchBackend([DEVICE]), tile_rows=rows // 3)
+        backend.tile_rows = rows // 3
+        find_device_graph(grid_of(rows, 64, BYTES), 0, backend)
     ((compiled, *_),) = kernel._flag.device_caches.values()
     assert len(compiled) <= 2  # int32 and float32 products
 

@@ -59,7 +59,8 @@ def test_the_entries_are_the_same(most, workers):
 
 def test_what_did_not_fit_once_is_not_tried_again():
     device = SmallDevice(700)
-    found_by(device, tile_rows=50)
+    device.tile_rows = 50
+    found_by(device)
     failed = [count for count in device.tried if count > device.most]
     assert len(failed) == len(set(failed)) == 4  # 50, 25, 13 and 7 rows
 

@@ -84,7 +84,8 @@ def test_a_pass_finds_lists_of_both_sides_and_entries_at_once(kind, largest, bac
     threshold = find_threshold(grid, GraphSettings(quantile=0.9), 0, backend)
     orders = [_sorted_keys(grid, side, offsets=False, skip_own=True) for side in (0, 1)]
     for count, tile_rows, ties in ((1, 7, True), (5, None, False), (40, 100, True), (1000, 100, False)):
-        found = find(grid, threshold, backend, ties=ties, lists=count, seed=3, tile_rows=tile_rows)
+        backend.tile_rows = tile_rows
+        found = find(grid, threshold, backend, ties=ties, lists=count, seed=3)
         for order, lists in zip(orders, found.hardest, strict=True):
             assert np.array_equal(lists, order[:, :count])
         listed = found.reaching
@@ -103,8 +104,8 @@ def test_lists_by_rows_hold_the_whole_similarity(kind, skip_own, backend, monkey
     grid = make_grid(pair.x, keys, BYTES)
     order = _sorted_keys(grid, 0, offsets=True, skip_own=skip_own)
     for tile_rows in (1000, 37):
-        stop = 0
-        for rows, lists in lists_by_rows(grid, 9, backend, skip_own=skip_own, tile_rows=tile_rows):
+        stop, backend.tile_rows = 0, tile_rows
+        for rows, lists in lists_by_rows(grid, 9, backend, skip_own=skip_own):
             assert rows.start == stop
             stop = rows.stop
             assert np.array_equal(lists, order[rows, :9])

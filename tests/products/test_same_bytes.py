@@ -33,7 +33,8 @@ for largest in (BYTES, FINE):
     sums.update(repr((grid.constant, grid.scale)).encode())
     backend = CpuBackend(byte_products=json.loads(sys.argv[1]))
     threshold = find_threshold(grid, PlanSettings(quantile=0.99, quantile_method="exact"), 0, backend)
-    listed = find(grid, threshold, backend, ties=True, lists=9, tile_rows=int(sys.argv[2]))
+    backend.tile_rows = int(sys.argv[2])
+    listed = find(grid, threshold, backend, ties=True, lists=9)
     above = listed.edges()
     graph = adjacency_from_pairs(1200, above.rows, above.cols)
     for part in (graph.indptr, graph.indices, *listed.hardest):

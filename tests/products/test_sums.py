@@ -74,7 +74,8 @@ def check(side, matrix, out, *, own_is_key):
 def test_sums_across_are_those_of_float64(kind, suspects, backend: Backend):
     pair, matrix = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
     removed = some_suspects(ROWS, matrix, suspects)
-    x, y = loss_sums(pair.x, pair.y, TEMPERATURES, backend, removed=removed, hardest=HARDEST, tile_rows=50)
+    backend.tile_rows = 50
+    x, y = loss_sums(pair.x, pair.y, TEMPERATURES, backend, removed=removed, hardest=HARDEST)
     out = left_out(removed, ROWS)
     check(x, matrix, out, own_is_key=True)
     check(y, matrix.T, out, own_is_key=True)
@@ -86,7 +87,8 @@ def test_sums_of_one_side_leave_the_row_itself_out(kind, suspects, backend: Back
     side = make_pair(kind, ROWS).x
     matrix = side.astype(np.float64) @ side.T.astype(np.float64)
     removed = some_suspects(ROWS, matrix, suspects)
-    found, same = loss_sums(side, side, TEMPERATURES, backend, removed=removed, hardest=HARDEST, tile_rows=50)
+    backend.tile_rows = 50
+    found, same = loss_sums(side, side, TEMPERATURES, backend, removed=removed, hardest=HARDEST)
     assert found is same
     check(found, matrix, left_out(removed, ROWS), own_is_key=False)
 
@@ -103,7 +105,9 @@ def test_a_row_whose_negatives_are_all_suspected_keeps_its_positive_alone():
 @pytest.mark.parametrize("count", [1, 39, 45, 100])
 def test_lists_longer_than_the_keys_end_with_nothing(count):
     pair, matrix = make_pair("related", 40), exact_matrix("related", 40)
-    _, y = loss_sums(pair.x, pair.y, [0.05], CpuBackend(), hardest=count, tile_rows=16)
+    backend = CpuBackend()
+    backend.tile_rows = 16
+    _, y = loss_sums(pair.x, pair.y, [0.05], backend, hardest=count)
     others = np.where(np.eye(40, dtype=bool), -np.inf, matrix.T)
     expected = np.full((40, count), -np.inf)
     expected[:, : min(count, 40)] = -np.sort(-others, axis=1)[:, :count]
@@ -112,7 +116,8 @@ def test_lists_longer_than_the_keys_end_with_nothing(count):
 
 def test_some_rows_against_many_keys(backend: Backend):
     pair, matrix = make_pair("related", 100), exact_matrix("related", 100)
-    x, y = loss_sums(pair.x[:30], pair.y, TEMPERATURES, backend, tile_rows=16)
+    backend.tile_rows = 16
+    x, y = loss_sums(pair.x[:30], pair.y, TEMPERATURES, backend)
     for number, temperature in enumerate(TEMPERATURES):
         bound = 2e-6 + SIMILARITY_ERROR / temperature
         np.testing.assert_allclose(x.log_sums[number], log_sums(matrix[:30], temperature), rtol=0, atol=bound)
@@ -127,10 +132,8 @@ def test_threads_and_devices_change_no_bit_of_the_sums(workers):
         (CpuBackend(1), CpuBackend(workers)),
         (devices.TorchBackend(["cpu"]), devices.TorchBackend(["cpu"] * workers)),
     ):
-        runs = [
-            loss_sums(pair.x, pair.y, TEMPERATURES, backend, hardest=HARDEST, tile_rows=30)
-            for backend in (one, several)
-        ]
+        one.tile_rows = several.tile_rows = 30
+        runs = [loss_sums(pair.x, pair.y, TEMPERATURES, backend, hardest=HARDEST) for backend in (one, several)]
         for mine, theirs in zip(*runs, strict=True):
             for name in mine.__dataclass_fields__:
                 assert np.array_equal(getattr(mine, name), getattr(theirs, name)), name
