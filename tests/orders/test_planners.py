@@ -53,12 +53,6 @@ def test_every_method_orders_any_graph(name: str, rows: int, density: float, sha
     assert first.tobytes() == second.tobytes()
 
 
-@pytest.mark.parametrize("name", [name for name, planner in PLANNERS.items() if planner.needs_graph])
-def test_methods_with_a_graph_say_when_it_is_missing(name: str) -> None:
-    with pytest.raises(ValueError, match="graph"):
-        planner_named(name).plan(PlannerInput(make_pair("related", 100), PlanSettings()))
-
-
 @pytest.mark.parametrize(
     "settings",
     [
