@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, read_texts
-from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.output import Output, show_progress
 from gcbs_cli.cli.tables import compare_table, trial_table
-from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.comparison.compare import (
     MASKED,
     NEEDS_TEXT,

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
-from gcbs_cli.cli.output import Output, text_table
-from gcbs_cli.cli.watching import show_progress
+from gcbs_cli.cli.output import Output, show_progress, text_table
 from gcbs_cli.data.pairs import Positives
 from gcbs_cli.mining.files import check_suffix, write_negatives
 from gcbs_cli.mining.run import MineReport

@@ -5,9 +5,8 @@ from pathlib import Path
 from threading import Thread
 
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_ids, read_texts
-from gcbs_cli.cli.output import Output, text_table
+from gcbs_cli.cli.output import Output, show_progress, text_table
 from gcbs_cli.cli.tables import plan_table
-from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write

@@ -5,9 +5,8 @@ from typing import Any
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
-from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.output import Output, show_progress
 from gcbs_cli.cli.tables import report_tables
-from gcbs_cli.cli.watching import show_progress
 from gcbs_cli.data import PairStream, row_values
 from gcbs_cli.plan_file.manifest import (
     InputsRecord,

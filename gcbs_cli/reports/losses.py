@@ -10,10 +10,9 @@ import numpy as np
 
 from gcbs_cli.graph.adjacency import batches_of, measure_order
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
-from gcbs_cli.reports.basis import Figures, ReportInputs
+from gcbs_cli.reports.basis import Figures, ReportInputs, mean_negatives
 from gcbs_cli.reports.figures import FIGURES, nest
 from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, random_order
-from gcbs_cli.reports.representation import mean_negatives
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Floats, Ints

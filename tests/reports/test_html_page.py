@@ -21,8 +21,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import measure
-from gcbs_cli.reports.page.page import hardest_in_order, suspect_examples
-from gcbs_cli.reports.page.pictures import density, density_uri, pictures, zoom_window
+from gcbs_cli.reports.page.page import density, density_uri, hardest_in_order, pictures, suspect_examples, zoom_window
 from gcbs_cli.settings.report import ReportSettings
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"

@@ -16,9 +16,9 @@ from unit_data import grid_matrix, make_pair, of_loss, unit
 from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports import basis, representation
+from gcbs_cli.reports.basis import uniformity
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
-from gcbs_cli.reports.representation import uniformity
 from gcbs_cli.settings.report import Loss, ReportSettings
 
 ROWS, BATCH_SIZE = 60, 8
