@@ -36,7 +36,6 @@ from gcbs_cli.settings.plan import PlanSettings
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from gcbs_cli.comparison.trial import Gain, TrialRun
 
 SAID = {"batch_size", "temperature"}
 GAP_ALONE = "The gap does not tell which plan trains best; --train does. Without it:"
@@ -71,25 +70,20 @@ def compare(settings: Compare) -> None:
     with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         lines = compare_plans(rows, plans, shared, progress, trials=settings.trials, **given)
     lines.sort(key=lambda line: line.report.at(MASKED) or 0.0, reverse=True)
-    table = compare_table(lines)
-    command = command_of(settings, settings_of(PRESET_ROW, shared))
     values = {line.name: (line.report.at(MASKED) or 0.0, line.report.gap.reduction or 0.0) for line in lines}
-    write_page(
+    show(
         settings,
-        table,
-        PRESET_ROW,
+        out,
+        compare_table(lines),
         {name: (masked, (masked, plain), f"{masked:.1%}") for name, (masked, plain) in values.items()},
+        (PRESET_ROW, settings_of(PRESET_ROW, shared)),
+        {"methods": [line.as_record() for line in lines]},
+        sentence=GAP_ALONE,
         headline=f"Take {PRESET_ROW}, unless training on this data says otherwise.",
         lead="The gap is the part of the loss over all pairs that training on batches does not see.",
-        command=command,
         question="How much smaller is the gap?",
         meaning="Masked gap reduction: suspected false negatives do not count. The line reaches to where they do.",
         limits=LIMITS_OF_GAP,
-    )
-    out.table(table)
-    out.line(f"\n{GAP_ALONE}\n{command}")
-    out.result(
-        {**settings.model_dump(include=SAID), "methods": [line.as_record() for line in lines], "command": command}
     )
 
 
@@ -111,72 +105,77 @@ def compare_by_training(
         runs, verdict = trial.decide(plans, PRESET_ROW)
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)
-    by_plan = {name: [run for run in runs if run.plan == name] for name in plans}
     sizes = {
         "train_rows": len(trial.split.train),
         "queries": len(trial.split.test),
         "candidates": len(trial.split.candidates),
         "epochs": trial.epochs,
-        "seeds": len(by_plan[RANDOM]),
-        "random_mrr": fmean(run.mrr for run in by_plan[RANDOM]),
+        "seeds": gains[RANDOM].seeds,
+        "random_mrr": fmean(run.mrr for run in gains[RANDOM].runs),
         "seconds": time.monotonic() - began,
     }
-    table = trial_table(lines, gains, by_plan, sizes)
-    command = None if verdict.plan is None else command_of(settings, plans[verdict.plan])
-    write_page(
+    said = {"verdict": verdict.sentence, "plan": verdict.plan, "final": verdict.final, "trial": sizes}
+    show(
         settings,
-        table,
-        verdict.plan,
+        out,
+        trial_table(lines, gains, sizes),
         {name: (one.mean, (one.mean - one.noise, one.mean + one.noise), str(one)) for name, one in gains.items()},
+        verdict.plan and (verdict.plan, plans[verdict.plan]),
+        {**said, "methods": [line.as_record() | gains[line.name].as_record() for line in lines]},
+        sentence=verdict.sentence,
         headline="Stay with random batches." if verdict.plan is None else f"Take {verdict.plan}.",
         lead=verdict.sentence,
-        command=command,
         question="What does a model gain?",
         meaning="MRR × 100 over random batches, on held-out queries. What the line spans may be chance.",
         limits=LIMITS_OF_TRIAL,
     )
+
+
+def show(
+    settings: Compare | Tune,
+    out: Output,
+    table: "Table",
+    values: Mapping[str, tuple[float, tuple[float, float], str]],
+    taken: Any,
+    record: Mapping[str, Any],
+    *,
+    sentence: str,
+    **said: str,
+) -> None:
+    """Print the table, a sentence and the command of the plan to take, and write them as a page, if asked to.
+
+    values: of each plan, what its bar shows, the ends of the line on it, and both in words; taken: name and settings of
+    the plan to take, None for none.
+    """
+    name, plan = taken or (None, None)
+    command = None if plan is None else command_of(settings, plan)
+    if settings.html is not None:
+        from gcbs_cli.reports.page.charts import Axis, Bar
+        from gcbs_cli.reports.page.page import render
+
+        rows = list(zip(*(column.cells for column in table.columns), strict=True))
+        kinds = {RANDOM: "random", name: "plan"}
+        bars = [Bar(row, kinds.get(row, "none"), *values[row]) for row, *_ in rows]
+        known = [0.0, *(value for bar in bars for value in (bar.value, *bar.ends))]
+        names = " · ".join(filter(None, (settings.x, settings.y)))
+        page = render(
+            "compare.html",
+            title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
+            bars=bars,
+            axis=Axis("", min(known), max(known)),
+            header=[column.header for column in table.columns],
+            rows=rows,
+            caption=table.caption,
+            taken=name,
+            command=command,
+            **said,
+        )
+        write(settings.html, page)
     out.table(table)
-    out.table(f"\n{verdict.sentence}")
+    out.table(f"\n{sentence}")
     if command is not None:
         out.line(command)
-    records = [{**line.as_record(), **_trained(gains[line.name], by_plan[line.name])} for line in lines]
-    said = {"verdict": verdict.sentence, "plan": verdict.plan, "final": verdict.final, "command": command}
-    out.result({**settings.model_dump(include=SAID), **said, "trial": sizes, "methods": records})
-
-
-def write_page(
-    settings: Compare | Tune,
-    table: "Table",
-    taken: str | None,
-    values: Mapping[str, tuple[float, tuple[float, float], str]],
-    **said: str | None,
-) -> None:
-    """Write the table as a page, if that was asked for, with a bar for each of its lines.
-
-    taken: the plan to take; values: of each plan, what its bar shows, the ends of the line on it, and both in words.
-    """
-    if settings.html is None:
-        return
-    from gcbs_cli.reports.page.charts import Axis, Bar
-    from gcbs_cli.reports.page.page import render
-
-    rows = list(zip(*(column.cells for column in table.columns), strict=True))
-    kinds = {RANDOM: "random", taken: "plan"}
-    bars = [Bar(name, kinds.get(name, "none"), *values[name]) for name, *_ in rows]
-    known = [0.0, *(value for bar in bars for value in (bar.value, *bar.ends))]
-    names = " · ".join(filter(None, (settings.x, settings.y)))
-    page = render(
-        "compare.html",
-        title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
-        bars=bars,
-        axis=Axis("", min(known), max(known)),
-        header=[column.header for column in table.columns],
-        rows=rows,
-        caption=table.caption,
-        taken=taken,
-        **said,
-    )
-    write(settings.html, page)
+    out.result({**settings.model_dump(include=SAID), **record, "command": command})
 
 
 @contextmanager
@@ -198,10 +197,3 @@ def command_of(settings: Compare | Tune, plan: PlanSettings) -> str:
     paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
     output = next(path for path in paths if not Path(path).exists())
     return shlex.join(["gcbs", "plan", *words(settings.only(Inputs)), *options_of(plan), *files, "-o", output])
-
-
-def _trained(found: "Gain", runs: "list[TrialRun]") -> dict[str, Any]:
-    """What a plan came to, and each run."""
-    known = ("seed", "mrr", "recall", "validation", "plan_seconds", "train_seconds")
-    each = [{name: getattr(run, name) for name in known} for run in runs]
-    return {"gain": found.mean, "gain_std": found.std, "noise": found.noise, "runs": each}

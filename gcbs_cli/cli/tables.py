@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gcbs_cli.comparison.compare import Compared
     from gcbs_cli.comparison.history import Epoch, History
-    from gcbs_cli.comparison.trial import Gain, TrialRun
+    from gcbs_cli.comparison.trial import Gain
     from gcbs_cli.plan_file.manifest import ManifestEntry
     from gcbs_cli.reports.schema import GapReport
 
@@ -121,17 +121,12 @@ def compare_table(lines: "Sequence[Compared]") -> "Table":
     return table
 
 
-def trial_table(
-    lines: "Sequence[Compared]",
-    gains: "Mapping[str, Gain]",
-    runs: "Mapping[str, Sequence[TrialRun]]",
-    sizes: Mapping[str, float],
-) -> "Table":
+def trial_table(lines: "Sequence[Compared]", gains: "Mapping[str, Gain]", sizes: Mapping[str, float]) -> "Table":
     """One line a plan: what a model gains by it over random batches, and what its gap says."""
     said = []
     for line in lines:
         found = gains[line.name]
-        seconds = mean(run.plan_seconds for run in runs[line.name])
+        seconds = mean(run.plan_seconds for run in found.runs)
         said.append(((line.name, str(found), f"{found.noise:.1f}", f"{seconds:.1f}"), line.report))
     figures = [figure for figure in shown_in("compare") if figure.path in TRIED]
     table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], figures, "frrr")

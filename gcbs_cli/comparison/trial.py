@@ -295,7 +295,19 @@ class Gain:
     """Over seeds; None for one."""
     queries: float
     """Standard error of the mean, by the queries that happened to be asked."""
-    seeds: int
+    runs: Sequence[TrialRun]
+    """Of the plan."""
+
+    @property
+    def seeds(self) -> int:
+        """The number of runs."""
+        return len(self.runs)
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        known = ("seed", "mrr", "recall", "validation", "plan_seconds", "train_seconds")
+        each = [{name: getattr(run, name) for name in known} for run in self.runs]
+        return {"gain": self.mean, "gain_std": self.std, "noise": self.noise, "runs": each}
 
     def error(self, seeds: int) -> float:
         """Standard error of the mean of so many seeds."""
@@ -329,7 +341,7 @@ def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
     each = 100.0 * np.array([ours[seed].reciprocal_ranks - theirs[seed].reciprocal_ranks for seed in seeds])
     means, queries = each.mean(axis=1), each.mean(axis=0)
     std = float(means.std(ddof=1)) if len(seeds) > 1 else None
-    return Gain(float(means.mean()), std, float(queries.std() / len(queries) ** 0.5), len(seeds))
+    return Gain(float(means.mean()), std, float(queries.std() / len(queries) ** 0.5), [ours[seed] for seed in seeds])
 
 
 @dataclass(frozen=True)
