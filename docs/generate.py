@@ -54,7 +54,8 @@ def command_line_page() -> str:
         model = model_of(name)
         arguments = [leaf for leaf in leaves(model) if leaf.argument and not leaf.hidden]
         usage = " ".join(map(_usage, arguments))
-        parts.append(f"\n## gcbs {name} {usage}".rstrip() + "\n\n" + _help(model.__doc__ or ""))
+        said = _help(f"{COMMANDS[name]}\n\n{inspect.getdoc(model)}")
+        parts.append(f"\n## gcbs {name} {usage}".rstrip() + f"\n\n{said}")
         if arguments:
             parts.append("\n" + _table(("argument", ""), [(_usage(leaf), leaf.help) for leaf in arguments]))
         options = [leaf for leaf in leaves(model) if not leaf.argument]

@@ -31,7 +31,7 @@ COMMANDS = {
     "apply": "Write data in plan order: batch b is then rows b·k to (b+1)·k.",
     "mine": "Find each row's hardest negatives, and say what the loss would be with them.",
 }
-"""Each command with the first sentence of its help: the rest is imported when a command is called."""
+"""Each command with the first sentence of its help; its settings have the rest, imported when it is called."""
 
 
 class Commands(TyperGroup):

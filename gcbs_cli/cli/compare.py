@@ -171,8 +171,8 @@ def show(
             **said,
         )
         write(settings.html, page)
-    out.table(table)
-    out.table(f"\n{sentence}")
+    for part in (table, "", sentence):
+        out.table(part)
     if command is not None:
         out.line(command)
     out.result({**settings.model_dump(include=SAID), **record, "command": command})

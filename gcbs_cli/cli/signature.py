@@ -7,7 +7,7 @@ is wrong with it is said in the same words.
 import inspect
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -28,7 +28,7 @@ def model_of(name: str) -> type[Settings]:
     return model
 
 
-def make_command(name: str, commands: Iterable[str], *, helped: bool) -> Any:
+def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any:
     """The command that reads the command line, variables and files into its model, and calls its function with it.
 
     helped: whether its options say what they do; to find out takes a while.
@@ -56,8 +56,8 @@ def make_command(name: str, commands: Iterable[str], *, helped: bool) -> Any:
     ]
     run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-    settings = {"help_option_names": ["-h", "--help"]}
-    app.command(name, help=_plain(_joined(inspect.getdoc(model) or "")), context_settings=settings)(run)
+    settings, said = {"help_option_names": ["-h", "--help"]}, f"{commands[name]}\n\n{inspect.getdoc(model)}"
+    app.command(name, help=_plain(_joined(said)), context_settings=settings)(run)
     command = typer.main.get_command(app)
     for taken in command.params:
         if getattr(taken, "hidden", False):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import OrderMeasures
@@ -42,7 +43,7 @@ class GraphFigures:
 class PlanResult:
     """A permutation and how it came about."""
 
-    perm: Ints
+    perm: NDArray[np.int64]
     """(N,) row numbers: batch b is `perm[b*k:(b+1)*k]`."""
     settings: PlanSettings
     device: str

@@ -44,33 +44,29 @@ def option(default: Any, description: str | None = None, short: str | None = Non
 
 @dataclass(frozen=True)
 class Leaf:
-    """One option and how it is typed on the command line."""
+    """One option and how it is typed on the command line.
+
+    name: in Python. model: the class that declares it. panel: title of its panel in --help. option: its name on the
+    command line, where no other is given --its-name, an argument's in capitals. short: another name, such as -k. off:
+    the flag that says no, such as --no-refine. default_words: the default in words, where the field holds None.
+    metavar: what stands for the value in --help. argument: no option but an argument. hidden: an old way to say it,
+    which --help does not show. only_with: other fields, `field` or `field=value|value`, without which it has no effect.
+    one_call: it says what one call does, as outputs do; a default for all commands would surprise.
+    """
 
     name: str
-    """In Python."""
     field: FieldInfo
     model: type
-    """The class that declares it."""
     panel: str | None
-    """Title of its panel in --help."""
     option: str
-    """Its name on the command line, where no other is given --its-name; an argument's in capitals."""
     short: str | None = None
-    """Another name, such as -k."""
     off: str | None = None
-    """The flag that says no, such as --no-refine."""
     default_words: str | None = None
-    """The default in words, where the field holds None."""
     metavar: str | None = None
-    """What stands for the value in --help."""
     argument: bool = False
-    """No option but an argument."""
     hidden: bool = False
-    """An old way to say it, which --help does not show."""
     only_with: str | None = None
-    """Other fields, `field` or `field=value|value`, without which it has no effect."""
     one_call: bool = False
-    """It says what one call does, as outputs do: a default for all commands would surprise."""
 
     @property
     def help(self) -> str:

@@ -101,9 +101,7 @@ class PairTexts(Settings, panel=INPUT_PANEL):
 
 
 class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANEL):
-    """Order the pairs so that consecutive batches hold hard negatives.
-
-    Reads paired embeddings, finds the pairs above a quantile of all similarities, orders them, and writes the
+    """Reads paired embeddings, finds the pairs above a quantile of all similarities, orders them, and writes the
     permutation with a manifest beside it.
 
     Examples:
@@ -136,9 +134,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
 
 
 class Report(ReportSettings, PairTexts, Inputs, Page):
-    """Say how much of the gap between L_global and L_train a plan closes.
-
-    L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
+    """L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
     threshold and columns come from the plan's manifest unless given.
 
     Examples:
@@ -202,9 +198,7 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
 
 
 class Mine(MineSettings, PairTexts, Inputs, Written):
-    """Find each row's hardest negatives, and say what the loss would be with them.
-
-    The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
+    """The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
     hardest of Y. Options are those of sentence-transformers' mine_hard_negatives.
 
     Examples:
@@ -253,10 +247,8 @@ Budget = Annotated[float, BeforeValidator(_seconds)]
 
 
 class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
-    """Make a plan with each method and say what each is worth.
-
-    With --train, by what a model learns from it: does planning pay on this data? Two small heads on the embeddings are
-    trained by each plan, and rank pairs that were left out. The gap alone does not tell which plan trains best.
+    """With --train, by what a model learns from it: does planning pay on this data? Two small heads on the embeddings
+    are trained by each plan, and rank pairs that were left out. The gap alone does not tell which plan trains best.
 
     Seconds are those after the pass over all pairs, with --train those that an epoch's plan takes.
 
@@ -295,9 +287,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
 
 
 class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
-    """Try settings around --preset train by training on the data, and print the command of the best plan.
-
-    Each is judged as by gcbs compare --train. The preset is kept unless another setting is better beyond noise. With
+    """Each is judged as by gcbs compare --train. The preset is kept unless another setting is better beyond noise. With
     --text, the method words is tried too.
 
     Examples:
@@ -334,9 +324,7 @@ class PlanFile(Settings):
 
 
 class Check(PlanFile, Columns, Shown):
-    """Check that a plan is a permutation, matches its manifest and was made from this data.
-
-    Exit code 0 when nothing is wrong, 1 when something is.
+    """Exit code 0 when nothing is wrong, 1 when something is.
 
     Examples:
       gcbs check -p perm.npy
@@ -348,9 +336,7 @@ class Check(PlanFile, Columns, Shown):
 
 
 class Apply(PlanFile, Written):
-    """Write data in plan order: batch b is then rows b·k to (b+1)·k.
-
-    Rows are copied byte for byte, by two passes in sequence, in bounded memory. Shards keep their names and their
+    """Rows are copied byte for byte, by two passes in sequence, in bounded memory. Shards keep their names and their
     numbers of rows. A last line without a line end gets one. The output appears whole or not at all.
 
     Examples:
@@ -369,7 +355,7 @@ class Apply(PlanFile, Written):
 
 
 class Embed(Written):
-    """Embed pairs of texts with a sentence-transformers model, for a first plan without code.
+    """A .parquet keeps the texts beside the embeddings, for reports to show.
 
     Examples:
       gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
@@ -388,7 +374,7 @@ class Embed(Written):
 
 
 class Demo(Written):
-    """Make sample data, plan it and report on the plan, showing each command.
+    """The data are 1,500 functions of Python's standard library, docstring and code.
 
     Examples:
       gcbs demo
@@ -399,9 +385,8 @@ class Demo(Written):
 
 
 class History(Page):
-    """Show losses, gap and plans over epochs, and whether planning still pays.
-
-    Reads one report an epoch. Where the plans are found, it also says how long they took and how much of each recurs.
+    """Reads one report an epoch. Where the plans are found, it also says how long they took and how much of each
+    recurs.
 
     Examples:
       gcbs history reports/*.json
@@ -418,7 +403,7 @@ class History(Page):
 
 
 class Doctor(Shown):
-    """Show versions, devices and their speed, memory, optional packages, and what a plan would take.
+    """Rates are those of square products.
 
     Examples:
       gcbs doctor
@@ -432,9 +417,7 @@ class Doctor(Shown):
 
 
 class Config(Shown):
-    """Show which settings are in force and where each comes from.
-
-    Settings come from the command line, then GCBS_* variables, then --config FILE or the [tool.gcbs] table of the
+    """Settings come from the command line, then GCBS_* variables, then --config FILE or the [tool.gcbs] table of the
     nearest pyproject.toml.
 
     Examples:
