@@ -15,7 +15,7 @@ from unit_data import grid_matrix, make_pair, of_loss, unit
 
 from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.reports import basis, representation
+from gcbs_cli.reports import basis
 from gcbs_cli.reports.basis import uniformity
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
@@ -90,8 +90,8 @@ def test_coordinates_are_normalised_from_raw_rows_of_any_type(dtype, perm):
 def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     side = make_pair("random", 1500).x
     whole = uniformity(side, 0)
-    monkeypatch.setattr(representation, "MOST_ROWS", 1000)
-    monkeypatch.setattr(representation, "SAMPLED_ROWS", 500)
+    monkeypatch.setattr(basis, "MOST_ROWS", 1000)
+    monkeypatch.setattr(basis, "SAMPLED_ROWS", 500)
     sampled = [uniformity(side, seed) for seed in range(5)]
     assert sampled == pytest.approx([whole] * 5, abs=0.05)
     assert len(set(sampled)) == 5
