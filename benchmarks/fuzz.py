@@ -195,7 +195,6 @@ def guided(target: str, seconds: int, failed: Path) -> int:
         import gcbs_cli.comparison.history
         import gcbs_cli.data.npy
         import gcbs_cli.data.row_values
-        import gcbs_cli.data.safetensors
         import gcbs_cli.data.tables
         import gcbs_cli.plan_file.permutation  # noqa: F401
     folder = Path(tempfile.mkdtemp())

@@ -6,13 +6,11 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.files import shown, stamp_file
 from gcbs_cli.data.folders import list_files
-from gcbs_cli.data.npy import open_npy
+from gcbs_cli.data.npy import open_npy, open_safetensors
 from gcbs_cli.data.remote import fetched, is_remote
-from gcbs_cli.data.safetensors import open_safetensors
-from gcbs_cli.data.source import EmbeddingSource, check_pair
+from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, check_pair
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_embedding_table
 from gcbs_cli.system.errors import BadInput
 

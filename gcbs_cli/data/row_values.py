@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from gcbs_cli.data.columns import listed
 from gcbs_cli.data.files import one_line, open_file, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
-from gcbs_cli.data.source import EmbeddingSource
+from gcbs_cli.data.source import EmbeddingSource, listed
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput, nearest

@@ -1,17 +1,17 @@
-"""One side of the pairs, opened: what every reader of embeddings returns, whatever the file format."""
+"""One side of the pairs, opened: what every reader returns, whatever the format, and the column that holds it."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import FileStamp, place
+from gcbs_cli.data.files import FileStamp, place, shown
 from gcbs_cli.system.arrays import Bools
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, nearest
 
 RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
     "float16": np.dtype(np.float16),
@@ -23,6 +23,13 @@ RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
 
 _NAMED_ROWS: Final = 10
 """How many of the faulty rows a message names."""
+
+Side = Literal["x", "y"]
+
+_USUAL_NAMES: Final = ("embedding", "embeddings")
+
+_NAMED_COLUMNS: Final = 10
+"""How many of a file's columns a message names."""
 
 ACCEPTED_TYPES: Final = "float16, bfloat16, float32 or float64"
 
@@ -121,3 +128,52 @@ def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
             f"{x.name}: found {x.rows} row{'' if x.rows == 1 else 's'}, expected at least 2;"
             " a single pair has no negatives to plan for"
         )
+
+
+def listed(names: list[str]) -> str:
+    """Return the columns of a file for a message."""
+    some = ", ".join(shown(str(name)[:40]) for name in names[:_NAMED_COLUMNS]) or "none"
+    return some if len(names) <= _NAMED_COLUMNS else f"{some} and {len(names) - _NAMED_COLUMNS} more"
+
+
+@dataclass(frozen=True)
+class ColumnChoice:
+    """Which side is wanted, the column that the user named for it, and whether the file holds the other side too.
+
+    planned: the column that a plan was made from; taken where nothing was named and the file has it.
+    """
+
+    side: Side
+    wanted: str | None = None
+    holds_both: bool = False
+    planned: str | None = None
+
+    @property
+    def option(self) -> str:
+        """The command-line option that names the column."""
+        return f"--{self.side}-column"
+
+    def choose(self, stamp: FileStamp, columns: list[str], matrices: list[str], kind: str) -> str:
+        """Return the name of the column to read.
+
+        columns: all names in the file; matrices: those that can hold embeddings; kind: "column" or "tensor". The order
+        of preference: the one the user named, the one planned from, the one named like the side and, in a file for this
+        side alone, a usual name or the only candidate. Raises BadInput that names what the file has and the option to
+        use.
+        """
+        likely = [self.planned, self.side, *(() if self.holds_both else _USUAL_NAMES)]
+        only = matrices[0] if len(matrices) == 1 and not self.holds_both else None
+        name = self.wanted or next((name for name in likely if name in columns), only)
+        if name is None or name not in columns:
+            wanted = f"a {kind} {self.side} of embeddings" if self.wanted is None else f"{kind} {shown(self.wanted)}"
+            both = self.wanted is None and self.holds_both
+            right = "ones with --x-column and --y-column" if both else f"one with {self.option}"
+            raise BadInput(
+                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {wanted}"
+                f"{nearest(self.wanted or '', columns)}; name the right {right}"
+            )
+        if columns.count(name) > 1:
+            raise BadInput(
+                f"{stamp.shown}: found {columns.count(name)} {kind}s {shown(name)}, expected one; rename them"
+            )
+        return name

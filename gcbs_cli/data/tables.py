@@ -7,9 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.files import FileStamp, check_unchanged, one_line, open_unchanged, stamp_file
-from gcbs_cli.data.source import EmbeddingSource, FaultyRows
+from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, FaultyRows
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.threads import one_ahead
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from gcbs_cli.data.columns import listed
 from gcbs_cli.data.files import open_file, shown, stamp_file, unreadable
 from gcbs_cli.data.npy import read_vector
+from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_manifest

@@ -7,9 +7,8 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
 from gcbs_cli.products.operations import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Backend, EntryLimit
-from gcbs_cli.products.sample import draw_sample
 from gcbs_cli.products.suspects import suspected
-from gcbs_cli.products.threshold import Threshold
+from gcbs_cli.products.threshold import Threshold, draw_sample
 from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
 from gcbs_cli.settings.report import ReportSettings

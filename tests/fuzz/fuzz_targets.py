@@ -13,9 +13,9 @@ from fuzz_inputs import make_input
 
 from gcbs_cli.apply.files import KINDS
 from gcbs_cli.data import EmbeddingSource, open_pair, opening, read_unit_rows
-from gcbs_cli.data.columns import ColumnChoice
 from gcbs_cli.data.opening import open_side
 from gcbs_cli.data.row_values import READERS
+from gcbs_cli.data.source import ColumnChoice
 from gcbs_cli.embed import TEXT_SUFFIXES
 from gcbs_cli.plan_file import permutation
 from gcbs_cli.plan_file.manifest import Manifest, parse_manifest

@@ -9,9 +9,8 @@ from unit_data import grid_matrix, make_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.planning.room import BYTES_PER_REFINED_EDGE, Forecast, check_room, forecast
-from gcbs_cli.products import sample
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.threshold import Threshold, find_threshold
+from gcbs_cli.products.threshold import Threshold, draw_sample, find_threshold
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -52,7 +51,7 @@ def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_
 
 def test_a_sampled_plan_is_that_of_the_samples_quantile(chosen_backend, monkeypatch):
     pair, exact = make_pair("related", 300), grid_matrix("related", 300)
-    small = partial(sample.draw_sample, least=100, most=100)
+    small = partial(draw_sample, least=100, most=100)
     monkeypatch.setattr("gcbs_cli.products.threshold.draw_sample", small)
     drawn = small(pair.grid, 0.99, 5)
     threshold = reference.quantile_of(exact[np.ix_(drawn.rows, drawn.cols)], 0.99)

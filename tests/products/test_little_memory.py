@@ -7,9 +7,8 @@ from unit_data import grid_matrix, make_pair
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.operations import Backend, Tile
-from gcbs_cli.products.sample import draw_sample
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.products.threshold import draw_sample, find_threshold
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.system.errors import OutOfDeviceMemory

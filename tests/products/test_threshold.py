@@ -7,8 +7,7 @@ from unit_data import KINDS, make_pair, numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.sample import draw_sample
-from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.products.threshold import draw_sample, find_threshold
 from gcbs_cli.settings.plan import GraphSettings
 
 QUANTILES = [0.001, 0.2, 0.5, 0.9, 0.99, 0.9999]
