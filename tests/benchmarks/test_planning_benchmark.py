@@ -5,7 +5,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import corpora
 import encoders
 import numpy as np
 import pyarrow as pa
@@ -82,11 +81,6 @@ def test_ranks_count_every_right_answer():
     assert encoders.mean_reciprocal_rank(x, y, np.array([0, 0, 2])) == pytest.approx(100 * (1 + 1 / 2 + 1) / 3)
 
 
-def test_rows_that_share_a_text_are_one_group():
-    found = groups_of(["a", "b", "a", "c"], ["p", "q", "r", "q"])
-    assert found[0] == found[2] != found[1] == found[3]
-
-
 def test_other_pairs_than_the_benchmarks_are_refused_or_told(monkeypatch, capsys):
     pairs = Pairs(["a"], ["b"], "source 1.2")
     known = Corpus(lambda _: pairs, CORPORA["words"].start, hash_of(pairs.x, pairs.y))
@@ -97,18 +91,6 @@ def test_other_pairs_than_the_benchmarks_are_refused_or_told(monkeypatch, capsys
     monkeypatch.setitem(CORPORA, "words", Corpus(known.read, known.start, known.sha256, index=True))
     check_hash("words", Pairs(["a"], ["c"], "source 1.2"))
     assert "source 1.2" in capsys.readouterr().err
-
-
-def test_phrases_have_three_words_a_side_and_no_marks(monkeypatch, tmp_path):
-    file = tmp_path / "de-en"
-    file.write_text(
-        "# no pair :: at all here\n"
-        "Aal {m} | der Aal [zool.] schwimmt :: eel | the eel <fish> swims\n"
-        "zwei | nicht gleich viele :: one side only has one\n"
-    )
-    monkeypatch.setattr(corpora, "_unpack", lambda *_: file)
-    pairs = corpora.read_phrases(tmp_path)
-    assert (pairs.x, pairs.y) == (["der Aal schwimmt"], ["the eel swims"])
 
 
 CLUSTERS, EACH, DIM, K = 12, 32, 16, 16
@@ -146,19 +128,6 @@ def test_a_peer_orders_all_rows_and_gathers_what_is_alike(planted, name):
     assert _together(label[perm]) > 3 / CLUSTERS
     assert np.array_equal(perm, PEERS[name]()(x, y, 0))
     assert not np.array_equal(perm, PEERS[name]()(x, y, 1))
-
-
-def test_b3_finds_its_clusters_once_by_the_teacher_and_mixes_them_anew(planted):
-    (x, y), _ = planted
-    planner = B3(ranks=(4, 24), cluster_rows=8)
-    planner(x, y, 0)
-    parts = [set(part.tolist()) for part in planner._parts]
-    later = planner(y[::-1].copy(), x, 7)
-    assert np.array_equal(np.sort(later), np.arange(len(x)))
-    starts = np.cumsum([0, *(len(part) for part in parts)])
-    assert starts[-1] == len(x)
-    mixed = next(part for part in parts if later[0] in part)
-    assert set(later[: len(mixed)].tolist()) == mixed
 
 
 def test_nearest_leaves_out_a_rows_own_answer_and_the_first_ranks(planted):

@@ -49,17 +49,16 @@ def arrow(request: pytest.FixtureRequest, tmp_path: Path, table: pa.Table) -> Pa
     return path
 
 
-def test_arrow_files_and_streams(arrow: Path, wanted: list[str]) -> None:
+def test_arrow_files_and_streams_and_the_names_of_rows(
+    arrow: Path, wanted: list[str], table: pa.Table, tmp_path: Path
+) -> None:
     assert fingerprints(str(arrow)) == wanted
-
-
-def test_names_of_rows_in_arrow_and_shards(arrow: Path, table: pa.Table, tmp_path: Path) -> None:
     ids = table["id"].to_pylist()
     x, _ = open_pair(str(arrow), None)
     assert read_ids(x, [0, 36, 37, ROWS - 1, 5]) == {row: ids[row] for row in (0, 5, 36, 37, ROWS - 1)}
     (tmp_path / "shards").mkdir()
-    for number, start in enumerate((0, 100, 200)):
-        pq.write_table(table.slice(start, 100), tmp_path / "shards" / f"part-{number}.parquet")
+    for start in (0, 100, 200):
+        pq.write_table(table.slice(start, 100), tmp_path / "shards" / f"part-{start}.parquet")
     x, _ = open_pair(str(tmp_path / "shards"), None)
     assert read_ids(x, [99, 100, 229]) == {row: ids[row] for row in (99, 100, 229)}
     assert read_ids(x, [1], column="id") == {1: ids[1]}
@@ -135,38 +134,26 @@ def test_a_partitioned_folder_in_natural_order(tmp_path: Path, table: pa.Table, 
 
 
 @pytest.fixture
-def memory(table: pa.Table, tmp_path: Path) -> Iterator[str]:
+def memory(table: pa.Table) -> Iterator[str]:
     """An address whose folder holds the pairs in several forms."""
     fsspec = pytest.importorskip("fsspec")
-    files = fsspec.filesystem("memory")
-    pq.write_table(table, tmp_path / "pairs.parquet")
-    files.put(str(tmp_path / "pairs.parquet"), "/bucket/pairs.parquet")
-    for number, start in ((2, 0), (10, 100)):
-        part = table.slice(start, 100 if start == 0 else ROWS)
+    with fsspec.open("memory://bucket/pairs.parquet", "wb") as file:
+        pq.write_table(table, file)
+    for number, part in ((2, table.slice(0, 100)), (10, table.slice(100))):
         for side in "xy":
-            values = np.array(part[side].to_pylist(), np.float16)
-            np.save(tmp_path / "part.npy", values)
-            files.put(str(tmp_path / "part.npy"), f"/bucket/{side}/part-{number}.npy")
+            for name in (f"{side}/part-{number}", f"day/{side}/{number}/part-0"):
+                with fsspec.open(f"memory://bucket/{name}.npy", "wb") as file:
+                    np.save(file, np.array(part[side].to_pylist(), np.float16))
     yield "memory://bucket"
-    files.rm("/bucket", recursive=True)
+    fsspec.filesystem("memory").rm("/bucket", recursive=True)
 
 
-def test_remote_file_folder_and_pattern(memory: str, wanted: list[str]) -> None:
-    assert fingerprints(f"{memory}/pairs.parquet") == wanted
+def test_remote_file_folder_and_pattern_also_of_equal_names(memory: str, wanted: list[str]) -> None:
     x, _ = open_pair(f"{memory}/pairs.parquet", None)
     assert (x.name, x.paths) == (f"{memory}/pairs.parquet:x", (f"{memory}/pairs.parquet",))
     assert len(read_ids(x, [0, 3])) == 2
     assert fingerprints(f"{memory}/x", f"{memory}/y/") == wanted
     assert fingerprints(f"{memory}/x/part-*.npy", f"{memory}/y/part-*.npy") == wanted
-
-
-def test_remote_files_of_equal_names_are_all_read(memory: str, wanted: list[str]) -> None:
-    import fsspec
-
-    files = fsspec.filesystem("memory")
-    for side in "xy":
-        files.copy(f"/bucket/{side}/part-2.npy", f"/bucket/day/{side}/1/part-0.npy")
-        files.copy(f"/bucket/{side}/part-10.npy", f"/bucket/day/{side}/2/part-0.npy")
     assert fingerprints(f"{memory}/day/x/*/part-0.npy", f"{memory}/day/y/*/part-0.npy") == wanted
 
 

@@ -14,7 +14,6 @@ from gcbs_cli.orders.bsc import group_by_word, neighbour_shingles, plan_knn_grou
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.settings.plan import BscSettings, PlanSettings
-from gcbs_cli.system.errors import BadInput
 
 
 def algorithm_1(neighbours, visits, group_size, contents):
@@ -168,11 +167,6 @@ def test_words_are_any_or_in_a_row_as_asked():
         numbers = text_shingles(texts, 2, np.random.default_rng([0, 0xB5C]), consecutive=shingle == "consecutive")
         order = planner_named("words").plan(given_input)
         assert len(list(groupby(numbers[order]))) == len(set(numbers.tolist())) == shared
-
-
-def test_words_without_texts_say_what_is_missing():
-    with pytest.raises(BadInput, match="--text"):
-        planner_named("words").plan(PlannerInput(make_pair("related", 5), PlanSettings()))
 
 
 def test_settings_that_depend_on_the_method_or_on_the_rows():

@@ -3,14 +3,14 @@
 import json
 import threading
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from unit_data import make_pair
+from unit_data import make_pair, unit
 
 from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
@@ -32,12 +32,12 @@ ROWS = 1003
 FOUR = PlanSettings(partitions=4)
 
 
-def clustered(rows: int = ROWS, clusters: int = 12, dim: int = 24) -> PairedRows:
+@cache
+def clustered() -> PairedRows:
     generator = np.random.default_rng(3)
-    centres = 2.0 * generator.normal(size=(clusters, dim))
-    shared = centres[generator.integers(clusters, size=rows)] + generator.normal(size=(rows, dim))
-    sides = (shared + 0.5 * generator.normal(size=shared.shape) for _ in "xy")
-    return PairedRows(*(np.float32(side / np.linalg.norm(side, axis=1, keepdims=True)) for side in sides))
+    shared = 2.0 * generator.normal(size=(12, 24))[generator.integers(12, size=ROWS)]
+    shared += generator.normal(size=shared.shape)
+    return PairedRows(*(unit(shared + 0.5 * generator.normal(size=shared.shape)) for _ in "xy"))
 
 
 def stream_of(pair: PairedRows, block_bytes: int = 1 << 20) -> PairStream:
