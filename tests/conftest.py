@@ -1,26 +1,23 @@
 import os
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
-from running import SAMPLE, Gcbs
+from running import SAMPLE
 from typer.testing import CliRunner
 
 from gcbs_cli.cli.app import app
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.operations import Backend
 
 os.environ["GCBS_TRACEBACK"] = "1"  # what the command line catches for lack of better words counts as a defect
 
 
-def _torch_backend(*devices: str) -> Backend:
+def _torch_backend(*devices):
     from gcbs_cli.products.torch_device import TorchBackend
 
     return TorchBackend(devices)
 
 
-BACKENDS: dict[str, Callable[[], Backend]] = {
+BACKENDS = {
     "one-worker": lambda: CpuBackend(1),
     "three-workers-float32": lambda: CpuBackend(3, byte_products=False),
     "torch-cpu-twice": lambda: _torch_backend("cpu", "cpu"),
@@ -28,13 +25,13 @@ BACKENDS: dict[str, Callable[[], Backend]] = {
 
 
 @pytest.fixture(scope="session")
-def gcbs() -> Gcbs:
+def gcbs():
     """Run the command line in this process."""
     return lambda *words, stdin=None: CliRunner().invoke(app, [str(word) for word in words], input=stdin)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder to work in, with x.npy and y.npy of 300 real pairs."""
     monkeypatch.chdir(tmp_path)
     for side in "xy":
@@ -43,13 +40,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> Backend:
+def backend(request):
     """Every way to compute a tile."""
     return BACKENDS[request.param]()
 
 
 @pytest.fixture
-def chosen_backend(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
+def chosen_backend(backend, monkeypatch):
     """The backend, put where plans and reports choose theirs."""
     for module in ("gcbs_cli.planning.plan", "gcbs_cli.reports.basis"):
         monkeypatch.setattr(f"{module}.choose_backend", lambda device: backend)

@@ -3,18 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from typer.testing import Result
-
-Gcbs = Callable[..., Result]
-"""Words of the command line, perhaps stdin, and what comes of them."""
 SAMPLE = Path(__file__).parents[1] / "sample_data"
 
 
-def run_python(code: str, *words: object, timeout: float = 300, **environment: Any) -> str:
+def run_python(code, *words, timeout=300, **environment):
     """What the code prints, given these words and, beside this process's, these environment variables."""
     command = [sys.executable, "-W", "ignore", "-c", code, *map(str, words)]
     variables = {**os.environ, **{name: str(value) for name, value in environment.items()}}

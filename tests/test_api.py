@@ -6,17 +6,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from running import SAMPLE, Gcbs
+from running import SAMPLE
 
 from gcbs_cli import BadInput, mine, plan, report
 
-Pair = tuple[np.ndarray, np.ndarray]
 IDS = np.arange(300) // 3
 TEXTS = ["sort the list" if i % 3 else "open a file" for i in range(300)]
 
 
 @pytest.fixture
-def pair(folder: Path) -> Pair:
+def pair(folder):
     Path("ids.txt").write_text("\n".join(map(str, IDS)))
     Path("labels.txt").write_text("\n".join(str(int(i % 4 > 0)) for i in range(300)))
     Path("texts.txt").write_text("\n".join(TEXTS))
@@ -42,14 +41,14 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_plans_are_those_of_the_command_line(gcbs: Gcbs, pair: Pair, name: str) -> None:
+def test_plans_are_those_of_the_command_line(gcbs, pair, name):
     words, settings = PLANS[name]
     ran = gcbs("plan", "x.npy", "y.npy", "-o", "p.npy", "-k", 16, "-q", *words.split())
     assert ran.exit_code == 0, ran.output
     assert plan(*pair, batch_size=16, **settings).perm.tobytes() == np.load("p.npy").tobytes()
 
 
-def test_a_plan_in_parts_says_what_the_parts_were(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_in_parts_says_what_the_parts_were(pair, tmp_path, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
@@ -73,7 +72,7 @@ REPORTS = {
 
 
 @pytest.mark.parametrize("words", REPORTS)
-def test_reports_are_those_of_the_command_line(gcbs: Gcbs, pair: Pair, words: str) -> None:
+def test_reports_are_those_of_the_command_line(gcbs, pair, words):
     perm = np.random.default_rng(3).permutation(300)
     np.save("p.npy", perm)
     ran = gcbs("report", "x.npy", "y.npy", "-p", "p.npy", "-k", 16, "--trials", 3, "--json", *words.split())
@@ -83,7 +82,7 @@ def test_reports_are_those_of_the_command_line(gcbs: Gcbs, pair: Pair, words: st
     assert {**ours, "timings": {}} == {**theirs, "timings": {}}
 
 
-def test_negatives_are_those_of_the_command_line(gcbs: Gcbs, pair: Pair) -> None:
+def test_negatives_are_those_of_the_command_line(gcbs, pair):
     words = ["-l", 2, "--range-max", 20, "--relative-margin", 0.05, "--sampling", "random", "--positives", "ids.txt"]
     ran = gcbs("mine", "x.npy", "y.npy", "-o", "n.parquet", "-k", 16, "--json", *words)
     assert ran.exit_code == 0, ran.output
@@ -114,7 +113,7 @@ def test_negatives_are_those_of_the_command_line(gcbs: Gcbs, pair: Pair) -> None
         (lambda x, y: mine(x, y, negatives=0), "negatives 0: expected at least 1"),
     ],
 )
-def test_what_does_not_fit_is_refused(call, said) -> None:
+def test_what_does_not_fit_is_refused(call, said):
     x, y = (np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy")
     with pytest.raises(BadInput, match=said):
         call(x, y)

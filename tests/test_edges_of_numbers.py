@@ -2,7 +2,6 @@
 
 import math
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ SLACK = 1e-7
 
 
 @cache
-def sides_of() -> dict[str, Any]:
+def sides_of():
     """X and Y by name; their rows have any length."""
     rng = np.random.default_rng(0)
     ones, wide = np.ones((ROWS, 4)), rng.normal(size=(ROWS, 16_384))
@@ -37,7 +36,7 @@ def sides_of() -> dict[str, Any]:
     }
 
 
-def numbers(part: object) -> list[float]:
+def numbers(part):
     if isinstance(part, dict):
         return [number for key, value in part.items() if key != "timings" for number in numbers(value)]
     return [part] if isinstance(part, float) else []
@@ -45,7 +44,7 @@ def numbers(part: object) -> list[float]:
 
 @pytest.mark.parametrize("batch_size", [2, 64, ROWS], ids=["k=2", "k=64", "k=N"])
 @pytest.mark.parametrize("name", sides_of())
-def test_every_figure_is_finite_and_every_bound_holds(name: str, batch_size: int) -> None:
+def test_every_figure_is_finite_and_every_bound_holds(name, batch_size):
     pair = PairedRows(*map(unit, sides_of()[name]))
     result = make_plan(pair, PlanSettings(batch_size=batch_size, quantile=0.95, device="cpu"))
     assert sorted(result.perm.tolist()) == list(range(ROWS))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 NOBODY = 65534
 
 
-def test_no_array_is_unpickled() -> None:
+def test_no_array_is_unpickled():
     """Everything else that could run what a file says is banned by ruff (pyproject.toml)."""
     for path in (ROOT / "gcbs_cli").rglob("*.py"):
         assert not re.search(r"allow_pickle=(?!False)", path.read_text()), path
@@ -36,7 +36,7 @@ OPENED_IN = {
 }
 
 
-def test_files_are_opened_in_one_place_to_be_read_and_in_one_to_be_written() -> None:
+def test_files_are_opened_in_one_place_to_be_read_and_in_one_to_be_written():
     calls = re.compile(r"(?<![\w.])open\(|\b(os|path|_path|io|paths\[0\])\.open\(|\.(read|write)_(text|bytes)\(")
     for path in (ROOT / "gcbs_cli").rglob("*.py"):
         name = str(path.relative_to(ROOT / "gcbs_cli"))
@@ -44,7 +44,7 @@ def test_files_are_opened_in_one_place_to_be_read_and_in_one_to_be_written() -> 
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o027])
-def test_outputs_have_the_umask(tmp_path: Path, umask: int) -> None:
+def test_outputs_have_the_umask(tmp_path, umask):
     old = os.umask(umask)
     try:
         writing.write(tmp_path / "perm.npy", "whole")
@@ -53,9 +53,9 @@ def test_outputs_have_the_umask(tmp_path: Path, umask: int) -> None:
     assert stat.S_IMODE(os.stat(tmp_path / "perm.npy").st_mode) == 0o666 & ~umask
 
 
-def tree_of(folder: Path) -> dict[str, tuple[object, ...]]:
+def tree_of(folder):
     """Mode, time and content of every file, mode of every folder."""
-    found: dict[str, tuple[object, ...]] = {}
+    found = {}
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         content = (status.st_mtime_ns, path.read_bytes()) if path.is_file() else ()
@@ -64,7 +64,7 @@ def tree_of(folder: Path) -> dict[str, tuple[object, ...]]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def place(tmp_path):
     """A folder with inputs, an empty home, a folder for outputs and a temporary folder."""
     for name in ("in", "out", "home", "tmp", "source"):
         (tmp_path / name).mkdir()
@@ -73,13 +73,13 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def environment(place: Path) -> dict[str, str]:
+def environment(place):
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     own = {"HOME": str(place / "home"), "TMPDIR": str(place / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
     return kept | own | {"NUMBA_DISABLE_JIT": "1"}
 
 
-def test_only_the_named_outputs_are_written(place: Path) -> None:
+def test_only_the_named_outputs_are_written(place):
     before, inputs = tree_of(place), "in/x.npy in/y.npy"
     commands = [
         f"plan {inputs} -o out/perm.npy -q --partitions 2 --work-dir out/work",
@@ -109,7 +109,7 @@ main()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_an_unprivileged_user_with_a_read_only_source_tree(place: Path) -> None:
+def test_an_unprivileged_user_with_a_read_only_source_tree(place):
     shutil.copytree(ROOT / "gcbs_cli", place / "source" / "gcbs_cli", ignore=shutil.ignore_patterns("__pycache__"))
     for path in [place / "source", *(place / "source").rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -120,7 +120,7 @@ def test_an_unprivileged_user_with_a_read_only_source_tree(place: Path) -> None:
         os.chown(place / name, NOBODY, NOBODY)
     place.chmod(0o755)
     source = tree_of(place / "source")
-    ran: dict[str, subprocess.CompletedProcess[str]] = {}
+    ran = {}
     for output in ("out/perm.npy", "in/perm.npy"):
         ran[output] = subprocess.run(
             [sys.executable, "-c", AS_NOBODY, "plan", "in/x.npy", "in/y.npy", "-o", output, "-q"],

@@ -1,17 +1,15 @@
 """Pairs of unit rows to try gcbs on: ordinary ones, and those on which rounding and ties decide."""
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import reference
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.hard_pairs import HardPairs, find, hard_pairs, lists_wanted
-from gcbs_cli.settings.report import Loss
+from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted
 
 
-def unit(rows) -> np.ndarray:
+def unit(rows):
     """Rows divided by their norms in float64, rounded once to float32."""
     rows = np.asarray(rows, np.float64)
     return np.ascontiguousarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
@@ -78,13 +76,13 @@ KINDS = {
 
 
 @cache
-def make_pair(kind: str, rows: int, seed: int = 0) -> PairedRows:
+def make_pair(kind, rows, seed=0):
     """N pairs of unit rows of a kind named in KINDS."""
     return PairedRows(*KINDS[kind](np.random.default_rng([seed, rows]), rows))
 
 
 @cache
-def exact_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
+def exact_matrix(kind, rows, seed=0):
     """The (N, N) float64 similarities of the pairs that `make_pair` gives; shared by tests and so read-only."""
     pair = make_pair(kind, rows, seed)
     matrix = reference.similarity_matrix(pair.x, pair.y)
@@ -92,14 +90,14 @@ def exact_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
     return matrix
 
 
-def numbers_of(grid) -> np.ndarray:
+def numbers_of(grid):
     """(N, M) int64 what a pass compares: the products of a grid's rows with their offsets."""
     products = grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
     return products + grid.x_offsets[:, None] + grid.y_offsets
 
 
 @cache
-def grid_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
+def grid_matrix(kind, rows, seed=0):
     """(N, N) float64 the similarities that the numbers of a pair's grid stand for, in which rounded rows are equal."""
     grid = make_pair(kind, rows, seed).grid
     matrix = (numbers_of(grid) + grid.constant) / grid.scale**2
@@ -108,13 +106,13 @@ def grid_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
 
 
 @cache
-def product_matrix(kind: str, rows: int, seed: int = 0) -> np.ndarray:
+def product_matrix(kind, rows, seed=0):
     """(N, N) the products of a pair's grid without the offsets, which the lists of a plan compare."""
     grid = make_pair(kind, rows, seed).grid
     return grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
 
 
-def of_loss(loss: Loss) -> dict[str, Any]:
+def of_loss(loss):
     """The settings of a report that ask for this loss."""
     return {
         "loss": [loss.kind],
@@ -125,7 +123,7 @@ def of_loss(loss: Loss) -> dict[str, Any]:
     }
 
 
-def find_hard_pairs(pair, settings, threshold, backend) -> HardPairs:
+def find_hard_pairs(pair, settings, threshold, backend):
     """The hard pairs of these settings, by the pass that they need."""
     found = find(pair.grid, threshold, backend, lists=lists_wanted(settings))
     return hard_pairs(pair, settings, found)

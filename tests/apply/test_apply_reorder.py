@@ -10,9 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from running import Gcbs
-from typer.testing import Result
 
 from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.reorder import reorder
@@ -34,21 +29,20 @@ TINY, AMPLE = 1 << 12, 1 << 28
 MODES = pytest.mark.parametrize(
     ("memory", "most"), [(AMPLE, 256), (TINY, 256), (TINY, 3)], ids=["one bucket", "many buckets", "too large buckets"]
 )
-Perm = NDArray[np.int64]
 
 
-def order(rows: int = ROWS) -> Perm:
+def order(rows=ROWS):
     return np.random.default_rng(rows).permutation(rows)
 
 
-def npy_header(rows: int) -> bytes:
+def npy_header(rows):
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": ">f4", "fortran_order": False, "shape": (rows, 3, 5)})
     return file.getvalue()
 
 
 JSON_LINES = [json.dumps({"row": i, "text": "é\u2028" * (i % 7)}, ensure_ascii=False) for i in range(ROWS)]
-BYTE_KINDS: dict[str, tuple[Callable[[int], bytes], list[bytes]]] = {
+BYTE_KINDS = {
     "jsonl": (lambda rows: b"", [f"{line}\n".encode() for line in JSON_LINES]),
     "csv": (lambda rows: b"id,text\r\n", [b'%d,"a ""quoted""\nline, %d"\r\n' % (i, i) for i in range(ROWS)]),
     "npy": (npy_header, [np.arange(i, i + 15, dtype=">f4").tobytes() for i in range(ROWS)]),
@@ -56,7 +50,7 @@ BYTE_KINDS: dict[str, tuple[Callable[[int], bytes], list[bytes]]] = {
 """What a file of so many rows begins with, and the bytes of each row."""
 
 
-def npy_bytes(array: NDArray[Any]) -> bytes:
+def npy_bytes(array):
     file = io.BytesIO()
     np.save(file, array)
     return file.getvalue()
@@ -65,11 +59,11 @@ def npy_bytes(array: NDArray[Any]) -> bytes:
 NO_ROWS_OF_BYTES = np.ones((3, 0)), np.array([{}, {}, {}]), np.ones((3, 2), order="F"), np.array(1.0)
 
 
-def run(perm: Perm, data: Path, output: Path, memory: int = AMPLE, most: int = 256) -> int:
+def run(perm, data, output, memory=AMPLE, most=256):
     return reorder(perm, find_files(str(data)), output, memory=memory, most_buckets=most).buckets
 
 
-def tar_of(samples: list[list[tuple[str, bytes]]]) -> bytes:
+def tar_of(samples):
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, content in itertools.chain(*samples):
@@ -80,7 +74,7 @@ def tar_of(samples: list[list[tuple[str, bytes]]]) -> bytes:
 
 
 @MODES
-def test_samples_of_a_tar_stay_whole(memory: int, most: int, tmp_path: Path) -> None:
+def test_samples_of_a_tar_stay_whole(memory, most, tmp_path):
     """Two members a sample, in folders, with names too long for a plain header."""
     stems = [f"{'é' * (i % 90)}/{i // 2}-{i % 2}" for i in range(ROWS)]
     samples = [[(f"{stem}.txt.gz", stem.encode() * (i % 50)), (f"{stem}.json", b"{}")] for i, stem in enumerate(stems)]
@@ -88,7 +82,7 @@ def test_samples_of_a_tar_stay_whole(memory: int, most: int, tmp_path: Path) -> 
     perm = order()
     run(perm, tmp_path / "data.tar", tmp_path / "out.tar", memory, most)
     with tarfile.open(tmp_path / "out.tar") as archive:
-        found = [(member.name, archive.extractfile(member).read()) for member in archive]  # type: ignore[union-attr]
+        found = [(member.name, archive.extractfile(member).read()) for member in archive]
     assert found == [member for row in perm for member in samples[row]]
     (tmp_path / "data.tar").write_bytes(b"no archive" * 100)
     with pytest.raises(BadInput, match="no tar archive"):
@@ -97,7 +91,7 @@ def test_samples_of_a_tar_stay_whole(memory: int, most: int, tmp_path: Path) -> 
 
 @MODES
 @pytest.mark.parametrize("kind", BYTE_KINDS)
-def test_rows_byte_for_byte(kind: str, memory: int, most: int, tmp_path: Path) -> None:
+def test_rows_byte_for_byte(kind, memory, most, tmp_path):
     begin, rows = BYTE_KINDS[kind]
     (tmp_path / f"data.{kind}").write_bytes(begin(ROWS) + b"".join(rows))
     used = run(order(), tmp_path / f"data.{kind}", tmp_path / f"out.{kind}", memory, most)
@@ -108,7 +102,7 @@ def test_rows_byte_for_byte(kind: str, memory: int, most: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", BYTE_KINDS)
-def test_shards_keep_names_and_sizes(kind: str, tmp_path: Path) -> None:
+def test_shards_keep_names_and_sizes(kind, tmp_path):
     begin, rows = BYTE_KINDS[kind]
     cuts = [0, 100, 100, 350, ROWS] if kind == "csv" else [0, 100, 350, ROWS]
     (tmp_path / "data").mkdir()
@@ -123,7 +117,7 @@ def test_shards_keep_names_and_sizes(kind: str, tmp_path: Path) -> None:
 
 @MODES
 @pytest.mark.parametrize("shards", [1, 3])
-def test_parquet(shards: int, memory: int, most: int, tmp_path: Path) -> None:
+def test_parquet(shards, memory, most, tmp_path):
     table = pa.table(
         {
             "id": pa.array(range(ROWS), pa.int32()),
@@ -154,7 +148,7 @@ def test_parquet(shards: int, memory: int, most: int, tmp_path: Path) -> None:
     st.sampled_from(["\r\n", "\n"]),
 )
 @settings(max_examples=60)
-def test_any_csv_by_the_standard(tmp_path_factory: pytest.TempPathFactory, records: list[list[str]], end: str) -> None:
+def test_any_csv_by_the_standard(tmp_path_factory, records, end):
     folder = tmp_path_factory.mktemp("csv")
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL)
@@ -175,7 +169,7 @@ def test_any_csv_by_the_standard(tmp_path_factory: pytest.TempPathFactory, recor
     ],
     ids=["no-last-line-end", "windows", "mark-and-empty-lines"],
 )
-def test_line_ends(given: bytes, expected: bytes, tmp_path: Path) -> None:
+def test_line_ends(given, expected, tmp_path):
     (tmp_path / "d.jsonl").write_bytes(given)
     run(np.array([2, 0, 1]), tmp_path / "d.jsonl", tmp_path / "o.jsonl")
     assert (tmp_path / "o.jsonl").read_bytes() == expected
@@ -194,14 +188,14 @@ def test_line_ends(given: bytes, expected: bytes, tmp_path: Path) -> None:
         ("d.txt", b"a\n", "expected files of one kind"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_nothing_written(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+def test_what_does_not_fit_is_refused_and_nothing_written(name, content, said, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(BadInput, match=said):
         run(np.array([2, 0, 1]), tmp_path / name, tmp_path / f"out{Path(name).suffix}")
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_dictionaries_inside_other_columns_are_reordered_too(tmp_path: Path) -> None:
+def test_dictionaries_inside_other_columns_are_reordered_too(tmp_path):
     words = pa.array(["a", "b", "a"]).dictionary_encode()
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), words)
     table = pa.table({"list": lists, "struct": pa.StructArray.from_arrays([words], names=["word"])})
@@ -213,7 +207,7 @@ def test_dictionaries_inside_other_columns_are_reordered_too(tmp_path: Path) -> 
         assert found == table.take(pa.array([2, 0, 1])).to_pylist()
 
 
-def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_failure_leaves_no_folder(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "a.jsonl").write_bytes(b"a\n")
     (tmp_path / "data" / "b.jsonl").write_bytes(b"b\n")
@@ -222,10 +216,10 @@ def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
-def test_command_reads_a_plan_from_stdin(gcbs: Gcbs, tmp_path: Path) -> None:
+def test_command_reads_a_plan_from_stdin(gcbs, tmp_path):
     (tmp_path / "d.jsonl").write_bytes(b"a\nb\nc\n")
 
-    def apply(*words: object) -> Result:
+    def apply(*words):
         return gcbs("apply", "-", tmp_path / "d.jsonl", "-o", *words, stdin="2\n0\n1\n")
 
     done = apply(tmp_path / "out", "--json")
@@ -236,7 +230,7 @@ def test_command_reads_a_plan_from_stdin(gcbs: Gcbs, tmp_path: Path) -> None:
     assert apply(tmp_path / "d.jsonl", "-f").exit_code == 2
 
 
-def command(*words: object) -> list[str]:
+def command(*words):
     return [sys.executable, "-m", "gcbs_cli", "apply", *map(str, words), "--max-memory", "64M", "-q"]
 
 
@@ -247,7 +241,7 @@ LARGE_ROWS = 150_000  # 300 MB
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_data_larger_than_memory(kind: str, tmp_path: Path) -> None:
+def test_data_larger_than_memory(kind, tmp_path):
     """300 MB under a limit: the process may hold 64 MB of rows above what Python and its libraries take."""
     path, out, perm = tmp_path / f"d.{kind}", tmp_path / f"o.{kind}", order(LARGE_ROWS)
     write_lines(path, LARGE_ROWS) if kind == "jsonl" else write_table(path)
@@ -267,17 +261,17 @@ def test_data_larger_than_memory(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ids, perm)
 
 
-def write_lines(path: Path, rows: int) -> None:
+def write_lines(path, rows):
     with path.open("wb") as file:
         file.writelines(b"%012d" % row + b"x" * (LINE - 13) + b"\n" for row in range(rows))
 
 
-def read_lines(path: Path) -> list[int]:
+def read_lines(path):
     with path.open("rb") as file:
         return [int(line[:12]) for line in file]
 
 
-def write_table(path: Path) -> None:
+def write_table(path):
     schema = pa.schema({"id": pa.int64(), "text": pa.binary(LINE)})
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
         for start in range(0, LARGE_ROWS, 5000):
@@ -285,7 +279,7 @@ def write_table(path: Path) -> None:
             writer.write_table(pa.table([np.arange(start, start + 5000), text], schema=schema))
 
 
-def test_killed_while_writing_leaves_nothing(tmp_path: Path) -> None:
+def test_killed_while_writing_leaves_nothing(tmp_path):
     rows = 40_000
     (tmp_path / "data").mkdir()
     write_lines(tmp_path / "data" / "a.jsonl", rows)

@@ -26,7 +26,7 @@ from records import gains, read_records, spread
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     """Pairs of two linear maps of the same vector, with texts, as a corpus folder."""
     draws = np.random.default_rng(0)
     hidden = draws.normal(size=(700, 8))
@@ -114,7 +114,7 @@ def planted():
     return [(side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides], label
 
 
-def _together(labels) -> float:
+def _together(labels):
     """Share of the pairs in a batch that are of one cluster."""
     batches = labels.reshape(-1, K)
     return float((np.sum(batches[:, :, None] == batches[:, None, :]) / len(labels) - 1) / (K - 1))
@@ -144,7 +144,7 @@ def test_the_greedy_takes_what_adds_most_and_nothing_for_what_contradicts(plante
     planner = Submodular(6, 0.05)
     scores = (x @ y.T).astype(np.float64)
 
-    def worth(rows: list[int]) -> float:
+    def worth(rows):
         """Sum over queries of log(1 + the share of the positive's term that their negatives have), both directions."""
         total = 0.0
         for i in range(len(x)):
@@ -181,7 +181,7 @@ SAMPLE = BENCHMARKS.parent / "sample_data"
     ],
     ids=lambda value: value.split()[0] if isinstance(value, str) else "",
 )
-def test_a_script_prints_its_table(script: str, said: list[str], tmp_path: Path) -> None:
+def test_a_script_prints_its_table(script, said, tmp_path):
     name, *arguments = script.split()
     command = [sys.executable, str(BENCHMARKS / name), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
@@ -190,6 +190,6 @@ def test_a_script_prints_its_table(script: str, said: list[str], tmp_path: Path)
         assert words in done.stdout
 
 
-def test_the_pseudo_code_orders_all_rows() -> None:
+def test_the_pseudo_code_orders_all_rows():
     pair = read_data(SAMPLE)
     assert np.array_equal(np.sort(paper_pseudo_code(pair)), np.arange(pair.rows))

@@ -5,16 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from running import SAMPLE, Gcbs
+from running import SAMPLE
 
 
-def check_refused(gcbs: Gcbs, words: list[str], *said: str, stdin: str | None = None) -> None:
+def check_refused(gcbs, words, *said, stdin=None):
     """Exit code 2, one line with these words, nothing on stdout, and no file that is new or changed."""
     files = {name: os.path.isfile(name) and Path(name).read_bytes() for name in os.listdir()}
     result = gcbs(*words, stdin=stdin)
@@ -25,30 +23,30 @@ def check_refused(gcbs: Gcbs, words: list[str], *said: str, stdin: str | None = 
     assert {name: os.path.isfile(name) and Path(name).read_bytes() for name in os.listdir()} == files
 
 
-def entry_of(perm: str = "perm.npy") -> dict[str, Any]:
+def entry_of(perm="perm.npy"):
     """The manifest entry of a plan."""
     return json.loads(Path(f"{perm}.manifest.json").read_text())["entries"][0]
 
 
-def similarities() -> np.ndarray:
+def similarities():
     """s_ij of x.npy and y.npy in float64."""
     x, y = (np.load(name).astype(np.float64) for name in ("x.npy", "y.npy"))
     return (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
 
 
 @pytest.fixture
-def gcbs_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+def gcbs_process():
     """Run the command line as a process of its own."""
 
-    def run(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    def run(*words, **options):
         command = [sys.executable, "-m", "gcbs_cli", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)  # type: ignore[call-overload]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
     return run
 
 
 @pytest.fixture
-def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sample(tmp_path, monkeypatch):
     """A folder to work in, with the whole sample data."""
     monkeypatch.chdir(tmp_path)
     for name in ("x.npy", "y.npy", "pairs.parquet"):

@@ -1,25 +1,22 @@
 """A file that changes between its reading and the end of the work is noticed, and nothing is written."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from running import Gcbs
 
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 
 
-def _replace() -> None:
+def _replace():
     times = os.stat("y.npy").st_mtime_ns
     np.save("new.npy", np.load("y.npy")[::-1])
     os.utime("new.npy", ns=(times, times))
     os.replace("new.npy", "y.npy")
 
 
-CHANGES: dict[str, Callable[[], object]] = {
+CHANGES = {
     "grow": lambda: Path("y.npy").write_bytes(Path("y.npy").read_bytes() + b"\0"),
     "touch": lambda: os.utime("y.npy", (1, 1)),
     "replace": _replace,
@@ -41,10 +38,10 @@ OTHERS = [
 @pytest.mark.parametrize(
     ("command", "change"), [*((PLAN, change) for change in CHANGES), *((command, "replace") for command in OTHERS)]
 )
-def test_a_change_during_the_work_is_noticed(gcbs: Gcbs, folder: Path, monkeypatch, command: str, change: str) -> None:
+def test_a_change_during_the_work_is_noticed(gcbs, folder, monkeypatch, command, change):
     read = PairStream.read
 
-    def then_change(stream: PairStream) -> PairedRows:
+    def then_change(stream):
         result = read(stream)
         CHANGES[change]()
         return result
@@ -58,7 +55,7 @@ def test_a_change_during_the_work_is_noticed(gcbs: Gcbs, folder: Path, monkeypat
     assert not {"perm.npy", "report.json", "report.json.jsonl"} & set(os.listdir())
 
 
-def test_other_bytes_of_the_same_size_and_time_are_found_by_check(gcbs: Gcbs, folder: Path) -> None:
+def test_other_bytes_of_the_same_size_and_time_are_found_by_check(gcbs, folder):
     assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q").exit_code == 0
     times = os.stat("y.npy").st_mtime_ns
     array = np.load("y.npy")

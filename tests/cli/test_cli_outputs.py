@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from running import SAMPLE, Gcbs
+from running import SAMPLE
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """Embeddings in several forms, with links to them, ids, and two plans, one with its report."""
     folder = tmp_path_factory.mktemp("made")
     sides = {side: np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy"}
@@ -71,12 +71,12 @@ CALLS = [
 ]
 
 
-def everything(folder: Path) -> dict[str, bytes]:
+def everything(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "here" not in path.parts}
 
 
 @pytest.mark.parametrize("words", CALLS)
-def test_an_output_is_neither_an_input_nor_another_output(made: Path, gcbs: Gcbs, monkeypatch, words: str) -> None:
+def test_an_output_is_neither_an_input_nor_another_output(made, gcbs, monkeypatch, words):
     monkeypatch.chdir(made)
     before = everything(made)
     refused = gcbs(*words.format(cwd=made).split())
@@ -85,7 +85,7 @@ def test_an_output_is_neither_an_input_nor_another_output(made: Path, gcbs: Gcbs
     assert everything(made) == before
 
 
-def test_file_names_that_are_not_utf8(folder, gcbs_process) -> None:
+def test_file_names_that_are_not_utf8(folder, gcbs_process):
     odd = os.fsdecode(b"\xff")
     x, y, perm, report, page = f"{odd}x.npy", f"{odd}y.npy", f"{odd}p.npy", f"{odd}r.json", f"{odd}h.html"
     os.rename("x.npy", x)
@@ -118,14 +118,14 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 @pytest.fixture
-def planned(gcbs: Gcbs, folder: Path) -> Path:
+def planned(gcbs, folder):
     words = ["-o", "perm.npy", "-k", 20, "--report", "report.json", "-q"]
     assert gcbs("plan", "x.npy", "y.npy", *words).exit_code == 0
     return folder
 
 
 @pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
-def test_every_command_in_every_mode(gcbs: Gcbs, planned: Path, words: list[str]) -> None:
+def test_every_command_in_every_mode(gcbs, planned, words):
     plain = gcbs(*words)
     assert plain.exit_code == 0, plain.output
     assert "\x1b" not in plain.output  # no terminal, no colours
@@ -140,7 +140,7 @@ def test_every_command_in_every_mode(gcbs: Gcbs, planned: Path, words: list[str]
     assert (quiet.stdout, quiet.stderr) == ("", "")
 
 
-def on_a_terminal(words: list[str], columns: int, **variables: str) -> tuple[str, int]:
+def on_a_terminal(words, columns, **variables):
     """What a terminal of this width shows, and the exit code."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, columns))
@@ -157,7 +157,7 @@ def on_a_terminal(words: list[str], columns: int, **variables: str) -> tuple[str
     return shown.decode(errors="replace"), process.returncode
 
 
-def test_a_terminal_cuts_no_line_and_a_warning_no_word(planned: Path) -> None:
+def test_a_terminal_cuts_no_line_and_a_warning_no_word(planned):
     shown, code = on_a_terminal([*COMMANDS["report"], "-k", "30"], 50)
     assert code == 0
     assert "\x1b" in shown
@@ -166,29 +166,29 @@ def test_a_terminal_cuts_no_line_and_a_warning_no_word(planned: Path) -> None:
     assert "warning: perm.npy was planned for batches of 20, and is reported for 30" in " ".join(lines)
 
 
-def test_no_color_means_none(planned: Path) -> None:
+def test_no_color_means_none(planned):
     for words in (COMMANDS["report"], ["plan", "--help"], ["plan"]):
         shown, _ = on_a_terminal(words, 80, NO_COLOR="1")
         assert shown
         assert not COLOUR.search(shown), shown
 
 
-def test_an_ascii_terminal_gets_question_marks_and_no_traceback(planned: Path) -> None:
+def test_an_ascii_terminal_gets_question_marks_and_no_traceback(planned):
     shown, code = on_a_terminal(COMMANDS["report"], 80, PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
     assert code == 0
     assert "Traceback" not in shown
 
 
 @pytest.mark.parametrize("command", ["plan x.npy y.npy -o - -q -k 20", "report x.npy y.npy --json -k 20"])
-def test_a_reader_that_left_is_no_traceback(planned: Path, command: str) -> None:
+def test_a_reader_that_left_is_no_traceback(planned, command):
     line = f"{sys.executable} -m gcbs_cli {command} | head -c 1"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert len(done.stdout) == 1
     assert done.stderr == ""
 
 
-def test_ctrl_c_ends_with_130_and_leaves_nothing(gcbs: Gcbs, planned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
+def test_ctrl_c_ends_with_130_and_leaves_nothing(gcbs, planned, monkeypatch):
+    def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     before = sorted(os.listdir())
@@ -204,7 +204,7 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(gcbs: Gcbs, planned: Path, monk
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e[bold]:bomb:"
 
 
-def test_what_strangers_named_does_not_steer_a_terminal(gcbs: Gcbs, planned: Path) -> None:
+def test_what_strangers_named_does_not_steer_a_terminal(gcbs, planned):
     """File names, columns, and JSON that passes the first checks."""
     report = json.loads(Path("report.json").read_text()) | {"loss_kind": EVIL}
     Path(f"{EVIL}.json").write_text(json.dumps(report))

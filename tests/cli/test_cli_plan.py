@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import Gcbs
 from unit_data import numbers_of
 
 from gcbs_cli.data.pairs import PairedRows
@@ -18,7 +17,7 @@ from gcbs_cli.plan_file.manifest import permutation_hash
 from tests.cli.conftest import entry_of
 
 
-def test_plan_writes_permutation_and_manifest(gcbs: Gcbs, sample: Path) -> None:
+def test_plan_writes_permutation_and_manifest(gcbs, sample):
     result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 32, "--seed", 3)
     assert result.exit_code == 0, result.output
     for word in ("pairs", "batches", "method", "hard pairs", "in batches", "random order", "seconds", "written"):
@@ -42,16 +41,14 @@ def test_plan_writes_permutation_and_manifest(gcbs: Gcbs, sample: Path) -> None:
     assert entry["in_batch_edge_share"]["plan"] == pytest.approx((place[rows] // 32 == place[cols] // 32).mean())
 
 
-def _grid_numbers() -> np.ndarray:
+def _grid_numbers():
     """The whole numbers that the similarities of the sample are rounded to, in int64."""
     sides = (np.load(name).astype(np.float64) for name in ("x.npy", "y.npy"))
     units = ((side / np.linalg.norm(side, axis=1, keepdims=True)).astype(np.float32) for side in sides)
     return numbers_of(PairedRows(*units).grid)
 
 
-def test_stdout_carries_the_indices_and_nothing_else_for_a_report_to_read(
-    gcbs: Gcbs, gcbs_process, folder: Path
-) -> None:
+def test_stdout_carries_the_indices_and_nothing_else_for_a_report_to_read(gcbs, gcbs_process, folder):
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
     result = gcbs_process("plan", "x.npy", "y.npy", "-o", "-", cwd=folder)
     assert result.returncode == 0
@@ -63,7 +60,7 @@ def test_stdout_carries_the_indices_and_nothing_else_for_a_report_to_read(
     assert json.loads(piped.stdout) | {"timings": {}} == json.loads(alone.stdout) | {"timings": {}}
 
 
-def test_shards_in_natural_order_give_the_plan_of_the_whole(gcbs: Gcbs, folder: Path) -> None:
+def test_shards_in_natural_order_give_the_plan_of_the_whole(gcbs, folder):
     Path("shards").mkdir()
     for number, part in enumerate(np.split(np.load("x.npy"), range(25, 300, 25))):
         np.save(f"shards/part-{number}.npy", part)
@@ -75,7 +72,7 @@ def test_shards_in_natural_order_give_the_plan_of_the_whole(gcbs: Gcbs, folder: 
         assert entry_of()["inputs"]["x"]["fingerprint"] == entry_of("wanted.npy")["inputs"]["x"]["fingerprint"]
 
 
-def test_dry_run_writes_nothing_and_forecasts(gcbs: Gcbs, sample: Path) -> None:
+def test_dry_run_writes_nothing_and_forecasts(gcbs, sample):
     before = sorted(os.listdir())
     result = gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json")
     assert result.exit_code == 0
@@ -87,7 +84,7 @@ def test_dry_run_writes_nothing_and_forecasts(gcbs: Gcbs, sample: Path) -> None:
     assert found["expected_entries"] == pytest.approx((1 - quantile["achieved"]) * 1500**2, rel=0.01)
 
 
-def test_report_option_equals_the_report_command(gcbs: Gcbs, sample: Path) -> None:
+def test_report_option_equals_the_report_command(gcbs, sample):
     assert gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "report.json", "-q").exit_code == 0
     written = json.loads(Path("report.json").read_text())
     printed = json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)
@@ -95,7 +92,7 @@ def test_report_option_equals_the_report_command(gcbs: Gcbs, sample: Path) -> No
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-def test_interruption_leaves_no_file(tmp_path: Path, number: signal.Signals) -> None:
+def test_interruption_leaves_no_file(tmp_path, number):
     generator = np.random.default_rng(0)
     for side in "xy":
         np.save(tmp_path / f"{side}.npy", generator.standard_normal((50_000, 256), dtype=np.float32))
@@ -118,7 +115,7 @@ def test_interruption_leaves_no_file(tmp_path: Path, number: signal.Signals) -> 
     assert sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]
 
 
-def test_help_is_quick_and_imports_no_numerics() -> None:
+def test_help_is_quick_and_imports_no_numerics():
     code = (
         "import sys; from typer.testing import CliRunner; from gcbs_cli.cli.app import app; "
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
@@ -128,7 +125,7 @@ def test_help_is_quick_and_imports_no_numerics() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_ranks_are_recorded_and_their_full_batches_stated(gcbs: Gcbs, folder: Path) -> None:
+def test_ranks_are_recorded_and_their_full_batches_stated(gcbs, folder):
     words = ("plan", "x.npy", "y.npy", "-k", "16", "-f")  # 300 pairs: 18 full batches
     named = ("world_size", "gather", "full_batches_per_rank")
     for options, expected in [
@@ -141,19 +138,19 @@ def test_ranks_are_recorded_and_their_full_batches_stated(gcbs: Gcbs, folder: Pa
     assert "4: 4 full batches each, 2 over" in gcbs(*words, "--world-size", 4).stdout
 
 
-def plan(gcbs: Gcbs, *words: object) -> tuple[np.ndarray, dict]:
+def plan(gcbs, *words):
     result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 16, "-f", *words)
     assert result.exit_code == 0, result.output
     return np.load("perm.npy"), entry_of()
 
 
-def report(gcbs: Gcbs, *words: object) -> dict:
+def report(gcbs, *words):
     result = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json", "--trials", 2, *words)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
-def test_refined_plan_is_recorded_and_closes_more(gcbs: Gcbs, folder: Path) -> None:
+def test_refined_plan_is_recorded_and_closes_more(gcbs, folder):
     plan(gcbs)
     plain = report(gcbs)
     _, entry = plan(gcbs, "--graph", "top-m", "--top", 8, "--refine")
@@ -168,14 +165,14 @@ def test_refined_plan_is_recorded_and_closes_more(gcbs: Gcbs, folder: Path) -> N
     assert "swaps in" in text
 
 
-def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs: Gcbs, folder: Path) -> None:
+def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs, folder):
     for method in ("rcm", "random"):
         result = gcbs("plan", "x.npy", "y.npy", "-f", "-k", 16, "--fn-margin", 0.9, "--method", method)
         said = f"{method} alone cannot keep pairs apart that are too hard; add --refine"
         assert said in " ".join(result.stderr.split())
 
 
-def test_report_reads_the_groups_again_that_the_manifest_names(gcbs: Gcbs, folder: Path) -> None:
+def test_report_reads_the_groups_again_that_the_manifest_names(gcbs, folder):
     lines = [f"a,{row // 2}" for row in range(300)]
     Path("g.csv").write_text("\n".join(["other,group", *lines]) + "\n")
     plan(gcbs, "--groups", "g.csv", "--groups-column", "group")

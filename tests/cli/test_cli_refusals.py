@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import Gcbs
 
 from tests.cli.conftest import check_refused
 
@@ -125,7 +124,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("command", REFUSED)
-def test_what_does_not_fit_is_refused(gcbs: Gcbs, folder: Path, monkeypatch, command: str) -> None:
+def test_what_does_not_fit_is_refused(gcbs, folder, monkeypatch, command):
     monkeypatch.setitem(sys.modules, "ray", None)
     Path("t.txt").write_text("same\n" * 300)
     Path("short.txt").write_text("one\ntwo\n")
@@ -146,19 +145,19 @@ def test_what_does_not_fit_is_refused(gcbs: Gcbs, folder: Path, monkeypatch, com
 
 
 @pytest.mark.parametrize("command", ["compare", "tune"])
-def test_a_refusal_for_memory_names_only_options_that_the_command_has(gcbs: Gcbs, folder: Path, command: str) -> None:
+def test_a_refusal_for_memory_names_only_options_that_the_command_has(gcbs, folder, command):
     result = gcbs(command, "x.npy", "y.npy", "--max-memory", "1K")
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     assert result.stderr.endswith(" would fit, or use fewer rows\n")
 
 
-def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs, folder, monkeypatch):
     import torch
 
-    from gcbs_cli.products.torch_device import Sides, TorchBackend
+    from gcbs_cli.products.torch_device import TorchBackend
 
     class Full(TorchBackend):
-        def load(self, left: np.ndarray, right: np.ndarray) -> Sides:
+        def load(self, left, right):
             raise torch.OutOfMemoryError(
                 "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 1 has a total capacity of 79.15 GiB of which "
                 "1.05 GiB is free. Process 77 has 78.10 GiB memory in use.\nIf reserved"
@@ -173,7 +172,7 @@ def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs: Gcbs, folder: Path, mon
     assert not Path("perm.npy").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_found_before_the_work(gcbs: Gcbs, folder: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(gcbs, folder):
     Path("locked").mkdir(mode=0o500)
     if os.access("locked", os.W_OK):
         pytest.skip("this user may write everywhere")
@@ -185,7 +184,7 @@ def test_a_folder_that_cannot_be_written_is_found_before_the_work(gcbs: Gcbs, fo
     [("", "stdin"), ("0\n1\n2\n", "300"), ("0\nx\n", "line 2"), ("0\n" * 300, "more than once")],
     ids=["empty", "too short", "not a number", "one index again and again"],
 )
-def test_bad_indices_on_stdin(gcbs: Gcbs, folder: Path, text: str, word: str) -> None:
+def test_bad_indices_on_stdin(gcbs, folder, text, word):
     check_refused(gcbs, ["report", "x.npy", "y.npy", "-p", "-"], word, stdin=text)
 
 
@@ -200,7 +199,7 @@ def test_bad_indices_on_stdin(gcbs: Gcbs, folder: Path, text: str, word: str) ->
         "apply i.npy pipe.json -o o.jsonl",
     ],
 )
-def test_a_pipe_without_a_writer_is_not_waited_for(gcbs: Gcbs, folder: Path, command: str) -> None:
+def test_a_pipe_without_a_writer_is_not_waited_for(gcbs, folder, command):
     for name in ("p.npy", "i.npy"):
         np.save(name, np.arange(300))
     Path("saved").mkdir()
@@ -210,8 +209,8 @@ def test_a_pipe_without_a_writer_is_not_waited_for(gcbs: Gcbs, folder: Path, com
     check_refused(gcbs, command.replace("pipe.json -o", "pipe.txt -o").split(), "expected")
 
 
-def test_an_error_that_nobody_foresaw_is_one_line(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
+def test_an_error_that_nobody_foresaw_is_one_line(gcbs, folder, monkeypatch):
+    def fail(*_, **__):
         raise ZeroDivisionError("a\x1b[31m\nb at http://me:secret@host/x?key=hidden")
 
     monkeypatch.setattr("gcbs_cli.cli.plan.make_plan", fail)
@@ -224,7 +223,7 @@ def test_an_error_that_nobody_foresaw_is_one_line(gcbs: Gcbs, folder: Path, monk
     assert isinstance(gcbs("plan", "x.npy", "y.npy").exception, ZeroDivisionError)
 
 
-def test_what_is_in_place_before_an_error_is_said(gcbs: Gcbs, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_place_before_an_error_is_said(gcbs, folder, monkeypatch):
     monkeypatch.setattr("gcbs_cli.reports.build.make_reports", lambda *_, **__: [1 // 0])
     monkeypatch.delenv("GCBS_TRACEBACK")
     ended = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json", "-q")
@@ -233,7 +232,7 @@ def test_what_is_in_place_before_an_error_is_said(gcbs: Gcbs, folder: Path, monk
     assert gcbs("check", "perm.npy", "x.npy", "y.npy").exit_code == 0
 
 
-def test_a_folder_that_is_gone_is_named(folder: Path) -> None:
+def test_a_folder_that_is_gone_is_named(folder):
     for words, code in (("plan x.npy y.npy", 2), ("--version", 0)):
         command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m gcbs_cli {words}"
         ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)

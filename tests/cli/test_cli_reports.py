@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from running import SAMPLE, Gcbs
+from running import SAMPLE
 
 from gcbs_cli.comparison.history import epoch_labels, recurring_pairs
 from tests.cli.conftest import entry_of
 
 
 @pytest.mark.parametrize("copies", [1, 2], ids=["distinct rows", "each row twice"])
-def test_rows_paired_with_themselves_have_the_threshold_of_their_plan(gcbs: Gcbs, folder: Path, copies: int) -> None:
+def test_rows_paired_with_themselves_have_the_threshold_of_their_plan(gcbs, folder, copies):
     rows = np.random.default_rng(0).normal(size=(60 // copies, 8)).astype(np.float32)
     np.save("self.npy", np.tile(rows, (copies, 1)))
     assert gcbs("plan", "self.npy", "self.npy", "-o", "perm.npy", "-k", 8, "-q").exit_code == 0
@@ -27,7 +27,7 @@ def test_rows_paired_with_themselves_have_the_threshold_of_their_plan(gcbs: Gcbs
     assert found["graph"]["edges"] == entry["graph"]["edges"]
 
 
-def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs: Gcbs, sample: Path) -> None:
+def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs, sample):
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q")
     words = ("report", "x.npy", "y.npy", "-p", "perm.npy")
     result, full, several = gcbs(*words), gcbs(*words, "--full"), gcbs(*words, "-k", 16, "-k", 64)
@@ -41,7 +41,7 @@ def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs: Gcbs, sample: 
     assert max(map(len, (result.stdout + full.stdout + several.stdout).splitlines())) <= 80
 
 
-def test_no_hint_recommends_what_the_plan_was_made_with(gcbs: Gcbs, sample: Path) -> None:
+def test_no_hint_recommends_what_the_plan_was_made_with(gcbs, sample):
     for options, hinted in (([], True), (["--fn-margin", 1.9], True), (["--fn-margin", 0.95], False)):
         gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-f", "-q", *options)
         said = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
@@ -49,7 +49,7 @@ def test_no_hint_recommends_what_the_plan_was_made_with(gcbs: Gcbs, sample: Path
         assert ("hint: gcbs plan --preset train --fn-margin 0.95" in said) is hinted
 
 
-def test_warns_when_data_or_batch_size_are_not_the_plans(gcbs: Gcbs, folder: Path) -> None:
+def test_warns_when_data_or_batch_size_are_not_the_plans(gcbs, folder):
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 20)
     np.save("x2.npy", np.load("x.npy")[::-1])
     assert "planned" not in gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
@@ -57,7 +57,7 @@ def test_warns_when_data_or_batch_size_are_not_the_plans(gcbs: Gcbs, folder: Pat
     assert "planned for batches of 20" in gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "-k", 30).stderr
 
 
-def test_the_plan_says_which_columns_and_the_error_without_it_names_both(gcbs: Gcbs, sample: Path) -> None:
+def test_the_plan_says_which_columns_and_the_error_without_it_names_both(gcbs, sample):
     table = pq.read_table("pairs.parquet")
     names = {"x": "query emb", "y": "doc_emb"}
     pq.write_table(table.rename_columns([names.get(name, name) for name in table.column_names]), "own.parquet")
@@ -70,7 +70,7 @@ def test_the_plan_says_which_columns_and_the_error_without_it_names_both(gcbs: G
 
 
 @pytest.fixture(scope="module")
-def made(gcbs: Gcbs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(gcbs, tmp_path_factory):
     """Three epochs, of which the eleventh has a random plan; plans lie beside the reports."""
     folder = tmp_path_factory.mktemp("epochs")
     sides = [folder / f"{side}.npy" for side in "xy"]
@@ -85,14 +85,14 @@ def made(gcbs: Gcbs, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def epochs(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def epochs(made, tmp_path, monkeypatch):
     """The files as a shell expands *.json: manifests too, and 11 before 2."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return sorted(path.name for path in tmp_path.glob("*.json"))
 
 
-def test_json_holds_the_reports_figures_in_natural_order(gcbs: Gcbs, epochs: list[str]) -> None:
+def test_json_holds_the_reports_figures_in_natural_order(gcbs, epochs):
     found = json.loads(gcbs("history", *epochs, "--json").stdout)
     assert [epoch["name"] for epoch in found["epochs"]] == ["epoch-1", "epoch-2", "epoch-11"]
     for epoch in found["epochs"]:
@@ -105,9 +105,9 @@ def test_json_holds_the_reports_figures_in_natural_order(gcbs: Gcbs, epochs: lis
     assert [epoch["recurring"] for epoch in found["epochs"]] == expected
 
 
-def _brute(old: np.ndarray, new: np.ndarray, k: int) -> float:
+def _brute(old, new, k):
     """Share of the pairs in batches of `old` that share a batch of `new`, by their sets."""
-    pairs: list[set[tuple[int, int]]] = []
+    pairs = []
     for perm in (old, new):
         batches = (sorted(perm[start : start + k].tolist()) for start in range(0, len(perm), k))
         pairs.append({pair for batch in batches for pair in combinations(batch, 2)})
@@ -115,14 +115,14 @@ def _brute(old: np.ndarray, new: np.ndarray, k: int) -> float:
 
 
 @pytest.mark.parametrize(("rows", "k"), [(10, 3), (40, 40), (41, 8)])
-def test_recurring_pairs_equal_those_of_loops_also_in_a_last_batch_of_fewer(rows: int, k: int) -> None:
+def test_recurring_pairs_equal_those_of_loops_also_in_a_last_batch_of_fewer(rows, k):
     generator = np.random.default_rng(rows)
     old, new = generator.permutation(rows), generator.permutation(rows)
     assert recurring_pairs(old, new, k) == pytest.approx(_brute(old, new, k))
     assert recurring_pairs(old, new[new < rows - 1], k) is None
 
 
-def test_it_says_when_planning_has_stopped_paying(gcbs: Gcbs, epochs: list[str]) -> None:
+def test_it_says_when_planning_has_stopped_paying(gcbs, epochs):
     path = Path("epoch-3.json")  # a plan that only packs suspected pairs
     report = json.loads(Path("epoch-2.json").read_text())
     report["gap"]["masked"]["plan"] = report["gap"]["masked"]["random_mean"]
@@ -138,7 +138,7 @@ def test_it_says_when_planning_has_stopped_paying(gcbs: Gcbs, epochs: list[str])
         assert said in found["verdict"]
 
 
-def test_reports_of_older_versions_are_read(gcbs: Gcbs, epochs: list[str]) -> None:
+def test_reports_of_older_versions_are_read(gcbs, epochs):
     """With figures that are gone, and without those that are new."""
     for path in Path().glob("epoch-*[0-9].json"):
         report = json.loads(path.read_text())
@@ -151,7 +151,7 @@ def test_reports_of_older_versions_are_read(gcbs: Gcbs, epochs: list[str]) -> No
     assert len(json.loads(result.stdout)["epochs"]) == 3
 
 
-def test_plans_by_pattern_and_the_order_given(gcbs: Gcbs, epochs: list[str]) -> None:
+def test_plans_by_pattern_and_the_order_given(gcbs, epochs):
     words = ["epoch-2.json", "epoch-1.json", "--plans", "epoch-[12].npy", "--keep-order"]
     names = [epoch["name"] for epoch in json.loads(gcbs("history", *words, "--json").stdout)["epochs"]]
     assert names == ["epoch-2", "epoch-1"]
@@ -159,7 +159,7 @@ def test_plans_by_pattern_and_the_order_given(gcbs: Gcbs, epochs: list[str]) -> 
     assert (wrong.exit_code, "plans, expected 1" in wrong.stderr) == (2, True)
 
 
-def test_page_is_complete_escaped_and_numbered_as_the_reports_are(gcbs: Gcbs, epochs: list[str]) -> None:
+def test_page_is_complete_escaped_and_numbered_as_the_reports_are(gcbs, epochs):
     Path("epoch-2.json").rename("epoch-<script>2.json")
     epochs[epochs.index("epoch-2.json")] = "epoch-<script>2.json"
     assert gcbs("history", *epochs, "--html", "history.html", "-q").exit_code == 0
@@ -184,7 +184,7 @@ def test_page_is_complete_escaped_and_numbered_as_the_reports_are(gcbs: Gcbs, ep
     ],
     ids=["damaged", "no reports", "a manifest", "another k"],
 )
-def test_what_cannot_be_compared_is_named(gcbs: Gcbs, epochs: list[str], content: str | None, said: str) -> None:
+def test_what_cannot_be_compared_is_named(gcbs, epochs, content, said):
     gcbs("report", "x.npy", "y.npy", "-k", 30, "-o", "other.json", "-q")
     if content is not None:
         Path("other.json").write_text(content)

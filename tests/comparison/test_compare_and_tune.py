@@ -4,16 +4,14 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import Result
 
 from gcbs_cli.comparison import trial
 
 
-def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(gcbs, folder) -> None:
+def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(gcbs, folder):
     words = ("compare", "x.npy", "y.npy", "--methods", "random,rcm,train,rcm+refine", "-k", 16, "--trials", 2)
     found = json.loads(gcbs(*words, "--json").stdout)
     reductions = {line["method"]: line["gap"]["masked"]["reduction"] for line in found["methods"]}
@@ -31,7 +29,7 @@ def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(g
     assert gcbs(*shlex.split(command)[1:]).exit_code == 0
 
 
-def test_compare_says_which_methods_it_leaves_out(gcbs, folder, monkeypatch) -> None:
+def test_compare_says_which_methods_it_leaves_out(gcbs, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
     result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--trials", 1)
     assert result.exit_code == 0, result.output
@@ -39,7 +37,7 @@ def test_compare_says_which_methods_it_leaves_out(gcbs, folder, monkeypatch) -> 
     assert "metis" not in result.stdout
 
 
-def test_compare_makes_the_plans_that_the_same_options_make(gcbs: Callable[..., Result], folder: Path) -> None:
+def test_compare_makes_the_plans_that_the_same_options_make(gcbs, folder):
     Path("t.txt").write_text("\n".join(["sort the list" if i % 3 else "open a file" for i in range(300)]))
     Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
     shared = ("-k", 16, "--groups", "g.txt", "--no-duplicates", "--per-row", 4, "--group-size", 8)
@@ -67,7 +65,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("words", TRAINED.values(), ids=TRAINED)
-def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs, folder, monkeypatch, words) -> None:
+def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs, folder, monkeypatch, words):
     monkeypatch.setattr(trial, "EPOCHS", 1)
     monkeypatch.setattr(trial, "CERTAIN", -100.0)  # any gain counts
     Path("t.csv").write_text("\n".join(["n,text", *(f"{i},{'sort it' if i % 3 else 'open it'}" for i in range(300))]))
@@ -96,7 +94,7 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs
     assert shown[-1].endswith("-o perm-2.npy")
 
 
-def test_training_without_torch_says_what_to_install(gcbs, folder, monkeypatch) -> None:
+def test_training_without_torch_says_what_to_install(gcbs, folder, monkeypatch):
     monkeypatch.delitem(sys.modules, "gcbs_cli.comparison.heads", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--train")

@@ -15,7 +15,7 @@ ROWS, CLUSTERS = 1600, 50
 CLUSTER = np.arange(ROWS) % CLUSTERS
 
 
-def _clustered() -> PairedRows:
+def _clustered():
     """The clusters are alike on both sides; which row it is within its cluster, y says turned about."""
     draws = np.random.default_rng(0)
     centres, detail = draws.normal(size=(CLUSTERS, 12))[CLUSTER], draws.normal(size=(ROWS, 12))
@@ -23,7 +23,7 @@ def _clustered() -> PairedRows:
     return PairedRows(*(unit(np.hstack([centres, 0.5 * side])) for side in (detail, detail @ turn)))
 
 
-def test_rows_that_share_an_answer_are_trained_on_together_or_held_out_together() -> None:
+def test_rows_that_share_an_answer_are_trained_on_together_or_held_out_together():
     draws = np.random.default_rng(1)
     few, many = draws.integers(400, size=1000), np.repeat([0, 1], 500)
     split = split_rows([few, np.arange(1000)], 600)
@@ -37,7 +37,7 @@ def test_rows_that_share_an_answer_are_trained_on_together_or_held_out_together(
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_a_rank_is_that_of_the_best_right_answer_among_the_wrong_ones(grouped: bool) -> None:
+def test_a_rank_is_that_of_the_best_right_answer_among_the_wrong_ones(grouped):
     draws = np.random.default_rng(2)
     which = draws.integers(80, size=(2, 400))  # equal x and equal y, independently
     pair = PairedRows(*(make_pair("random", 80, seed).x[numbers] for seed, numbers in enumerate(which)))
@@ -55,7 +55,7 @@ def test_a_rank_is_that_of_the_best_right_answer_among_the_wrong_ones(grouped: b
         assert rank == 1 + sum(score > best for answer, score in scores.items() if answer not in right)
 
 
-def test_the_loss_of_the_heads_is_the_training_loss_of_a_report() -> None:
+def test_the_loss_of_the_heads_is_the_training_loss_of_a_report():
     pair = make_pair("related", 64)
     found = float(symmetric_loss(torch.from_numpy(pair.x), torch.from_numpy(pair.y), 0.1))
     expected = report(pair.x, pair.y, np.arange(64), batch_size=64, temperature=0.1, trials=1).loss.plan
@@ -81,7 +81,7 @@ PLANS = {
 }
 
 
-def test_a_plan_that_helps_is_told_from_one_that_does_not() -> None:
+def test_a_plan_that_helps_is_told_from_one_that_does_not():
     settings = TrialSettings(batch_size=32, seeds=(0, 1, 2), epochs=3, learning_rate=3e-3)
     runs = list(Trial(_clustered(), settings).run(PLANS))
     assert [(run.plan, run.seed) for run in runs] == [(plan, seed) for seed in (0, 1, 2) for plan in PLANS]
@@ -101,11 +101,11 @@ def test_a_plan_that_helps_is_told_from_one_that_does_not() -> None:
     assert "no difference beyond noise" in without.sentence
 
 
-def _run(plan: str, seed: int, *ranks: float) -> TrialRun:
+def _run(plan, seed, *ranks):
     return TrialRun(plan, seed, [0.0, 1.0], 1 / np.array(ranks), 0.0, 0.0)
 
 
-def test_the_preferred_plan_stands_unless_another_is_better_beyond_noise() -> None:
+def test_the_preferred_plan_stands_unless_another_is_better_beyond_noise():
     alike = [_run(plan, seed, *ranks) for seed in range(3) for plan, ranks in SCORES.items()]
     assert judge(alike).best == "high"
     assert judge(alike).final
@@ -118,7 +118,7 @@ def test_the_preferred_plan_stands_unless_another_is_better_beyond_noise() -> No
 SCORES = {"random": (4, 4, 4, 4), "high": (1, 1, 1, 2), "near": (1, 2, 1, 1), "low": (3, 3, 3, 3)}
 
 
-def test_the_budget_decides_how_many_rows_and_seeds() -> None:
+def test_the_budget_decides_how_many_rows_and_seeds():
     trial = Trial(make_pair("related", 6000), TrialSettings(budget=0.05, epochs=1, seeds=range(20)))
     runs = list(trial.run({"random": PlanSettings(method="random")}))
     assert len(trial.split.train) == 2048

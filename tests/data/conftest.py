@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 
 @pytest.fixture
-def matrix() -> NDArray[np.float32]:
+def matrix():
     return np.random.default_rng(0).standard_normal((23, 5)).astype(np.float32)

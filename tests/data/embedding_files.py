@@ -1,48 +1,43 @@
 """Writers of the same matrix in every format, written with the formats' own libraries."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from gcbs_cli.data import from_array, read_unit_rows
 from gcbs_cli.system.errors import BadInput
 
 
-def fixed_lists(matrix: NDArray[Any]) -> pa.FixedSizeListArray:
+def fixed_lists(matrix):
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(matrix).reshape(-1)), matrix.shape[1])
 
 
-def lists(matrix: NDArray[Any]) -> pa.ListArray:
+def lists(matrix):
     return fixed_lists(matrix).cast(pa.list_(pa.from_numpy_dtype(matrix.dtype)))
 
 
-def large_lists(matrix: NDArray[Any]) -> pa.LargeListArray:
+def large_lists(matrix):
     return fixed_lists(matrix).cast(pa.large_list(pa.from_numpy_dtype(matrix.dtype)))
 
 
-def write_parquet(path: Path, **columns: pa.Array) -> str:
+def write_parquet(path, **columns):
     pq.write_table(pa.table(columns), path, row_group_size=7)
     return str(path)
 
 
-def write_safetensors(path: Path, **tensors: NDArray[Any]) -> str:
+def write_safetensors(path, **tensors):
     save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path)
     return str(path)
 
 
-def write_npy(path: Path, matrix: NDArray[Any]) -> str:
+def write_npy(path, matrix):
     np.save(path, matrix)
     return str(path)
 
 
-def refusal(call: Callable[[], Any]) -> str:
+def refusal(call):
     """Return the message of the BadInput that `call` must raise: one printable line."""
     with pytest.raises(BadInput) as caught:
         call()
@@ -52,5 +47,5 @@ def refusal(call: Callable[[], Any]) -> str:
     return message
 
 
-def fingerprint_of(array: Any) -> str:
+def fingerprint_of(array):
     return read_unit_rows(from_array(array, "array")).fingerprint

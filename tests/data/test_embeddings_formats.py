@@ -1,23 +1,19 @@
 """Embeddings as `.npy` and `.parquet` hold them, and columns and files that are refused."""
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pyarrow as pa
 import pytest
 from embedding_files import fingerprint_of, fixed_lists, large_lists, lists, refusal, write_npy, write_parquet
-from numpy.typing import NDArray
 
 from gcbs_cli.data import open_pair, read_unit_rows, tables
 from gcbs_cli.data.npy import open_npy
 
 
 @pytest.mark.parametrize("dtype", ["V2", "<u2", ">u2"])
-def test_bfloat16_bits_are_read_when_the_user_says_so(tmp_path: Path, dtype: str) -> None:
+def test_bfloat16_bits_are_read_when_the_user_says_so(tmp_path, dtype):
     array = np.random.default_rng(0).standard_normal((6, 4)).astype(ml_dtypes.bfloat16)
     stored = array if dtype == "V2" else array.view(np.uint16).astype(dtype)
     path = write_npy(tmp_path / "x.npy", stored)
@@ -26,9 +22,9 @@ def test_bfloat16_bits_are_read_when_the_user_says_so(tmp_path: Path, dtype: str
     assert read_unit_rows(x).fingerprint == fingerprint_of(array)
 
 
-def test_objects_are_refused_and_never_unpickled(tmp_path: Path) -> None:
+def test_objects_are_refused_and_never_unpickled(tmp_path):
     class Trap:
-        def __reduce__(self) -> Any:
+        def __reduce__(self):
             return sys.exit, (42,)
 
     path = tmp_path / "x.npy"
@@ -36,7 +32,7 @@ def test_objects_are_refused_and_never_unpickled(tmp_path: Path) -> None:
     assert "object array (pickle)" in refusal(lambda: open_npy(str(path)))
 
 
-def test_versions_of_headers_and_types_that_are_read(tmp_path: Path) -> None:
+def test_versions_of_headers_and_types_that_are_read(tmp_path):
     with (tmp_path / "x.npy").open("wb") as file:
         np.lib.format.write_array(file, np.ones((3, 2), np.float32), (2, 0))
     assert open_npy(str(tmp_path / "x.npy")).rows == 3
@@ -46,19 +42,19 @@ def test_versions_of_headers_and_types_that_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [fixed_lists, lists, large_lists])
-def test_values_of_a_slice_of_lists(matrix: NDArray[np.float32], kind: Callable[..., pa.Array]) -> None:
+def test_values_of_a_slice_of_lists(matrix, kind):
     part = kind(matrix).slice(4, 9)  # readers of other versions may give batches that are slices
     np.testing.assert_array_equal(np.from_dlpack(tables._values(part, 5)).reshape(9, 5), matrix[4:13])
 
 
-def test_fixed_shape_tensors_are_lists_too(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+def test_fixed_shape_tensors_are_lists_too(tmp_path, matrix):
     column = pa.FixedShapeTensorArray.from_numpy_ndarray(matrix)
     path = write_parquet(tmp_path / "p.parquet", x=column, y=column)
     assert read_unit_rows(open_pair(path, None)[0]).fingerprint == fingerprint_of(matrix)
 
 
 @pytest.mark.parametrize("name", ["x", "embedding", "embeddings", "anything"])
-def test_the_column_of_a_file_for_one_side(tmp_path: Path, matrix: NDArray[np.float32], name: str) -> None:
+def test_the_column_of_a_file_for_one_side(tmp_path, matrix, name):
     decoy = {"other": lists(-matrix)} if name != "anything" else {"other": pa.array(range(len(matrix)))}
     path = write_parquet(tmp_path / "a.parquet", **decoy, **{name: lists(matrix)})
     x, _ = open_pair(path, path, y_column=name)
@@ -66,7 +62,7 @@ def test_the_column_of_a_file_for_one_side(tmp_path: Path, matrix: NDArray[np.fl
     assert read_unit_rows(x).fingerprint == fingerprint_of(matrix)
 
 
-def test_columns_by_option(tmp_path: Path, matrix: NDArray[np.float32]) -> None:
+def test_columns_by_option(tmp_path, matrix):
     columns = {"a.b": lists(matrix), "q\n": lists(-matrix), "t": pa.array(["?"] * len(matrix))}
     path = write_parquet(tmp_path / "a.parquet", **columns)
     x, y = open_pair(path, None, x_column="a.b", y_column="q\n")
@@ -94,7 +90,7 @@ FAULTY = {
 
 @pytest.mark.parametrize(("values", "expected"), FAULTY.values(), ids=FAULTY.keys())
 @pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 2)])
-def test_nulls_and_ragged_lists_are_counted_and_named(tmp_path, values, expected, kind) -> None:
+def test_nulls_and_ragged_lists_are_counted_and_named(tmp_path, values, expected, kind):
     if any(row is not None and len(row) != 2 for row in values) and pa.types.is_fixed_size_list(kind):
         pytest.skip("lists of one size cannot be ragged")
     column = pa.array(values, type=kind)

@@ -1,7 +1,6 @@
 """What reading costs: memory bounded by one block, and no library that is not needed."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +42,7 @@ print([name for name in heavy if name in sys.modules])
 
 
 @pytest.mark.parametrize(("suffix", "blocks"), [("C.npy", 1.5), ("F.npy", 2.5), ("safetensors", 1.5), ("parquet", 3)])
-def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path: Path, suffix: str, blocks: float) -> None:
+def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path, suffix, blocks):
     size = 100 * MEGABYTE
     path = tmp_path / f"x.{suffix}"
     dim = 512
@@ -65,7 +64,7 @@ def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path: Path, su
     assert size < grown_with_result < size + blocks * BLOCK + work_buffers, f"{grown_with_result / MEGABYTE:.0f} MB"
 
 
-def test_reading_parquet_imports_arrow_alone(tmp_path: Path) -> None:
+def test_reading_parquet_imports_arrow_alone(tmp_path):
     matrix = np.ones((5, 3), np.float32)
     path = write_parquet(tmp_path / "p.parquet", x=fixed_lists(matrix), y=lists(matrix))
     assert run_python(IMPORTS, path) == "[]\n"

@@ -1,9 +1,7 @@
 """Pairs of paths: formats, shards, and paths that cannot be read."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,17 +19,14 @@ from embedding_files import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows
 from gcbs_cli.data.files import one_line
 from gcbs_cli.data.folders import natural_key
 from gcbs_cli.data.reading import PairStream
 
-Matrix = NDArray[np.float32]
 
-
-def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path: Path, matrix: Matrix) -> None:
+def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path, matrix):
     x, y = matrix, matrix[::-1]
     (tmp_path / "shards").mkdir()
     for number, rows in enumerate((slice(0, 7), slice(7, 8), slice(8, None))):
@@ -41,7 +36,7 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path: Path, matri
         write_npy(tmp_path / f"y-{number * 5}.npy", y[rows])
     (tmp_path / "shards" / ".hidden").write_text("?")
     (tmp_path / "shards" / "_SUCCESS").write_text("?")
-    pairs: list[tuple[str, str | None]] = [
+    pairs = [
         (write_npy(tmp_path / "x.npy", x), write_npy(tmp_path / "y.npy", np.asfortranarray(y))),
         (write_parquet(tmp_path / "p.parquet", x=lists(x), y=lists(y)), None),
         (write_safetensors(tmp_path / "s.safetensors", x=x, y=y), None),
@@ -58,7 +53,7 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path: Path, matri
         np.testing.assert_array_equal(sides[1].values, sides[0].values[::-1])
 
 
-WRITERS: dict[str, Callable[[Path, NDArray[Any]], str]] = {
+WRITERS = {
     "rows first.npy": write_npy,
     "columns first.npy": lambda path, array: write_npy(path, np.asfortranarray(array)),
     "big-endian.npy": lambda path, array: write_npy(path, array.astype(array.dtype.newbyteorder(">"))),
@@ -77,7 +72,7 @@ WRITERS: dict[str, Callable[[Path, NDArray[Any]], str]] = {
     block_bytes=st.integers(1, 3000),
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
-def test_every_layout_gives_the_arrays_own_rows(tmp_path, name, rows, dim, dtype, block_bytes) -> None:
+def test_every_layout_gives_the_arrays_own_rows(tmp_path, name, rows, dim, dtype, block_bytes):
     array = np.random.default_rng(rows * dim).standard_normal((rows, dim)).astype(dtype)
     path = WRITERS[name](tmp_path / name, array)
     source, _ = open_pair(path, path)
@@ -91,14 +86,14 @@ def test_every_layout_gives_the_arrays_own_rows(tmp_path, name, rows, dim, dtype
     assert read.values.tobytes() == expected.values.tobytes()
 
 
-def _arrow(path: Path, array: Matrix) -> str:
+def _arrow(path, array):
     table = pa.table({"embedding": lists(array)})
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table, max_chunksize=500)
     return str(path)
 
 
-def _shards(path: Path, array: Matrix) -> str:
+def _shards(path, array):
     path.mkdir()
     for number, rows in enumerate(np.array_split(array, 3)):
         write_npy(path / f"{number}.npy", rows)
@@ -107,7 +102,7 @@ def _shards(path: Path, array: Matrix) -> str:
 
 @pytest.mark.parametrize("change", ["truncated", "replaced", "edited"])
 @pytest.mark.parametrize("name", [*WRITERS, "batches.arrow", "shards"])
-def test_data_that_changes_while_it_is_read_is_found(tmp_path: Path, name: str, change: str) -> None:
+def test_data_that_changes_while_it_is_read_is_found(tmp_path, name, change):
     array = np.random.default_rng(0).standard_normal((4000, 64)).astype(np.float32)
     writer = {"shards": _shards, "batches.arrow": _arrow}.get(name) or WRITERS[name]
     path, other = writer(tmp_path / name, array), writer(tmp_path / f"other {name}", array[::-1])
@@ -129,7 +124,7 @@ def test_data_that_changes_while_it_is_read_is_found(tmp_path: Path, name: str, 
 
 
 @pytest.mark.parametrize("name", ["rows first.npy", "tensor.safetensors", "lists.parquet"])
-def test_a_file_cut_at_any_length_is_refused(tmp_path: Path, matrix: Matrix, name: str) -> None:
+def test_a_file_cut_at_any_length_is_refused(tmp_path, matrix, name):
     path = WRITERS[name](tmp_path / name, matrix)
     whole = Path(path).read_bytes()
     for length in [*range(16), *range(16, len(whole), 37), *range(len(whole) - 12, len(whole))]:
@@ -138,7 +133,7 @@ def test_a_file_cut_at_any_length_is_refused(tmp_path: Path, matrix: Matrix, nam
         assert message.startswith(f"{path}: found ")
 
 
-def test_shards_are_read_in_natural_order(tmp_path: Path) -> None:
+def test_shards_are_read_in_natural_order(tmp_path):
     names = ["part-2.npy", "part-10.npy", "part-1.npy", "part-03.npy", "part-3.npy"]
     for name in names:
         write_npy(tmp_path / name, np.full((1, 2), len(name), np.float32))
@@ -149,7 +144,7 @@ def test_shards_are_read_in_natural_order(tmp_path: Path) -> None:
     assert natural_key("a²9") < natural_key("a²10")
 
 
-def test_empty_shards_among_others_are_fine(tmp_path: Path, matrix: Matrix) -> None:
+def test_empty_shards_among_others_are_fine(tmp_path, matrix):
     empty = pa.array([], type=pa.list_(pa.float32()))
     write_parquet(tmp_path / "0.parquet", x=empty, y=empty)
     write_parquet(tmp_path / "1.parquet", x=lists(matrix), y=lists(matrix))
@@ -158,14 +153,14 @@ def test_empty_shards_among_others_are_fine(tmp_path: Path, matrix: Matrix) -> N
     assert x.locate(3) == f"row 3 of {tmp_path}/1.parquet:x"
 
 
-def test_what_libraries_say_is_cut_to_one_line() -> None:
+def test_what_libraries_say_is_cut_to_one_line():
     assert one_line(ValueError("two\n lines")) == "two lines"
     assert one_line(ValueError()) == "ValueError"
     assert one_line(ValueError("x" * 161)) == "x" * 160 + "..."
     assert one_line(ValueError("x" * 160)) == "x" * 160
 
 
-def test_tensors_by_name(tmp_path: Path, matrix: Matrix) -> None:
+def test_tensors_by_name(tmp_path, matrix):
     path = write_safetensors(tmp_path / "a.safetensors", a=matrix, b=-matrix)
     x, y = open_pair(path, path, x_column="b", y_column="a")
     assert (x.name, y.name) == (f"{path}:b", f"{path}:a")

@@ -4,12 +4,11 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,22 +24,22 @@ ROWS = 230
 
 
 @pytest.fixture(scope="module")
-def table() -> pa.Table:
+def table():
     return pq.read_table(SAMPLE / "pairs.parquet").slice(0, ROWS)
 
 
 @pytest.fixture
-def wanted(tmp_path: Path, table: pa.Table) -> list[str]:
+def wanted(tmp_path, table):
     pq.write_table(table, tmp_path / "wanted.parquet")
     return fingerprints(str(tmp_path / "wanted.parquet"))
 
 
-def fingerprints(x: str, y: str | None = None) -> list[str]:
+def fingerprints(x, y=None):
     return [read_unit_rows(source).fingerprint for source in open_pair(x, y)]
 
 
 @pytest.fixture(params=["file", "stream", "compressed"])
-def arrow(request: pytest.FixtureRequest, tmp_path: Path, table: pa.Table) -> Path:
+def arrow(request, tmp_path, table):
     path = tmp_path / "pairs.arrow"
     options = pa.ipc.IpcWriteOptions(compression="lz4" if request.param == "compressed" else None)
     new = pa.ipc.new_stream if request.param == "stream" else pa.ipc.new_file
@@ -49,9 +48,7 @@ def arrow(request: pytest.FixtureRequest, tmp_path: Path, table: pa.Table) -> Pa
     return path
 
 
-def test_arrow_files_and_streams_and_the_names_of_rows(
-    arrow: Path, wanted: list[str], table: pa.Table, tmp_path: Path
-) -> None:
+def test_arrow_files_and_streams_and_the_names_of_rows(arrow, wanted, table, tmp_path):
     assert fingerprints(str(arrow)) == wanted
     ids = table["id"].to_pylist()
     x, _ = open_pair(str(arrow), None)
@@ -69,7 +66,7 @@ def test_arrow_files_and_streams_and_the_names_of_rows(
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "file"])
-def test_names_whose_offsets_leave_their_file_are_refused(tmp_path: Path, table: pa.Table, stream: bool) -> None:
+def test_names_whose_offsets_leave_their_file_are_refused(tmp_path, table, stream):
     ids = pa.array([f"{row:09}" for row in range(ROWS)])
     table = pa.table({"id": ids, "x": table["x"], "y": table["y"]})
     path = tmp_path / "crafted.arrow"
@@ -84,7 +81,7 @@ def test_names_whose_offsets_leave_their_file_are_refused(tmp_path: Path, table:
         read_ids(x, [ROWS - 1])
 
 
-def test_a_saved_dataset_is_read_in_the_order_of_its_state(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+def test_a_saved_dataset_is_read_in_the_order_of_its_state(tmp_path, table, wanted):
     folder = tmp_path / "saved"
     folder.mkdir()
     names = ["data-b.arrow", "data-a.arrow"]
@@ -99,7 +96,7 @@ def test_a_saved_dataset_is_read_in_the_order_of_its_state(tmp_path: Path, table
         open_pair(str(tmp_path), None)
 
 
-def test_a_dataset_saved_by_datasets_itself(tmp_path: Path, table: pa.Table) -> None:
+def test_a_dataset_saved_by_datasets_itself(tmp_path, table):
     datasets = pytest.importorskip("datasets")
     columns = {side: table[side].to_pylist() for side in "xy"}
     datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path / "saved"), num_shards=3)
@@ -112,7 +109,7 @@ def test_a_dataset_saved_by_datasets_itself(tmp_path: Path, table: pa.Table) -> 
     "text",
     ['{"_data_files": []}', '{"_data_files": [{"filename": 3}]}', '{"_data_files": 3}', "[1]", "[" * 200_000, "{"],
 )
-def test_a_hostile_description_of_a_dataset_is_one_line(tmp_path: Path, text: str) -> None:
+def test_a_hostile_description_of_a_dataset_is_one_line(tmp_path, text):
     (tmp_path / "dataset_info.json").write_text("{}")
     (tmp_path / "state.json").write_text(text)
     with pytest.raises(BadInput) as caught:
@@ -120,7 +117,7 @@ def test_a_hostile_description_of_a_dataset_is_one_line(tmp_path: Path, text: st
     assert "\n" not in str(caught.value)
 
 
-def test_a_partitioned_folder_in_natural_order(tmp_path: Path, table: pa.Table, wanted: list[str]) -> None:
+def test_a_partitioned_folder_in_natural_order(tmp_path, table, wanted):
     for number, (start, count) in {2: (0, 100), 10: (100, 130)}.items():
         part = tmp_path / "set" / f"day={number}"
         part.mkdir(parents=True)
@@ -134,7 +131,7 @@ def test_a_partitioned_folder_in_natural_order(tmp_path: Path, table: pa.Table, 
 
 
 @pytest.fixture
-def memory(table: pa.Table) -> Iterator[str]:
+def memory(table):
     """An address whose folder holds the pairs in several forms."""
     fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://bucket/pairs.parquet", "wb") as file:
@@ -148,7 +145,7 @@ def memory(table: pa.Table) -> Iterator[str]:
     fsspec.filesystem("memory").rm("/bucket", recursive=True)
 
 
-def test_remote_file_folder_and_pattern_also_of_equal_names(memory: str, wanted: list[str]) -> None:
+def test_remote_file_folder_and_pattern_also_of_equal_names(memory, wanted):
     x, _ = open_pair(f"{memory}/pairs.parquet", None)
     assert (x.name, x.paths) == (f"{memory}/pairs.parquet:x", (f"{memory}/pairs.parquet",))
     assert len(read_ids(x, [0, 3])) == 2
@@ -166,7 +163,7 @@ def test_remote_file_folder_and_pattern_also_of_equal_names(memory: str, wanted:
         ("memory://bucket/bad.npy", r"memory://bucket/bad\.npy: found no valid"),
     ],
 )
-def test_what_cannot_be_read_is_told_by_its_address(memory: str, url: str, said: str) -> None:
+def test_what_cannot_be_read_is_told_by_its_address(memory, url, said):
     import fsspec
 
     fsspec.filesystem("memory").pipe_file("/bucket/bad.npy", b"\x93NUMPY nothing")
@@ -180,7 +177,7 @@ class _Served(SimpleHTTPRequestHandler):
 
     asked: ClassVar[list[str]] = []
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         if self.path == "/clouds.npy":
             self.send_response(302)
             self.send_header("Location", "http://169.254.169.254/keys.npy")
@@ -193,12 +190,12 @@ class _Served(SimpleHTTPRequestHandler):
         else:
             super().do_GET()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_):
         self.asked.append(self.path)
 
 
 @pytest.fixture
-def web(memory: str, tmp_path: Path) -> Iterator[str]:
+def web(memory, tmp_path):
     """The same files at an http address."""
     pytest.importorskip("aiohttp")
     import fsspec
@@ -214,7 +211,7 @@ def web(memory: str, tmp_path: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_web_file_pattern_and_signed_address(web: str, wanted: list[str]) -> None:
+def test_web_file_pattern_and_signed_address(web, wanted):
     assert fingerprints(f"{web}/pairs.parquet") == wanted
     assert len(_Served.asked) == 1  # fetched once, and not to see whether it is a folder
     assert fingerprints(f"{web}/pairs.parquet?download=true&sign=a/b%2Fc") == wanted
@@ -224,7 +221,7 @@ def test_web_file_pattern_and_signed_address(web: str, wanted: list[str]) -> Non
             open_pair(f"{web}/{name}", f"{web}/{name}")
 
 
-def test_a_server_that_says_no_more_is_given_up(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_says_no_more_is_given_up(web, monkeypatch):
     from fsspec.implementations.http import HTTPFileSystem
 
     monkeypatch.setattr("gcbs_cli.data.remote._SILENT_SECONDS", 0.5)
@@ -233,7 +230,7 @@ def test_a_server_that_says_no_more_is_given_up(web: str, monkeypatch: pytest.Mo
         open_pair(f"{web}/silent/x.npy", None)
 
 
-def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> None:
+def test_signatures_and_passwords_stay_out_of_what_is_written_down(web):
     signed = open_pair(f"{web}/pairs.parquet?sign=secret", None)[0]
     assert signed.paths == (f"{web}/pairs.parquet",)
     assert "secret" not in signed.name
@@ -247,20 +244,20 @@ def test_signatures_and_passwords_stay_out_of_what_is_written_down(web: str) -> 
         assert without_secrets(word) == word
 
 
-def test_nothing_is_fetched_from_where_clouds_keep_their_keys(web: str) -> None:
+def test_nothing_is_fetched_from_where_clouds_keep_their_keys(web):
     clouds, chained = "http://169.254.169.254/keys.npy", "zip://keys.npy::http://169.254.169.254/keys.zip"
     for address in (f"{web}/clouds.npy", clouds, "http://[fe80::1]/keys.npy", chained):
         with pytest.raises(BadInput, match="link-local|found '::', expected one address"):
             open_pair(address, address)
 
 
-def test_a_fetch_stops_before_the_disk_is_full(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetch_stops_before_the_disk_is_full(memory, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 30, 1 << 30, 1 << 20))
     with pytest.raises(BadInput, match="nearly full"):
         open_pair(f"{memory}/x/part-10.npy", f"{memory}/x/part-10.npy")
 
 
-def test_without_fsspec_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_fsspec_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(BadInput, match=r"gcbs\[remote\]"):
         open_pair("memory://elsewhere/x.npy", "memory://elsewhere/y.npy")

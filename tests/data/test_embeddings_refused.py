@@ -1,7 +1,6 @@
 """What holds no embeddings, and sides that do not fit each other: one line that says what was found."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +76,7 @@ REFUSED = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refused")
     for name in ("widths", "types", "kinds", "with text", "columns", "nobody"):
         (folder / name).mkdir()
@@ -100,14 +99,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=ascii)
-def test_what_is_no_embeddings_is_refused_in_one_line(folder: Path, monkeypatch, words: str) -> None:
+def test_what_is_no_embeddings_is_refused_in_one_line(folder, monkeypatch, words):
     monkeypatch.chdir(folder)
     x, _, y = words.partition(" and ")
     both = None if y == "nothing" or x.endswith(".parquet") else y or x
     assert REFUSED[words] in refusal(lambda: open_pair(x, both))
 
 
-def test_a_folder_is_read_by_a_pattern_and_a_name_that_looks_like_one(tmp_path: Path) -> None:
+def test_a_folder_is_read_by_a_pattern_and_a_name_that_looks_like_one(tmp_path):
     named = write_npy(tmp_path / "x[1].npy", ONE)
     assert open_pair(named, named)[0].name == named
     (tmp_path / "README.md").write_text("?")

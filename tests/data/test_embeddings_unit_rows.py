@@ -2,8 +2,6 @@
 
 import math
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -12,16 +10,15 @@ import torch
 from embedding_files import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from gcbs_cli.data import UnitRows, from_array, open_pair, read_unit_rows
+from gcbs_cli.data import from_array, open_pair, read_unit_rows
 
 
-def read(array: Any, **settings: Any) -> UnitRows:
+def read(array, **settings):
     return read_unit_rows(from_array(array, "array"), **settings)
 
 
-def exact_unit_row(row: NDArray[Any]) -> list[float]:
+def exact_unit_row(row):
     """Return the unit row with a norm from exact rational arithmetic."""
     values = [Fraction(float(value)) for value in row]
     largest = max(abs(value) for value in values)
@@ -37,7 +34,7 @@ def exact_unit_row(row: NDArray[Any]) -> list[float]:
     dtype=st.sampled_from(["float16", "float32", "float64", "bfloat16"]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_rows_agree_with_exact_arithmetic(rows: int, dim: int, dtype: str, seed: int) -> None:
+def test_rows_agree_with_exact_arithmetic(rows, dim, dtype, seed):
     rng = np.random.default_rng(seed)
     array = (rng.standard_normal((rows, dim)) + 0.01).astype(dtype)
     unit = read(array)
@@ -48,20 +45,20 @@ def test_rows_agree_with_exact_arithmetic(rows: int, dim: int, dtype: str, seed:
 
 
 @pytest.mark.parametrize("scale", [3e38, 1e-38, 1e-45])
-def test_extreme_float32_rows(scale: float) -> None:
+def test_extreme_float32_rows(scale):
     array = (np.array([[1.0, -1.0], [1.0, 0.0]]) * scale).astype(np.float32)
     np.testing.assert_allclose(read(array).values, [[0.5**0.5, -(0.5**0.5)], [1, 0]], rtol=1.2e-7)
 
 
 @pytest.mark.parametrize(("scale", "found"), [(1e300, "infinite values"), (1e-160, "of zeros")])
-def test_rows_whose_norm_float64_cannot_square_are_refused(scale: float, found: str) -> None:
+def test_rows_whose_norm_float64_cannot_square_are_refused(scale, found):
     message = refusal(lambda: read(np.array([[1.0, 1.0], [scale, 0.0]])))
     assert "1 row (number 1, counted from 0)" in message
     assert found in message
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
-def test_bits_and_fingerprint_do_not_depend_on_the_block_size(dtype: str) -> None:
+def test_bits_and_fingerprint_do_not_depend_on_the_block_size(dtype):
     array = np.random.default_rng(2).standard_normal((600, 37)).astype(dtype)
     whole = read(array)
     for block_bytes in (1, 999, 10_007):
@@ -70,7 +67,7 @@ def test_bits_and_fingerprint_do_not_depend_on_the_block_size(dtype: str) -> Non
         assert other.fingerprint == whole.fingerprint
 
 
-def test_fingerprint_is_as_documented() -> None:
+def test_fingerprint_is_as_documented():
     import xxhash
 
     array = np.arange(1, 7, dtype=">f4").reshape(2, 3)
@@ -78,7 +75,7 @@ def test_fingerprint_is_as_documented() -> None:
     assert read(array).fingerprint == "xxh3:" + expected
 
 
-def test_tensors_are_read_like_arrays() -> None:
+def test_tensors_are_read_like_arrays():
     array = np.random.default_rng(3).standard_normal((10, 6)).astype(np.float32)
     tensor = torch.from_numpy(array).requires_grad_()
     assert read(tensor).fingerprint == read(array).fingerprint
@@ -87,7 +84,7 @@ def test_tensors_are_read_like_arrays() -> None:
     assert half.fingerprint == read(array.astype(ml_dtypes.bfloat16)).fingerprint
 
 
-def test_without_normalising_unit_rows_are_kept_as_they_are() -> None:
+def test_without_normalising_unit_rows_are_kept_as_they_are():
     array = np.random.default_rng(4).standard_normal((20, 8))
     array /= np.linalg.norm(array, axis=1, keepdims=True)
     np.testing.assert_array_equal(read(array, normalize=False).values, array.astype(np.float32))
@@ -96,7 +93,7 @@ def test_without_normalising_unit_rows_are_kept_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("row", [[0.98, 0.0], [1.02, 0.0], [1e90, 0.0], [1e-90, 0.0]])
-def test_without_normalising_other_norms_are_refused(row: list[float]) -> None:
+def test_without_normalising_other_norms_are_refused(row):
     array = np.array([[1.0, 0.0], row, [0.0, 1.0]])
     message = refusal(lambda: read(array, normalize=False))
     assert "1 row (number 1, counted from 0) whose norm is not 1" in message
@@ -106,7 +103,7 @@ def test_without_normalising_other_norms_are_refused(row: list[float]) -> None:
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_non_finite_rows_are_counted_and_the_first_ten_named(bad: float, dtype: str, normalize: bool) -> None:
+def test_non_finite_rows_are_counted_and_the_first_ten_named(bad, dtype, normalize):
     array = np.zeros((100, 3), dtype=dtype)
     array[:, 0] = 1
     array[5::8, 2] = bad
@@ -115,7 +112,7 @@ def test_non_finite_rows_are_counted_and_the_first_ten_named(bad: float, dtype: 
     assert "NaN or infinite" in message
 
 
-def test_faulty_rows_of_shards_are_global_and_the_shard_is_named(tmp_path: Path) -> None:
+def test_faulty_rows_of_shards_are_global_and_the_shard_is_named(tmp_path):
     for side in "xy":
         (tmp_path / side).mkdir()
         for part in (0, 2, 10):
@@ -145,7 +142,7 @@ def test_faulty_rows_of_shards_are_global_and_the_shard_is_named(tmp_path: Path)
     ],
     ids=str,
 )
-def test_arrays_that_are_no_embeddings_are_refused(array: Any, expected: str) -> None:
+def test_arrays_that_are_no_embeddings_are_refused(array, expected):
     message = refusal(lambda: from_array(array, "x"))
     assert message.startswith("x: found ")
     assert expected in message

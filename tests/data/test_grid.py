@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from unit_data import numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, LARGEST_SUM, make_grid
@@ -78,7 +77,7 @@ def test_rows_without_any_spread_are_all_zero():
     assert grid.similarity(0) == pytest.approx(1.0, abs=1e-3)
 
 
-def halving_by_definition(row: NDArray[np.float64]) -> float:
+def halving_by_definition(row):
     values = [float(value) for value in row]
     while len(values) & (len(values) - 1):
         values.append(0.0)
@@ -89,19 +88,19 @@ def halving_by_definition(row: NDArray[np.float64]) -> float:
 
 
 @given(rows=st.integers(1, 9), dim=st.integers(1, 70), seed=st.integers(0, 2**32 - 1))
-def test_sum_is_the_definition_bit_for_bit(rows: int, dim: int, seed: int) -> None:
+def test_sum_is_the_definition_bit_for_bit(rows, dim, seed):
     rng = np.random.default_rng(seed)
     values = rng.standard_normal((rows, dim)) * 10.0 ** rng.integers(-8, 8, (rows, dim))
     assert sum_by_halving(values.copy()).tolist() == [halving_by_definition(row) for row in values]
 
 
-def test_a_sum_of_negative_zeros_is_zero() -> None:
+def test_a_sum_of_negative_zeros_is_zero():
     assert math.copysign(1, sum_by_halving(np.full((1, 4), -0.0))[0]) == 1
 
 
 @given(rows=st.integers(1, 40), dim=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_values_of_pairs_are_the_definition_wherever_they_stand(rows: int, dim: int, seed: int) -> None:
+def test_values_of_pairs_are_the_definition_wherever_they_stand(rows, dim, seed):
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((2, rows, dim)).astype(np.float32)
     i, j = rng.integers(0, rows, (2, 3 * rows)).astype(np.int32)

@@ -23,23 +23,23 @@ ELSEWHERE = ("python ", "pip ", "make ", "gcbs embed", "://", "| jq", "cd ", "gi
 """Lines that other tests cover or that need the reader's own script."""
 
 
-def test_generated_pages_are_current() -> None:
+def test_generated_pages_are_current():
     for name, wanted in runpy.run_path(str(DOCS / "generate.py"))["pages"]().items():
         assert (DOCS / name).read_text(encoding="utf-8") == wanted, f"{name} is stale: run  python docs/generate.py"
 
 
-def test_every_command_has_an_example() -> None:
+def test_every_command_has_an_example():
     for name in COMMANDS:
         assert f"gcbs {name}" in str(model_of(name).__doc__), f"gcbs {name}: its help shows no example"
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_lead_somewhere():
     for page in [ROOT / "README.md", *DOCS.glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def command_lines(page: Path) -> list[str]:
+def command_lines(page):
     """The gcbs lines of its shell blocks, without comments; the method's tables hold commands, too."""
     text = page.read_text(encoding="utf-8")
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
@@ -49,7 +49,7 @@ def command_lines(page: Path) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """What the docs' reader has: x.npy, y.npy, pairs.parquet, own.parquet with other names, and values of the rows."""
     monkeypatch.chdir(tmp_path)
     for side in "xy":
@@ -64,7 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["../README.md", *TRIED], ids=lambda name: name.removeprefix("../"))
-def test_the_command_lines_run(gcbs, folder: Path, name: str) -> None:
+def test_the_command_lines_run(gcbs, folder, name):
     lines = command_lines(DOCS / name)
     assert lines, f"{name}: shows no command"
     for line in lines:
@@ -81,12 +81,12 @@ def test_the_command_lines_run(gcbs, folder: Path, name: str) -> None:
             assert done.returncode == 0, (line, done.stderr)
 
 
-def completion(**variables: str) -> str:
+def completion(**variables):
     command = [sys.executable, "-c", "from gcbs_cli.cli.app import app; app(prog_name='gcbs')"]
     environment = {"PATH": "/usr/bin:/bin", **variables}
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60).stdout
 
 
-def test_completion_knows_commands_and_options() -> None:
+def test_completion_knows_commands_and_options():
     for words, place, found in (("gcbs hi", "1", "history"), ("gcbs plan --ba", "2", "--batch-size")):
         assert found in completion(_GCBS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place)

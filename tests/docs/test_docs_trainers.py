@@ -9,7 +9,7 @@ TESTS = ROOT / "tests" / "trainers"
 NAMED = re.compile(r"`(?:(test_\w+\.py|…)::(\w+))?(?:…)?(?:\[([\w-]+)\])?`")
 
 
-def parameters_of(file: Path, name: str) -> set[str]:
+def parameters_of(file, name):
     """What the test of this name is tried with; fails when there is no such test."""
     found = [node for node in ast.parse(file.read_text()).body if getattr(node, "name", "") == name]
     assert found, f"docs/trainers.md: {file.name} has no {name}"
@@ -18,7 +18,7 @@ def parameters_of(file: Path, name: str) -> set[str]:
     return {str(node.value) for mark in marks for node in ast.walk(mark.args[1]) if isinstance(node, ast.Constant)}
 
 
-def test_every_cell_of_the_trainers_table_names_its_test() -> None:
+def test_every_cell_of_the_trainers_table_names_its_test():
     section = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8").split("\n## The table\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     assert len(lines) > 20

@@ -13,14 +13,14 @@ CELLS = json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8"))["cells
 SOURCES = [(cell["cell_type"] == "code", cell["source"]) for cell in CELLS]
 
 
-def test_notebook_and_page_hold_the_script_and_what_it_printed() -> None:
+def test_notebook_and_page_hold_the_script_and_what_it_printed():
     printed = ["".join(output["text"] for output in cell.get("outputs", ())) for cell in CELLS]
     assert MADE["cells"]((DOCS / "tutorial.py").read_text(encoding="utf-8")) == SOURCES
     assert MADE["page"](SOURCES, printed) == (DOCS / "tutorial.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_the_notebook_trains_an_encoder_on_random_and_on_planned_batches() -> None:
+def test_the_notebook_trains_an_encoder_on_random_and_on_planned_batches():
     for module in ("sentence_transformers", "accelerate", "datasets"):
         pytest.importorskip(module)
     one_seed = [(code, text.replace("seeds = [0, 1]", "seeds = [0]")) for code, text in SOURCES]

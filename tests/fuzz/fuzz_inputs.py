@@ -2,23 +2,18 @@
 
 import io
 import json
-import random
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Make = Callable[[random.Random], bytes]
-
 HUGE = [10**12, 10**18, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, -1, -2, -(2**63), 0, 1]
 FLOATS = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e-45, 1e-40, 3.4e38, 1e39, 1.7e308, 65504.0, 1.0, -1.0]
-NO_MATRICES: list[Any] = [
+NO_MATRICES = [
     np.array([{"a": 1}, [2]], object),
     np.array([["a", "b"]]),
     np.zeros((3, 4), np.dtype([("x", "f4"), ("y", "f4")])),
@@ -38,11 +33,11 @@ NO_HEADERS = [
     "[" * 200,
     "\x00" * 100,
 ]
-ODD_ROWS: list[Any] = [
+ODD_ROWS = [
     *([{"a": 1.0}, {"a": 2.0}], [[[1.0, 2.0]], [[3.0]]], [[1, 2], [3, 4]], [["a"], ["b"]], [[True], [False]]),
     *([1.0, 2.0], [None, None], [[None], [None]], [b"12345678", b"12345678"]),
 ]
-FLOAT_ROWS: list[Any] = [[None, None], [[1.0, None], [2.0, 3.0]], [[1.0, 2.0], [2.0]], [[], []]]
+FLOAT_ROWS = [[None, None], [[1.0, None], [2.0, 3.0]], [[1.0, 2.0], [2.0]], [[], []]]
 NO_VECTORS = [
     *map(pa.array, ODD_ROWS),
     *(pa.array(rows, pa.list_(pa.float32())) for rows in FLOAT_ROWS),
@@ -53,7 +48,7 @@ NO_VECTORS = [
     pa.array([[1.0, 2.0], [1.0, 3.0]]).take(pa.array([0, 1, 0])).slice(1, 2),
 ]
 """Nested lists, structs, maps, nulls, dictionaries, ragged lists, slices."""
-TENSORS: list[Any] = [
+TENSORS = [
     *({"dtype": "F32", "shape": shape, "data_offsets": [0, 24]} for shape in ([2, 3], "no", [2.0, 3], [True, 3])),
     *({"dtype": dtype, "shape": [2, 3], "data_offsets": [0, 24]} for dtype in ("F8_E4M3", "", "x" * 999, 3, None)),
     *({"dtype": "F32", "shape": [2, 3], "data_offsets": at} for at in ([0], [24, 0], [12, 36], [0, 10**12])),
@@ -70,7 +65,7 @@ CONFIG_VALUES = [
 CONFIG_TABLES = ["", "[tool.gcbs]", "[tool.gcbs.plan]", "[plan]", "[report]", "[tool]\ngcbs = 3", "[[plan]]"]
 
 
-def _matrix(rng: random.Random, kinds: list[str]) -> np.ndarray:
+def _matrix(rng, kinds):
     """A small matrix of some float type, now and then with values at the edge of what floats hold."""
     rows, dim = rng.choice([0, 1, 2, 3, 9, 40]), rng.choice([0, 1, 2, 5, 16])
     values = np.random.default_rng(rng.randrange(2**32)).normal(size=(rows, dim))
@@ -83,26 +78,26 @@ def _matrix(rng: random.Random, kinds: list[str]) -> np.ndarray:
         return values.astype(rng.choice(kinds))
 
 
-def _permutation(rng: random.Random) -> np.ndarray:
+def _permutation(rng):
     return np.random.default_rng(rng.randrange(2**32)).permutation(rng.choice([0, 1, 2, 20, 300]))
 
 
-def _npy(array: np.ndarray, version: tuple[int, int] | None = None) -> bytes:
+def _npy(array, version=None):
     file = io.BytesIO()
     np.lib.format.write_array(file, array, version=version, allow_pickle=True)
     return file.getvalue()
 
 
-def npy_valid(rng: random.Random) -> bytes:
+def npy_valid(rng):
     array = _matrix(rng, ["<f2", "<f4", "<f8", ">f2", ">f4", ">f8"])
     return _npy(np.asfortranarray(array) if rng.random() < 0.2 else array, rng.choice([(1, 0), (2, 0), None]))
 
 
-def npy_other_types(rng: random.Random) -> bytes:
+def npy_other_types(rng):
     return _npy(rng.choice(NO_MATRICES))
 
 
-def npy_lying_header(rng: random.Random) -> bytes:
+def npy_lying_header(rng):
     """Shapes of 10¹² rows, negative and huge sizes, expressions where a tuple should be, deep nesting."""
     shape = tuple(rng.choice([*HUGE, 3, 4]) for _ in range(rng.choice([0, 1, 2, 2, 2, 3, 40])))
     lying = repr({"descr": rng.choice(DTYPES), "fortran_order": rng.random() < 0.3, "shape": shape})
@@ -113,7 +108,7 @@ def npy_lying_header(rng: random.Random) -> bytes:
     return b"\x93NUMPY" + version + length + text + rng.randbytes(rng.choice([0, 16, 48, 1000]))
 
 
-def zip_bomb(rng: random.Random) -> bytes:
+def zip_bomb(rng):
     """An .npz in the clothes of another file, with a member that grows a thousandfold."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -121,7 +116,7 @@ def zip_bomb(rng: random.Random) -> bytes:
     return file.getvalue()
 
 
-def _parquet(table: pa.Table, rng: random.Random) -> bytes:
+def _parquet(table, rng):
     file = io.BytesIO()
     pq.write_table(
         table,
@@ -134,7 +129,7 @@ def _parquet(table: pa.Table, rng: random.Random) -> bytes:
     return file.getvalue()
 
 
-def _lists(rng: random.Random) -> pa.Array:
+def _lists(rng):
     values = _matrix(rng, ["f2", "f4", "f8"])
     rows, dim = values.shape
     flat = pa.array(values.reshape(-1), pa.from_numpy_dtype(values.dtype))
@@ -143,18 +138,18 @@ def _lists(rng: random.Random) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32) * dim), flat)
 
 
-def parquet_valid(rng: random.Random) -> bytes:
+def parquet_valid(rng):
     x, y = _lists(rng), _lists(rng)
     return _parquet(pa.table({"x": x, "y": y if len(x) == len(y) and rng.random() < 0.3 else x}), rng)
 
 
-def parquet_other_types(rng: random.Random) -> bytes:
+def parquet_other_types(rng):
     names = rng.sample(["x", "y", "embedding", "a\nb", "", "x"], k=rng.choice([1, 2, 3]))
     table = pa.Table.from_arrays([rng.choice(NO_VECTORS) for _ in names], names=names)
     return _parquet(table.slice(0, 0) if rng.random() < 0.1 else table, rng)
 
 
-def arrow_valid(rng: random.Random) -> bytes:
+def arrow_valid(rng):
     x, file = _lists(rng), io.BytesIO()
     table = pa.table({"x": x, "y": x})
     with rng.choice([pa.ipc.new_file, pa.ipc.new_stream])(file, table.schema) as writer:
@@ -162,14 +157,14 @@ def arrow_valid(rng: random.Random) -> bytes:
     return file.getvalue()
 
 
-def safetensors_valid(rng: random.Random) -> bytes:
+def safetensors_valid(rng):
     from safetensors.numpy import save
 
     x = np.ascontiguousarray(_matrix(rng, ["<f2", "<f4", "<f8"]))
     return save({"x": x, "y": x, "rest": np.zeros(3, np.int32)})
 
 
-def safetensors_lying_header(rng: random.Random) -> bytes:
+def safetensors_lying_header(rng):
     """Offsets that overlap, leave the file or run backwards; shapes of 10¹² rows; headers of any length and depth."""
     begin, stop = (rng.choice([0, 0, 12, 24, *HUGE]) for _ in range(2))
     shape = [rng.choice([2, 3, 4, *HUGE]) for _ in range(rng.choice([0, 1, 2, 2, 3]))]
@@ -183,12 +178,12 @@ def safetensors_lying_header(rng: random.Random) -> bytes:
     return struct.pack("<Q", length) + data + rng.randbytes(rng.choice([0, 24, 96]))
 
 
-def permutation_npy(rng: random.Random) -> bytes:
+def permutation_npy(rng):
     kind = rng.choice(["<i8", ">i8", "<i4", "<u8", "<u2", "<f8", "|b1", "<i8", "<i8"])
     return _npy(_permutation(rng).astype(kind).reshape(rng.choice([(-1,), (-1, 1)])))
 
 
-def permutation_parquet(rng: random.Random) -> bytes:
+def permutation_parquet(rng):
     index = _permutation(rng)
     columns = [
         *(pa.array(index.astype(kind)) for kind in (np.int64, np.uint64, np.float64)),
@@ -201,16 +196,16 @@ def permutation_parquet(rng: random.Random) -> bytes:
     return _parquet(pa.Table.from_arrays([rng.choice(columns)] * len(names), names=names), rng)
 
 
-def permutation_text(rng: random.Random) -> bytes:
+def permutation_text(rng):
     lines = [str(i) for i in _permutation(rng)]
     for _ in range(rng.choice([0, 0, 1, 2])):
         lines.insert(rng.randrange(len(lines) + 1), rng.choice(ODD_LINES))
     return (rng.choice(["\n", "\r\n", "\r"]).join(lines) + rng.choice(["", "\n", "\n\n\n"])).encode()
 
 
-def manifest_valid(rng: random.Random) -> bytes:
+def manifest_valid(rng):
     side = {"paths": ["x.npy"], "name": "x.npy", "rows": 300, "dim": 4, "dtype": "float32", "fingerprint": "xxh3:0"}
-    entry: dict[str, Any] = {"tool_version": "0.1.0", "command": ["gcbs"], "created": "2024-01-01", "rows": 300}
+    entry = {"tool_version": "0.1.0", "command": ["gcbs"], "created": "2024-01-01", "rows": 300}
     entry |= {"inputs": {"x": side, "y": side}, "batch_size": 8, "method": "rcm", "permutation_hash": "xxh3:0"}
     entry |= {"temperature": 0.05, "quantile": {"method": "sample", "requested": 0.9, "threshold": 0.5}}
     places = [entry, entry["inputs"], side, entry["quantile"]]
@@ -223,16 +218,16 @@ def manifest_valid(rng: random.Random) -> bytes:
     return json.dumps(whole, allow_nan=True).encode("utf-8", "replace")
 
 
-def report_json(rng: random.Random) -> bytes:
+def report_json(rng):
     """A gap report as `gcbs history` reads it, with a value changed here and there."""
     part = {"plan": 1.0, "random_mean": 2.0, "random_std": 0.1, "oracle": 0.1, "reduction": 0.5, "closed_share": 0.5}
-    report: dict[str, Any] = {"n": 300, "dim": 4, "batch_size": 8, "temperature": 0.05, "loss_kind": "symmetric"}
+    report = {"n": 300, "dim": 4, "batch_size": 8, "temperature": 0.05, "loss_kind": "symmetric"}
     report |= {"loss": {"global": 3.0} | part, "gap": part | {"masked": part}}
     report[rng.choice(list(report))] = rng.choice([None, *HUGE, "", [], {}, 1e308, "x" * 5000])
     return json.dumps(rng.choice([report, {"results": [report]}, [report], report["gap"]])).encode()
 
 
-def values_text(rng: random.Random) -> bytes:
+def values_text(rng):
     """Texts, ids or labels a line, as CSV or JSON lines."""
     kinds = ["{0}", '{{"id": {0}, "text": "t{0}"}}', "{0},t"]
     lines = [rng.choice(kinds).format(i) for i in range(rng.choice([0, 1, 3, 20]))]
@@ -240,13 +235,13 @@ def values_text(rng: random.Random) -> bytes:
     return "\n".join([rng.choice(["id", "id,text", ""]), *lines]).encode("utf-8", "replace")
 
 
-def config_whole(rng: random.Random) -> bytes:
+def config_whole(rng):
     """Settings in one of the places where they may stand, of right and wrong names and types."""
     lines = [f"{rng.choice(CONFIG_KEYS)} = {rng.choice(CONFIG_VALUES)}" for _ in range(rng.randrange(4))]
     return "\n".join([rng.choice(CONFIG_TABLES), *lines, ""]).encode()
 
 
-def config_lying(rng: random.Random) -> bytes:
+def config_lying(rng):
     """Deep nesting, long dotted keys, bytes that are no text."""
     many = rng.choice([10, 500, 20_000])
     texts = ["batch-size = " + "[" * many + "]" * many, "batch-size = " + "{a = " * many + "1" + "}" * many]
@@ -255,21 +250,21 @@ def config_lying(rng: random.Random) -> bytes:
     return rng.choice([*(text.encode() for text in texts), b"\xff\xfeq\0 \0=\0 \x001\0", b'"\x80" = 1'])
 
 
-def nothing_in_particular(rng: random.Random) -> bytes:
+def nothing_in_particular(rng):
     return rng.choice(STARTS) + rng.randbytes(rng.choice([0, 1, 7, 8, 9, 100, 5000]))
 
 
-def saved_state(rng: random.Random) -> bytes:
+def saved_state(rng):
     """What save_to_disk says of its files."""
     names = [
         rng.choice(["../input.json", "a.arrow", "", "..", "\0", "\ud800", 7, None, [], "a" * 300]) for _ in range(3)
     ]
-    files: Any = [{rng.choice(["filename", "filename", "name"]): name} for name in names[: rng.randrange(4)]]
+    files = [{rng.choice(["filename", "filename", "name"]): name} for name in names[: rng.randrange(4)]]
     whole = {rng.choice(["_data_files", "_data_files", "files"]): rng.choice([files, files, *HUGE[:2], None, {}])}
     return json.dumps(rng.choice([whole, whole, whole, [whole], rng.choice(HUGE)])).encode()
 
 
-VALID: dict[str, list[Make]] = {
+VALID = {
     "npy": [npy_valid, npy_other_types],
     "parquet": [parquet_valid, parquet_other_types],
     "arrow": [arrow_valid],
@@ -287,7 +282,7 @@ VALID: dict[str, list[Make]] = {
     **{kind: [values_text] for kind in ("csv", "tsv", "jsonl", "ndjson", "txt", "kept")},
 }
 """For each kind of file, or for each suffix whoever reads it, what makes files that are whole."""
-LYING: dict[str, list[Make]] = {
+LYING = {
     "npy": [npy_lying_header],
     "safetensors": [safetensors_lying_header],
     "permutation.npy": [npy_lying_header, npy_other_types],
@@ -296,18 +291,18 @@ LYING: dict[str, list[Make]] = {
 }
 
 
-def _place(data: bytes, rng: random.Random) -> int:
+def _place(data, rng):
     """Anywhere, but every second time in the first or last 200 bytes, where the headers are."""
     edge = min(len(data), 200)
     return rng.choice([rng.randrange(len(data)), rng.randrange(edge), len(data) - 1 - rng.randrange(edge)])
 
 
-def truncated(data: bytes, rng: random.Random) -> bytes:
+def truncated(data, rng):
     """Cut at any length: in the first bytes, in the header, in the data, before the last byte."""
     return data[: _place(data, rng)]
 
 
-def overwritten(data: bytes, rng: random.Random) -> bytes:
+def overwritten(data, rng):
     """Bits flipped, or one, four or eight bytes made a number that a length should not be."""
     for _ in range(rng.choice([1, 1, 1, 2, 5, 20])):
         at = _place(data, rng)
@@ -318,12 +313,12 @@ def overwritten(data: bytes, rng: random.Random) -> bytes:
     return data
 
 
-def moved(data: bytes, rng: random.Random) -> bytes:
+def moved(data, rng):
     a, b = sorted((_place(data, rng), _place(data, rng)))
     return rng.choice([data[:a] + data[b:], data[:b] + data[a:], data[a:] + data[:a], data + data[a:b], data[b:]])
 
 
-def compressed(data: bytes, rng: random.Random) -> bytes:
+def compressed(data, rng):
     return zlib.compress(data)
 
 
@@ -332,7 +327,7 @@ WAYS = ["whole", "lying", "random", "zip", *DAMAGE]
 """How a file comes about; the kinds by which tries are counted."""
 
 
-def make_input(kind: str, way: str, rng: random.Random) -> bytes:
+def make_input(kind, way, rng):
     """A file of this kind, made in this way."""
     if way in ("random", "zip"):
         return nothing_in_particular(rng) if way == "random" else zip_bomb(rng)

@@ -4,7 +4,6 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import numpy as np
 from fuzz_inputs import make_input
 
 from gcbs_cli.apply.files import KINDS
-from gcbs_cli.data import EmbeddingSource, open_pair, opening, read_unit_rows
+from gcbs_cli.data import open_pair, opening, read_unit_rows
 from gcbs_cli.data.opening import open_side
 from gcbs_cli.data.row_values import READERS
 from gcbs_cli.data.source import ColumnChoice
@@ -27,7 +26,7 @@ SECONDS = 10.0
 LONGEST_MESSAGE = 1500
 
 
-def _check_rows(source: EmbeddingSource) -> None:
+def _check_rows(source):
     values = read_unit_rows(source).values
     assert values.shape == (source.rows, source.dim)
     assert source.rows >= 2
@@ -35,19 +34,19 @@ def _check_rows(source: EmbeddingSource) -> None:
     assert np.abs(np.linalg.norm(values.astype(np.float64), axis=1) - 1.0).max() < 1e-5
 
 
-def _both_sides(path: Path) -> None:
+def _both_sides(path):
     for source in open_pair(str(path), None):
         _check_rows(source)
 
 
-def _one_side(path: Path, dtype: str | None = None) -> None:
+def _one_side(path, dtype=None):
     source = open_side(str(path), ColumnChoice("x"), dtype)
     if source.rows < 2:
         raise BadInput("found fewer than 2 rows")
     _check_rows(source)
 
 
-def _shards(path: Path) -> None:
+def _shards(path):
     folder = path.parent / "shards"
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
@@ -57,23 +56,23 @@ def _shards(path: Path) -> None:
     _one_side(folder)
 
 
-def _permutation(path: Path) -> None:
+def _permutation(path):
     perm = read_permutation(path)
     assert (perm.dtype, perm.ndim) == (np.int64, 1)
     assert sorted(read_permutation(path, 300).tolist()) == list(range(300))
 
 
-def _manifest(path: Path) -> None:
+def _manifest(path):
     assert isinstance(parse_manifest(path.read_bytes(), path.name), Manifest)
 
 
-def _report(path: Path) -> None:
+def _report(path):
     from gcbs_cli.comparison.history import read_history
 
     read_history([str(path)])
 
 
-def _values(path: Path) -> None:
+def _values(path):
     from gcbs_cli.data.row_values import ids_of, labels_of, read_row_values, texts_of
 
     refused = None
@@ -88,7 +87,7 @@ def _values(path: Path) -> None:
         raise refused
 
 
-def _config(path: Path) -> None:
+def _config(path):
     from gcbs_cli.cli.app import COMMANDS
     from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
     from gcbs_cli.cli.signature import model_of
@@ -99,12 +98,12 @@ def _config(path: Path) -> None:
     build(models["plan"], defaults_of("plan", models["plan"], file, {}), {"x": "x.npy"})
 
 
-def _applied(path: Path) -> None:
+def _applied(path):
     """Turn the rows round three times: the third file is the first."""
     from gcbs_cli.apply.files import find_files
     from gcbs_cli.apply.reorder import reorder
 
-    def turned(source: Path, target: Path) -> bytes:
+    def turned(source, target):
         try:
             reorder(np.arange(1), find_files(str(source)), target)
         except BadInput as error:
@@ -120,13 +119,13 @@ def _applied(path: Path) -> None:
     assert turned(second, first) == once or path.suffix == ".parquet"
 
 
-def _texts(path: Path) -> None:
+def _texts(path):
     from gcbs_cli.embed import read_texts
 
     assert all(text.strip() for text in read_texts(str(path), "id", "--x-text"))
 
 
-def _saved(path: Path) -> None:
+def _saved(path):
     """A file beside a dataset of save_to_disk, which names the files that hold it."""
     folder = path.parent / "saved"
     folder.mkdir(exist_ok=True)
@@ -135,7 +134,7 @@ def _saved(path: Path) -> None:
     _one_side(folder)
 
 
-def _kept(path: Path) -> None:
+def _kept(path):
     """What a plan that was killed has left: whatever it is, the plan goes on."""
     from gcbs_cli.planning.parts.kept import FILE, KeptParts
     from gcbs_cli.system.progress import Progress
@@ -146,12 +145,12 @@ def _kept(path: Path) -> None:
     assert not KeptParts(folder, "key", Progress()).parts
 
 
-def _embeddings(path: Path) -> None:
+def _embeddings(path):
     (_one_side if path.suffix == ".npy" else _both_sides)(path)
 
 
 ROWS_FOUND = re.compile(r"the data has ([0-9,]+) rows")
-BY_SUFFIX: dict[str, tuple[Iterable[str], Callable[[Path], None]]] = {
+BY_SUFFIX = {
     "": (opening.SUFFIXES, _embeddings),
     "shards of ": (opening.SUFFIXES, _shards),
     "permutation.": (permutation.SUFFIXES, _permutation),
@@ -160,7 +159,7 @@ BY_SUFFIX: dict[str, tuple[Iterable[str], Callable[[Path], None]]] = {
     "texts.": (TEXT_SUFFIXES, _texts),
 }
 """Who reads files by their suffix, and which: a suffix that is added there is tried here."""
-TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {
+TARGETS = {
     f"{role}{suffix[1:]}": (suffix, read) for role, (suffixes, read) in BY_SUFFIX.items() for suffix in suffixes
 } | {
     "npy as bfloat16": (".npy", partial(_one_side, dtype="bfloat16")),
@@ -173,7 +172,7 @@ TARGETS: dict[str, tuple[str, Callable[[Path], None]]] = {
 """The readers: the suffix of their file, and the function that reads and checks."""
 
 
-def command_for(target: str, path: str) -> list[str]:
+def command_for(target, path):
     """A command that reads the file of a target; it exists beside x.npy, y.npy and perm.npy of 300 rows."""
     both = [path] if path.endswith((".parquet", ".safetensors", ".arrow", ".feather")) else [path, path]
     known = {
@@ -197,19 +196,19 @@ def command_for(target: str, path: str) -> list[str]:
     )
 
 
-def input_of(target: str, way: str, seed: int) -> bytes:
+def input_of(target, way, seed):
     """The file of one try; the same for the same seed."""
     kind = target.removeprefix("shards of ").removesuffix(" as bfloat16")
     return make_input(kind, way, random.Random(f"{target} {way} {seed}"))
 
 
-def _check_message(message: str) -> None:
+def _check_message(message):
     assert len(message.splitlines()) == 1
     assert message.isprintable()
     assert len(message) <= LONGEST_MESSAGE
 
 
-def attempt(target: str, data: bytes, folder: Path) -> str:
+def attempt(target, data, folder):
     """Give `data` to the reader; whether it was `read` or `refused`, by a BadInput.
 
     Raises AssertionError, or whatever the reader lets through, when it does not end well.

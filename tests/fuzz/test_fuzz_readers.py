@@ -15,7 +15,7 @@ MUST_FIT_OTHER_FILES = ("permutation", "report", "values", "applied", "texts", "
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_made_files_end_in_bad_input_or_a_right_result(tmp_path: Path, target: str) -> None:
+def test_made_files_end_in_bad_input_or_a_right_result(tmp_path, target):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for way in WAYS:
         outcomes = {attempt(target, input_of(target, way, seed), tmp_path) for seed in range(TRIES.get(way, 6))}
@@ -27,6 +27,6 @@ def test_made_files_end_in_bad_input_or_a_right_result(tmp_path: Path, target: s
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)
-def test_what_once_failed_or_lies_about_itself(tmp_path: Path, path: Path) -> None:
+def test_what_once_failed_or_lies_about_itself(tmp_path, path):
     fitting = [name for name in TARGETS if path.name.startswith(name.replace(" ", "-"))]
     attempt(max(fitting, key=len), path.read_bytes(), tmp_path)

@@ -1,14 +1,12 @@
 """The kernel, compiled or interpreted."""
 
 import importlib
-from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
 
 
 @pytest.fixture
-def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+def kernel(monkeypatch):
     """The kernel's module, as a GPU takes it, or for the interpreter; `pair_flags` chooses it anew."""
     pytest.importorskip("triton")
     from on_device import DEVICE

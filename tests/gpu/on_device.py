@@ -14,15 +14,15 @@ needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
 class SmallDevice(TorchBackend):
     """A device that holds `most` products at once."""
 
-    def __init__(self, most: int, devices: list[str]) -> None:
+    def __init__(self, most, devices):
         super().__init__(devices)
         self.most, self.freed = most, 0
 
-    def free_memory(self) -> None:
+    def free_memory(self):
         self.freed += 1
         super().free_memory()
 
-    def product(self, loaded, tile) -> torch.Tensor:
+    def product(self, loaded, tile):
         if tile.entries > self.most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return super().product(loaded, tile)

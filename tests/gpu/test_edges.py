@@ -10,10 +10,9 @@ import torch
 from on_device import DEVICE, TWICE, SmallDevice, needs_gpu
 from unit_data import KINDS, make_pair, numbers_of, unit
 
-from gcbs_cli.data.grid import BYTES, FINE, Grid, make_grid
+from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.device_graph import DeviceGraph, find_device_graph
-from gcbs_cli.products import torch_device
+from gcbs_cli.graph.device_graph import find_device_graph
 from gcbs_cli.products.operations import Tile, cut
 from gcbs_cli.products.torch_device import HELD_AS, MULTIPLY, TorchBackend, flag_by_torch, pair_flags
 
@@ -23,7 +22,7 @@ LONGEST_WAIT = 60.0
 """Seconds that threads wait for each other; they need milliseconds."""
 
 
-def grid_of(rows: int, dim: int, largest: int) -> Grid:
+def grid_of(rows, dim, largest):
     """Of related sides with equal rows, hubs and a common direction."""
     generator = np.random.default_rng([rows, dim])
     x = generator.normal(size=(rows, dim)) + 0.5
@@ -33,7 +32,7 @@ def grid_of(rows: int, dim: int, largest: int) -> Grid:
     return make_grid(unit(x), unit(y), largest)
 
 
-def check_edges(found: DeviceGraph, grid: Grid, threshold: int) -> None:
+def check_edges(found, grid, threshold):
     exact = grid.x.astype(np.float64) @ grid.y.T.astype(np.float64) + grid.x_offsets[:, None] + grid.y_offsets
     expected = adjacency_from_pairs(len(exact), *np.int32(np.nonzero(exact > threshold)))
     assert np.array_equal(found.indptr.cpu(), expected.indptr)
@@ -42,7 +41,7 @@ def check_edges(found: DeviceGraph, grid: Grid, threshold: int) -> None:
     assert found.achieved_quantile == pytest.approx((exact <= threshold).mean(), abs=1e-12)
 
 
-def quantile(grid: Grid, share: float) -> int:
+def quantile(grid, share):
     some = numbers_of(grid) if len(grid.x) < 500 else grid.x[:500].astype(np.float32) @ grid.y.T.astype(np.float32)
     return int(np.quantile(some, share, method="lower"))
 
@@ -51,7 +50,7 @@ def quantile(grid: Grid, share: float) -> int:
 @pytest.mark.parametrize("kind", KINDS)
 @DEALT
 @GRIDS
-def test_edges_are_those_of_whole_numbers(kind: str, share: float, devices: list[str], largest: int) -> None:
+def test_edges_are_those_of_whole_numbers(kind, share, devices, largest):
     pair = make_pair(kind, 90)
     grid = make_grid(pair.x, pair.y, largest)
     threshold = quantile(grid, share)
@@ -65,7 +64,7 @@ def test_edges_are_those_of_whole_numbers(kind: str, share: float, devices: list
 
 @pytest.mark.parametrize(("rows", "dim"), [*((70, dim) for dim in (1, 3, 64, 100, 768, 1003)), (300, 100)])
 @GRIDS
-def test_edges_by_the_kernel_at_odd_sizes(rows: int, dim: int, largest: int, kernel) -> None:
+def test_edges_by_the_kernel_at_odd_sizes(rows, dim, largest, kernel):
     grid, backend = grid_of(rows, dim, largest), TorchBackend([DEVICE])
     backend.tile_shape = (128, 200)
     threshold = quantile(grid, 0.97)
@@ -75,7 +74,7 @@ def test_edges_by_the_kernel_at_odd_sizes(rows: int, dim: int, largest: int, ker
 
 @pytest.mark.parametrize("dim", [64, pytest.param(768, marks=needs_gpu), pytest.param(1003, marks=needs_gpu)])
 @GRIDS
-def test_edges_of_thousands(dim: int, largest: int) -> None:
+def test_edges_of_thousands(dim, largest):
     grid, backend = grid_of(5000, dim, largest), TorchBackend([DEVICE])
     threshold = quantile(grid, 0.995)
     check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
@@ -84,7 +83,7 @@ def test_edges_of_thousands(dim: int, largest: int) -> None:
 @pytest.mark.parametrize("first", [(0, 0), (64, 100), (100, 64), (300, 0)], ids=str)
 @pytest.mark.parametrize("shape", [(33, 70), (5, 1), (40, 1100)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float32], ids=str)
-def test_the_kernel_flags_what_torch_flags_and_nothing_outside(shape, first, dtype, kernel) -> None:
+def test_the_kernel_flags_what_torch_flags_and_nothing_outside(shape, first, dtype, kernel):
     generator, (height, width) = torch.Generator().manual_seed(1), shape
     held = torch.full((2, height, 1120), 9999, dtype=dtype)  # beyond the tile lies what would be flagged
     held[:, :, :width] = torch.randint(-50, 50, (2, *shape), generator=generator).to(dtype)
@@ -105,7 +104,7 @@ def test_the_kernel_flags_what_torch_flags_and_nothing_outside(shape, first, dty
 
 @GRIDS
 @pytest.mark.parametrize("dim", [3, 100, 768])
-def test_every_way_to_multiply_gives_whole_numbers(dim: int, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_way_to_multiply_gives_whole_numbers(dim, largest, monkeypatch):
     grid, tried = grid_of(300, dim, largest), []
     exact = grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
     for side in (grid.x, grid.y):
@@ -124,8 +123,8 @@ def test_every_way_to_multiply_gives_whole_numbers(dim: int, largest: int, monke
     assert torch.float32 in tried
 
 
-def test_a_way_that_fails_or_errs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(rows: torch.Tensor, cols: torch.Tensor) -> torch.Tensor:
+def test_a_way_that_fails_or_errs_is_not_taken(monkeypatch):
+    def fail(rows, cols):
         raise RuntimeError("not on this device")
 
     monkeypatch.setitem(MULTIPLY, torch.int8, lambda rows, cols: torch.zeros(len(rows), cols.shape[1], device=DEVICE))
@@ -134,7 +133,7 @@ def test_a_way_that_fails_or_errs_is_not_taken(monkeypatch: pytest.MonkeyPatch) 
     assert left.dtype == right.dtype == torch.float32
 
 
-def test_without_triton_torch_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_triton_torch_flags(monkeypatch):
     pair_flags.cache_clear()
     monkeypatch.setitem(sys.modules, "gcbs_cli.products.flag_kernel", None)
     assert pair_flags(DEVICE) is flag_by_torch
@@ -142,7 +141,7 @@ def test_without_triton_torch_flags(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_gpu
-def test_nothing_is_compiled_twice(kernel) -> None:
+def test_nothing_is_compiled_twice(kernel):
     backend = TorchBackend([DEVICE])
     for rows in (300, 301, 1000, 2048):
         backend.tile_rows = rows // 3
@@ -153,7 +152,7 @@ def test_nothing_is_compiled_twice(kernel) -> None:
 
 @pytest.mark.parametrize("capability", [75, 80, 86, 89, 90, 100])
 @pytest.mark.parametrize("product", ["*i32", "*fp32"])
-def test_the_kernel_compiles_for_every_gpu_without_shared_memory(product: str, capability: int) -> None:
+def test_the_kernel_compiles_for_every_gpu_without_shared_memory(product, capability):
     compiler = pytest.importorskip("triton.backends.compiler")
     from triton.compiler import ASTSource, compile
 
@@ -174,7 +173,7 @@ def test_the_kernel_compiles_for_every_gpu_without_shared_memory(product: str, c
 
 
 @DEALT
-def test_a_device_with_little_memory_takes_smaller_tiles(devices: list[str]) -> None:
+def test_a_device_with_little_memory_takes_smaller_tiles(devices):
     grid, backend = make_pair("related", 130).grid, SmallDevice(700, devices)
     threshold = quantile(grid, 0.9)
     check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
@@ -182,7 +181,7 @@ def test_a_device_with_little_memory_takes_smaller_tiles(devices: list[str]) -> 
 
 
 @needs_gpu
-def test_a_gpu_that_runs_out_of_memory_goes_on_with_smaller_tiles() -> None:
+def test_a_gpu_that_runs_out_of_memory_goes_on_with_smaller_tiles():
     grid, backend = grid_of(20_000, 64, BYTES), TorchBackend([DEVICE])
     threshold = quantile(grid, 0.9999)
     expected = find_device_graph(grid, threshold, backend)
@@ -195,11 +194,11 @@ def test_a_gpu_that_runs_out_of_memory_goes_on_with_smaller_tiles() -> None:
     assert torch.equal(found.indices, expected.indices)
 
 
-def test_every_device_makes_tiles_of_a_pass() -> None:
+def test_every_device_makes_tiles_of_a_pass():
     together, used = threading.Barrier(2), set()
 
     class Watched(TorchBackend):
-        def product(self, loaded: torch_device.Sides, tile: Tile) -> torch.Tensor:
+        def product(self, loaded, tile):
             if self.owned.mine not in used:
                 used.add(self.owned.mine)
                 together.wait(LONGEST_WAIT)

@@ -9,7 +9,6 @@ from gcbs_cli.graph import device_graph
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.devices import warm_up
-from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.torch_device import TorchBackend
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
@@ -21,7 +20,7 @@ from gcbs_cli.system.progress import Progress
 DEALT = pytest.mark.parametrize("devices", [[DEVICE], TWICE], ids=["one", "two"])
 
 
-def use(monkeypatch: pytest.MonkeyPatch, backend: Backend) -> None:
+def use(monkeypatch, backend):
     """Where plans and reports choose their device, they get this one: on the CPU, torch's stands for a GPU."""
     for module in ("gcbs_cli.planning.plan", "gcbs_cli.reports.basis"):
         monkeypatch.setattr(f"{module}.choose_backend", lambda name: CpuBackend() if name == "cpu" else backend)
@@ -30,7 +29,7 @@ def use(monkeypatch: pytest.MonkeyPatch, backend: Backend) -> None:
 @DEALT
 @pytest.mark.parametrize("method", ["rcm", "cm"])
 @pytest.mark.parametrize("kind", ["related", "hubs", "duplicates", "at-threshold"])
-def test_plans_and_figures_are_those_of_the_cpu(kind, method, devices, monkeypatch) -> None:
+def test_plans_and_figures_are_those_of_the_cpu(kind, method, devices, monkeypatch):
     use(monkeypatch, TorchBackend(devices))
     settings = PlanSettings(batch_size=16, quantile=0.98, method=method, chunk_rows=100)
     found, host = (make_plan(make_pair(kind, 333), settings.changed(device=name)) for name in ("cuda", "cpu"))
@@ -51,7 +50,7 @@ def test_plans_and_figures_are_those_of_the_cpu(kind, method, devices, monkeypat
     ],
     ids=["top-m, refined", "suspicion", "rank window", "exact quantile", "random"],
 )
-def test_plans_whose_graph_is_on_the_host_are_the_same(chosen, devices, monkeypatch) -> None:
+def test_plans_whose_graph_is_on_the_host_are_the_same(chosen, devices, monkeypatch):
     if chosen.get("quantile_method") is None:
         monkeypatch.setattr(device_graph, "find_device_graph", None)
     use(monkeypatch, TorchBackend(devices))
@@ -62,7 +61,7 @@ def test_plans_whose_graph_is_on_the_host_are_the_same(chosen, devices, monkeypa
 
 @pytest.mark.parametrize("loss", ["symmetric", "simclr", "bsc"])
 @DEALT
-def test_reports_are_within_1e_5_of_those_of_the_cpu(loss, devices, monkeypatch) -> None:
+def test_reports_are_within_1e_5_of_those_of_the_cpu(loss, devices, monkeypatch):
     use(monkeypatch, TorchBackend(devices))
     pair = make_pair("hubs", 500)
     perm = np.random.default_rng(0).permutation(500)
@@ -78,7 +77,7 @@ class Listener(Progress):
         self.note = notes.append
 
 
-def test_a_graph_that_does_not_fit_goes_to_the_host(monkeypatch) -> None:
+def test_a_graph_that_does_not_fit_goes_to_the_host(monkeypatch):
     pair, notes, settings = make_pair("related", 333), [], PlanSettings(batch_size=16, quantile=0.98)
 
     def full(*_, **__):
@@ -93,7 +92,7 @@ def test_a_graph_that_does_not_fit_goes_to_the_host(monkeypatch) -> None:
         make_plan(pair, settings.changed(device="cuda", max_memory=1 << 16))
 
 
-def test_warming_up_says_nothing_and_does_nothing_where_there_is_no_gpu(capfd) -> None:
+def test_warming_up_says_nothing_and_does_nothing_where_there_is_no_gpu(capfd):
     warm_up("cpu")
     warm_up("cuda:7,7")
     assert capfd.readouterr() == ("", "")

@@ -1,7 +1,6 @@
 """What every planning method promises, the graphs it is given, and what follows it."""
 
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +11,13 @@ from hypothesis import strategies as st
 from running import run_python
 from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
 
-from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.graph.hard_pairs import HardPairs, with_every_row
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.hard_pairs import with_every_row
 from gcbs_cli.graph.weighted import weigh
 from gcbs_cli.orders import PLANNERS, PlannerInput, planner_named
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.orders.metis import fit_parts, plan_metis
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.system.errors import BadInput
@@ -27,7 +25,7 @@ from gcbs_cli.system.errors import BadInput
 ROWS, SIZE = 203, 16
 
 
-def check(perm: np.ndarray, rows: int) -> None:
+def check(perm, rows):
     assert perm.dtype == np.int64
     assert perm.flags.c_contiguous
     assert sorted(perm.tolist()) == list(range(rows))
@@ -40,7 +38,7 @@ def check(perm: np.ndarray, rows: int) -> None:
 @example(rows=1000, density=0.0, share=0.06, seed=3)
 @example(rows=1000, density=20.0, share=0.005, seed=3)
 @examples(deadline=None, max_examples=25)
-def test_every_method_orders_any_graph(name: str, rows: int, density: float, share: float, seed: int) -> None:
+def test_every_method_orders_any_graph(name, rows, density, share, seed):
     generator, pair = np.random.default_rng([seed, rows]), make_pair("related", rows)
     graph = adjacency_from_pairs(rows, *generator.integers(rows, size=(2, int(density * rows))).astype(np.int32))
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
@@ -66,12 +64,12 @@ def test_every_method_orders_any_graph(name: str, rows: int, density: float, sha
     ],
     ids=["groups", "groups-of-1", "shuffled", "margin", "window", "k=N", "k=N-1"],
 )
-def test_every_option_keeps_a_permutation(settings: PlanSettings) -> None:
+def test_every_option_keeps_a_permutation(settings):
     check(make_plan(make_pair("related", ROWS), settings).perm, ROWS)
 
 
 @pytest.mark.parametrize("kind", ["all-equal", "duplicates", "at-threshold", "hubs", "one-dimension"])
-def test_ties_and_hubs_do_not_matter(kind: str) -> None:
+def test_ties_and_hubs_do_not_matter(kind):
     settings = PlanSettings(batch_size=8, refine=True, graph="top-m", top=3)
     check(make_plan(make_pair(kind, 61), settings).perm, 61)
 
@@ -79,23 +77,23 @@ def test_ties_and_hubs_do_not_matter(kind: str) -> None:
 FEW, TOP = 80, 3
 
 
-def ranked(values: np.ndarray, own: int) -> list[int]:
+def ranked(values, own):
     """Other indices by falling value, equal ones by rising index."""
     return [j for j in sorted(range(len(values)), key=lambda j: (-values[j], j)) if j != own]
 
 
-def pairs_in(graph: Adjacency) -> set[tuple[int, int]]:
+def pairs_in(graph):
     return set(zip(*(side.tolist() for side in graph.pairs()), strict=True))
 
 
-def hard_pairs_of(kind: str, backend: Backend, threshold: float | None = None, **graph: Any) -> HardPairs:
+def hard_pairs_of(kind, backend, threshold=None, **graph):
     pair = make_pair(kind, FEW)
     found = find_threshold(pair.grid, GraphSettings(threshold=threshold), 0, backend)
     return find_hard_pairs(pair, PlanSettings(**graph), found, backend)
 
 
 @pytest.mark.parametrize("kind", ["related", "at-threshold"])
-def test_top_m_graph_is_the_union_of_both_directions(kind: str, backend: Backend) -> None:
+def test_top_m_graph_is_the_union_of_both_directions(kind, backend):
     exact = product_matrix(kind, FEW)
     wanted = {
         tuple(sorted((i, j))) for i in range(FEW) for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]
@@ -103,7 +101,7 @@ def test_top_m_graph_is_the_union_of_both_directions(kind: str, backend: Backend
     assert pairs_in(hard_pairs_of(kind, backend, graph="top-m", top=TOP).graph) == wanted
 
 
-def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
+def test_rank_window_keeps_mutual_ranks_only(backend):
     skipped, width = 2, 9
     exact = product_matrix("related", FEW)
     window = [set(ranked(exact[i], i)[skipped : skipped + width]) for i in range(FEW)]
@@ -113,7 +111,7 @@ def test_rank_window_keeps_mutual_ranks_only(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("graph", [{"graph": "top-m", "top": 6}, {"threshold": 0.34}], ids=["top-m", "quantile"])
-def test_edges_that_reach_the_margin_of_either_positive_are_dropped_whatever_t(backend: Backend, graph: Any) -> None:
+def test_edges_that_reach_the_margin_of_either_positive_are_dropped_whatever_t(backend, graph):
     margin, pair = 0.7, make_pair("related", FEW)
     exact = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
     weaker = np.minimum.outer(np.diag(exact), np.diag(exact))
@@ -126,7 +124,7 @@ def test_edges_that_reach_the_margin_of_either_positive_are_dropped_whatever_t(b
     assert hard.weighted.too_hard_inside(np.zeros(FEW, np.int64)) == len(every - wanted)
 
 
-def test_rows_without_an_edge_get_their_hardest(backend: Backend) -> None:
+def test_rows_without_an_edge_get_their_hardest(backend):
     exact = product_matrix("related", FEW)
     graph = hard_pairs_of("related", backend, threshold=0.8).graph
     alone = np.flatnonzero(graph.degrees == 0).tolist()
@@ -159,7 +157,7 @@ def test_they_are_dealt_by_the_seed_and_all_others_stay(method):
 
 
 @pytest.mark.parametrize("size", [4, 8])
-def test_shuffled_groups_are_the_same_groups_the_short_one_last(size: int) -> None:
+def test_shuffled_groups_are_the_same_groups_the_short_one_last(size):
     perm = np.random.default_rng(0).permutation(43)
     mixed = shuffle_groups(perm, size, seed=1)
     assert sorted(map(tuple, mixed[:40].reshape(-1, size))) == sorted(map(tuple, perm[:40].reshape(-1, size)))
@@ -167,7 +165,7 @@ def test_shuffled_groups_are_the_same_groups_the_short_one_last(size: int) -> No
     assert not np.array_equal(mixed, perm)
 
 
-def test_cliques_become_batches() -> None:
+def test_cliques_become_batches():
     pytest.importorskip("pymetis")
     groups = np.random.default_rng(0).permutation(96).reshape(12, 8).tolist()
     pairs = np.array([(i, j) for group in groups for i in group for j in group if i < j], np.int32)
@@ -177,7 +175,7 @@ def test_cliques_become_batches() -> None:
     assert batches == {frozenset(group) for group in groups}
 
 
-def test_parts_are_made_to_fit_by_moving_the_rows_that_lose_least() -> None:
+def test_parts_are_made_to_fit_by_moving_the_rows_that_lose_least():
     # Rows 0 to 4 in part 0, 5 to 7 in part 1; row 4 hangs on 3 by little and on 5 by more.
     edges = {(0, 1): 3.0, (0, 2): 3.0, (1, 2): 3.0, (2, 3): 2.0, (3, 4): 0.5, (4, 5): 1.0, (5, 6): 2.0, (6, 7): 2.0}
     ends = np.array(list(edges), np.int32)
@@ -188,7 +186,7 @@ def test_parts_are_made_to_fit_by_moving_the_rows_that_lose_least() -> None:
     assert fitted.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
 
 
-def test_a_missing_library_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
     with pytest.raises(BadInput, match=r'pip install "gcbs\[metis\]"'):
         make_plan(make_pair("related", 40), PlanSettings(batch_size=8, method="metis"))
@@ -226,7 +224,7 @@ print(peak() - before, said[0].memory, said[0].entries)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize(("method", "refine"), [("rcm", "refine"), ("metis", "")])
-def test_a_plan_takes_no_more_memory_than_forecast(method: str, refine: str) -> None:
+def test_a_plan_takes_no_more_memory_than_forecast(method, refine):
     if method == "metis":
         pytest.importorskip("pymetis")
     taken, forecast, entries = map(int, run_python(PEAK, method, refine, OMP_NUM_THREADS=2).split())

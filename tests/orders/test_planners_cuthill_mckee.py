@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, measure_order
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
 from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 
 
-def graph_of(nodes, edges) -> Adjacency:
+def graph_of(nodes, edges):
     rows, cols = np.array(list(edges), np.int32).reshape(-1, 2).T
     return adjacency_from_pairs(nodes, rows, cols)
 

@@ -25,7 +25,7 @@ ROWS, SIZE = 150, 16
 
 
 @pytest.fixture(scope="module")
-def gains() -> SwapGains:
+def gains():
     """Candidates of related rows, some too hard; the last batch is short."""
     pair = make_pair("related", ROWS)
     settings = PlanSettings(graph="top-m", top=6, fn_margin=0.9, fn_weight=0.7)
@@ -37,7 +37,7 @@ def gains() -> SwapGains:
     return swap_gains(hard.weighted, pair, 0.1, SIZE, log_background(pair, 0.1, seed=0))
 
 
-def objective(gains: SwapGains, perm: np.ndarray, size: int) -> float:
+def objective(gains, perm, size):
     """Σ log(1 + Σ shares) − penalties, written out over matrices."""
     rows = len(perm)
     shares, penalties = np.zeros((2, rows, rows)), np.zeros((rows, rows))
@@ -49,7 +49,7 @@ def objective(gains: SwapGains, perm: np.ndarray, size: int) -> float:
     return float(np.log1p((shares * together).sum(axis=2)).sum() - (penalties * together).sum() / 2)
 
 
-def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains: SwapGains) -> None:
+def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains):
     generator = np.random.default_rng(1)
     perm = generator.permutation(ROWS)
     place = np.argsort(perm)
@@ -69,7 +69,7 @@ def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains: SwapGains) -
 
 
 @pytest.mark.parametrize("heat", [0.0, 2.0], ids=["strict", "annealed"])
-def test_refinement_only_rises_and_says_what_a_recomputed_objective_says(gains: SwapGains, heat: float) -> None:
+def test_refinement_only_rises_and_says_what_a_recomputed_objective_says(gains, heat):
     perm = np.random.default_rng(3).permutation(ROWS)
     done = refine(perm, gains, SIZE, first_temperature=heat)
     assert sorted(done.perm.tolist()) == list(range(ROWS))
@@ -80,13 +80,13 @@ def test_refinement_only_rises_and_says_what_a_recomputed_objective_says(gains: 
     assert done.swaps > 0
 
 
-def test_a_time_limit_ends_it_with_a_whole_plan(gains: SwapGains) -> None:
+def test_a_time_limit_ends_it_with_a_whole_plan(gains):
     done = refine(np.arange(ROWS), gains, SIZE, seconds=1e-9)
     assert done.timed_out
     assert sorted(done.perm.tolist()) == list(range(ROWS))
 
 
-def test_annealing_leaves_half_of_the_time_to_the_strict_search(gains: SwapGains, monkeypatch) -> None:
+def test_annealing_leaves_half_of_the_time_to_the_strict_search(gains, monkeypatch):
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
     monkeypatch.setattr("gcbs_cli.orders.refinement.time", clock)
@@ -98,12 +98,12 @@ def test_annealing_leaves_half_of_the_time_to_the_strict_search(gains: SwapGains
 
 
 @pytest.mark.parametrize("kind", ["quantile", "top-m"])
-def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -> None:
+def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind):
     pair = make_pair("related", 400)
     graph = {"graph": kind, "top": 8, "quantile": 0.98}
 
-    def planned(**settings: object) -> np.ndarray:
-        return make_plan(pair, PlanSettings(batch_size=20, **graph, **settings)).perm  # type: ignore[arg-type]
+    def planned(**settings):
+        return make_plan(pair, PlanSettings(batch_size=20, **graph, **settings)).perm
 
     orders = planned(), planned(refine=True), planned(refine=True, fn_margin=0.8)
     settings = ReportSettings(batch_sizes=(20,), trials=2, quantile=0.98, fn_margin=0.8)
@@ -115,7 +115,7 @@ def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind: str) -
 
 @pytest.mark.parametrize("method", ["rcm", "metis"])
 @pytest.mark.parametrize("kind", ["related", "random"], ids=["strong-positives", "weak-positives"])
-def test_near_duplicates_are_kept_apart_where_there_is_room(method: str, kind: str) -> None:
+def test_near_duplicates_are_kept_apart_where_there_is_room(method, kind):
     if method == "metis":
         pytest.importorskip("pymetis")
     pair, generator = make_pair(kind, 400), np.random.default_rng(0)
@@ -131,7 +131,7 @@ def test_near_duplicates_are_kept_apart_where_there_is_room(method: str, kind: s
     assert together[1] <= 1
 
 
-def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
+def test_rows_without_a_neighbour_get_a_place_they_like():
     pair = make_pair("related", 300)
     graph = {"quantile": 0.999}
     settings = ReportSettings(batch_sizes=(15,), trials=2, **graph)
@@ -144,7 +144,7 @@ def test_rows_without_a_neighbour_get_a_place_they_like() -> None:
 
 
 @pytest.mark.parametrize("labelled", [False, True], ids=["free", "labels"])
-def test_same_bytes_with_any_number_of_threads(gains: SwapGains, monkeypatch, labelled: bool) -> None:
+def test_same_bytes_with_any_number_of_threads(gains, monkeypatch, labelled):
     labels = np.stack([np.arange(ROWS) // 5, np.arange(ROWS) % 60]) if labelled else NO_LABELS
     perm = keep_apart(np.random.default_rng(2).permutation(ROWS), labels, 4, 0)
     done = []
@@ -157,7 +157,7 @@ def test_same_bytes_with_any_number_of_threads(gains: SwapGains, monkeypatch, la
     assert conflicts(done[0].perm, labels, 4) == 0
 
 
-def test_pairs_count_by_themselves_where_their_worth_is_a_negative_penalty(gains: SwapGains) -> None:
+def test_pairs_count_by_themselves_where_their_worth_is_a_negative_penalty(gains):
     linear, worth = gains.linear(), np.log1p(gains.shares.astype(float)).sum(axis=1) - gains.penalties
     perm = np.random.default_rng(1).permutation(ROWS)
     batch = np.argsort(perm) // SIZE
@@ -166,7 +166,7 @@ def test_pairs_count_by_themselves_where_their_worth_is_a_negative_penalty(gains
     assert [objective(linear, perm, SIZE), counted] == pytest.approx([worth[inside].sum() / 2] * 2, rel=1e-5)
 
 
-def test_shares_beyond_the_range_of_products_are_added_up_as_logarithms() -> None:
+def test_shares_beyond_the_range_of_products_are_added_up_as_logarithms():
     """At low temperatures one hard negative can raise a sum by e⁶⁰; its products pass 1e308 in a batch of 16."""
     generator = np.random.default_rng(0)
     shares = np.exp(generator.uniform(-60, 60, (ROWS, ROWS, 2))).astype(np.float32)

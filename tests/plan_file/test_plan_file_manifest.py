@@ -24,7 +24,7 @@ from gcbs_cli.system.errors import BadInput
 PERM = np.array([4, 2, 0, 1, 3])
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_what_is_written_is_read_back(tmp_path):
     path = tmp_path / "perm.npy"
     assert read_manifest(path) is None
     write_manifest(path, [build_entry(PERM)])
@@ -38,7 +38,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert content["entries"][0]["quantile"]["interval"] == [0.9985, 0.9993]
 
 
-def test_a_newer_minor_version_is_read_and_its_fields_are_kept(tmp_path: Path) -> None:
+def test_a_newer_minor_version_is_read_and_its_fields_are_kept(tmp_path):
     content = Manifest(entries=[build_entry(PERM)]).model_dump()
     content["schema_version"] = "2.7"
     content["entries"][0]["colour"] = "blue"
@@ -50,7 +50,7 @@ def test_a_newer_minor_version_is_read_and_its_fields_are_kept(tmp_path: Path) -
     assert '"triangles": 7' in text
 
 
-def test_a_manifest_from_before_the_grid_is_read() -> None:
+def test_a_manifest_from_before_the_grid_is_read():
     content = Manifest(entries=[build_entry(PERM)]).model_dump()
     content["schema_version"] = "1.1"
     for name in ("number", "scale"):
@@ -61,7 +61,7 @@ def test_a_manifest_from_before_the_grid_is_read() -> None:
     assert entry.quantile.threshold == build_entry(PERM).quantile.threshold
 
 
-def test_a_newer_major_version_says_so(tmp_path: Path) -> None:
+def test_a_newer_major_version_says_so(tmp_path):
     path = tmp_path / "perm.npy"
     manifest_path(path).write_text('{"schema": "gcbs.manifest", "schema_version": "3.0", "plans": []}')
     with pytest.raises(BadInput) as caught:
@@ -81,7 +81,7 @@ def test_a_newer_major_version_says_so(tmp_path: Path) -> None:
         ('{"schema": "gcbs.manifest", "schema_version": "1.0", "entries": [{}]}', "entries.0.tool_version"),
     ],
 )
-def test_a_damaged_manifest_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+def test_a_damaged_manifest_is_one_line(tmp_path, text, says):
     path = tmp_path / "perm.npy"
     manifest_path(path).write_bytes(text.encode("latin-1"))
     with pytest.raises(BadInput) as caught:
@@ -110,18 +110,18 @@ CHECKED = {
 
 
 @pytest.mark.parametrize("case", CHECKED)
-def test_a_plan_is_checked_against_its_entry_and_its_data(case: str) -> None:
+def test_a_plan_is_checked_against_its_entry_and_its_data(case):
     given, levels = CHECKED[case]
     assert " ".join(finding.level for finding in check_plan(*given)) == levels
 
 
-def test_the_entry_of_another_permutation_is_the_one_to_check() -> None:
+def test_the_entry_of_another_permutation_is_the_one_to_check():
     manifest = Manifest(entries=[ENTRY])
     assert entry_to_check(manifest, PERM) == entry_to_check(manifest, np.arange(5)) == ENTRY
     assert entry_to_check(None, PERM) is entry_to_check(Manifest(entries=[]), PERM) is None
 
 
-def test_findings_are_stated() -> None:
+def test_findings_are_stated():
     said = [finding.message for finding in check_plan(PERM, ENTRY)]
     assert said[0] == "a permutation of 0..4: each row once"
     assert said[-1] == "batch size 4: 1 full batch and a last one of 1 row"
@@ -138,7 +138,7 @@ SHARDED = np.random.default_rng(0).permutation(70)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def folder(tmp_path, monkeypatch):
     """plan/: three shards and their manifest."""
     monkeypatch.chdir(tmp_path)
     Path("plan").mkdir()
@@ -150,14 +150,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("plan/manifest.json").write_text(manifest.model_dump_json())
 
 
-def test_every_reader_takes_the_folder(gcbs) -> None:
+def test_every_reader_takes_the_folder(gcbs):
     assert read_permutation("plan/", 70).tolist() == SHARDED.tolist()
     assert load_plan("plan").batch_size == 4
     checked = gcbs("check", "plan/", "--json")
     assert (checked.exit_code, json.loads(checked.stdout)["ok"]) == (0, True)
 
 
-def rename_first_shard(name: str) -> None:
+def rename_first_shard(name):
     manifest = Path("plan/manifest.json")
     manifest.write_text(manifest.read_text().replace("part-00000.npy", name))
 
@@ -174,7 +174,7 @@ def rename_first_shard(name: str) -> None:
     ],
     ids=["missing", "shorter", "no npy", "elsewhere", "a NUL", "no manifest"],
 )
-def test_damage_is_named(damage, message: str) -> None:
+def test_damage_is_named(damage, message):
     damage()
     with pytest.raises(BadInput, match=message):
         read_permutation("plan")

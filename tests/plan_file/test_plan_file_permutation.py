@@ -29,7 +29,7 @@ permutations = st.integers(1, 300).flatmap(lambda n: st.permutations(range(n)))
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(order=permutations, batch_size=st.integers(1, 64))
-def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, order: list[int], batch_size: int) -> None:
+def test_what_is_written_is_read_back(tmp_path, suffix, order, batch_size):
     perm = np.array(order, dtype=np.int64)
     path = tmp_path / f"perm{suffix}"
     write_permutation(path, perm, batch_size)
@@ -42,12 +42,12 @@ def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, order: list[i
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("tail", [b"", b"\n", b"\r\n", b"\n \n"])
-def test_text_with_any_line_ends(tmp_path: Path, line_end: bytes, tail: bytes) -> None:
+def test_text_with_any_line_ends(tmp_path, line_end, tail):
     (tmp_path / "perm.txt").write_bytes(line_end.join([b"3", b" 0", b"2\t", b"4", b"", b"1"]) + tail)
     assert read_permutation(tmp_path / "perm.txt", 5).tolist() == PERM.tolist()
 
 
-def test_other_tools_read_the_files(tmp_path: Path) -> None:
+def test_other_tools_read_the_files(tmp_path):
     for suffix in SUFFIXES:
         write_permutation(tmp_path / f"perm{suffix}", PERM, 2)
     loaded = np.load(tmp_path / "perm.npy", allow_pickle=False)
@@ -58,7 +58,7 @@ def test_other_tools_read_the_files(tmp_path: Path) -> None:
     assert (tmp_path / "perm.txt").read_text() == "3\n0\n2\n4\n1\n"
 
 
-def test_stdout_and_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdout_and_stdin(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", out)
     write_stdout(PERM)
@@ -68,7 +68,7 @@ def test_stdout_and_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_permutation("-", 5).tolist() == PERM.tolist()
 
 
-def test_closed_stdin_and_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closed_stdin_and_stdout(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(BadInput, match="stdin is closed"):
         read_permutation("-")
@@ -78,7 +78,7 @@ def test_closed_stdin_and_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
             write_stdout(PERM)
 
 
-def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_that_does_not_block(monkeypatch):
     perm = np.arange(40_000)
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -90,7 +90,7 @@ def test_a_pipe_that_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
         assert read.result(60).split() == [str(row) for row in perm]
 
 
-REFUSED: dict[str, tuple[object, str]] = {
+REFUSED = {
     "x.txt": (b"1\n2\nx\n", "x.txt: line 3: expected an index, found 'x'"),
     "after an empty line.txt": (b"1\n\n2\nx\n", "line 4: expected an index, found 'x'"),
     "two in a line.txt": (b"0\n1 2\n", "line 2: expected an index, found '1 2'"),
@@ -121,7 +121,7 @@ REFUSED: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_permutation_of_the_rows_is_named(tmp_path: Path, name: str) -> None:
+def test_what_is_no_permutation_of_the_rows_is_named(tmp_path, name):
     content, says = REFUSED[name]
     path = tmp_path / name
     if isinstance(content, bytes):
@@ -139,20 +139,20 @@ def test_what_is_no_permutation_of_the_rows_is_named(tmp_path: Path, name: str) 
     assert "\n" not in str(caught.value)
 
 
-def test_an_order_of_two_dimensions_is_no_permutation() -> None:
+def test_an_order_of_two_dimensions_is_no_permutation():
     with pytest.raises(BadInput, match="expected a 1-D array of integers, got shape"):
         verify_permutation(np.array([[0, 1]]), 2, "plan")
 
 
 @pytest.mark.parametrize("name", ["perm.csv", "perm", "perm.npz", ".npy"])
-def test_an_unknown_suffix_lists_those_that_exist(tmp_path: Path, name: str) -> None:
+def test_an_unknown_suffix_lists_those_that_exist(tmp_path, name):
     for attempt in (check_suffix, read_permutation, lambda path: write_permutation(path, PERM, 2)):
         with pytest.raises(BadInput, match=r"expected \.npy, \.parquet, \.txt, or - for a pipe"):
             attempt(tmp_path / name)
     assert not (tmp_path / name).exists()
 
 
-def test_the_hash_is_of_the_order_alone() -> None:
+def test_the_hash_is_of_the_order_alone():
     assert permutation_hash(PERM) == permutation_hash(PERM.astype(">i8")) == permutation_hash(PERM.astype(np.int32))
     assert permutation_hash(PERM) != permutation_hash(PERM[::-1])
     # fixed for all time: the manifests of older plans hold it

@@ -5,13 +5,11 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from plan_entries import build_entry
 
 from gcbs_cli.plan_file import save
@@ -25,26 +23,26 @@ TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 OUTPUTS = pytest.mark.parametrize("output", ["perm.npy", "perm.parquet", "perm.txt"])
 
 
-def order(seed: int, rows: int = ROWS) -> NDArray[np.int64]:
+def order(seed, rows=ROWS):
     return np.random.default_rng(seed).permutation(rows)
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def assert_whole(path: Path) -> None:
+def assert_whole(path):
     """The permutation at `path` is whole and its manifest has its entry."""
     assert entry_for(read_manifest(path), read_permutation(path, ROWS)) is not None
 
 
 @pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
 @OUTPUTS
-def test_a_plan_replaces_another_with_its_manifest(output: str) -> None:
+def test_a_plan_replaces_another_with_its_manifest(output):
     for seed in range(3):
         save_plan(output, order(seed), build_entry(order(seed)))
         assert read_permutation(output, ROWS).tolist() == order(seed).tolist()
@@ -52,13 +50,13 @@ def test_a_plan_replaces_another_with_its_manifest(output: str) -> None:
     assert set(files(Path())) == {output, f"{output}.manifest.json"}
 
 
-def test_to_stdout_there_is_no_manifest(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_to_stdout_there_is_no_manifest(capsysbinary):
     save_plan("-", order(0), build_entry(order(0)))
     assert capsysbinary.readouterr().out == "".join(f"{i}\n" for i in order(0)).encode()
     assert files(Path()) == {}
 
 
-def test_only_a_permutation_is_saved() -> None:
+def test_only_a_permutation_is_saved():
     twice = order(0)
     twice[1] = twice[0]
     with pytest.raises(BadInput, match="more than once"):
@@ -66,13 +64,13 @@ def test_only_a_permutation_is_saved() -> None:
     assert files(Path()) == {}
 
 
-def killed_at(moment: int, work: Callable[[], None]) -> bool:
+def killed_at(moment, work):
     """Do `work` in a process that is killed before it touches the file system for the nth time; False if it ended."""
     child = os.fork()
     if child == 0:
         touches = itertools.count()
 
-        def kill(event: str, arguments: object) -> None:
+        def kill(event, arguments):
             if event in TOUCHES and next(touches) == moment:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -89,7 +87,7 @@ def killed_at(moment: int, work: Callable[[], None]) -> bool:
 
 @OUTPUTS
 @pytest.mark.parametrize("old", [True, False], ids=["over a plan", "a first plan"])
-def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one(output: str, old: bool) -> None:
+def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one(output, old):
     save_plan("other-" + output, order(0), build_entry(order(0)))  # imports what it needs
     kept, left = set(), 0
     for moment in itertools.count():
@@ -110,12 +108,12 @@ def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one(output: str, old
 
 @OUTPUTS
 @pytest.mark.parametrize("old", [True, False], ids=["over a plan", "a first plan"])
-def test_a_failure_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch, output: str, old: bool) -> None:
+def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
     if old:
         save_plan(output, order(0), build_entry(order(0)))
     before = files(Path())
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -125,11 +123,11 @@ def test_a_failure_leaves_what_was_there(monkeypatch: pytest.MonkeyPatch, output
     assert old or not Path(output).exists()
 
 
-def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(monkeypatch):
     save_plan("perm.npy", order(0), build_entry(order(0)))
     write_manifest = save.write_manifest
 
-    def full_at_the_end(path: Path, entries: list) -> None:
+    def full_at_the_end(path, entries):
         if len(entries) == 1:
             raise GcbsError("full")
         write_manifest(path, entries)
@@ -141,7 +139,7 @@ def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(monkeypatch
 
 
 @pytest.mark.parametrize("text", ["{", '{"schema": "gcbs.manifest", "schema_version": "9.0"}', None])
-def test_a_manifest_without_its_permutation_is_replaced(text: str | None) -> None:
+def test_a_manifest_without_its_permutation_is_replaced(text):
     save_plan("perm.npy", order(0), build_entry(order(0)))
     Path("perm.npy").unlink()
     if text is not None:
@@ -152,14 +150,14 @@ def test_a_manifest_without_its_permutation_is_replaced(text: str | None) -> Non
 
 
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
-def test_writers_at_once(monkeypatch: pytest.MonkeyPatch, locks: bool) -> None:
-    def no_locks(descriptor: int, operation: int) -> None:
+def test_writers_at_once(monkeypatch, locks):
+    def no_locks(descriptor, operation):
         raise OSError("no locks")
 
     if not locks:
         monkeypatch.setattr(fcntl, "flock", no_locks)
 
-    def save_ten(first: int) -> None:
+    def save_ten(first):
         for seed in range(first, first + 10):
             save_plan("perm.npy", order(seed), build_entry(order(seed)))
 
@@ -170,6 +168,6 @@ def test_writers_at_once(monkeypatch: pytest.MonkeyPatch, locks: bool) -> None:
     assert len(files(Path())) == 2
 
 
-def test_a_folder_that_is_gone() -> None:
+def test_a_folder_that_is_gone():
     with pytest.raises(GcbsError, match="folder was removed meanwhile"):
         save_plan("gone/perm.npy", order(0), build_entry(order(0)))

@@ -4,8 +4,6 @@ import stat
 import time
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -15,16 +13,16 @@ from gcbs_cli.plan_file.writing import check_outputs, file, write
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
 
-def names(folder: Path) -> list[str]:
+def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, BadInput, BrokenPipeError])
-def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path, stop: type[BaseException]) -> None:
+def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path, stop):
     path = tmp_path / "out"
     path.write_bytes(b"old")
 
-    def fill(output: BinaryIO) -> None:
+    def fill(output):
         output.write(b"new")
         raise stop
 
@@ -43,10 +41,10 @@ def test_any_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path, stop
         (errno.EBUSY, "busy"),
     ],
 )
-def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int, says: str) -> None:
+def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path, code, says):
     path = tmp_path / "out"
 
-    def fill(output: BinaryIO) -> None:
+    def fill(output):
         output.write(b"new")
         raise OSError(code, os.strerror(code))
 
@@ -60,7 +58,7 @@ def test_a_failing_disk_is_one_line_and_leaves_nothing(tmp_path: Path, code: int
     assert names(tmp_path) == []
 
 
-def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path: Path) -> None:
+def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path):
     resource = pytest.importorskip("resource")
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most[1]))
@@ -73,11 +71,11 @@ def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("code", "loses"), [(errno.EINVAL, False), (errno.EIO, True)])
-def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monkeypatch, code, loses) -> None:
+def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monkeypatch, code, loses):
     sync = os.fsync
     WRITTEN.clear()
 
-    def files_only(descriptor: int) -> None:
+    def files_only(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(code, os.strerror(code))
         sync(descriptor)
@@ -91,7 +89,7 @@ def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monke
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 @pytest.mark.parametrize(("age", "stays"), [(3600, True), (90_000, False)], ids=["an hour old", "older than a day"])
-def test_what_killed_runs_left_is_cleared_a_day_later(tmp_path: Path, kind: str, age: float, stays: bool) -> None:
+def test_what_killed_runs_left_is_cleared_a_day_later(tmp_path, kind, age, stays):
     left = tmp_path / ".out.00ff.gcbs-tmp"
     left.write_bytes(b"half") if kind == "file" else left.mkdir()
     kept = [tmp_path / ".other.00ff.gcbs-tmp", tmp_path / ".out.notes"]
@@ -103,7 +101,7 @@ def test_what_killed_runs_left_is_cleared_a_day_later(tmp_path: Path, kind: str,
     assert names(tmp_path) == sorted(["out", *(path.name for path in kept), *([left.name] if stays else [])])
 
 
-def test_two_runs_write_one_file_at_once(tmp_path: Path) -> None:
+def test_two_runs_write_one_file_at_once(tmp_path):
     path = tmp_path / "out"
     with file(path) as slow:
         slow.write(b"slow")
@@ -115,7 +113,7 @@ def test_two_runs_write_one_file_at_once(tmp_path: Path) -> None:
     assert names(tmp_path) == ["out"]
 
 
-def test_the_longest_name_that_a_folder_takes(tmp_path: Path) -> None:
+def test_the_longest_name_that_a_folder_takes(tmp_path):
     path = tmp_path / ("é" * 127)
     write(path, lambda output: output.write(b"x"))
     assert names(tmp_path) == [path.name]
@@ -123,7 +121,7 @@ def test_the_longest_name_that_a_folder_takes(tmp_path: Path) -> None:
         write(tmp_path / ("é" * 128), lambda output: output.write(b"x"))
 
 
-def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
+def test_a_link_is_replaced_and_its_target_stays(tmp_path):
     (tmp_path / "target").write_bytes(b"kept")
     (tmp_path / "link").symlink_to("target")
     (tmp_path / "loop").symlink_to("loop")

@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +18,25 @@ PARTS = [PartPlan(number, np.array([2, 0, 1]), "cpu", 0.5, 7, seconds={"order": 
 class Heard(Progress):
     """A watcher that remembers its notes."""
 
-    def __init__(self) -> None:
-        self.notes: list[str] = []
+    def __init__(self):
+        self.notes = []
 
-    def note(self, text: str) -> None:
+    def note(self, text):
         self.notes.append(text)
 
 
-def saved(folder: Path, key: str = "key") -> None:
+def saved(folder, key="key"):
     """Put the plans of all parts into the folder."""
     store = KeptParts(folder, key, Progress())
     for part in PARTS:
         store.save(part)
 
 
-def loaded(folder: Path, key: str = "key", heard: Progress | None = None) -> dict[int, PartPlan]:
+def loaded(folder, key="key", heard=None):
     return KeptParts(folder, key, heard or Progress()).parts
 
 
-def test_parts_are_loaded_as_they_were_saved(tmp_path: Path) -> None:
+def test_parts_are_loaded_as_they_were_saved(tmp_path):
     saved(tmp_path / "work")
     assert stat.S_IMODE(os.stat(tmp_path / "work").st_mode) & 0o077 == 0
     found = loaded(tmp_path / "work")
@@ -58,20 +57,20 @@ def test_parts_are_loaded_as_they_were_saved(tmp_path: Path) -> None:
     ],
     ids=["a byte", "the last byte", "half", "a line before", "empty"],
 )
-def test_a_damaged_part_is_not_taken(tmp_path: Path, damage: Callable[[bytes], bytes], left: list[int]) -> None:
+def test_a_damaged_part_is_not_taken(tmp_path, damage, left):
     saved(tmp_path)
     (tmp_path / FILE).write_bytes(damage((tmp_path / FILE).read_bytes()))
     assert list(loaded(tmp_path)) == left
 
 
-def test_a_part_saved_after_a_torn_one_is_whole(tmp_path: Path) -> None:
+def test_a_part_saved_after_a_torn_one_is_whole(tmp_path):
     saved(tmp_path)
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:-9])
     KeptParts(tmp_path, "key", Progress()).save(PARTS[2])
     assert list(loaded(tmp_path)) == [0, 1, 2]
 
 
-def test_another_run_starts_anew_and_leaves_other_files_alone(tmp_path: Path) -> None:
+def test_another_run_starts_anew_and_leaves_other_files_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     saved(tmp_path, "one")
     heard = Heard()
@@ -82,7 +81,7 @@ def test_another_run_starts_anew_and_leaves_other_files_alone(tmp_path: Path) ->
     assert os.listdir(tmp_path) == ["notes.txt"]
 
 
-def test_a_disk_that_takes_nothing_only_costs_the_kept_parts(tmp_path: Path) -> None:
+def test_a_disk_that_takes_nothing_only_costs_the_kept_parts(tmp_path):
     heard = Heard()
     store = KeptParts(tmp_path, "key", heard)
     (tmp_path / FILE).mkdir()
@@ -92,7 +91,7 @@ def test_a_disk_that_takes_nothing_only_costs_the_kept_parts(tmp_path: Path) -> 
     assert heard.notes[0].endswith("going on without --work-dir")
 
 
-def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
+def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "missing" / "deep", Path("nul\0")):
         with pytest.raises(BadInput, match="--work-dir"):

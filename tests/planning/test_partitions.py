@@ -16,11 +16,11 @@ from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.planning.parts import part
-from gcbs_cli.planning.parts.part import PartPlan, PartTask, plan_here, plan_part
+from gcbs_cli.planning.parts.part import plan_here, plan_part
 from gcbs_cli.planning.parts.partition import learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.parts.scatter import scattered
-from gcbs_cli.planning.plan import PlanResult, make_plan
+from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
@@ -33,24 +33,24 @@ FOUR = PlanSettings(partitions=4)
 
 
 @cache
-def clustered() -> PairedRows:
+def clustered():
     generator = np.random.default_rng(3)
     shared = 2.0 * generator.normal(size=(12, 24))[generator.integers(12, size=ROWS)]
     shared += generator.normal(size=shared.shape)
     return PairedRows(*(unit(shared + 0.5 * generator.normal(size=shared.shape)) for _ in "xy"))
 
 
-def stream_of(pair: PairedRows, block_bytes: int = 1 << 20) -> PairStream:
+def stream_of(pair, block_bytes=1 << 20):
     return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 
-def planned(parts: int = 4, block_bytes: int = 1 << 20, **settings) -> PlanResult:
+def planned(parts=4, block_bytes=1 << 20, **settings):
     return plan_in_parts(stream_of(clustered(), block_bytes), PlanSettings(partitions=parts, **settings))
 
 
 @pytest.mark.parametrize("kind", ["related", "duplicates", "all-equal", "one-dimension", "1003-dimensions", "hubs"])
 @pytest.mark.parametrize("parts", [1, 3, 15])
-def test_parts_are_whole_batches_of_all_rows(kind: str, parts: int) -> None:
+def test_parts_are_whole_batches_of_all_rows(kind, parts):
     pair = make_pair(kind, ROWS)
     means = mean_rows(pair.x, pair.y)
     centres = learn_centres(means, parts, seed=0)
@@ -63,14 +63,14 @@ def test_parts_are_whole_batches_of_all_rows(kind: str, parts: int) -> None:
 
 
 @pytest.mark.parametrize("wanted", [[1000, 0, 3], [1, 1, 1001], [334, 334, 335], [0, 0, 1003]])
-def test_sizes_are_near_the_mean(wanted: list[int]) -> None:
+def test_sizes_are_near_the_mean(wanted):
     sizes = part_sizes(np.array(wanted), 64)
     assert sizes.sum() == ROWS
     assert sizes.max() <= 5 * 64 + 43
     assert ((sizes - [0, 0, ROWS % 64]) % 64 == 0).all()
 
 
-def test_rows_go_to_the_parts_of_their_clusters() -> None:
+def test_rows_go_to_the_parts_of_their_clusters():
     """On clusters far apart, two rows of one part are more alike than two of different parts."""
     pair, plan = clustered(), planned()
     assert plan.partitions is not None
@@ -80,7 +80,7 @@ def test_rows_go_to_the_parts_of_their_clusters() -> None:
 
 
 @pytest.mark.parametrize(("method", "parts"), [("rcm", 4), ("rcm", 1), ("random", 4), ("knn-groups", 4)])
-def test_each_part_is_planned_as_if_it_were_all(tmp_path: Path, method: str, parts: int) -> None:
+def test_each_part_is_planned_as_if_it_were_all(tmp_path, method, parts):
     pair, settings = clustered(), PlanSettings(method=method)
     plan = plan_in_parts(stream_of(pair), settings.changed(partitions=parts), beside=tmp_path / "perm.npy")
     assert sorted(plan.perm.tolist()) == list(range(ROWS))
@@ -91,7 +91,7 @@ def test_each_part_is_planned_as_if_it_were_all(tmp_path: Path, method: str, par
     assert list(tmp_path.iterdir()) == []  # the rows in the order of parts are gone
 
 
-def test_neither_blocks_nor_shards_change_the_plan(tmp_path: Path) -> None:
+def test_neither_blocks_nor_shards_change_the_plan(tmp_path):
     pair, whole = clustered(), planned().perm
     assert (planned(block_bytes=1000).perm == whole).all()
     for side, cuts in (("x", [100, 700]), ("y", [333])):
@@ -102,7 +102,7 @@ def test_neither_blocks_nor_shards_change_the_plan(tmp_path: Path) -> None:
     assert (plan_in_parts(stream, FOUR).perm == whole).all()
 
 
-def test_groups_and_pairs_that_are_too_hard_are_kept_apart_within_parts() -> None:
+def test_groups_and_pairs_that_are_too_hard_are_kept_apart_within_parts():
     groups = np.arange(ROWS) // 2
     settings = FOUR.changed(refine=True, fn_margin=0.95)
     plan = plan_in_parts(stream_of(clustered()), settings, groups=groups)
@@ -112,7 +112,7 @@ def test_groups_and_pairs_that_are_too_hard_are_kept_apart_within_parts() -> Non
     assert plan.too_hard_inside is not None
 
 
-def test_batches_are_shuffled_over_all_parts() -> None:
+def test_batches_are_shuffled_over_all_parts():
     shuffled, plain = planned(shuffle_batches=True).perm, planned().perm
     found, batches = (
         {tuple(batch) for batch in perm[: 15 * 64].reshape(-1, 64).tolist()} for perm in (shuffled, plain)
@@ -130,21 +130,21 @@ def test_batches_are_shuffled_over_all_parts() -> None:
         ({"partitions": 4}, np.arange(ROWS) % 12, r"part \d of 4 .*--groups"),
     ],
 )
-def test_what_does_not_fit_is_said(settings, groups, message: str) -> None:
+def test_what_does_not_fit_is_said(settings, groups, message):
     with pytest.raises(BadInput, match=message):
         plan_in_parts(stream_of(clustered()), PlanSettings(**settings), groups=groups)
 
 
 @pytest.mark.parametrize("method", ["rcm", "knn-groups"])
-def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(method: str) -> None:
-    notes: list[str] = []
-    done: list[tuple[int, int]] = []
+def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(method):
+    notes = []
+    done = []
 
     class Listener(Progress):
-        def note(self, text: str) -> None:
+        def note(self, text):
             notes.append(text)
 
-        def progress(self, done_parts: int, parts: int) -> None:
+        def progress(self, done_parts, parts):
             done.append((done_parts, parts))
 
     settings = FOUR.changed(method=method)
@@ -156,11 +156,11 @@ def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(method: str) 
     assert sum(note.startswith("each part: ") for note in notes) == (method == "rcm")
 
 
-def test_every_device_gets_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[str] = []
+def test_every_device_gets_parts(monkeypatch):
+    used = []
     together = threading.Barrier(2)
 
-    def planned_on(task: PartTask, rows: PairedRows, progress: Progress) -> PartPlan:
+    def planned_on(task, rows, progress):
         name = task.settings.device
         used.append(name)
         if used.count(name) == 1:
@@ -176,7 +176,7 @@ def test_every_device_gets_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pair = clustered()
     np.save("x.npy", pair.x)
@@ -184,9 +184,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_killed_run_plans_only_the_parts_that_are_left(gcbs, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_plans_only_the_parts_that_are_left(gcbs, files, monkeypatch):
     command = ("plan", "x.npy", "y.npy", "--partitions", "4", "--work-dir", "work", "-o", "perm.npy")
-    done: list[int] = []
+    done = []
     real = part.plan_part
 
     def dying_at_the_third(task, *more):
@@ -205,12 +205,12 @@ def test_a_killed_run_plans_only_the_parts_that_are_left(gcbs, files: Path, monk
     assert Path("perm.npy").read_bytes() == Path("other.npy").read_bytes()
 
 
-def test_auto_makes_as_few_parts_as_fit(gcbs, files: Path) -> None:
+def test_auto_makes_as_few_parts_as_fit(gcbs, files):
     result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto.npy")
     assert json.loads(result.stdout)["partitions"]["parts"] == 1
 
 
-def test_a_report_says_which_hard_pairs_lie_across_parts(gcbs, files: Path) -> None:
+def test_a_report_says_which_hard_pairs_lie_across_parts(gcbs, files):
     for words in (["--partitions", "4", "-o", "perm.npy"], ["-o", "whole.npy"]):
         assert gcbs("plan", "x.npy", "y.npy", "--quantile", "0.99", *words).exit_code == 0
     report, whole = (
@@ -229,7 +229,7 @@ def test_a_report_says_which_hard_pairs_lie_across_parts(gcbs, files: Path) -> N
     assert "hard pairs whose rows are in different parts" in " ".join(said.split())
 
 
-def test_a_plan_in_parts_of_columns_can_be_checked(gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_in_parts_of_columns_can_be_checked(gcbs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pair = clustered()
     columns = {name: list(side) for name, side in (("left", pair.x), ("right", pair.y), ("x", pair.y), ("y", pair.x))}

@@ -4,25 +4,22 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from gcbs_cli.data import from_array
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.parts import ray_engine
-from gcbs_cli.planning.parts.part import PartPlan, PartTask, plan_part
+from gcbs_cli.planning.parts.part import plan_part
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
-ray: Any = pytest.importorskip("ray", reason="needs gcbs[ray]")
+ray = pytest.importorskip("ray", reason="needs gcbs[ray]")
 
 PARTS, ROWS = 5, 1003
 SETTINGS = PlanSettings(partitions=PARTS)
@@ -44,7 +41,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the war
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def cluster(tmp_path, monkeypatch):
     """A head and a second node of one core each, on loopback, on ports that are free; nothing of it is left."""
     from ray.cluster_utils import Cluster
 
@@ -70,7 +67,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def stuck_on_the_second_node(task: PartTask, rows: PairedRows) -> PartPlan:
+def stuck_on_the_second_node(task, rows):
     """A part's plan; the second node says that it has one and never ends it, and the head begins only then."""
     own = ray.get_runtime_context().get_node_id()
     if any(node["NodeID"] == own and "second" in node["Resources"] for node in ray.nodes()):
@@ -80,20 +77,20 @@ def stuck_on_the_second_node(task: PartTask, rows: PairedRows) -> PartPlan:
     return plan_part(task, rows)
 
 
-def wait_for(mark: Path) -> None:
+def wait_for(mark):
     deadline = time.monotonic() + LONGEST_WAIT
     while not mark.exists():
         assert time.monotonic() < deadline, "the second node was given no part"
         time.sleep(0.05)
 
 
-def pairs() -> PairStream:
+def pairs():
     generator = np.random.default_rng(5)
     x = generator.normal(size=(ROWS, 16))
     return PairStream(from_array(x, "x"), from_array(x + 0.5 * generator.normal(size=x.shape), "y"))
 
 
-def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_node_costs_only_its_parts(cluster, tmp_path, monkeypatch):
     wanted = plan_in_parts(pairs(), SETTINGS)
     monkeypatch.setattr(ray_engine, "plan_part", stuck_on_the_second_node)
     with ThreadPoolExecutor(1) as pool:
@@ -105,10 +102,10 @@ def test_a_killed_node_costs_only_its_parts(cluster: Any, tmp_path: Path, monkey
     assert found.partitions.parts == PARTS
 
 
-def test_no_cluster_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_there(**options: Any) -> None:
+def test_no_cluster_is_one_clear_line(tmp_path, monkeypatch):
+    def none_there(**options):
         raise ConnectionError("Could not find any running Ray instance.")
 
     monkeypatch.setattr(ray, "init", none_there)
     with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*--address local"):
-        list(ray_engine.plan_on_ray([], lambda part: None, Progress()))  # type: ignore[arg-type,return-value]
+        list(ray_engine.plan_on_ray([], lambda part: None, Progress()))

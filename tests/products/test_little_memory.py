@@ -6,7 +6,7 @@ from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.operations import Backend, Tile
+from gcbs_cli.products.operations import Tile
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.threshold import draw_sample, find_threshold
 from gcbs_cli.products.top_lists import lists_by_rows
@@ -64,21 +64,21 @@ def test_what_did_not_fit_once_is_not_tried_again():
     assert len(failed) == len(set(failed)) == 4  # 50, 25, 13 and 7 rows
 
 
-def lists_of_a_pass(backend: Backend):
+def lists_of_a_pass(backend):
     return found_by(backend, lists=5).hardest
 
 
-def streamed_lists(backend: Backend):
+def streamed_lists(backend):
     return [np.concatenate([lists for _, lists in lists_by_rows(GRID, 5, backend)])]
 
 
-def quantiles(backend: Backend):
+def quantiles(backend):
     sample = draw_sample(GRID, 0.9, 0, least=32, most=32)
     asked = [GraphSettings(quantile=0.9, quantile_method=method) for method in ("chunks", "exact")]
     return [find_threshold(GRID, each, 0, backend, sample=sample, chunk_rows=40).number for each in asked]
 
 
-def sums_of_a_report(backend: Backend):
+def sums_of_a_report(backend):
     pair = make_pair("related", ROWS)
     return [vars(side)[name] for side in loss_sums(pair.x, pair.y, [0.05], backend, hardest=9) for name in vars(side)]
 

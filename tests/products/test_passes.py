@@ -8,7 +8,7 @@ from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products import top_lists
 from gcbs_cli.products.byte_products import can_multiply
-from gcbs_cli.products.operations import EVERYTHING, Backend, Limits, Tile, cut
+from gcbs_cli.products.operations import EVERYTHING, Limits, Tile, cut
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.products.top_lists import TopSearch, lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
@@ -16,7 +16,7 @@ from gcbs_cli.settings.plan import GraphSettings
 NOTHING = -EVERYTHING
 
 
-def exact_products(grid) -> np.ndarray:
+def exact_products(grid):
     return grid.x.astype(np.int64) @ grid.y.T.astype(np.int64)
 
 
@@ -35,7 +35,7 @@ def some_limits(grid, exact, generator):
 
 @pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_entries_are_those_of_an_integer_product(kind, largest, backend: Backend):
+def test_entries_are_those_of_an_integer_product(kind, largest, backend):
     pair = make_pair(kind, 211)
     x, y = pair.x, pair.y[:173]
     grid = make_grid(x, y, largest)

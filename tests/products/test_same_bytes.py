@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from typing import Any
 
 import pytest
 from running import run_python
@@ -65,10 +64,10 @@ QUICK = ["one thread", "nehalem's BLAS", "numpy without AVX-512"]
 
 
 @cache
-def found(*, rows: int = 1024, bytes: bool = True, **environment: str) -> dict[str, Any]:
+def found(*, rows=1024, bytes=True, **environment):
     return json.loads(run_python(CODE, json.dumps(bytes), rows, **environment))
 
 
 @pytest.mark.parametrize("way", [pytest.param(w, marks=[] if w in QUICK else pytest.mark.slow) for w in WAYS])
-def test_grid_weights_passes_and_plans_have_the_same_bytes(way: str) -> None:
+def test_grid_weights_passes_and_plans_have_the_same_bytes(way):
     assert found(**WAYS[way]) == found()

@@ -20,10 +20,10 @@ LONGEST_WAIT = 60.0
 """Seconds that threads wait for each other; they need milliseconds."""
 
 
-def test_threads_begun_together_own_a_thing_each_and_keep_it() -> None:
+def test_threads_begun_together_own_a_thing_each_and_keep_it():
     owned, together = OwnedByThreads(["a", "b", "c"]), threading.Barrier(3)
 
-    def look(number: int) -> tuple[str, str]:
+    def look(number):
         first = owned.mine
         together.wait(LONGEST_WAIT)
         return first, owned.mine
@@ -33,10 +33,10 @@ def test_threads_begun_together_own_a_thing_each_and_keep_it() -> None:
     assert all(first == second for first, second in found)
 
 
-def test_an_error_in_one_thread_is_raised_and_ends_the_work() -> None:
-    done: list[int] = []
+def test_an_error_in_one_thread_is_raised_and_ends_the_work():
+    done = []
 
-    def work(number: int) -> int:
+    def work(number):
         if number == 3:
             raise GcbsError("of the third")
         done.append(number)
@@ -48,7 +48,7 @@ def test_an_error_in_one_thread_is_raised_and_ends_the_work() -> None:
 
 
 @pytest.fixture
-def gpus(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def gpus(monkeypatch, request):
     """As if PyTorch saw so many."""
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: request.param)
 
@@ -66,7 +66,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Non
     ],
     indirect=["gpus"],
 )
-def test_what_names_mean(gpus: None, name: str, meant: list[str]) -> None:
+def test_what_names_mean(gpus, name, meant):
     assert devices_named(name) == meant
     assert may_mean_several(name) == (len(meant) > 1 or name == "cuda:all")
     if len(meant) > 1:
@@ -88,7 +88,7 @@ def test_what_names_mean(gpus: None, name: str, meant: list[str]) -> None:
     ],
     indirect=["gpus"],
 )
-def test_names_that_mean_nothing(gpus: None, name: str, message: str) -> None:
+def test_names_that_mean_nothing(gpus, name, message):
     with pytest.raises(BadInput) as refused:
         devices_named(name)
     assert str(refused.value).startswith(f"--device {name}: {message}")
@@ -96,7 +96,7 @@ def test_names_that_mean_nothing(gpus: None, name: str, message: str) -> None:
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 @pytest.mark.parametrize("graph", [{"quantile": 0.999}, {"graph": "top-m"}], ids=["quantile", "top-m"])
-def test_two_gpus_give_the_plan_and_the_report_of_one(graph: dict) -> None:
+def test_two_gpus_give_the_plan_and_the_report_of_one(graph):
     pair = make_pair("related", 30_000)
     one, two = (make_plan(pair, PlanSettings(**graph, device=name)) for name in ("cuda:0", "cuda:0,1"))
     assert two.device == "cuda:0,1"

@@ -5,7 +5,6 @@ import pytest
 from unit_data import KINDS, exact_matrix, make_pair
 
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of
 
@@ -71,7 +70,7 @@ def check(side, matrix, out, *, own_is_key):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("suspects", ["none", "listed", "groups"])
-def test_sums_across_are_those_of_float64(kind, suspects, backend: Backend):
+def test_sums_across_are_those_of_float64(kind, suspects, backend):
     pair, matrix = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
     removed = some_suspects(ROWS, matrix, suspects)
     backend.tile_rows = 50
@@ -83,7 +82,7 @@ def test_sums_across_are_those_of_float64(kind, suspects, backend: Backend):
 
 @pytest.mark.parametrize("kind", ["related", "duplicates", "hubs"])
 @pytest.mark.parametrize("suspects", ["none", "listed", "groups", "groups alone"])
-def test_sums_of_one_side_leave_the_row_itself_out(kind, suspects, backend: Backend):
+def test_sums_of_one_side_leave_the_row_itself_out(kind, suspects, backend):
     side = make_pair(kind, ROWS).x
     matrix = side.astype(np.float64) @ side.T.astype(np.float64)
     removed = some_suspects(ROWS, matrix, suspects)
@@ -114,7 +113,7 @@ def test_lists_longer_than_the_keys_end_with_nothing(count):
     np.testing.assert_allclose(y.hardest, expected, rtol=0, atol=SIMILARITY_ERROR)
 
 
-def test_some_rows_against_many_keys(backend: Backend):
+def test_some_rows_against_many_keys(backend):
     pair, matrix = make_pair("related", 100), exact_matrix("related", 100)
     backend.tile_rows = 16
     x, y = loss_sums(pair.x[:30], pair.y, TEMPERATURES, backend)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None or not AXE.is_file(), reason="n
 
 
 @pytest.fixture(scope="module", params=["report", "history", "compare"])
-def page(gcbs, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+def page(gcbs, request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
     pairs, html, reports = ROOT / "sample_data" / "pairs.parquet", folder / "page.html", []
     for epoch in range(3):
@@ -49,7 +49,7 @@ def page(gcbs, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", ["1200,900", "390,844"], ids=["desktop", "phone"])
-def test_axe_finds_nothing_and_the_console_stays_empty(page: str, tmp_path: Path, theme: str, size: str) -> None:
+def test_axe_finds_nothing_and_the_console_stays_empty(page, tmp_path, theme, size):
     shows = (
         "document.querySelectorAll('details').forEach(d => d.open = true);"
         f"axe.run().then(r => {{ document.title = '{MARK}' + JSON.stringify({{"

@@ -29,13 +29,13 @@ EVIL = "<script>alert('x')</script>&\"'\u202e"
 ROWS = 400
 
 
-def run(*words: object) -> None:
+def run(*words):
     result = CliRunner().invoke(app, [*map(str, words), "-q"])
     assert result.exit_code == 0, result.output
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Pairs whose file and ids are called what nobody should call them, a plan and its page."""
     folder = tmp_path_factory.mktemp("page")
     table = pq.read_table(SAMPLE / "pairs.parquet").slice(0, ROWS)
@@ -50,27 +50,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(folder: Path) -> str:
+def page(folder):
     return (folder / "page.html").read_text()
 
 
 class Tags(HTMLParser):
     """Every start tag, and the text outside them."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tags = []
         self.text = ""
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data + "\n"
 
 
-def test_names_are_text_and_nothing_is_fetched(page: str) -> None:
+def test_names_are_text_and_nothing_is_fetched(page):
     parsed = Tags(page)
     assert "<script" not in page
     policy = next(attributes["content"] for tag, attributes in parsed.tags if "http-equiv" in attributes)
@@ -87,7 +87,7 @@ def test_names_are_text_and_nothing_is_fetched(page: str) -> None:
     assert len(page.encode()) < 2_000_000
 
 
-def test_every_part_of_the_issue_is_there(page: str, folder: Path) -> None:
+def test_every_part_of_the_issue_is_there(page, folder):
     report = json.loads((folder / "page.json").read_text())
     text = Tags(page).text
     assert f"closes {report['gap']['reduction']:.1%} of the gap" in text
@@ -103,7 +103,7 @@ def test_every_part_of_the_issue_is_there(page: str, folder: Path) -> None:
     assert f"{report['false_negatives']['suspected_pairs']:,}" in text
 
 
-def test_tables_can_be_reached_and_have_names(page: str) -> None:
+def test_tables_can_be_reached_and_have_names(page):
     tags = Tags(page).tags
     regions = [attributes for tag, attributes in tags if attributes.get("role") == "region"]
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) >= 6
@@ -111,7 +111,7 @@ def test_tables_can_be_reached_and_have_names(page: str) -> None:
     assert all(attributes.get("aria-label") for tag, attributes in tags if tag == "svg")
 
 
-def test_page_of_several_reports_without_a_plan(folder: Path, tmp_path: Path) -> None:
+def test_page_of_several_reports_without_a_plan(folder, tmp_path):
     words = ["-k", 40, "-t", 0.1, "-t", 0.025, "--loss", "infonce", "--loss", "symmetric"]
     run("report", folder / "a<b>&'.parquet", *words, "--html", tmp_path / "page.html")
     text = Tags((tmp_path / "page.html").read_text()).text
@@ -121,7 +121,7 @@ def test_page_of_several_reports_without_a_plan(folder: Path, tmp_path: Path) ->
     assert text.count("\n0.025\n") == 2
 
 
-def test_suspects_are_shown_with_the_texts_of_both_rows(folder: Path, tmp_path: Path) -> None:
+def test_suspects_are_shown_with_the_texts_of_both_rows(folder, tmp_path):
     lines = [json.dumps({"q": f"question {row} {EVIL}", "a": f"answer {row}"}) for row in range(ROWS)]
     (tmp_path / "texts.jsonl").write_text("\n".join(lines))
     words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--html", tmp_path / "page.html"]
@@ -136,12 +136,12 @@ def test_suspects_are_shown_with_the_texts_of_both_rows(folder: Path, tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def pair() -> PairedRows:
+def pair():
     x, y = (read_unit_rows(from_array(np.load(SAMPLE / f"{side}.npy")[:ROWS], side)).values for side in "xy")
     return PairedRows(x, y)
 
 
-def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
+def test_details_agree_with_the_report_and_with_loops(pair):
     perm = plan(pair.x, pair.y, batch_size=48).perm
     (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[48], trials=5)), perm)
     losses = np.average(measured.of_plan["batch_losses"], weights=[48] * 8 + [16]), np.mean(measured.trial_losses)
@@ -159,14 +159,14 @@ def test_details_agree_with_the_report_and_with_loops(pair: PairedRows) -> None:
         assert {i, j} <= set(perm[batch * 48 : batch * 48 + 48].tolist())
 
 
-def test_a_short_batch_that_is_dropped_is_not_drawn(folder: Path, tmp_path: Path) -> None:
+def test_a_short_batch_that_is_dropped_is_not_drawn(folder, tmp_path):
     words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48]
     run(*words, "--html", tmp_path / "page.html")
     assert "nan" not in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("rows", [5, 192, 193, 1000])
-def test_density_counts_each_entry_in_its_cell(rows: int) -> None:
+def test_density_counts_each_entry_in_its_cell(rows):
     generator = np.random.default_rng(rows)
     left, right = generator.integers(0, rows, (2, 300)).astype(np.int32)
     graph = adjacency_from_pairs(rows, left, right)
@@ -181,7 +181,7 @@ def test_density_counts_each_entry_in_its_cell(rows: int) -> None:
         assert (found == wanted).all()
 
 
-def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal() -> None:
+def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal():
     rows = 1_000_000
     first = np.arange(rows - 1, dtype=np.int32)
     found = density(adjacency_from_pairs(rows, first, first + 1), np.arange(rows), 0, rows)
@@ -194,12 +194,12 @@ def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal() -> None:
     assert (opacity[0, 2:] == 0).all()
 
 
-def test_outlines_that_would_hide_what_is_in_them_are_left_out(pair: PairedRows) -> None:
+def test_outlines_that_would_hide_what_is_in_them_are_left_out(pair):
     (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[2], trials=1)), None)
     assert [(picture.side, picture.batch) for picture in pictures(measured)] == [(400, 0)] * 2 + [(24, 2)] * 2
 
 
-def _pixels(data: bytes) -> np.ndarray:
+def _pixels(data):
     """Decode an unfiltered picture of a palette that rises in opacity, and check every chunk's sum."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     place, chunks = 8, {}

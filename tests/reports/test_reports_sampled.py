@@ -9,7 +9,6 @@ from scipy import stats
 from unit_data import make_pair
 
 from gcbs_cli.data import from_array
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.planning.room import forecast_report
@@ -29,16 +28,16 @@ PAIR = make_pair("related", ROWS)
 PERM = make_plan(PAIR, PlanSettings(batch_size=SIZE)).perm
 
 
-def stream_of(pair: PairedRows, block_bytes: int = 1 << 15) -> PairStream:
+def stream_of(pair, block_bytes=1 << 15):
     return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 
-def settings_of(**changed) -> ReportSettings:
+def settings_of(**changed):
     return ReportSettings(batch_sizes=[SIZE], temperatures=[TEMPERATURE], **changed)
 
 
 @pytest.mark.parametrize("loss", ["symmetric", "infonce"])
-def test_all_batches_give_the_whole_report(loss: str) -> None:
+def test_all_batches_give_the_whole_report(loss):
     whole = make_reports(PAIR, PERM, settings_of(loss=loss, seed=1))[0]
     found = sampled_report(stream_of(PAIR), PERM, ROWS, settings_of(loss=[loss]))
     assert found.rows == ROWS
@@ -49,7 +48,7 @@ def test_all_batches_give_the_whole_report(loss: str) -> None:
     assert found.gap.reduction.low < whole.gap.reduction < found.gap.reduction.high
 
 
-def test_the_intervals_cover() -> None:
+def test_the_intervals_cover():
     """Of 20 seeds, 95 % intervals miss 1 on average; more than 5 happen once in some thousands."""
     whole = make_reports(PAIR, PERM, settings_of())[0]
     missed = dict.fromkeys(("gap.plan", "gap.reduction", "loss.global"), 0)
@@ -60,14 +59,14 @@ def test_the_intervals_cover() -> None:
     assert max(missed.values()) <= 5, missed
 
 
-def test_an_interval_of_few_batches_is_students() -> None:
+def test_an_interval_of_few_batches_is_students():
     means = np.random.default_rng(0).normal(size=30)
     expected = stats.t.interval(0.95, 29, loc=means.mean(), scale=stats.sem(means))
     found = _estimate(means)
     assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_command_says_value_and_interval(gcbs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_value_and_interval(gcbs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, rows in (("x.npy", PAIR.x), ("y.npy", PAIR.y), ("perm.npy", PERM)):
         np.save(name, rows)
@@ -86,11 +85,11 @@ def test_the_command_says_value_and_interval(gcbs, tmp_path: Path, monkeypatch: 
 class NoPass(Progress):
     """A watcher of work that makes no pass."""
 
-    def progress(self, done: int, total: int) -> None:
+    def progress(self, done, total):
         raise AssertionError(f"{done} of {total} entries")
 
 
-def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_said_before_the_pass(monkeypatch):
     pair, settings = make_pair("related", 700), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
     backend = choose_backend("cpu")
     threshold = find_threshold(pair.grid, settings, settings.seed, backend)
@@ -113,7 +112,7 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch: pytest.MonkeyPat
         make_reports(pair, None, settings)
 
 
-def test_equal_rows_that_no_quantile_parts() -> None:
+def test_equal_rows_that_no_quantile_parts():
     pair = make_pair("all-equal", 700)
     with pytest.raises(BadInput, match="leave out equal rows, which no --quantile parts"):
         make_reports(pair, None, ReportSettings(batch_sizes=[8], trials=1, max_memory=40 << 20))

@@ -1,7 +1,6 @@
 """One model holds an option's name, type, bounds and default: what it refuses, and what is made from it."""
 
 import pickle
-from typing import Any
 
 import pytest
 
@@ -14,14 +13,14 @@ from gcbs_cli.system.errors import BadInput
 ASKED = {"batch_size": 32, "top": 8, "rank_window": (3, 9), "fn_margin": 0.9, "refine": True, "partitions": 4}
 
 
-def test_a_part_of_the_settings_keeps_what_was_given() -> None:
+def test_a_part_of_the_settings_keeps_what_was_given():
     settings = PlanSettings(**ASKED)
     assert settings.only(GraphSettings) == GraphSettings(top=8, rank_window=(3, 9))
     assert settings.only(GraphSettings).model_fields_set == {"top", "rank_window"}
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
-def test_changes_are_checked_again() -> None:
+def test_changes_are_checked_again():
     settings = PlanSettings(**ASKED)
     changed = settings.changed(top=4, method="metis")
     assert (changed.top, changed.method, changed.fn_margin) == (4, "metis", 0.9)
@@ -30,7 +29,7 @@ def test_changes_are_checked_again() -> None:
         settings.changed(group_size=5)
 
 
-def test_words_make_the_same_settings_again() -> None:
+def test_words_make_the_same_settings_again():
     for settings in (
         PlanSettings(**ASKED, max_memory="1G", world_size=2),
         PlanSettings(preset="train", method="rcm", top=8),
@@ -38,7 +37,7 @@ def test_words_make_the_same_settings_again() -> None:
         ReportSettings(batch_sizes=[32, 64], temperatures=0.02, loss=["bsc", "infonce"]),
     ):
         options = {leaf.option: leaf for leaf in leaves(type(settings))}
-        found: dict[str, Any] = {}
+        found = {}
         said = iter(words(settings))
         for word in said:
             leaf = options[word]
@@ -47,13 +46,13 @@ def test_words_make_the_same_settings_again() -> None:
         assert type(settings)(**found) == settings
 
 
-def test_a_list_takes_one_value_a_text_of_several_or_a_list() -> None:
+def test_a_list_takes_one_value_a_text_of_several_or_a_list():
     assert ReportSettings(batch_sizes=8).batch_sizes == (8,)
     assert ReportSettings(temperatures="0.02 0.05").temperatures == (0.02, 0.05)
     assert ReportSettings(loss=["bsc", "NTXentLoss"]).loss == ("bsc", "simclr")
 
 
-def test_names_of_options_and_of_arguments() -> None:
+def test_names_of_options_and_of_arguments():
     class Inherited(Settings, panel="More"):
         many: tuple[int, ...] = option((), "Numbers.", "-m", option="--one")
 

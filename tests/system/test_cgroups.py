@@ -1,7 +1,6 @@
 """Limits of control groups, in folders laid out as the kernel lays them out."""
 
 import os
-from pathlib import Path
 
 import pytest
 from unit_data import make_pair
@@ -16,10 +15,10 @@ GIB = 2**30
 
 
 @pytest.fixture
-def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def mount(tmp_path, monkeypatch):
     """Put files where gcbs looks for its control group."""
 
-    def put(own: str, files: dict[str, str] | None = None) -> None:
+    def put(own, files=None):
         (tmp_path / "own").write_text(own + "\n")
         for name, text in (files or {}).items():
             path = tmp_path / "cgroup" / name
@@ -31,13 +30,13 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return put
 
 
-def test_version_2_at_the_root_of_a_container(mount) -> None:
+def test_version_2_at_the_root_of_a_container(mount):
     mount("0::/", {"memory.max": str(2 * GIB), "memory.current": str(GIB), "cpu.max": "150000 100000"})
     assert limits.cgroup_memory() == [GIB]
     assert limits.cgroup_processors() == [1.5]
 
 
-def test_version_2_limits_of_the_own_group_and_of_those_above(mount) -> None:
+def test_version_2_limits_of_the_own_group_and_of_those_above(mount):
     slice_files = {"memory.max": str(4 * GIB), "memory.current": str(3 * GIB), "cpu.max": "max 100000"}
     job_files = {"memory.max": str(2 * GIB), "memory.current": "0", "cpu.max": "300000 100000"}
     groups = {"user.slice/": slice_files, "user.slice/job/": job_files, "": {"memory.max": "max"}}
@@ -46,12 +45,12 @@ def test_version_2_limits_of_the_own_group_and_of_those_above(mount) -> None:
     assert limits.cgroup_processors() == [3.0]
 
 
-def test_page_cache_can_be_dropped(mount) -> None:
+def test_page_cache_can_be_dropped(mount):
     mount("0::/", {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 700"})
     assert limits.cgroup_memory() == [800]
 
 
-def test_version_1(mount) -> None:
+def test_version_1(mount):
     files = {
         "memory/memory.limit_in_bytes": "9223372036854771712",
         "memory/memory.usage_in_bytes": "5",
@@ -69,13 +68,13 @@ def test_version_1(mount) -> None:
 
 @pytest.mark.parametrize("own", ["", "0::/../../above", "0::/elsewhere", "nonsense\n0:"])
 @pytest.mark.parametrize("text", ["", "max", "-", "12 34 56", "1e9", "100000 0"])
-def test_what_cannot_be_read_limits_nothing(mount, own: str, text: str) -> None:
+def test_what_cannot_be_read_limits_nothing(mount, own, text):
     mount(own, {"memory.max": text, "cpu.max": text})
     assert limits.cgroup_memory() == []
     assert limits.cgroup_processors() == []
 
 
-def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
+def test_the_limit_is_refused_before_the_work_with_what_fits(mount):
     room = 60 * 2**20 + CpuBackend().workers * 20 * 2**20
     mount("0::/", {"memory.max": str(room), "memory.current": "0"})
     assert limits.available_memory() <= room
@@ -86,7 +85,7 @@ def test_the_limit_is_refused_before_the_work_with_what_fits(mount) -> None:
 
 
 @pytest.mark.parametrize(("quota", "threads"), [("50000 100000", 1), ("100000 100000", 1), ("max 100000", None)])
-def test_threads_follow_the_quota(mount, monkeypatch, quota: str, threads: int | None) -> None:
+def test_threads_follow_the_quota(mount, monkeypatch, quota, threads):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     mount("0::/")
     unlimited = limits.available_cpus()
@@ -95,7 +94,7 @@ def test_threads_follow_the_quota(mount, monkeypatch, quota: str, threads: int |
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
-def test_threads_follow_omp_num_threads(mount, monkeypatch) -> None:
+def test_threads_follow_omp_num_threads(mount, monkeypatch):
     mount("0::/")
     for threads in (1, 2):
         monkeypatch.setenv("OMP_NUM_THREADS", str(threads))

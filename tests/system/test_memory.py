@@ -44,8 +44,8 @@ SAMPLE = Path(__file__).parents[2] / "sample_data"
 
 
 @pytest.mark.parametrize(("mebibytes", "code"), [(150, 2), (300, 2), (4000, 0)])
-def test_a_limited_address_space(tmp_path: Path, mebibytes: int, code: int) -> None:
-    def limit() -> None:
+def test_a_limited_address_space(tmp_path, mebibytes, code):
+    def limit():
         resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
 
     command = [sys.executable, "-m", "gcbs_cli", "plan", SAMPLE / "x.npy", SAMPLE / "y.npy", "-o", "perm.npy", "-q"]

@@ -8,24 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 import toy_pairs
-from launching import Launch, save
-from numpy.typing import NDArray
+from launching import save
 
 WORKERS = Path(__file__).parent / "workers"
 
 
 @pytest.fixture
-def perm() -> NDArray[np.int64]:
+def perm():
     return np.random.default_rng(7).permutation(toy_pairs.ROWS)
 
 
 @pytest.fixture
-def plan_path(tmp_path: Path, perm: NDArray[np.int64]) -> Path:
+def plan_path(tmp_path, perm):
     return save(tmp_path / "perm.npy", perm)
 
 
 @pytest.fixture
-def plan_of_next_epoch(tmp_path: Path, perm: NDArray[np.int64]) -> NDArray[np.int64]:
+def plan_of_next_epoch(tmp_path, perm):
     """Another order; lies beside the plan as perm-1.npy, and the plan itself as perm-0.npy."""
     later = np.random.default_rng(8).permutation(perm)
     save(tmp_path / "perm-0.npy", perm)
@@ -34,10 +33,10 @@ def plan_of_next_epoch(tmp_path: Path, perm: NDArray[np.int64]) -> NDArray[np.in
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Launch:
+def launch(tmp_path):
     """Run a worker script under a launcher on one thread a process; its folder is the last argument."""
 
-    def run(script: str, *words: object, launcher: list[str] | None = None) -> Path:
+    def run(script, *words, launcher=None):
         folder = tmp_path / "out"
         folder.mkdir(exist_ok=True)
         command = [sys.executable, *(launcher or []), str(WORKERS / script), *map(str, words), str(folder)]
@@ -52,7 +51,7 @@ def launch(tmp_path: Path) -> Launch:
             "TQDM_DISABLE": "1",
         }
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        with subprocess.Popen(command, env={**os.environ, **quiet}, **pipes) as process:  # type: ignore[call-overload]
+        with subprocess.Popen(command, env={**os.environ, **quiet}, **pipes) as process:
             try:
                 said, _ = process.communicate(timeout=300)
             finally:

@@ -3,32 +3,25 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from plan_entries import build_entry
 from toy_pairs import BATCH, ROWS
 
 from gcbs_cli.plan_file.save import save_plan
 
-Launch = Callable[..., Path]
-"""Run a worker script, perhaps under a launcher; returns the folder of its records."""
 
-
-def torchrun(ranks: int) -> list[str]:
+def torchrun(ranks):
     """torchrun on loopback, with a port of its own."""
     return ["-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", str(ranks)]
 
 
-def save(path: Path, perm: NDArray[np.int64], **settings: object) -> Path:
+def save(path, perm, **settings):
     """A plan with its manifest, as `gcbs plan` writes it."""
     save_plan(path, perm, build_entry(perm, **{"batch_size": BATCH, **settings}))
     return path
 
 
-def applied(folder: Path, plan: Path) -> Path:
+def applied(folder, plan):
     """JSONL of the toy pairs' row numbers in plan order, by `gcbs apply`."""
     (folder / "data.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(ROWS)))
     output = folder / f"{plan.stem}-reordered.jsonl"

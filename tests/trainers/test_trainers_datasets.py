@@ -1,18 +1,13 @@
 """Hugging Face datasets and webdataset: readers from front to back get the planned batches."""
 
 import json
-from pathlib import Path
 
-import numpy as np
 import pytest
-from launching import Launch, applied
-from numpy.typing import NDArray
+from launching import applied
 from toy_pairs import BATCH, planned_batches
 
-Perm = NDArray[np.int64]
 
-
-def test_datasets_streaming_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm) -> None:
+def test_datasets_streaming_of_applied_data(tmp_path, plan_path, perm):
     datasets = pytest.importorskip("datasets")
     path = str(applied(tmp_path, plan_path))
     stream = datasets.load_dataset("json", data_files=path, split="train", streaming=True)
@@ -20,7 +15,7 @@ def test_datasets_streaming_of_applied_data(tmp_path: Path, plan_path: Path, per
 
 
 @pytest.mark.slow
-def test_webdataset_of_applied_data(tmp_path: Path, plan_path: Path, perm: Perm, launch: Launch) -> None:
+def test_webdataset_of_applied_data(tmp_path, plan_path, perm, launch):
     """A shard holds whole batches, so that each batch is a planned one, whichever worker or rank reads the shard."""
     pytest.importorskip("webdataset")
     folder = launch("web.py", applied(tmp_path, plan_path))

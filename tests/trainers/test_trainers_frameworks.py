@@ -6,11 +6,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from launching import torchrun
-from numpy.typing import NDArray
 from toy_pairs import (
     BATCH,
     ROWS,
-    Records,
     check_epoch,
     check_plan_of_each_epoch,
     check_replanned,
@@ -20,8 +18,6 @@ from toy_pairs import (
 )
 
 from gcbs_cli.trainers import PlannedBatchSampler
-
-Perm = NDArray[np.int64]
 
 NEEDS = {
     "plain_torch": ["accelerate"],
@@ -36,7 +32,7 @@ GATHERING = ("gather", "split", "gathered", "several-gathered")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2])
-def test_ranks_that_are_killed_take_up_the_same_batches(ranks, launch, plan_path, tmp_path) -> None:
+def test_ranks_that_are_killed_take_up_the_same_batches(ranks, launch, plan_path, tmp_path):
     folder, deaths = tmp_path / "out", 0
     while deaths < 3:
         with pytest.raises(AssertionError, match="exitcode: -9"):
@@ -58,7 +54,7 @@ def test_ranks_that_are_killed_take_up_the_same_batches(ranks, launch, plan_path
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 @pytest.mark.parametrize("worker", ["plain_torch", "lit", "trained", "sentences"])
-def test_trains_on_whole_planned_batches(worker, ranks, launch, plan_path, perm, plan_of_next_epoch) -> None:
+def test_trains_on_whole_planned_batches(worker, ranks, launch, plan_path, perm, plan_of_next_epoch):
     if not all(map(find_spec, NEEDS[worker])):
         pytest.skip("not installed")
     own_launcher = worker == "lit"
@@ -95,7 +91,7 @@ def test_trains_on_whole_planned_batches(worker, ranks, launch, plan_path, perm,
         check_several(found["several"], perm, ranks)
 
 
-def check_several(records: Records, perm: Perm, ranks: int) -> None:
+def check_several(records, perm, ranks):
     """Every batch is a planned one of one of the two data sets, which are as long and follow each other."""
     for epoch in "01":
         seen = losses_seen([record[epoch] for record in records], gather=False)

@@ -1,12 +1,10 @@
 """A loop of one's own over `planned`: plans, figures and the check of the first losses, against the report's."""
 
 import warnings
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
 
@@ -15,30 +13,29 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning
 from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, LossCheck, batch_loss, has_dropout
 
-Perm = NDArray[np.int64]
 X, Y = make_sides()
 LOADER = DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y), torch.arange(ROWS)), BATCH, shuffle=True)
 
 
-def both(batch: Any) -> Any:
+def both(batch):
     return batch[:2]
 
 
-def planned(**settings: Any) -> Any:
+def planned(**settings):
     return gcbs.planned(LOADER, embed=both, **{"temperature": TEMPERATURE, **settings})
 
 
 @pytest.mark.parametrize("loss", ["infonce", "symmetric", "simclr"])
-def test_the_mean_over_batches_is_the_reports_loss(loss: str, perm: Perm) -> None:
+def test_the_mean_over_batches_is_the_reports_loss(loss, perm):
     settings = {"batch_size": BATCH, "temperature": TEMPERATURE, "per_row": 3, "trials": 1}
-    expected = gcbs.report(X, Y, perm, loss=loss, **settings).loss.plan  # type: ignore[arg-type]
+    expected = gcbs.report(X, Y, perm, loss=loss, **settings).loss.plan
     batches = list(PlannedBatchSampler(perm, BATCH))
     losses = [batch_loss(X[rows], Y[rows], temperature=TEMPERATURE, loss=loss) for rows in batches]
     assert np.average(losses, weights=list(map(len, batches))) == pytest.approx(expected, abs=1e-5)
 
 
-def test_each_epoch_is_planned_and_logged_with_the_reports_figures() -> None:
-    logs: list[dict[str, float]] = []
+def test_each_epoch_is_planned_and_logged_with_the_reports_figures():
+    logs = []
     batches = planned(log=logs.append)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -52,7 +49,7 @@ def test_each_epoch_is_planned_and_logged_with_the_reports_figures() -> None:
             )
     assert [found.agrees for found in batches.check.comparisons] == [True, True]
     settings = {"batch_size": BATCH, "temperature": TEMPERATURE, "trials": 3}
-    expected = gcbs.report(X, Y, batches.sampler.plan.perm, **settings)  # type: ignore[arg-type]
+    expected = gcbs.report(X, Y, batches.sampler.plan.perm, **settings)
     assert len(logs) == 2
     assert logs[1]["gcbs/L_train"] == pytest.approx(expected.loss.plan)
     assert logs[1]["gcbs/reduction"] == pytest.approx(expected.gap.reduction)
@@ -60,7 +57,7 @@ def test_each_epoch_is_planned_and_logged_with_the_reports_figures() -> None:
     assert logs[1]["gcbs/embed_seconds"] > 0 < logs[1]["gcbs/plan_seconds"]
 
 
-def test_a_random_first_epoch_embeds_nothing() -> None:
+def test_a_random_first_epoch_embeds_nothing():
     batches = planned(first="random")
     assert sorted(row for _, _, rows in batches for row in rows.tolist()) == list(range(ROWS))
     assert batches.planner.history == []
@@ -69,7 +66,7 @@ def test_a_random_first_epoch_embeds_nothing() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["the next batch", "half a batch", "another temperature"])
-def test_a_wrong_loss_is_warned_of(wrong: str) -> None:
+def test_a_wrong_loss_is_warned_of(wrong):
     batches = planned()
     loader = iter(batches)
     x, y, _ = next(loader)
@@ -83,7 +80,7 @@ def test_a_wrong_loss_is_warned_of(wrong: str) -> None:
         batches.check_loss(contrast(torch.as_tensor(x), torch.as_tensor(y)))
 
 
-def test_dropout_loosens_the_check_which_still_finds_another_temperature() -> None:
+def test_dropout_loosens_the_check_which_still_finds_another_temperature():
     batches = gcbs.trainers.loop.PlannedLoader(
         LOADER,
         None,
@@ -102,10 +99,10 @@ def test_dropout_loosens_the_check_which_still_finds_another_temperature() -> No
     assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0)))
 
 
-def test_a_device_without_memory_for_a_batch_gets_smaller_ones() -> None:
-    sizes: list[int] = []
+def test_a_device_without_memory_for_a_batch_gets_smaller_ones():
+    sizes = []
 
-    def cramped(batch: Any) -> Any:
+    def cramped(batch):
         sizes.append(len(batch[0]))
         if len(batch[0]) > 70:
             raise torch.OutOfMemoryError("of the test")
@@ -117,14 +114,14 @@ def test_a_device_without_memory_for_a_batch_gets_smaller_ones() -> None:
     assert batches.sampler.plan.perm.tolist() == planned_by_hand().tolist()
 
 
-def planned_by_hand() -> Perm:
+def planned_by_hand():
     return gcbs.plan(X, Y, batch_size=BATCH, temperature=TEMPERATURE, preset="train").perm
 
 
-def test_collated_batches_are_kept_for_the_next_plan() -> None:
-    calls: list[int] = []
+def test_collated_batches_are_kept_for_the_next_plan():
+    calls = []
 
-    def collate(rows: list[Any]) -> Any:
+    def collate(rows):
         calls.append(len(rows))
         return torch.utils.data.default_collate(rows)
 
@@ -135,7 +132,7 @@ def test_collated_batches_are_kept_for_the_next_plan() -> None:
     assert calls.count(ROWS) == 1
 
 
-class Stream(IterableDataset):  # type: ignore[type-arg]
+class Stream(IterableDataset):
     """A data set without row numbers."""
 
     __iter__ = None
@@ -156,7 +153,7 @@ class Stream(IterableDataset):  # type: ignore[type-arg]
     ],
     ids=lambda value: "" if isinstance(value, dict) else value,
 )
-def test_what_cannot_be_planned_is_refused_at_once(change: dict[str, Any], said: str) -> None:
-    given: dict[str, Any] = {"loader": LOADER, "embed": both, **change}
+def test_what_cannot_be_planned_is_refused_at_once(change, said):
+    given = {"loader": LOADER, "embed": both, **change}
     with pytest.raises(BadInput, match=said):
         gcbs.planned(given.pop("loader"), given.pop("plan", None), **given)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launching import Launch, save
+from launching import save
 from toy_pairs import check_epoch, load_records
 
 README = Path(__file__).parents[2] / "README.md"
@@ -19,14 +19,14 @@ NEEDS = {
 }
 
 
-def blocks() -> dict[str, str]:
+def blocks():
     """The code of each framework by its bold heading."""
     pages = ((README, "Trainers"), (README.parent / "docs" / "trainers.md", "Examples"))
     sections = (page.read_text(encoding="utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0] for page, title in pages)
     return dict(re.findall(r"(?s)\*\*([\w -]+)\*\*[^\n]*\n\n```python\n(.*?)```", "".join(sections)))
 
 
-def test_there_are_ten_lines_for_each() -> None:
+def test_there_are_ten_lines_for_each():
     found = blocks()
     assert list(found) == list(NEEDS)
     assert all(len(code.splitlines()) <= 14 for code in found.values())
@@ -34,7 +34,7 @@ def test_there_are_ten_lines_for_each() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", NEEDS)
-def test_the_readmes_lines_train_on_the_plan(framework: str, tmp_path: Path, launch: Launch) -> None:
+def test_the_readmes_lines_train_on_the_plan(framework, tmp_path, launch):
     for module in NEEDS[framework]:
         pytest.importorskip(module)
     folder = tmp_path / "out"

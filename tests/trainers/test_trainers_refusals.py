@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,11 +27,11 @@ ORDER = np.random.default_rng(0).permutation(ROWS)
 class OwnLoader(transformers.Trainer):
     """A trainer that makes its own loader, as some do for shards of their own."""
 
-    def get_train_dataloader(self) -> Any:
+    def get_train_dataloader(self):
         raise NotImplementedError
 
 
-def sentence_trainer(folder: Path, *, dataset: Any = PAIRS, loss: Any = None, **arguments: Any) -> Any:
+def sentence_trainer(folder, *, dataset=PAIRS, loss=None, **arguments):
     model = toy_encoder.sentence_encoder()
     settings = {"per_device_train_batch_size": BATCH, "report_to": [], "use_cpu": True, "seed": 5, **arguments}
     return SentenceTransformerTrainer(
@@ -43,7 +42,7 @@ def sentence_trainer(folder: Path, *, dataset: Any = PAIRS, loss: Any = None, **
     )
 
 
-def trainer(folder: Path, *, dataset: Any = None, kind: Any = transformers.Trainer, **arguments: Any) -> Any:
+def trainer(folder, *, dataset=None, kind=transformers.Trainer, **arguments):
     settings = {"per_device_train_batch_size": BATCH, "report_to": [], "use_cpu": True, **arguments}
     settings["remove_unused_columns"] = False
     args = transformers.TrainingArguments(str(folder), **settings)
@@ -51,7 +50,7 @@ def trainer(folder: Path, *, dataset: Any = None, kind: Any = transformers.Train
 
 
 STREAM = {"dataset": PAIRS.to_iterable_dataset(), "max_steps": 3}
-BOTH_WAYS: dict[str, Any] = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
+BOTH_WAYS = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
 BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
 
 
@@ -74,7 +73,7 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (sentence_trainer, {}, {"refine": False, "time_limit": 3.0}, "time_limit has no effect"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_before_any_compute(make, made, asked, said, tmp_path) -> None:
+def test_what_cannot_be_planned_is_refused_before_any_compute(make, made, asked, said, tmp_path):
     one = make(tmp_path, **made)
     loader = one.get_train_dataloader
     with pytest.raises(BadInput, match=said) as error:
@@ -83,7 +82,7 @@ def test_what_cannot_be_planned_is_refused_before_any_compute(make, made, asked,
     assert one.get_train_dataloader == loader
 
 
-def test_another_kind_of_trainer_is_told_what_there_is() -> None:
+def test_another_kind_of_trainer_is_told_what_there_is():
     with pytest.raises(BadInput, match="planned\\(loader, embed"):
         gcbs.plan_batches(object())
 
@@ -104,7 +103,7 @@ def test_another_kind_of_trainer_is_told_what_there_is() -> None:
     ],
     ids=["ranking", "symmetric", "matryoshka"],
 )
-def test_the_loss_is_read_through_its_wrappers(loss, kind, temperature, gather, tmp_path) -> None:
+def test_the_loss_is_read_through_its_wrappers(loss, kind, temperature, gather, tmp_path):
     planned = gcbs.plan_batches(sentence_trainer(tmp_path, loss=loss))
     asked = planned.of_loss("")
     assert (asked.loss, asked.temperature, asked.gather) == (kind, pytest.approx(temperature), gather)
@@ -112,7 +111,7 @@ def test_the_loss_is_read_through_its_wrappers(loss, kind, temperature, gather, 
     assert planned.planned[""].sampler.seed == 5
 
 
-def test_duplicates_that_the_trainer_keeps_apart_stay_apart(tmp_path: Path) -> None:
+def test_duplicates_that_the_trainer_keeps_apart_stay_apart(tmp_path):
     texts = [f"w{row % 50} w1 w2 w3 w4 w5" for row in range(ROWS)]
     dataset = datasets.Dataset.from_dict({"anchor": texts, "positive": PAIRS["positive"]})
     one = sentence_trainer(tmp_path, dataset=dataset, batch_sampler="no_duplicates", max_steps=2, disable_tqdm=True)
@@ -123,7 +122,7 @@ def test_duplicates_that_the_trainer_keeps_apart_stay_apart(tmp_path: Path) -> N
         assert len(anchors) == len(set(anchors))
 
 
-def test_a_checkpoint_without_its_plan_is_not_resumed_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+def test_a_checkpoint_without_its_plan_is_not_resumed_in_the_middle_of_an_epoch(tmp_path):
     settings = {"max_steps": 3, "save_strategy": "steps", "save_steps": 3, "disable_tqdm": True}
     sentence_trainer(tmp_path, **settings).train()
     later = sentence_trainer(tmp_path, **{**settings, "max_steps": 6})

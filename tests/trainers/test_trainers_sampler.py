@@ -1,31 +1,25 @@
 """The sampler alone, in one process: contents, order, length, ranks, resuming, and plans that do not fit."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import save
-from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 from toy_pairs import BATCH, ROWS, Pairs, check_epoch, planned_batches
 
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, interleave_batches
 
-Perm = NDArray[np.int64]
 
-
-def test_yields_the_planned_batches_in_the_manifests_size(plan_path: Path, perm: Perm) -> None:
+def test_yields_the_planned_batches_in_the_manifests_size(plan_path, perm):
     for sampler in (PlannedBatchSampler(perm, BATCH), PlannedBatchSampler(plan_path)):
         assert list(sampler) == planned_batches(perm)
         assert len(sampler) == 9
         assert all(type(row) is int for batch in sampler for row in batch)
 
 
-def test_shuffling_keeps_contents_and_the_short_batch_last(perm: Perm) -> None:
+def test_shuffling_keeps_contents_and_the_short_batch_last(perm):
     sampler = PlannedBatchSampler(perm, BATCH, shuffle_batches=True, seed=3)
     orders = []
     for epoch in range(3):
@@ -49,7 +43,7 @@ def test_shuffling_keeps_contents_and_the_short_batch_last(perm: Perm) -> None:
     drop_last=st.booleans(),
     epoch=st.integers(0, 3),
 )
-def test_whole_batches_once_and_as_many_steps_on_each_rank(rows, size, ranks, gather, drop_last, epoch) -> None:
+def test_whole_batches_once_and_as_many_steps_on_each_rank(rows, size, ranks, gather, drop_last, epoch):
     perm = np.random.default_rng(rows).permutation(rows)
     size = size * ranks if gather else size
     try:
@@ -73,7 +67,7 @@ def test_whole_batches_once_and_as_many_steps_on_each_rank(rows, size, ranks, ga
 
 
 @pytest.mark.parametrize(("workers", "fetched_ahead"), [(0, False), (2, True)])
-def test_resumes_in_the_middle_of_an_epoch(workers: int, fetched_ahead: bool, plan_path: Path) -> None:
+def test_resumes_in_the_middle_of_an_epoch(workers, fetched_ahead, plan_path):
     sampler = PlannedBatchSampler(plan_path, shuffle_batches=True)
     sampler.set_epoch(1)
     batches = iter(DataLoader(Pairs(), batch_sampler=sampler, num_workers=workers))
@@ -96,8 +90,8 @@ def test_resumes_in_the_middle_of_an_epoch(workers: int, fetched_ahead: bool, pl
     [{"plan": np.arange(ROWS)}, {"seed": 1}, {"batch_size": 4}, {"world_size": 2}],
     ids=lambda change: str(*change),
 )
-def test_resuming_something_else_is_refused(change: dict[str, Any], perm: Perm) -> None:
-    settings: dict[str, Any] = {"plan": perm, "batch_size": BATCH, "shuffle_batches": True, "rank": 0}
+def test_resuming_something_else_is_refused(change, perm):
+    settings = {"plan": perm, "batch_size": BATCH, "shuffle_batches": True, "rank": 0}
     state = PlannedBatchSampler(**settings).state_dict()
     sampler = PlannedBatchSampler(**settings | change)
     with pytest.raises(BadInput, match="cannot resume"):
@@ -116,12 +110,12 @@ def test_resuming_something_else_is_refused(change: dict[str, Any], perm: Perm) 
     ],
     ids=["longer data", "shorter data", "another batch size", "slices", "rank", "too many ranks"],
 )
-def test_what_does_not_fit_the_plan_is_refused(settings: dict[str, Any], said: str, plan_path: Path) -> None:
+def test_what_does_not_fit_the_plan_is_refused(settings, said, plan_path):
     with pytest.raises(BadInput, match=said):
         PlannedBatchSampler(plan_path, **settings)
 
 
-def test_a_plan_without_its_manifest_needs_a_batch_size_and_is_not_another_ones(plan_path: Path, perm: Perm) -> None:
+def test_a_plan_without_its_manifest_needs_a_batch_size_and_is_not_another_ones(plan_path, perm):
     np.save(plan_path, perm[::-1])
     with pytest.raises(BadInput, match="changed or copied alone"):
         PlannedBatchSampler(plan_path)
@@ -131,14 +125,14 @@ def test_a_plan_without_its_manifest_needs_a_batch_size_and_is_not_another_ones(
     assert list(PlannedBatchSampler(bare, BATCH)) == planned_batches(perm[::-1])
 
 
-def test_a_replaced_file_does_not_change_a_run_that_has_read_it(plan_path: Path, perm: Perm) -> None:
+def test_a_replaced_file_does_not_change_a_run_that_has_read_it(plan_path, perm):
     sampler = PlannedBatchSampler(plan_path)
     save(plan_path, perm[::-1].copy())
     sampler.set_epoch(1)
     assert list(sampler) == planned_batches(perm)
 
 
-def test_a_name_pattern_takes_new_plans_as_they_appear(tmp_path: Path, perm: Perm) -> None:
+def test_a_name_pattern_takes_new_plans_as_they_appear(tmp_path, perm):
     save(tmp_path / "perm-0.npy", perm)
     sampler = PlannedBatchSampler(str(tmp_path / "perm-{epoch}.npy"))
     sampler.set_epoch(1)
@@ -165,7 +159,7 @@ def test_a_name_pattern_takes_new_plans_as_they_appear(tmp_path: Path, perm: Per
     assert list(late) == planned_batches(newer)
 
 
-def test_a_plan_for_other_ranks_says_so(tmp_path: Path, perm: Perm) -> None:
+def test_a_plan_for_other_ranks_says_so(tmp_path, perm):
     path = save(tmp_path / "perm.npy", perm, world_size=4, gather=True)
     with pytest.warns(PlanWarning, match="planned for 4 ranks with gathering, used with 2 ranks with gathering"):
         PlannedBatchSampler(path, rank=0, world_size=2)
@@ -175,15 +169,15 @@ def test_a_plan_for_other_ranks_says_so(tmp_path: Path, perm: Perm) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "gather"), [(1, False), (2, False), (2, True)])
-def test_what_an_epoch_has_left_is_planned_again_and_resumed(ranks: int, gather: bool, perm: Perm) -> None:
+def test_what_an_epoch_has_left_is_planned_again_and_resumed(ranks, gather, perm):
     """Each row once, whatever is planned again; a resumed run asks for no plan that was made before."""
-    asked: list[tuple[int, int]] = []
+    asked = []
 
-    def replan(sampler: PlannedBatchSampler, step: int, rows: Perm) -> Perm:
+    def replan(sampler, step, rows):
         asked.append((sampler.epoch, step))
         return np.random.default_rng(step).permutation(rows)
 
-    def make(rank: int) -> PlannedBatchSampler:
+    def make(rank):
         sampler = PlannedBatchSampler(perm, BATCH, None, True, rank=rank, world_size=ranks, gather=gather)
         sampler.replan, sampler.every = replan, 2
         return sampler
@@ -203,14 +197,14 @@ def test_what_an_epoch_has_left_is_planned_again_and_resumed(ranks: int, gather:
     assert (0, 2) not in asked
 
 
-def test_the_launchers_environment_places_a_sampler(perm: Perm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_launchers_environment_places_a_sampler(perm, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert list(PlannedBatchSampler(perm, BATCH)) == planned_batches(perm)[1:8:2]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
-def test_interleaved_batches_come_whole_from_rows_dealt_in_turn(ranks: int, perm: Perm) -> None:
+def test_interleaved_batches_come_whole_from_rows_dealt_in_turn(ranks, perm):
     dealt = interleave_batches(perm, BATCH, ranks)
     whole = ROWS // (BATCH * ranks) * BATCH * ranks
     shares = [dealt[rank:whole:ranks].reshape(-1, BATCH).tolist() for rank in range(ranks)]

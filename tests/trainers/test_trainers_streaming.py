@@ -4,12 +4,9 @@ Its pins exclude the other frameworks' versions, so that these tests run where i
 """
 
 from importlib.util import find_spec
-from pathlib import Path
 
-import numpy as np
 import pytest
-from launching import Launch, applied, torchrun
-from numpy.typing import NDArray
+from launching import applied, torchrun
 from toy_pairs import BATCH, ROWS, load_records, planned_batches
 
 from gcbs_cli.plan_file.permutation import write_permutation
@@ -17,14 +14,12 @@ from gcbs_cli.trainers import interleave_batches
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("streaming") is None, reason="not installed: streaming")]
 
-Perm = NDArray[np.int64]
-
 
 @pytest.fixture
-def read(tmp_path: Path, plan_path: Path, perm: Perm, launch: Launch):  # type: ignore[no-untyped-def]
+def read(tmp_path, plan_path, perm, launch):
     """What each rank reads, `gcbs apply`'s output written as MDS: the batches of an epoch by name."""
 
-    def run(ranks: int) -> list[dict[str, list[list[int]]]]:
+    def run(ranks):
         write_permutation(tmp_path / "dealt.npy", interleave_batches(perm, BATCH, ranks), BATCH)
         lines = [applied(tmp_path, plan) for plan in (plan_path, tmp_path / "dealt.npy")]
         folder = launch("streamed.py", *lines, launcher=torchrun(ranks) if ranks > 1 else None)
@@ -34,14 +29,14 @@ def read(tmp_path: Path, plan_path: Path, perm: Perm, launch: Launch):  # type: 
     return run
 
 
-def test_one_process_reads_the_planned_batches(read, perm: Perm) -> None:  # type: ignore[no-untyped-def]
+def test_one_process_reads_the_planned_batches(read, perm):
     (record,) = read(1)
     assert len(record) == 8  # workers or not, fetched far ahead or not, two epochs
     assert all(batches == planned_batches(perm) for batches in record.values())
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_several_ranks(ranks: int, read, perm: Perm) -> None:  # type: ignore[no-untyped-def]
+def test_several_ranks(ranks, read, perm):
     records = read(ranks)
     full = ROWS // BATCH
     for name in records[0]:

@@ -4,15 +4,13 @@ The model begins as the identity, so that its first embeddings are the features 
 """
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 # Here, before a process group exists: the module's default arguments keep the group of the moment of import, whose
 # threads then outlive destroy_process_group and may abort the process at exit (Python < 3.14).
@@ -21,14 +19,12 @@ from torch.utils.data import Dataset
 
 from gcbs_cli.system.errors import BadInput
 
-Records = list[dict[str, list[tuple[list[int], float]]]]
-"""Of each rank by epoch: the rows and the loss of each step."""
 ROWS, DIM, BATCH = 71, 8, 8  # 8 full batches and one of 7
 TEMPERATURE = 0.1
 FIGURES = {"L_global", "L_train", "gap", "reduction", "embed_seconds", "plan_seconds"}
 
 
-def make_sides(rows: int = ROWS, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def make_sides(rows=ROWS, seed=0):
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((6, DIM))
     x = centres[rng.integers(0, 6, rows)] + 0.5 * rng.standard_normal((rows, DIM))
@@ -38,34 +34,34 @@ def make_sides(rows: int = ROWS, seed: int = 0) -> tuple[NDArray[np.float32], ND
 
 
 class Pairs(Dataset[dict[str, Any]]):
-    def __init__(self, rows: int = ROWS) -> None:
+    def __init__(self, rows=ROWS):
         self.x, self.y = make_sides(rows)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.x)
 
-    def __getitem__(self, row: int) -> dict[str, Any]:
+    def __getitem__(self, row):
         return {"x": self.x[row], "y": self.y[row], "row": row}
 
 
 class Towers(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.left, self.right = nn.Linear(DIM, DIM, bias=False), nn.Linear(DIM, DIM, bias=False)
         with torch.no_grad():
             self.left.weight.copy_(torch.eye(DIM))
             self.right.weight.copy_(torch.eye(DIM))
 
-    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x, y):
         return nn.functional.normalize(self.left(x), dim=-1), nn.functional.normalize(self.right(y), dim=-1)
 
     @torch.no_grad()
-    def embed(self, rows: Any = slice(None)) -> tuple[Tensor, Tensor]:
+    def embed(self, rows=slice(None)):
         """Both sides of some of the pairs by the model of this moment."""
         return self(*(torch.from_numpy(side[rows]) for side in make_sides()))
 
 
-def contrast(x: Tensor, y: Tensor, gather: bool = False) -> Tensor:
+def contrast(x, y, gather=False):
     """Symmetric InfoNCE, written without gcbs; `gather`: of all ranks' rows, with gradients for this rank's part."""
     if gather:
         x, y = (torch.cat(list(all_gather(part.contiguous()))) for part in (x, y))
@@ -74,12 +70,12 @@ def contrast(x: Tensor, y: Tensor, gather: bool = False) -> Tensor:
     return (nn.functional.cross_entropy(logits, target) + nn.functional.cross_entropy(logits.T, target)) / 2
 
 
-def must_refuse(said: str, act: Callable[..., object], *words: object, **named: object) -> None:
+def must_refuse(said, act, *words, **named):
     with pytest.raises(BadInput, match=said):
         act(*words, **named)
 
 
-def leave() -> None:
+def leave():
     """End the process group's threads before the process ends; one that frees a tensor at exit aborts it."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
@@ -88,26 +84,26 @@ def leave() -> None:
 class Record:
     """What a rank saw: for each step the rows of its batch and its loss; saved as JSON."""
 
-    def __init__(self) -> None:
-        self.steps: dict[str, list[list[Any]]] = {}
+    def __init__(self):
+        self.steps = {}
 
-    def add(self, epoch: object, rows: Any, loss: float) -> None:
+    def add(self, epoch, rows, loss):
         self.steps.setdefault(str(epoch), []).append([[int(row) for row in rows], float(loss)])
 
-    def save(self, folder: str, name: str, rank: int) -> None:
+    def save(self, folder, name, rank):
         (Path(folder) / f"{name}.{rank}.json").write_text(json.dumps(self.steps))
 
-    def note_plan(self, perm: NDArray[np.int64], history: list[dict[str, float]]) -> None:
+    def note_plan(self, perm, history):
         """The plan of the last epoch; checks what was logged of all."""
         assert all({figure.split("/")[-1] for figure in figures} == FIGURES for figures in history)
         self.steps["plans"] = [[perm.tolist(), 0.0]]
 
 
-def load_records(folder: Path, name: str, ranks: int) -> Records:
+def load_records(folder, name, ranks):
     return [json.loads((folder / f"{name}.{rank}.json").read_text()) for rank in range(ranks)]
 
 
-def losses_seen(steps: list[list[tuple[list[int], float]]], *, gather: bool) -> list[list[int]]:
+def losses_seen(steps, *, gather):
     """The rows of each loss, step by step, from the steps of each rank."""
     assert len({len(of_rank) for of_rank in steps}) == 1, "ranks differ in steps"
     seen = []
@@ -119,11 +115,11 @@ def losses_seen(steps: list[list[tuple[list[int], float]]], *, gather: bool) -> 
     return seen
 
 
-def planned_batches(perm: NDArray[np.int64], size: int = BATCH) -> list[list[int]]:
+def planned_batches(perm, size=BATCH):
     return [perm[start : start + size].tolist() for start in range(0, len(perm), size)]
 
 
-def check_epoch(seen: list[list[int]], perm: NDArray[np.int64], left_out: set[int], size: int = BATCH) -> None:
+def check_epoch(seen, perm, left_out, size=BATCH):
     """Every loss saw one whole planned batch, in its order, and each row came once but for the documented tail."""
     planned = {tuple(batch) for batch in planned_batches(perm, size)}
     for batch in seen:
@@ -136,12 +132,12 @@ def check_epoch(seen: list[list[int]], perm: NDArray[np.int64], left_out: set[in
     assert set(perm.tolist()) - set(rows) == left_out
 
 
-def pattern_beside(plan: str) -> str:
+def pattern_beside(plan):
     """The name pattern of the plans, one an epoch, that lie beside this one."""
     return str(Path(plan).parent / "perm-{epoch}.npy")
 
 
-def check_plan_of_each_epoch(records: Records, plans: list[NDArray[np.int64]]) -> None:
+def check_plan_of_each_epoch(records, plans):
     """Each epoch trained on whole batches of its own plan."""
     for epoch, plan in enumerate(plans):
         seen = losses_seen([record[str(epoch)] for record in records], gather=False)
@@ -150,7 +146,7 @@ def check_plan_of_each_epoch(records: Records, plans: list[NDArray[np.int64]]) -
         check_epoch(seen, plan, set(plan.tolist()) - trained)
 
 
-def check_replanned(records: Records, *, gather: bool = False) -> None:
+def check_replanned(records, *, gather=False):
     """Planned in process at the start of each epoch: all ranks train on the same plan, the second epoch on the last."""
     plans = [record["plans"][0][0] for record in records]
     assert all(plan == plans[0] for plan in plans)
@@ -163,7 +159,7 @@ def check_replanned(records: Records, *, gather: bool = False) -> None:
         assert len(rows) == len(set(rows)) > ROWS // 2
 
 
-def check_resumed(before: Records, after: Records, steps: int) -> None:
+def check_resumed(before, after, steps):
     """After `steps` of the second epoch, a resumed run trains on the rest of it, as the one that went on."""
     for of_rank, resumed in zip(before, after, strict=True):
         assert [rows for rows, _ in resumed["1"]] == [rows for rows, _ in of_rank["1"]][steps:]

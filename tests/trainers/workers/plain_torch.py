@@ -15,7 +15,7 @@ import gcbs_cli as gcbs
 from gcbs_cli.trainers import PlannedBatchSampler
 
 
-def train(name: str, folder: str, plan: str | None = None, *, gather: bool = False, workers: int = 1) -> None:
+def train(name, folder, plan=None, *, gather=False, workers=1):
     towers, record, states = Towers(), Record(), {}
     model = DistributedDataParallel(towers) if dist.is_initialized() else towers
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -49,7 +49,7 @@ def train(name: str, folder: str, plan: str | None = None, *, gather: bool = Fal
     rest.save(folder, f"{name}-resumed", batches.sampler.rank)
 
 
-def refuse_different_plans(folder: str) -> None:
+def refuse_different_plans(folder):
     """The first rank finds a plan of the next epoch that the others do not see yet."""
     mine = os.path.join(folder, f"rank-{dist.get_rank()}")
     os.mkdir(mine)
@@ -61,14 +61,14 @@ def refuse_different_plans(folder: str) -> None:
     must_refuse("the ranks found different plans", sampler.set_epoch, 1)
 
 
-def refuse_to_be_dealt_again(plan: str) -> None:
+def refuse_to_be_dealt_again(plan):
     from accelerate import Accelerator
 
     loader = Accelerator(cpu=True).prepare(DataLoader(Pairs(), batch_sampler=PlannedBatchSampler(plan)))
     must_refuse("deal out again", next, iter(loader))
 
 
-def refuse_an_embedding_of_too_few_rows() -> None:
+def refuse_an_embedding_of_too_few_rows():
     """The rank that fails ends the others, too, instead of leaving them in a wait."""
     loader = DataLoader(Pairs(), batch_size=BATCH)
     wrong = gcbs.planned(loader, embed=lambda batch: (batch["x"][:1], batch["y"][:1]))

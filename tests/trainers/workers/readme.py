@@ -17,7 +17,7 @@ ROWS = 200
 class Model(Towers):
     """The towers with the loss of a batch, as transformers wants it."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record):
         super().__init__()
         self.record = record
 
@@ -31,7 +31,7 @@ class Model(Towers):
         return {"loss": loss}
 
 
-def sentences(record: Record) -> dict:
+def sentences(record):
     """A toy encoder and texts; the rows are found by their tokens."""
     from sentence_transformers.sentence_transformer import losses
     from toy_encoder import RowsOfTexts, sentence_encoder, text_pairs
@@ -50,12 +50,12 @@ def sentences(record: Record) -> dict:
     return {"dataset": dataset, "model": model}
 
 
-def lightning(record: Record) -> dict:
+def lightning(record):
     """A module around the same model."""
     import lightning.pytorch as pl
 
     class Module(pl.LightningModule):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.model = Model(record)
             self.towers = self.model.towers
@@ -69,7 +69,7 @@ def lightning(record: Record) -> dict:
     return {"dataset": Pairs(ROWS), "model": Module()}
 
 
-def plain(record: Record) -> dict:
+def plain(record):
     return {"dataset": Pairs(ROWS), "model": Model(record)}
 
 

@@ -17,7 +17,7 @@ RANK, RANKS = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE",
 ROWS_A_SHARD = 20  # shards end within batches
 
 
-def write(lines: str, folder: Path, rows: int) -> None:
+def write(lines, folder, rows):
     """MDS shards of a few rows each; `rows` of them all."""
     if RANK == 0:
         with (
@@ -31,7 +31,7 @@ def write(lines: str, folder: Path, rows: int) -> None:
         dist.barrier()
 
 
-def read(record: Record, name: str, folder: Path, batch_size: int, workers: int, **settings: int) -> None:
+def read(record, name, folder, batch_size, workers, **settings):
     dataset = StreamingDataset(local=str(folder), shuffle=False, batch_size=batch_size, **settings)
     loader = StreamingDataLoader(dataset, batch_size=batch_size, num_workers=workers)
     for epoch in range(2):

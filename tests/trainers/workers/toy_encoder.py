@@ -1,7 +1,5 @@
 """A sentence encoder that averages a vector for each word, and texts of six words for it."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from datasets import Dataset
@@ -18,7 +16,7 @@ WORDS = [f"w{number}" for number in range(60)]
 LENGTH = 6
 
 
-def text_pairs(rows: int = ROWS, seed: int = 0) -> Dataset:
+def text_pairs(rows=ROWS, seed=0):
     """Pairs that share four of their words."""
     rng = np.random.default_rng(seed)
     left, other = rng.choice(WORDS, (2, rows, LENGTH))
@@ -26,7 +24,7 @@ def text_pairs(rows: int = ROWS, seed: int = 0) -> Dataset:
     return Dataset.from_dict({"anchor": [" ".join(row) for row in left], "positive": [" ".join(row) for row in right]})
 
 
-def sentence_encoder() -> SentenceTransformer:
+def sentence_encoder():
     """The same on every call; a word's number is its token."""
     tokens = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token=WORDS[0]))
     tokens.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -37,8 +35,8 @@ def sentence_encoder() -> SentenceTransformer:
 class RowsOfTexts:
     """Finds the rows of texts by their tokens."""
 
-    def __init__(self, texts: list[str]) -> None:
+    def __init__(self, texts):
         self.rows = {tuple(int(word[1:]) for word in text.split()): row for row, text in enumerate(texts)}
 
-    def __call__(self, tokens: Any) -> list[int]:
+    def __call__(self, tokens):
         return [self.rows[tuple(words)] for words in tokens.reshape(-1, LENGTH).tolist()]

@@ -11,13 +11,13 @@ from toy_pairs import BATCH
 SHARD_BATCHES = 2
 
 
-def read(shards: list[str], workers: int = 0, **settings: object) -> list[list[int]]:
+def read(shards, workers=0, **settings):
     stream = webdataset.WebDataset(shards, shardshuffle=False, **settings).decode().to_tuple("json")
     loader = webdataset.WebLoader(stream.batched(BATCH, partial=True), batch_size=None, num_workers=workers)
     return [[sample["row"] for sample in batch[0]] for batch in loader]
 
 
-def read_as(rank: int, shards: list[str]) -> list[list[int]]:
+def read_as(rank, shards):
     """As this rank of two, which webdataset looks for in the launcher's environment."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2"}
     return read(shards, nodesplitter=webdataset.split_by_node)
