@@ -17,10 +17,14 @@ ROOT = Path(__file__).parents[1]
 NOBODY = 65534
 
 
-def test_no_array_is_unpickled():
+def test_no_array_is_unpickled_and_files_are_opened_in_one_place_to_be_read_and_in_one_to_be_written():
     """Everything else that could run what a file says is banned by ruff (pyproject.toml)."""
     for path in (ROOT / "gcbs_cli").rglob("*.py"):
         assert not re.search(r"allow_pickle=(?!False)", path.read_text()), path
+    calls = re.compile(r"(?<![\w.])open\(|\b(os|path|_path|io|paths\[0\])\.open\(|\.(read|write)_(text|bytes)\(")
+    for path in (ROOT / "gcbs_cli").rglob("*.py"):
+        name = str(path.relative_to(ROOT / "gcbs_cli"))
+        assert name in OPENED_IN or not calls.search(path.read_text()), name
 
 
 OPENED_IN = {
@@ -34,13 +38,6 @@ OPENED_IN = {
     "cli/demo.py": "the sample that comes with the package",
     "cli/output.py": "/dev/null",
 }
-
-
-def test_files_are_opened_in_one_place_to_be_read_and_in_one_to_be_written():
-    calls = re.compile(r"(?<![\w.])open\(|\b(os|path|_path|io|paths\[0\])\.open\(|\.(read|write)_(text|bytes)\(")
-    for path in (ROOT / "gcbs_cli").rglob("*.py"):
-        name = str(path.relative_to(ROOT / "gcbs_cli"))
-        assert name in OPENED_IN or not calls.search(path.read_text()), name
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o027])

@@ -105,7 +105,7 @@ def test_it_finds_what_is_there(gcbs):
     assert found["forecast"] is None
 
 
-def test_the_forecast_is_near_what_a_plan_finds(gcbs, folder):
+def test_the_forecast_is_near_what_a_plan_finds_and_says_what_is_too_large(gcbs, folder):
     rows, dim = 3000, 64
     generator = np.random.default_rng(0)
     for side in "xy":
@@ -117,8 +117,5 @@ def test_the_forecast_is_near_what_a_plan_finds(gcbs, folder):
     assert forecast["entries"] == pytest.approx(entry["graph"]["edges"], rel=0.1)  # sides unlike: each edge once
     assert forecast["fits"] is True
     assert forecast["memory"] > 2 * rows * dim * 4
-
-
-def test_a_plan_too_large_is_said_to_be(gcbs):
     result = gcbs("doctor", "--rows", 50_000_000, "--dim", 1024, "--seconds", "0.05")
     assert "more than is free" in " ".join(result.stdout.split())

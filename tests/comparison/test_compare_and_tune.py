@@ -29,12 +29,17 @@ def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(g
     assert gcbs(*shlex.split(command)[1:]).exit_code == 0
 
 
-def test_compare_says_which_methods_it_leaves_out(gcbs, folder, monkeypatch):
+def test_compare_says_what_is_not_installed(gcbs, folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
     result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--trials", 1)
     assert result.exit_code == 0, result.output
     assert "left out: --method metis: pymetis is not installed" in " ".join(result.stderr.split())
     assert "metis" not in result.stdout
+    monkeypatch.delitem(sys.modules, "gcbs_cli.comparison.heads", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--train")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("--train: torch is not installed; run: pip install torch\n")
 
 
 def test_compare_makes_the_plans_that_the_same_options_make(gcbs, folder):
@@ -92,11 +97,3 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs
     shown = gcbs(*given).stdout.splitlines()
     assert any(plan in line for line in shown for plan in plans)
     assert shown[-1].endswith("-o perm-2.npy")
-
-
-def test_training_without_torch_says_what_to_install(gcbs, folder, monkeypatch):
-    monkeypatch.delitem(sys.modules, "gcbs_cli.comparison.heads", raising=False)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    result = gcbs("compare", "x.npy", "y.npy", "-k", 16, "--train")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith("--train: torch is not installed; run: pip install torch\n")

@@ -67,15 +67,12 @@ def test_bits_and_fingerprint_do_not_depend_on_the_block_size(dtype):
         assert other.fingerprint == whole.fingerprint
 
 
-def test_fingerprint_is_as_documented():
+def test_fingerprints_are_as_documented_and_tensors_have_those_of_arrays():
     import xxhash
 
     array = np.arange(1, 7, dtype=">f4").reshape(2, 3)
     expected = xxhash.xxh3_128_hexdigest(b"float32;2x3;" + array.astype("<f4").tobytes())
     assert read(array).fingerprint == "xxh3:" + expected
-
-
-def test_tensors_are_read_like_arrays():
     array = np.random.default_rng(3).standard_normal((10, 6)).astype(np.float32)
     tensor = torch.from_numpy(array).requires_grad_()
     assert read(tensor).fingerprint == read(array).fingerprint

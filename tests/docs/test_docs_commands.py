@@ -23,12 +23,9 @@ ELSEWHERE = ("python ", "pip ", "make ", "gcbs embed", "://", "| jq", "cd ", "gi
 """Lines that other tests cover or that need the reader's own script."""
 
 
-def test_generated_pages_are_current():
+def test_generated_pages_are_current_and_every_command_has_an_example():
     for name, wanted in runpy.run_path(str(DOCS / "generate.py"))["pages"]().items():
         assert (DOCS / name).read_text(encoding="utf-8") == wanted, f"{name} is stale: run  python docs/generate.py"
-
-
-def test_every_command_has_an_example():
     for name in COMMANDS:
         assert f"gcbs {name}" in str(model_of(name).__doc__), f"gcbs {name}: its help shows no example"
 

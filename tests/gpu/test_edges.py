@@ -123,7 +123,7 @@ def test_every_way_to_multiply_gives_whole_numbers(dim, largest, monkeypatch):
     assert torch.float32 in tried
 
 
-def test_a_way_that_fails_or_errs_is_not_taken(monkeypatch):
+def test_what_fails_or_errs_on_a_device_is_not_taken(monkeypatch):
     def fail(rows, cols):
         raise RuntimeError("not on this device")
 
@@ -131,9 +131,6 @@ def test_a_way_that_fails_or_errs_is_not_taken(monkeypatch):
     monkeypatch.setitem(MULTIPLY, torch.float16, fail)
     ((left, right),) = TorchBackend([DEVICE]).load(*2 * [grid_of(100, 8, BYTES).x])
     assert left.dtype == right.dtype == torch.float32
-
-
-def test_without_triton_torch_flags(monkeypatch):
     pair_flags.cache_clear()
     monkeypatch.setitem(sys.modules, "gcbs_cli.products.flag_kernel", None)
     assert pair_flags(DEVICE) is flag_by_torch

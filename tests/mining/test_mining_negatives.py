@@ -6,10 +6,9 @@ from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.data.pairs import Positives, each_its_own
 from gcbs_cli.mining.negatives import mine_negatives
-from gcbs_cli.mining.run import mine, mined_losses
+from gcbs_cli.mining.run import mined_losses
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.settings.mine import MineSettings
-from gcbs_cli.system.errors import BadInput
 
 
 def brute(similarity, ids, settings):
@@ -141,9 +140,3 @@ def test_losses_are_those_of_loops(kind):
     assert computed.global_ == pytest.approx(whole.mean(), abs=1e-5)
     for name, values in losses.items():
         assert getattr(computed, name) == pytest.approx(np.mean(values), abs=1e-5)
-
-
-def test_too_many_negatives_are_refused_before_any_work(monkeypatch):
-    monkeypatch.setattr("gcbs_cli.planning.room.available_memory", lambda: 1 << 20)
-    with pytest.raises(BadInput, match="memory can be used: mining would need about .*; use fewer --negatives"):
-        mine(make_pair("related", 700), MineSettings(negatives=30, batch_size=8))

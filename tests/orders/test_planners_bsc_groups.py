@@ -96,9 +96,16 @@ def test_groups_come_in_random_order_and_with_random_members():
     assert len(pairs) > 20
 
 
-def test_texts_lose_stop_words_and_case():
+def test_texts_lose_stop_words_and_case_and_words_are_any_or_in_a_row_as_asked():
     words = text_words("Return the SORTED list, or a copy of it: x_1 is 2")
     assert " ".join(words) == "return sorted list copy x_1 2"
+    texts = ["one two three"] * 40
+    for shingle, shared in (("subset", 3), ("consecutive", 2)):
+        bsc = PlanSettings(bsc_words=2, bsc_shingle=shingle, bsc_group_size=40)
+        given_input = PlannerInput(make_pair("related", 40), bsc, inputs={"texts": texts})
+        numbers = text_shingles(texts, 2, np.random.default_rng([0, 0xB5C]), consecutive=shingle == "consecutive")
+        order = planner_named("words").plan(given_input)
+        assert len(list(groupby(numbers[order]))) == len(set(numbers.tolist())) == shared
 
 
 @pytest.mark.parametrize("consecutive", [False, True], ids=["any", "in a row"])
@@ -157,16 +164,6 @@ def test_the_plan_is_the_same_on_every_backend(method, backend):
             for device in (backend, CpuBackend(1), None)
         ]
         assert len({order.tobytes() for order in orders}) == 1
-
-
-def test_words_are_any_or_in_a_row_as_asked():
-    texts = ["one two three"] * 40
-    for shingle, shared in (("subset", 3), ("consecutive", 2)):
-        bsc = PlanSettings(bsc_words=2, bsc_shingle=shingle, bsc_group_size=40)
-        given_input = PlannerInput(make_pair("related", 40), bsc, inputs={"texts": texts})
-        numbers = text_shingles(texts, 2, np.random.default_rng([0, 0xB5C]), consecutive=shingle == "consecutive")
-        order = planner_named("words").plan(given_input)
-        assert len(list(groupby(numbers[order]))) == len(set(numbers.tolist())) == shared
 
 
 def test_settings_that_depend_on_the_method_or_on_the_rows():

@@ -104,12 +104,16 @@ def test_two_kinds_of_labels_are_kept_apart_wherever_a_plan_does_so(size, batche
     assert conflicts(perm, labels, size) == shared(perm, labels[0], size) + shared(perm, labels[1], size) == 0
 
 
-def test_two_kinds_of_labels_that_no_plan_keeps_apart_are_refused():
+def test_labels_that_no_plan_keeps_apart_are_refused():
     """The last batch has one row, and would need one of each of two labels that have rows for both batches."""
     labels = np.array([[0, 0, -1, -1], [-1, -1, 0, 0]])
     check_possible(labels, 4, 3, "--groups")
     with pytest.raises(BadInput, match="could not be kept"):
         keep_apart(np.arange(4), labels, 3, 0)
+    line = np.concatenate([np.zeros(1000), np.ones(1000), np.arange(2, 5995)]).astype(np.int64)
+    check_possible(np.where(line == 1, -1, line)[None], 7993, 8, "--groups")
+    with pytest.raises(BadInput, match="too large for batches of 8"):
+        check_possible(line[None], 7993, 8, "--groups")
 
 
 def test_groups_that_fill_batches_cost_seconds():
@@ -118,11 +122,3 @@ def test_groups_that_fill_batches_cost_seconds():
     began = time.perf_counter()
     assert conflicts(keep_apart(np.arange(20_480), labels, 64, 0), labels, 64) == 0
     assert time.perf_counter() - began < 3.0
-
-
-def test_groups_in_every_batch_must_fit_into_the_short_one_beside_thousands_of_others():
-    """Two groups with a row in each of 1,000 batches, the last of which has one row."""
-    line = np.concatenate([np.zeros(1000), np.ones(1000), np.arange(2, 5995)]).astype(np.int64)
-    check_possible(np.where(line == 1, -1, line)[None], 7993, 8, "--groups")
-    with pytest.raises(BadInput, match="too large for batches of 8"):
-        check_possible(line[None], 7993, 8, "--groups")

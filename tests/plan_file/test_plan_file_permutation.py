@@ -58,7 +58,7 @@ def test_other_tools_read_the_files(tmp_path):
     assert (tmp_path / "perm.txt").read_text() == "3\n0\n2\n4\n1\n"
 
 
-def test_stdout_and_stdin(monkeypatch):
+def test_stdout_and_stdin_open_and_closed(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", out)
     write_stdout(PERM)
@@ -66,9 +66,6 @@ def test_stdout_and_stdin(monkeypatch):
     out.seek(0)
     monkeypatch.setattr(sys, "stdin", out)
     assert read_permutation("-", 5).tolist() == PERM.tolist()
-
-
-def test_closed_stdin_and_stdout(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(BadInput, match="stdin is closed"):
         read_permutation("-")

@@ -50,17 +50,16 @@ def test_a_plan_replaces_another_with_its_manifest(output):
     assert set(files(Path())) == {output, f"{output}.manifest.json"}
 
 
-def test_to_stdout_there_is_no_manifest(capsysbinary):
-    save_plan("-", order(0), build_entry(order(0)))
-    assert capsysbinary.readouterr().out == "".join(f"{i}\n" for i in order(0)).encode()
-    assert files(Path()) == {}
-
-
-def test_only_a_permutation_is_saved():
+def test_nothing_is_saved_of_what_is_no_permutation_nor_in_a_folder_that_is_gone_nor_beside_stdout(capsysbinary):
     twice = order(0)
     twice[1] = twice[0]
     with pytest.raises(BadInput, match="more than once"):
         save_plan("perm.npy", twice, build_entry(twice))
+    assert files(Path()) == {}
+    with pytest.raises(GcbsError, match="folder was removed meanwhile"):
+        save_plan("gone/perm.npy", order(0), build_entry(order(0)))
+    save_plan("-", order(0), build_entry(order(0)))
+    assert capsysbinary.readouterr().out == "".join(f"{i}\n" for i in order(0)).encode()
     assert files(Path()) == {}
 
 
@@ -166,8 +165,3 @@ def test_writers_at_once(monkeypatch, locks):
     assert_whole(Path("perm.npy"))
     assert len(json.loads(manifest_path(Path("perm.npy")).read_text())["entries"]) == 1
     assert len(files(Path())) == 2
-
-
-def test_a_folder_that_is_gone():
-    with pytest.raises(GcbsError, match="folder was removed meanwhile"):
-        save_plan("gone/perm.npy", order(0), build_entry(order(0)))

@@ -89,12 +89,10 @@ def test_lists_quantiles_and_sums_are_the_same(work):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
 
 
-def test_a_device_that_holds_nothing_says_so():
+def test_a_device_that_holds_nothing_says_so_and_other_errors_are_not_taken_for_it():
     with pytest.raises(OutOfDeviceMemory, match=r"memory does not suffice for even 150 products.*use a higher --quant"):
         found_by(SmallDevice(10))
 
-
-def test_other_errors_are_not_taken_for_a_lack_of_memory():
     def fail(tile):
         raise RuntimeError("unlike")
 

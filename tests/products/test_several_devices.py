@@ -20,7 +20,7 @@ LONGEST_WAIT = 60.0
 """Seconds that threads wait for each other; they need milliseconds."""
 
 
-def test_threads_begun_together_own_a_thing_each_and_keep_it():
+def test_threads_own_a_thing_each_and_an_error_in_one_ends_the_work():
     owned, together = OwnedByThreads(["a", "b", "c"]), threading.Barrier(3)
 
     def look(number):
@@ -31,9 +31,6 @@ def test_threads_begun_together_own_a_thing_each_and_keep_it():
     found = list(in_order(3, range(3), look))
     assert sorted(first for first, _ in found) == ["a", "b", "c"]
     assert all(first == second for first, second in found)
-
-
-def test_an_error_in_one_thread_is_raised_and_ends_the_work():
     done = []
 
     def work(number):

@@ -111,7 +111,7 @@ def test_tables_can_be_reached_and_have_names(page):
     assert all(attributes.get("aria-label") for tag, attributes in tags if tag == "svg")
 
 
-def test_page_of_several_reports_without_a_plan(folder, tmp_path):
+def test_page_of_several_reports_without_a_plan_and_of_a_plan_whose_short_batch_is_dropped(folder, tmp_path):
     words = ["-k", 40, "-t", 0.1, "-t", 0.025, "--loss", "infonce", "--loss", "symmetric"]
     run("report", folder / "a<b>&'.parquet", *words, "--html", tmp_path / "page.html")
     text = Tags((tmp_path / "page.html").read_text()).text
@@ -119,6 +119,9 @@ def test_page_of_several_reports_without_a_plan(folder, tmp_path):
     assert "in a random order" in text
     assert "Hardest batches" not in text
     assert text.count("\n0.025\n") == 2
+    words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48]
+    run(*words, "--html", tmp_path / "page.html")
+    assert "nan" not in (tmp_path / "page.html").read_text()
 
 
 def test_suspects_are_shown_with_the_texts_of_both_rows(folder, tmp_path):
@@ -157,12 +160,6 @@ def test_details_agree_with_the_report_and_with_loops(pair):
     for i, j, batch, *similarities in suspects:
         assert similarities == pytest.approx((s[i, j], s[j, i], s[i, i], s[j, j]), abs=1e-6)
         assert {i, j} <= set(perm[batch * 48 : batch * 48 + 48].tolist())
-
-
-def test_a_short_batch_that_is_dropped_is_not_drawn(folder, tmp_path):
-    words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48]
-    run(*words, "--html", tmp_path / "page.html")
-    assert "nan" not in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("rows", [5, 192, 193, 1000])

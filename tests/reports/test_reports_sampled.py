@@ -48,7 +48,7 @@ def test_all_batches_give_the_whole_report(loss):
     assert found.gap.reduction.low < whole.gap.reduction < found.gap.reduction.high
 
 
-def test_the_intervals_cover():
+def test_the_intervals_cover_and_are_students_for_few_batches():
     """Of 20 seeds, 95 % intervals miss 1 on average; more than 5 happen once in some thousands."""
     whole = make_reports(PAIR, PERM, settings_of())[0]
     missed = dict.fromkeys(("gap.plan", "gap.reduction", "loss.global"), 0)
@@ -57,9 +57,6 @@ def test_the_intervals_cover():
         for path in missed:
             missed[path] += not found.at(path).low <= whole.at(path) <= found.at(path).high
     assert max(missed.values()) <= 5, missed
-
-
-def test_an_interval_of_few_batches_is_students():
     means = np.random.default_rng(0).normal(size=30)
     expected = stats.t.interval(0.95, 29, loc=means.mean(), scale=stats.sem(means))
     found = _estimate(means)
@@ -89,7 +86,7 @@ class NoPass(Progress):
         raise AssertionError(f"{done} of {total} entries")
 
 
-def test_too_little_memory_is_said_before_the_pass(monkeypatch):
+def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypatch):
     pair, settings = make_pair("related", 700), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
     backend = choose_backend("cpu")
     threshold = find_threshold(pair.grid, settings, settings.seed, backend)
@@ -110,9 +107,6 @@ def test_too_little_memory_is_said_before_the_pass(monkeypatch):
     monkeypatch.setattr(memory, "_free_on_machine", lambda: 1 << 20)
     with pytest.raises(BadInput, match="the report would need about"):
         make_reports(pair, None, settings)
-
-
-def test_equal_rows_that_no_quantile_parts():
     pair = make_pair("all-equal", 700)
     with pytest.raises(BadInput, match="leave out equal rows, which no --quantile parts"):
         make_reports(pair, None, ReportSettings(batch_sizes=[8], trials=1, max_memory=40 << 20))

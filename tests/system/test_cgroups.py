@@ -30,24 +30,22 @@ def mount(tmp_path, monkeypatch):
     return put
 
 
-def test_version_2_at_the_root_of_a_container(mount):
+def test_version_2_limits_of_a_container_less_its_page_cache_and_of_groups_above_the_own(mount):
     mount("0::/", {"memory.max": str(2 * GIB), "memory.current": str(GIB), "cpu.max": "150000 100000"})
     assert limits.cgroup_memory() == [GIB]
     assert limits.cgroup_processors() == [1.5]
-
-
-def test_version_2_limits_of_the_own_group_and_of_those_above(mount):
+    mount("0::/", {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 700"})
+    assert limits.cgroup_memory() == [800]
     slice_files = {"memory.max": str(4 * GIB), "memory.current": str(3 * GIB), "cpu.max": "max 100000"}
     job_files = {"memory.max": str(2 * GIB), "memory.current": "0", "cpu.max": "300000 100000"}
-    groups = {"user.slice/": slice_files, "user.slice/job/": job_files, "": {"memory.max": "max"}}
+    groups = {
+        "user.slice/": slice_files,
+        "user.slice/job/": job_files,
+        "": {"memory.max": "max", "cpu.max": "max 100000"},
+    }
     mount("0::/user.slice/job", {group + name: text for group, files in groups.items() for name, text in files.items()})
     assert limits.cgroup_memory() == [GIB, 2 * GIB]
     assert limits.cgroup_processors() == [3.0]
-
-
-def test_page_cache_can_be_dropped(mount):
-    mount("0::/", {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 700"})
-    assert limits.cgroup_memory() == [800]
 
 
 def test_version_1(mount):
