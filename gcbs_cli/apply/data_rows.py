@@ -52,8 +52,8 @@ def open_lines(stamp: FileStamp, *, quoted: bool, header: bool) -> ByteRows:
     A last line without an end gets one, for it may be followed by another. Empty lines are no rows and are dropped.
     Raises BadInput.
     """
-    with open_unchanged(stamp) as descriptor:
-        prefix = _BOM if os.pread(descriptor, len(_BOM), 0) == _BOM else b""
+    with open_unchanged(stamp) as file:
+        prefix = _BOM if file.read(len(_BOM)) == _BOM else b""
     if header:
         first = next(_records(stamp, b"", quoted), None)
         if first is None:
@@ -72,15 +72,15 @@ def open_lines(stamp: FileStamp, *, quoted: bool, header: bool) -> ByteRows:
 
 def open_npy_rows(stamp: FileStamp) -> ByteRows:
     """Open a .npy array of any shape and type of fixed size, along its first axis. Raises BadInput."""
-    with open_unchanged(stamp) as descriptor:
-        shape, fortran_order, stored, offset = read_header(stamp, descriptor)
+    with open_unchanged(stamp) as file:
+        shape, fortran_order, stored, offset = read_header(stamp, file)
         check_size(stamp, shape, stored, offset)
         if stored.hasobject or not shape or 0 in (stored.itemsize, *shape) or (fortran_order and len(shape) > 1):
             raise BadInput(
                 f"{stamp.shown}: found an array of shape {shape}, expected rows in C order, of numbers or"
                 " texts that are not empty; write it with np.save"
             )
-        prefix = read_bytes(descriptor, offset, 0, stamp)
+        prefix = read_bytes(file, offset, 0)
     bounds = offset + np.arange(shape[0] + 1) * ((stamp.size - offset) // shape[0])
     return ByteRows(stamp, prefix, (stored.str, shape[1:]), partial(_pieces, stamp, bounds))
 
@@ -91,7 +91,7 @@ def open_samples(stamp: FileStamp) -> ByteRows:
     Raises BadInput.
     """
     try:
-        with open_unchanged(stamp) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+        with open_unchanged(stamp) as file:
             members = tarfile.TarFile(fileobj=file).getmembers()
     except tarfile.TarError as error:
         raise BadInput(f"{stamp.shown}: no tar archive, or damaged: {one_line(error)}") from None
@@ -111,10 +111,10 @@ def _sample_name(member: tarfile.TarInfo) -> tuple[str, str]:
 def _pieces(stamp: FileStamp, bounds: Ints) -> Iterator[Any]:
     """Yield the rows that begin at these bytes of a file, each where the one before ends, a few MiB at a time."""
     at_once = max(1, _BLOCK_BYTES * (len(bounds) - 1) // int(bounds[-1]))
-    with open_unchanged(stamp) as descriptor:
+    with open_unchanged(stamp) as file:
         for start in range(0, len(bounds) - 1, at_once):
             part = bounds[start : start + at_once + 1]
-            yield _array(read_bytes(descriptor, int(part[-1] - part[0]), int(part[0]), stamp), part - part[0])
+            yield _array(read_bytes(file, int(part[-1] - part[0]), int(part[0])), part - part[0])
 
 
 def _array(data: bytes, bounds: Ints) -> Any:
@@ -125,10 +125,10 @@ def _array(data: bytes, bounds: Ints) -> Any:
 
 def _records(stamp: FileStamp, prefix: bytes, quoted: bool) -> Iterator[tuple[bytes, Ints]]:
     """Yield the records after the prefix as bytes and bounds; the last one gets a line end like the prefix's."""
-    rest, offset = b"", len(prefix)
-    with open_unchanged(stamp) as descriptor:
-        while data := os.pread(descriptor, max(_BLOCK_BYTES, len(rest)), offset):
-            offset += len(data)
+    rest = b""
+    with open_unchanged(stamp) as file:
+        file.seek(len(prefix))
+        while data := file.read(max(_BLOCK_BYTES, len(rest))):
             rest += data
             ends = _ends(rest, quoted)
             if len(ends):

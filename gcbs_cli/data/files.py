@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -61,14 +61,17 @@ def stamp_file(path: str, *, empty: bool = False) -> FileStamp:
 
     Raises BadInput: missing, a directory, a pipe or device, unreadable, empty.
     """
-    with _opened(path) as descriptor:
-        status = os.fstat(descriptor)
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe or device"
         raise BadInput(f"{shown(path)}: found {kind}, expected a regular file; give the path of a file")
     if status.st_size == 0 and not empty:
         raise BadInput(f"{shown(path)}: found an empty file (0 bytes), expected data; write it again")
-    return _stamp(path, status)
+    with _opened(path):
+        return _stamp(path, status)
 
 
 def unreadable(path: str, error: OSError | ValueError) -> BadInput:
@@ -80,30 +83,30 @@ def unreadable(path: str, error: OSError | ValueError) -> BadInput:
 
 
 @contextmanager
-def open_unchanged(stamp: FileStamp) -> Iterator[int]:
-    """Open the stamped file for reading and give its descriptor.
+def open_unchanged(stamp: FileStamp) -> Iterator[BinaryIO]:
+    """Open the stamped file for reading.
 
-    Raises BadInput when the file differs from its stamp, before the body or after it.
+    Raises BadInput when the file cannot be read, and when it differs from its stamp, before the body or after it.
     """
-    with _opened(stamp.path) as descriptor:
-        check_unchanged(stamp, descriptor)
-        yield descriptor
-        check_unchanged(stamp, descriptor)
-
-
-@contextmanager
-def open_file(path: str, *, empty: bool = False) -> Iterator[BinaryIO]:
-    """Open a file as `stamp_file` checks it. Raises BadInput, also for one that changes while it is read."""
-    with open_unchanged(stamp_file(path, empty=empty)) as descriptor, open(descriptor, "rb", closefd=False) as file:
+    with _opened(stamp.path) as file:
         try:
+            check_unchanged(stamp, file)
             yield file
+            check_unchanged(stamp, file)
+        except EOFError:
+            raise _changed(stamp) from None
         except OSError as error:
-            raise unreadable(path, error) from None
+            raise unreadable(stamp.path, error) from None
 
 
-def check_unchanged(stamp: FileStamp, descriptor: int) -> None:
+def open_file(path: str, *, empty: bool = False) -> AbstractContextManager[BinaryIO]:
+    """Open a file as `stamp_file` checks it. Raises BadInput, also for one that changes while it is read."""
+    return open_unchanged(stamp_file(path, empty=empty))
+
+
+def check_unchanged(stamp: FileStamp, file: BinaryIO) -> None:
     """Raise BadInput when the open file differs in size, time or identity from its stamp."""
-    if _stamp(stamp.path, os.fstat(descriptor)) != stamp:
+    if _stamp(stamp.path, os.fstat(file.fileno())) != stamp:
         raise _changed(stamp)
 
 
@@ -120,25 +123,20 @@ def check_still_the_same(stamp: FileStamp) -> None:
         )
 
 
-def read_bytes(descriptor: int, count: int, offset: int, stamp: FileStamp) -> bytes:
-    """Return exactly `count` bytes from `offset`; BadInput when the file has become shorter."""
-    buffer = np.empty(count, dtype=np.uint8)
-    read_into(descriptor, buffer, offset, stamp)
-    return buffer.tobytes()
+def read_bytes(file: BinaryIO, count: int, offset: int) -> bytes:
+    """Return exactly `count` bytes from `offset`. Raises EOFError when the file has become shorter."""
+    file.seek(offset)
+    data = file.read(count)
+    if len(data) < count:
+        raise EOFError
+    return data
 
 
-def read_into(descriptor: int, array: NDArray[Any], offset: int, stamp: FileStamp) -> None:
-    """Fill a C-contiguous array with the file's bytes from `offset`; BadInput when the file has become shorter."""
-    view = array.reshape(-1).view(np.uint8).data
-    done = 0
-    while done < len(view):
-        try:
-            count = os.preadv(descriptor, [view[done:]], offset + done)
-        except OSError as error:
-            raise unreadable(stamp.path, error) from None
-        if count == 0:
-            raise _changed(stamp)
-        done += count
+def read_into(file: BinaryIO, array: NDArray[Any], offset: int) -> None:
+    """Fill a C-contiguous array with the file's bytes from `offset`. Raises EOFError when it has become shorter."""
+    file.seek(offset)
+    if file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:  # type: ignore[attr-defined]
+        raise EOFError
 
 
 def _changed(stamp: FileStamp) -> BadInput:
@@ -148,16 +146,12 @@ def _changed(stamp: FileStamp) -> BadInput:
     )
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[int]:
+def _opened(path: str) -> BinaryIO:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # or a pipe would be waited for
+        # Without O_NONBLOCK a pipe would be waited for.
+        return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _stamp(path: str, status: os.stat_result) -> FileStamp:

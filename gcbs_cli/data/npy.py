@@ -8,7 +8,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -46,17 +46,17 @@ def open_npy(path: str, dtype: str | None = None) -> EmbeddingSource:
     Raises BadInput for anything that is not a whole two-dimensional float array.
     """
     stamp = stamp_file(path)
-    with open_unchanged(stamp) as descriptor:
-        shape, fortran_order, stored, offset = read_header(stamp, descriptor)
+    with open_unchanged(stamp) as file:
+        shape, fortran_order, stored, offset = read_header(stamp, file)
     element = _element_type(stamp.shown, stored, dtype)
     check_matrix(stamp.shown, shape)
     check_size(stamp, shape, stored, offset)
     return matrix_source(stamp, shape, element, stored, offset, fortran_order=fortran_order)
 
 
-def read_header(stamp: FileStamp, descriptor: int) -> Header:
+def read_header(stamp: FileStamp, file: BinaryIO) -> Header:
     """Parse the header of an open `.npy` file. Raises BadInput for a damaged one."""
-    stream = io.BytesIO(read_bytes(descriptor, min(stamp.size, _HEADER_BYTES), 0, stamp))
+    stream = io.BytesIO(file.read(_HEADER_BYTES))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers written by Python 2 are fine, and hostile ones say anything
@@ -77,15 +77,15 @@ def read_vector(path: str, dtype: np.dtype[Any] | None, expected: str) -> NDArra
     expected: the type and what to do where it is another, for messages. Raises BadInput.
     """
     stamp = stamp_file(path)
-    with open_unchanged(stamp) as descriptor:
-        shape, _, stored, offset = read_header(stamp, descriptor)
+    with open_unchanged(stamp) as file:
+        shape, _, stored, offset = read_header(stamp, file)
         if len(shape) != 1:
             raise BadInput(f"{stamp.shown}: found an array of shape {shape}, expected a 1-D array")
         if stored.hasobject or stored.itemsize == 0 or dtype not in (None, stored):
             raise BadInput(f"{stamp.shown}: found {shown(str(stored)[:40])}, expected {expected}")
         check_size(stamp, shape, stored, offset)
         values = np.empty(shape, stored)
-        read_into(descriptor, values, offset, stamp)
+        read_into(file, values, offset)
     return values
 
 
@@ -113,20 +113,20 @@ def matrix_source(
     """Return the source of (rows, dim) elements of the numpy type `stored` from byte `offset` of a file on."""
     rows, dim = shape
 
-    def read(descriptor: int, start: int, count: int) -> NDArray[Any]:
+    def read(file: BinaryIO, start: int, count: int) -> NDArray[Any]:
         if not fortran_order:
             block = np.empty((count, dim), stored)
-            read_into(descriptor, block, offset + start * dim * stored.itemsize, stamp)
+            read_into(file, block, offset + start * dim * stored.itemsize)
             return block
         columns = np.empty((dim, count), stored)
         for number, column in enumerate(columns):
-            read_into(descriptor, column, offset + (number * rows + start) * stored.itemsize, stamp)
+            read_into(file, column, offset + (number * rows + start) * stored.itemsize)
         return np.ascontiguousarray(columns.T)
 
     def blocks(rows_per_block: int) -> Iterator[NDArray[Any]]:
-        with open_unchanged(stamp) as descriptor:
+        with open_unchanged(stamp) as file:
             for start in range(0, rows, rows_per_block):
-                block = read(descriptor, start, min(rows_per_block, rows - start))
+                block = read(file, start, min(rows_per_block, rows - start))
                 yield (block if stored.isnative else block.byteswap(inplace=True)).view(RAW_DTYPES[dtype])
                 del block  # or it would stay in memory while the next one is read
 
@@ -156,7 +156,7 @@ def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
     from safetensors import SafetensorError, safe_open
 
     stamp = stamp_file(path)
-    with open_unchanged(stamp) as descriptor:
+    with open_unchanged(stamp) as file:
         try:
             with safe_open(path, framework="numpy"):
                 pass
@@ -165,8 +165,8 @@ def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
                 f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole .safetensors file;"
                 " write it again"
             ) from None
-        length = int.from_bytes(read_bytes(descriptor, _LENGTH_BYTES, 0, stamp), "little")
-        tensors = json.loads(read_bytes(descriptor, length, _LENGTH_BYTES, stamp))
+        length = int.from_bytes(read_bytes(file, _LENGTH_BYTES, 0), "little")
+        tensors = json.loads(read_bytes(file, length, _LENGTH_BYTES))
     tensors.pop("__metadata__", None)
     matrices = [name for name, tensor in tensors.items() if tensor["dtype"] in _TYPES and len(tensor["shape"]) == 2]
     name = choice.choose(stamp, list(tensors), matrices, "tensor")

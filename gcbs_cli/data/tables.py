@@ -87,14 +87,14 @@ def open_table(stamp: FileStamp) -> Iterator[Table]:
     """Give the open table; whatever goes wrong within becomes a BadInput that names the file."""
     import pyarrow as pa
 
-    with open_unchanged(stamp) as descriptor:
+    with open_unchanged(stamp) as file:
         try:
-            with pa.OSFile(f"/dev/fd/{descriptor}", "rb") as stream:
+            with pa.OSFile(f"/dev/fd/{file.fileno()}", "rb") as stream:
                 yield Table(stamp, stream)
         except BadInput:
             raise
         except Exception as error:  # damaged bytes have the library raise whatever it can
-            check_unchanged(stamp, descriptor)
+            check_unchanged(stamp, file)
             raise BadInput(
                 f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole {_kind(stamp)}"
                 " file; write it again"
