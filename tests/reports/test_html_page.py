@@ -120,8 +120,8 @@ def test_page_of_several_reports_without_a_plan_and_of_a_plan_whose_short_batch_
     assert "Hardest batches" not in text
     assert text.count("\n0.025\n") == 2
     words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48]
-    run(*words, "--html", tmp_path / "page.html")
-    assert "nan" not in (tmp_path / "page.html").read_text()
+    run(*words, "--html", tmp_path / "dropped.html")
+    assert "nan" not in (tmp_path / "dropped.html").read_text()
 
 
 def test_suspects_are_shown_with_the_texts_of_both_rows(folder, tmp_path):
