@@ -18,7 +18,7 @@ from gcbs_cli.comparison.compare import RANDOM
 from gcbs_cli.data.pairs import PairedRows, Positives
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
-from gcbs_cli.system.arrays import Float32s, Floats, Ints, equal_rows
+from gcbs_cli.system.arrays import Float32s, Floats, Ints, equal_rows, joined
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.progress import Progress
@@ -52,7 +52,7 @@ negative of each row.
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """How the heads are trained; None lets the number of rows and the budget decide."""
+    """How the heads are trained; None lets the number of rows and the budget (seconds) decide. device: torch's."""
 
     batch_size: int = DEFAULT_BATCH_SIZE
     temperature: float = DEFAULT_TEMPERATURE
@@ -60,24 +60,23 @@ class TrialSettings:
     epochs: int | None = None
     seeds: Sequence[int] = tuple(range(MOST_SEEDS))
     budget: float | None = None
-    """Seconds."""
     learning_rate: float | None = None
     device: str = "cpu"
-    """A torch device."""
 
 
 @dataclass(frozen=True)
 class TrialRun:
-    """What one plan and seed came to."""
+    """What one plan and seed came to.
+
+    validation: MRR × 100 of the validation queries, before training and after each epoch. reciprocal_ranks: (q,) of the
+    test queries' right answers among all candidates, at the best epoch. Seconds are those of an epoch, on average.
+    """
 
     plan: str
     seed: int
     validation: list[float]
-    """MRR × 100 of the validation queries, before training and after each epoch."""
     reciprocal_ranks: Floats
-    """(q,) of the test queries' right answers among all candidates, at the best epoch."""
     plan_seconds: float
-    """Of an epoch, on average."""
     train_seconds: float
 
     @property
@@ -98,10 +97,11 @@ class TrialRun:
 
 @dataclass(frozen=True)
 class Split:
-    """Row numbers: those to train on, and of those held out the queries and all whose y is a candidate."""
+    """Row numbers: those to train on, in random order, so that the first of them will do as well, and of those held out
+    the queries and all whose y is a candidate.
+    """
 
     train: Ints
-    """In random order, so that the first of them will do as well."""
     validation: Ints
     test: Ints
     candidates: Ints
@@ -262,7 +262,8 @@ def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
 
     ids: (N,) each; most_trained: the rest is held out.
     """
-    unit = _connected(ids)
+    kinds = (1 + max(int(line.max()) for line in ids)) * np.arange(len(ids))
+    unit = joined(np.stack(ids) + kinds[:, None])
     unit = np.where(np.bincount(unit)[unit] > MOST_KEPT_TOGETHER, unit.max() + 1 + np.arange(len(unit)), unit)
     order = np.argsort(np.random.default_rng(SPLIT_SEED).random(int(unit.max()) + 1)[unit], kind="stable")
     first = np.append(True, np.diff(unit[order]) != 0)  # of its unit
@@ -274,29 +275,17 @@ def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
     return Split(train[:most_trained], np.sort(validation), np.sort(test), np.sort(order[: ends[2]]))
 
 
-def _connected(ids: Sequence[Ints]) -> Ints:
-    """(N,) the same number for rows that a chain of equal ids joins: the least of its mates' until that is all."""
-    unit, before = np.arange(len(ids[0])), None
-    while before is None or (unit != before).any():
-        before = unit
-        for line in ids:
-            least = np.full(int(line.max()) + 1, len(line))
-            np.minimum.at(least, line, unit)
-            unit = least[line]
-    return np.unique(unit, return_inverse=True)[1].astype(np.int64)
-
-
 @dataclass(frozen=True)
 class Gain:
-    """How much higher a plan's MRR × 100 is than another's: the mean over seeds."""
+    """How much higher a plan's MRR × 100 is than another's: mean and standard deviation (None of one) over seeds.
+
+    queries: standard error of the mean, by the queries that happened to be asked. runs: of the plan.
+    """
 
     mean: float
     std: float | None
-    """Over seeds; None for one."""
     queries: float
-    """Standard error of the mean, by the queries that happened to be asked."""
     runs: Sequence[TrialRun]
-    """Of the plan."""
 
     @property
     def seeds(self) -> int:
@@ -346,14 +335,15 @@ def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs say: `plan`, by its name, or None for random batches; the gain of the best; a sentence."""
+    """What the runs say: `plan`, by its name, or None for random batches; the gain of the best; a sentence; and whether
+    it is final, as more seeds would change nothing.
+    """
 
     plan: str | None
     best: str
     gain: Gain
     sentence: str
     final: bool
-    """Whether more seeds would change nothing."""
 
 
 def judge(runs: Sequence[TrialRun], preferred: str | None = None, most_seeds: int = MOST_SEEDS) -> Verdict:

@@ -29,16 +29,14 @@ LEAST_GAP = 1e-6
 
 
 class MinedLoss(ReportPart):
-    """Mean losses over rows and trials, in nats."""
+    """Mean losses over rows and trials, in nats: with all keys, of random batches alone, with each row's own negatives,
+    and with those of all rows of the batch, as sentence-transformers' MultipleNegativesRankingLoss sees them.
+    """
 
     global_: float
-    """With all keys."""
     random: float
-    """Of random batches alone."""
     own: float
-    """And each row's own negatives."""
     shared: float
-    """And the negatives of all rows of the batch, as sentence-transformers' MultipleNegativesRankingLoss sees them."""
 
 
 class MinedGap(ReportPart):

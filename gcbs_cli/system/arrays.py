@@ -53,3 +53,15 @@ def equal_rows(side: Float32s) -> tuple[Ints, Ints]:
     as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
     _, first, numbers = np.unique(as_bytes, return_index=True, return_inverse=True)
     return first.astype(np.int64), numbers.reshape(-1).astype(np.int64)
+
+
+def joined(ids: Ints) -> Ints:
+    """(N,) the same number for rows that a chain of equal ids joins, rising from row to row; ids: (L, N)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows = np.broadcast_to(np.arange(ids.shape[1]), ids.shape).ravel()
+    links = coo_array(
+        (np.ones(ids.size), (rows, ids.shape[1] + ids.ravel())), shape=(ids.shape[1] + ids.max() + 1,) * 2
+    )
+    return connected_components(links)[1][: ids.shape[1]].astype(np.int64)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.settings.training import TrainingSettings
-from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.arrays import Ints, joined
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.planner import Planner
@@ -51,15 +51,11 @@ class PlannedSentenceTrainer(PlannedTrainer):
         """Ints that have a text in common, directly or through others, if the trainer keeps duplicates apart."""
         if self.trainer.args.batch_sampler.value not in NO_DUPLICATES:
             return None
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
         from gcbs_cli.orders.keeping_apart import check_possible
 
         rows, columns = len(dataset), _columns(dataset, self.trainer.data_collator)
         texts = np.unique([str(text) for column in columns for text in dataset[column]], return_inverse=True)[1]
-        links = (np.ones(len(texts)), (np.tile(np.arange(rows), len(columns)), rows + texts))
-        labels = connected_components(coo_array(links, shape=(rows + texts.max() + 1,) * 2))[1][:rows].astype(np.int64)
+        labels = joined(texts.reshape(len(columns), rows))
         check_possible(labels[None], rows, batch_size, "batch_sampler no_duplicates")
         return labels
 
