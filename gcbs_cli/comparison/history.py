@@ -183,7 +183,7 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
 
 def history_page(history: History) -> str:
     """The epochs as a page of HTML, complete in itself: losses, reduction, drift, and the table."""
-    from gcbs_cli.reports.page.charts import Axis, Chart, courses
+    from gcbs_cli.reports.page.charts import Axis, Chart, Line
     from gcbs_cli.reports.page.page import render
 
     epochs, words = history.epochs, {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
@@ -191,8 +191,19 @@ def history_page(history: History) -> str:
     x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
 
     def chart(title: str, unit: str, *paths: str, form: str = "{:g}") -> Chart | None:
-        series = {(path, words[path]): [epoch.at(path) for epoch in epochs] for path in paths}
-        return courses(title, x, unit, series, form)
+        """A line with dots for each figure that is known, if any; random batches and all rows have their colours."""
+        lines: list[Line] = []
+        for path in paths:
+            values = enumerate(epoch.at(path) for epoch in epochs)
+            if points := [(float(place), value) for place, value in values if value is not None]:
+                other = "other" if lines else "plan"
+                kind = next((kind for kind in ("random", "global", "oracle", "masked") if kind in path), other)
+                lines.append(Line(f"line {kind}", points, words[path]))
+        known = [value for line in lines for _, value in line.points]
+        if not known:
+            return None
+        room = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
+        return Chart(title, x, Axis(unit, min(known) - room, max(known) + room, form), lines)
 
     shown = (
         chart("Loss: a plan lies above random batches, nearer to all pairs", "nats", "loss.plan", *LOSSES),

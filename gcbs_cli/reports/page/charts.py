@@ -139,26 +139,6 @@ def loss_marks(report: GapReport) -> list[Mark]:
     return [*sorted(marks, key=lambda mark: mark.value), Mark("all pairs", loss.global_, "global")]
 
 
-def courses(
-    title: str, x: Axis, unit: str, series: Mapping[tuple[str, str], Sequence[float | None]], form: str = "{:g}"
-) -> Chart | None:
-    """A line with dots for each series, by the path and the words of its figure: random batches and all rows have
-    their colours everywhere. None where no value is known.
-    """
-    lines: list[Line] = []
-    for (path, name), values in series.items():
-        kinds = [kind for kind in ("random", "global", "oracle", "masked") if kind in path]
-        points = [(float(place), value) for place, value in enumerate(values) if value is not None]
-        if points:
-            lines.append(Line(f"line {kinds[0] if kinds else 'other' if lines else 'plan'}", points, name))
-    if not lines:
-        return None
-    known = [value for line in lines for _, value in line.points]
-    room = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
-    low, high = min(known) - room, max(known) + room
-    return Chart(title, x, Axis(unit, low, high, form), lines)
-
-
 def _steps(edges: NDArray[np.number], values: Floats) -> Points:
     """A level line from each edge to the next."""
     return list(zip(np.repeat(edges, 2)[1:-1].tolist(), np.repeat(values, 2).tolist(), strict=True))
