@@ -22,7 +22,7 @@ Embed = Callable[[Any], tuple[Tensor, Tensor]]
 Sides = tuple[Float32s, Float32s]
 
 LEAST_BATCH = 256
-"""Ints embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
+"""Rows embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
 CACHE_BYTES = 1 << 31
 """Collated batches (tokens) that a rank keeps for the next plan; what is beyond is collated again."""
 PATIENCE = timedelta(days=1)

@@ -59,7 +59,7 @@ class RankSharding:
 
     @property
     def _short_rows(self) -> int:
-        """Ints of the short last batch that are trained on."""
+        """Rows of the short last batch that are trained on."""
         if self.drop_last:
             return 0
         rest = self.rows % self.batch_size

@@ -48,7 +48,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
         return np.array([sum(len(str(text)) for text in row) for row in zip(*sides, strict=True)])
 
     def labels(self, dataset: Any, batch_size: int) -> Ints | None:
-        """Ints that have a text in common, directly or through others, if the trainer keeps duplicates apart."""
+        """Rows that have a text in common, directly or through others, if the trainer keeps duplicates apart."""
         if self.trainer.args.batch_sampler.value not in NO_DUPLICATES:
             return None
         from gcbs_cli.orders.keeping_apart import check_possible
