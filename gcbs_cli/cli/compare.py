@@ -148,7 +148,13 @@ def show(
     the plan to take, None for none.
     """
     name, plan = taken or (None, None)
-    command = None if plan is None else command_of(settings, plan)
+    command = None
+    if plan is not None:
+        texts = words(settings.only(TextFile)) if plan.method == NEEDS_TEXT else []
+        paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
+        output = next(path for path in paths if not Path(path).exists())
+        inputs, files = words(settings.only(Inputs)), [*words(settings.only(GroupFile)), *texts]
+        command = shlex.join(["gcbs", "plan", *inputs, *options_of(plan), *files, "-o", output])
     if settings.html is not None:
         from gcbs_cli.reports.page.charts import Axis, Bar
         from gcbs_cli.reports.page.page import render
@@ -189,11 +195,3 @@ def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRow
     given = {"groups": read_ids(settings, "groups", stream.rows), "inputs": read_texts(settings, stream.rows)}
     yield stream.read(), given
     stream.check_unchanged()
-
-
-def command_of(settings: Compare | Tune, plan: PlanSettings) -> str:
-    """The command line that makes a plan of the data, into a file that does not exist yet."""
-    files = [*words(settings.only(GroupFile)), *(words(settings.only(TextFile)) if plan.method == NEEDS_TEXT else [])]
-    paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
-    output = next(path for path in paths if not Path(path).exists())
-    return shlex.join(["gcbs", "plan", *words(settings.only(Inputs)), *options_of(plan), *files, "-o", output])

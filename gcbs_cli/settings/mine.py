@@ -49,16 +49,12 @@ class NegativeSettings(Settings, panel="Which negatives"):
             raise BadInput(f"--min-score {self.min_score}: expected at most --max-score {self.max_score}")
         return self
 
-    @property
-    def refuses_hard_ones(self) -> bool:
-        """Whether a score can refuse candidates at the hard end, so that more of them are needed."""
-        return any(value is not None for value in (self.max_score, self.absolute_margin, self.relative_margin))
-
     def last_rank(self, most_positives: int) -> int:
         """range_max, or what sentence-transformers takes for it; `most_positives`: of any query."""
         if self.range_max is not None:
             return self.range_max
-        each = EXTRA_CANDIDATES if self.refuses_hard_ones else 1
+        refuses_hard_ones = {self.max_score, self.absolute_margin, self.relative_margin} != {None}
+        each = EXTRA_CANDIDATES if refuses_hard_ones else 1
         return self.range_min + self.negatives * each + most_positives
 
 

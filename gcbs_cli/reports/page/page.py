@@ -5,7 +5,6 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +23,14 @@ from gcbs_cli.reports.page import charts
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Float32s, Ints, inverse
 
+TEMPLATES = Environment(
+    loader=PackageLoader("gcbs_cli.reports.page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+TEMPLATES.filters["show"] = format
 LISTED_BATCHES = 5
 EXAMPLES, SHOWN_EXAMPLES = 12, 2
 LONGEST = 300
@@ -136,20 +143,7 @@ def _lines(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
 
 def render(template: str, **values: object) -> str:
     """One of the templates, filled in."""
-    return _environment().get_template(template).render(version=__version__, **values)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("gcbs_cli.reports.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["show"] = format
-    return environment
+    return TEMPLATES.get_template(template).render(version=__version__, **values)
 
 
 BINS = 192
