@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, read_texts
-from gcbs_cli.cli.output import Output, show_progress
-from gcbs_cli.cli.tables import compare_table, trial_table
+from gcbs_cli.cli.output import Output, figure_table, show_progress
 from gcbs_cli.comparison.compare import (
     MASKED,
     NEEDS_TEXT,
     PRESET_ROW,
     RANDOM,
+    SHOWN,
+    Compared,
     compare_plans,
     default_methods,
     not_installed,
@@ -26,9 +27,11 @@ from gcbs_cli.comparison.compare import (
     plain_names,
     settings_of,
 )
+from gcbs_cli.comparison.trial import Gain, Trial, TrialSettings, gain
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.products.devices import devices_named
+from gcbs_cli.reports.figures import shown_in
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import PRESET, Compare, GroupFile, Inputs, TextFile, Tune
 from gcbs_cli.settings.plan import PlanSettings
@@ -36,7 +39,8 @@ from gcbs_cli.settings.plan import PlanSettings
 if TYPE_CHECKING:
     from rich.table import Table
 
-
+TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
+"""The figures of the gap that stand beside what a plan trains."""
 SAID = {"batch_size", "temperature"}
 GAP_ALONE = "The gap does not tell which plan trains best; --train does. Without it:"
 LIMITS_OF_GAP = (
@@ -91,8 +95,6 @@ def compare_by_training(
     settings: Compare | Tune, plans: Mapping[str, PlanSettings], out: Output, budget: float, trials: int
 ) -> None:
     """Print what a model gains by each plan, the verdict and the command of the best plan."""
-    from gcbs_cli.comparison.trial import Trial, TrialSettings, gain
-
     began = time.monotonic()
     with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         device = devices_named(settings.device)[0]
@@ -177,8 +179,7 @@ def show(
             **said,
         )
         write(settings.html, page)
-    for part in (table, "", sentence):
-        out.table(part)
+    out.table(table, "", sentence)
     if command is not None:
         out.line(command)
     out.result({**settings.model_dump(include=SAID), **record, "command": command})
@@ -195,3 +196,31 @@ def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRow
     given = {"groups": read_ids(settings, "groups", stream.rows), "inputs": read_texts(settings, stream.rows)}
     yield stream.read(), given
     stream.check_unchanged()
+
+
+def compare_table(lines: Sequence[Compared]) -> "Table":
+    """One line a method."""
+    table = figure_table(
+        (((line.name, f"{line.seconds:.1f}"), line.report) for line in lines), ["method", "seconds"], SHOWN
+    )
+    said = (f"{figure.short}: {figure.meaning}" for figure in SHOWN if lines[0].report.at(figure.path) is not None)
+    table.caption = "; ".join(said)
+    return table
+
+
+def trial_table(lines: Sequence[Compared], gains: Mapping[str, Gain], sizes: Mapping[str, float]) -> "Table":
+    """One line a plan: what a model gains by it over random batches, and what its gap says."""
+    said = []
+    for line in lines:
+        found = gains[line.name]
+        seconds = fmean(run.plan_seconds for run in found.runs)
+        said.append(((line.name, str(found), f"{found.noise:.1f}", f"{seconds:.1f}"), line.report))
+    figures = [figure for figure in shown_in("compare") if figure.path in TRIED]
+    table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], figures, "frrr")
+    table.caption = (
+        "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
+        f" seeds and queries; seconds: of an epoch's plan. {sizes['queries']:,} held-out queries,"
+        f" {sizes['candidates']:,} candidates (random batches: MRR {sizes['random_mrr']:.1f}); {sizes['train_rows']:,}"
+        f" rows to train on, {sizes['epochs']} epochs, {sizes['seeds']} seeds; {sizes['seconds']:.0f} s in all."
+    )
+    return table

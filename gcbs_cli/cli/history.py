@@ -1,8 +1,7 @@
 """`gcbs history`: reports over epochs."""
 
-from gcbs_cli.cli.output import Output
-from gcbs_cli.cli.tables import history_table
-from gcbs_cli.comparison.history import history_page, read_history
+from gcbs_cli.cli.output import Output, figure_table
+from gcbs_cli.comparison.history import SHOWN, history_page, read_history
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.settings.others import History
 
@@ -14,5 +13,8 @@ def history(settings: History) -> None:
     found = read_history(settings.reports, settings.plans, keep_order=settings.keep_order)
     if html is not None:
         write(html, history_page(found))
-    out.table(history_table(found))
+    table = figure_table((((epoch.name,), epoch) for epoch in found.epochs), ["epoch"], SHOWN)
+    first = found.epochs[0].report
+    of = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"
+    out.table(found.verdict, "", table, "", f"{of}; losses in {first.unit}")
     out.result(found.model_dump(mode="json"))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from gcbs_cli.comparison.history import Epoch
+    from gcbs_cli.reports.figures import Figure
+    from gcbs_cli.reports.schema import GapReport
     from gcbs_cli.settings.others import Shown
 
 NO_TERMINAL_WIDTH = 80
@@ -32,11 +35,12 @@ class Output:
         self.for_people = not (self.is_json or self.is_quiet)
         self._written = written
 
-    def table(self, table: "RenderableType") -> None:
-        """Show a table or sentence to people; programs and -q do not see it."""
+    def table(self, *parts: "RenderableType") -> None:
+        """Show tables or sentences to people; programs and -q do not see them."""
         if self.for_people:
             with suppress(OSError, GcbsError) if self._written else nullcontext():
-                put(console(stderr=self._written == "-").print, table)
+                for part in parts:
+                    put(console(stderr=self._written == "-").print, part)
 
     def line(self, text: str) -> None:
         """Show a line that people copy, however long it is."""
@@ -101,6 +105,23 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
     for line in lines:
         table.add_row(*line)
     return table
+
+
+def figure_table(
+    lines: "Iterable[tuple[Sequence[str], GapReport | Epoch]]",
+    headings: Sequence[str],
+    figures: "Sequence[Figure]",
+    columns: str = "",
+) -> "Table":
+    """A line for each report: words about it, under `headings` and with `columns` as in `text_table`, and its figures.
+
+    A figure that no report has is left out.
+    """
+    lines = list(lines)
+    known = [figure for figure in figures if any(report.at(figure.path) is not None for _, report in lines)]
+    cells = ([*said, *(figure.text(report.at(figure.path)) for figure in known)] for said, report in lines)
+    columns = columns or "l" + "r" * (len(headings) - 1)
+    return text_table(cells, [*headings, *(figure.short for figure in known)], columns + "r" * len(known))
 
 
 def say(text: str) -> None:

@@ -6,8 +6,8 @@ from threading import Thread
 
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_ids, read_texts
 from gcbs_cli.cli.output import Output, show_progress, text_table
-from gcbs_cli.cli.tables import plan_table
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.plan_file.manifest import ManifestEntry
 from gcbs_cli.plan_file.save import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.plan import PlanResult, make_plan
@@ -19,6 +19,9 @@ from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Progress, Stopwatch
+
+STEPS_SHOWN = 3
+"""Of the steps that took longest."""
 
 
 def plan(settings: Plan) -> None:
@@ -66,7 +69,7 @@ def plan(settings: Plan) -> None:
             clear(work_dir)
         if settings.report is not None and pair is not None:
             _report(settings.report, pair, result, groups, progress)
-    out.table(plan_table(entry, output, time.perf_counter() - began))
+    out.table(text_table(_done(entry, output, time.perf_counter() - began)))
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
 
@@ -110,3 +113,36 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
             "summary": f"expecting {expected}",
         }
     )
+
+
+def _done(entry: ManifestEntry, output: str, seconds: float) -> list[tuple[str, str]]:
+    """What was done, in a few lines; the manifest has the rest."""
+    full, rest = divmod(entry.rows, entry.batch_size)
+    record, parts, quantile = entry.method_settings, entry.partitions, entry.quantile
+    batches = f"{full:,} batches of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
+    lines = [("pairs", f"{entry.rows:,} × {entry.inputs.x.dim} in {batches}")]
+    if entry.gather:
+        lines.append(("ranks", f"{entry.world_size}: each takes a share of the rows of every batch"))
+    elif entry.world_size is not None:
+        each, over = divmod(full, entry.world_size)
+        lines.append(("ranks", f"{entry.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")))
+    if parts is not None:
+        lines.append(("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"))
+    method = entry.method + (f" (preset {record['preset']})" if "preset" in record else "")
+    if "refinement" in record:
+        done = record["refinement"]
+        ended = "; stopped by --time-limit" if done["timed_out"] else ""
+        method += f", {done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"
+    lines.append(("method", method))
+    found = entry.graph or (parts if parts is not None and parts.edges else None)
+    if found is not None:
+        by_quantile = entry.graph is not None and entry.graph.kind == "quantile" and entry.graph.rank_window is None
+        above = f" above {quantile.threshold:.4f}" if by_quantile and quantile and quantile.threshold else ""
+        lines.append(("hard pairs", f"{found.edges:,}{above}; {found.isolated / entry.rows:.1%} of the rows have none"))
+        shares = entry.in_batch_edge_share or {"plan": None if parts is None else parts.in_batch_edge_share}
+        inside, random = shares.get("plan"), shares.get("random")
+        beside = "" if random is None else f" (random order {random:.1%})"
+        lines += [] if inside is None else [("in batches", f"{inside:.1%} of them{beside}")]
+    longest = sorted(entry.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
+    steps = ", ".join(f"{name} {value:.2f}" for name, value in longest)
+    return [*lines, ("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]

@@ -1,12 +1,12 @@
 """`gcbs report`: what a plan is worth."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
-from gcbs_cli.cli.output import Output, show_progress
-from gcbs_cli.cli.tables import report_tables
+from gcbs_cli.cli.output import Output, figure_table, show_progress, text_table
 from gcbs_cli.data import PairStream, row_values
 from gcbs_cli.plan_file.manifest import (
     InputsRecord,
@@ -21,11 +21,12 @@ from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import measure
-from gcbs_cli.reports.headline import suspects_warning
+from gcbs_cli.reports.figures import shown_in
+from gcbs_cli.reports.headline import headline, summary, suspects_warning
 from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
-from gcbs_cli.reports.schema import GapReport, GapReports
+from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
@@ -60,7 +61,7 @@ def report(settings: Report) -> None:
     result = reports[0] if len(reports) == 1 else GapReports(results=reports)
     if settings.output is not None:
         write(settings.output, result.model_dump_json(indent=2) + "\n")
-    out.table(report_tables(reports, full=settings.full))
+    _show(reports, out, full=settings.full)
     out.result(result.model_dump(mode="json"))
     warning = suspects_warning(reports)
     if warning is not None:
@@ -135,3 +136,26 @@ def _hint(entry: ManifestEntry | None) -> str:
     margin = recorded.get("fn_margin") if isinstance(recorded, dict) else None
     apart = isinstance(margin, float) and margin <= DEFAULT_MARGIN
     return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN} keeps most of them apart"
+
+
+def _show(reports: Sequence[GapReport], out: Output, *, full: bool) -> None:
+    """One report in a few lines, or `full` with a sentence a figure; several as a line each."""
+    first = reports[0]
+    rows = f"{first.n:,} pairs × {first.dim}"
+    if isinstance(first, SampledReport):
+        rows = f"{first.rows:,} of {first.n:,} rows, ± 95 %"
+    of = f"{rows}; {first.loss_kind} loss, batch size {first.batch_size}, temperature {first.temperature:g}"
+    if len(reports) > 1:
+        lines = (((one.loss_kind, str(one.batch_size), f"{one.temperature:g}"), one) for one in reports)
+        out.table(figure_table(lines, ["loss", "k", "tau"], shown_in("many")))
+    elif not full:
+        out.table(text_table([("report", of), *summary(first)]))
+    else:
+        figures = []
+        for figure in shown_in("table"):
+            value, random = first.at(figure.path), first.at(figure.random) if figure.random else None
+            if value is not None or random is not None:
+                beside = "" if random is None else figure.text(random)
+                figures.append((figure.words, figure.text(value), beside, figure.meaning))
+        table = text_table(figures, ["figure", "value", "random", "what it is"], "lrrf")
+        out.table(headline(first), "", table, "", of)
