@@ -1,13 +1,136 @@
-"""Build gap reports: one pass over all pairs, then the plan's and the random trials' batches."""
+"""Build gap reports by every loss: one pass over all pairs, then the plan's and the random trials' batches."""
 
-from gcbs_cli.data.pairs import PairedRows
+import numpy as np
+
+from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
+from gcbs_cli.products.suspects import SuspectPairs, group_numbers
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
-from gcbs_cli.reports.bsc import BscReports
-from gcbs_cli.reports.losses import Measured, OrderReports, TripletReports
+from gcbs_cli.reports.in_batch import BatchSums
+from gcbs_cli.reports.losses import Measured, OrderReports
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.system.arrays import Ints
+from gcbs_cli.settings.report import Loss, ReportSettings
+from gcbs_cli.system.arrays import Bools, Floats, Ints, equal_rows, inverse
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
+
+BINARY_THRESHOLD = 0.5
+"""Labels above it mean yes where nothing else was asked for."""
+MOST_PAIRS = 1 << 28
+"""Pairs of positives that are held at once, 24 bytes each."""
+
+
+class TripletReports(OrderReports):
+    """With the hardest negative: max(0, margin + max_j s_ij − s_ii), j ≠ i, in units of similarity.
+
+    Hermans, Beyer and Leibe, In Defense of the Triplet Loss (2017): batch-hard, here x→y and y→x with the row's one
+    positive. Over all rows the maximum is over all N − 1 negatives, in training over those of the batch, so the gap
+    says how much harder the hardest negative of the data is than the hardest one that training sees. Every row's own
+    k − 1 hardest hold its hardest, so the oracle's gap is 0 and the closed share is the reduction.
+
+    beside: (2, 2, N) margin + max_j s_ij − s_ii, by side, and without suspected pairs; −∞ without negatives.
+    """
+
+    in_nats = bounded = False
+
+    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
+        super().__init__(inputs, loss, batch_size)
+        hardest = [[side.hardest[:, 0] for side in inputs.across], [side.hardest_unsuspected for side in inputs.across]]
+        self.beside = loss.margin + np.array(hardest) - inputs.diagonal
+
+    def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
+        # The hardest of a batch is one of all, however two roundings of one product may differ.
+        return np.minimum(self.loss.margin + sums.hardest - self.inputs.diagonal, self.beside)
+
+    def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
+        return np.maximum(beside, 0.0)
+
+    def oracle(self, number: int) -> Floats:
+        return np.zeros_like(self.log_sums[number, 0])
+
+
+class BscReports(OrderReports):
+    """The batch-softmax contrastive loss with several positives a row, averaged outside the logarithm.
+
+    Chernyavskiy et al., Batch-Softmax Contrastive Loss for Pairwise Sentence Scoring Tasks (NAACL 2022): L_i = mean
+    over the positives p of i among the keys of [ −s_ip / τ + log Σ_j exp(s_ij / τ) ], x→y and y→x. Positives of i are
+    the rows with its id; the sum is over all keys, positives included. A row that is labelled negative is a key for
+    others but asks nothing itself and is nobody's positive: 1[y_i > t] in eq. 5, which divides by the number of all
+    rows. Eq. 6 adds the mean squared distance of s_ii from the label, which no order changes. The paper adds x→y and
+    y→x; this is their mean, as in the authors' code.
+
+    The positives of a row differ between its batch and all rows, so the gap L_global − L_train has a part that no
+    choice of negatives moves, may be negative, and is bounded neither by the translation nor by the log-sum-exp bound
+    (null). The oracle sees all positives and the row's own k − 1 hardest keys; with several positives it is no bound,
+    and the closed share is null.
+
+    beside: (2, N) the mean similarity of a row to its positives, by side; 0 for rows without any.
+
+    Raises BadInput when no row asks, or there are too many pairs of positives.
+    """
+
+    bounded = False
+
+    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
+        super().__init__(inputs, loss, batch_size)
+        pair, facts, suspects = inputs.pair, inputs.facts, inputs.suspects
+        ids = equal_rows(pair.x)[1] if facts.positives is None else np.unique(facts.positives, return_inverse=True)[1]
+        self._targets = np.ones(pair.rows) if facts.labels is None else facts.labels
+        threshold = inputs.settings.label_threshold
+        ids = np.where(self._targets > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
+        self._asking = np.flatnonzero(ids >= 0)
+        if len(self._asking) == 0:
+            raise BadInput("--labels: no row is a positive pair; expected some labels above the --label-threshold")
+        sizes = np.bincount(ids[self._asking])
+        pairs = int(np.square(sizes).sum())
+        if pairs > MOST_PAIRS:
+            raise BadInput(
+                f"--positives: {pairs:,} pairs of positives, more than the {MOST_PAIRS:,} that fit; use finer ids"
+            )
+        self.comparable = bool(sizes.max() == 1)
+        self.in_nats = self.comparable and loss.divide_by == "positives" and loss.mse is None
+        numbers = group_numbers(ids)
+        places, self._others = Positives(numbers.astype(np.int64)).of(self._asking)
+        self._places = self._asking[places]
+        ends = self._places.astype(np.int32), self._others.astype(np.int32)
+        self._products = np.stack([pair_values(pair, *ends), pair_values(pair, *ends[::-1])])
+        self.beside = self._means(slice(None))
+        known = numbers[suspects.lower] == numbers[suspects.higher]
+        self.suspects = SuspectPairs(suspects.lower[~known], suspects.higher[~known], suspects.groups, ids)
+        # The sums were made without all suspected pairs: those that are known positives are put back.
+        rows, cols = SuspectPairs(suspects.lower[known], suspects.higher[known]).both_ways()
+        back = np.isin(self._places * pair.rows + self._others, rows.astype(np.int64) * pair.rows + cols)
+        if suspects.groups is not None:
+            groups = group_numbers(suspects.groups)
+            back |= (groups[self._places] == groups[self._others]) & (self._places != self._others)
+        for (plain, masked), temperature in zip(self.log_sums, inputs.settings.temperatures, strict=True):
+            for sums, values in zip(masked, self._products[:, back], strict=True):
+                np.logaddexp.at(sums, self._places[back], values / temperature)
+            np.minimum(masked, plain, out=masked)
+
+    def _means(self, chosen: "slice | Bools") -> Floats:
+        """(2, N) the mean of each row's values, of the chosen pairs."""
+        rows, places = self.inputs.pair.rows, self._places[chosen]
+        counts = np.maximum(np.bincount(places, minlength=rows), 1)
+        return np.stack([np.bincount(places, side, minlength=rows) / counts for side in self._products[:, chosen]])
+
+    def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
+        batch = inverse(perm) // batch_size
+        return self._means(batch[self._places] == batch[self._others])
+
+    def rows(self, counted: Ints) -> Ints:
+        """Raises BadInput where none of them asks."""
+        rows = counted[np.isin(counted, self._asking)]
+        if len(rows) == 0:
+            raise BadInput("--labels: no positive pair is in a batch that counts")
+        return rows
+
+    def combined(self, counted: Ints) -> tuple[float, float]:
+        share = len(self.rows(counted)) / len(counted) if self.loss.divide_by == "all" else 1.0
+        if self.loss.mse is None:
+            return share, 0.0
+        squared = np.square(self.inputs.diagonal[counted] - self._targets[counted])
+        return self.loss.mse * share, (1.0 - self.loss.mse) * float(squared.mean())
+
 
 OF_LOSS: dict[str, type[OrderReports]] = {"bsc": BscReports, "triplet": TripletReports}
 

@@ -1,7 +1,7 @@
 """The figures of a report, each declared once.
 
 The JSON schema, the tables on the terminal, the page, history, compare and docs/reading-a-report.md loop over
-`FIGURES`. To add a figure: compute it in `reports.build` under its path, declare it here.
+`FIGURES`. To add a figure: compute it in `reports.losses` under its path, declare it here.
 """
 
 from collections.abc import Mapping, Sequence

@@ -273,35 +273,6 @@ class OrderReports:
         return np.maximum(log_sums - seen, 0.0)
 
 
-class TripletReports(OrderReports):
-    """With the hardest negative: max(0, margin + max_j s_ij − s_ii), j ≠ i, in units of similarity.
-
-    Hermans, Beyer and Leibe, In Defense of the Triplet Loss (2017): batch-hard, here x→y and y→x with the row's one
-    positive. Over all rows the maximum is over all N − 1 negatives, in training over those of the batch, so the gap
-    says how much harder the hardest negative of the data is than the hardest one that training sees. Every row's own
-    k − 1 hardest hold its hardest, so the oracle's gap is 0 and the closed share is the reduction.
-
-    beside: (2, 2, N) margin + max_j s_ij − s_ii, by side, and without suspected pairs; −∞ without negatives.
-    """
-
-    in_nats = bounded = False
-
-    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
-        super().__init__(inputs, loss, batch_size)
-        hardest = [[side.hardest[:, 0] for side in inputs.across], [side.hardest_unsuspected for side in inputs.across]]
-        self.beside = loss.margin + np.array(hardest) - inputs.diagonal
-
-    def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
-        # The hardest of a batch is one of all, however two roundings of one product may differ.
-        return np.minimum(self.loss.margin + sums.hardest - self.inputs.diagonal, self.beside)
-
-    def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
-        return np.maximum(beside, 0.0)
-
-    def oracle(self, number: int) -> Floats:
-        return np.zeros_like(self.log_sums[number, 0])
-
-
 def _share(part: float, whole: float, temperature: float) -> float | None:
     """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
     rounding = max(1e-9, FLOAT32_UNIT_ROUNDOFF / temperature)
