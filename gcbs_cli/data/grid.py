@@ -74,6 +74,13 @@ class Grid:
         """What a number stands for."""
         return (number + self.constant) / self.scale**2
 
+    def numbers(self, rows: Ints, cols: Ints) -> Float32s:
+        """(r, c) the numbers of some rows and columns, whole."""
+        numbers = self.x[rows].astype(np.float32) @ self.y[cols].astype(np.float32).T
+        numbers += self.x_offsets[rows, None].astype(np.float32)
+        numbers += self.y_offsets[cols].astype(np.float32)
+        return numbers
+
     def diagonal(self) -> Ints:
         """(N,) numbers of the positives, of sides of equal length."""
         products: Ints = np.einsum("nd,nd->n", self.x, self.y, dtype=np.int64)
@@ -162,8 +169,7 @@ def _too_coarse(left: _Side, right: _Side) -> bool:
     if spread <= EQUAL:
         return False
     fine = _rounded(_spread(left), _spread(right), FINE)
-    products = fine.x.astype(np.float32) @ fine.y.astype(np.float32).T
-    numbers = (products + fine.x_offsets[:, None].astype(np.float32) + fine.y_offsets.astype(np.float32)).reshape(-1)
+    numbers = fine.numbers(np.arange(len(fine.x)), np.arange(len(fine.y))).reshape(-1)
     place = numbers.size - max(1, int(numbers.size * TAIL)) - 1
     numbers.partition(place)
     rise = (numbers[place + 1 :].mean(dtype=np.float64) - numbers[place]) / fine.scale**2

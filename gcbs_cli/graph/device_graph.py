@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.graph.adjacency import Graph, OrderMeasures
@@ -26,13 +27,13 @@ ENTRIES_AT_ONCE = 1 << 27
 class DeviceGraph(Graph):
     """A graph on a device."""
 
-    indptr: torch.Tensor
-    indices: torch.Tensor
+    indptr: Tensor
+    indices: Tensor
     achieved_quantile: float | None = None
     """The share of the N² entries at or below t."""
 
     @property
-    def counts(self) -> torch.Tensor:
+    def counts(self) -> Tensor:
         """(N,) int64 degrees, on the device."""
         return self.indptr.diff()
 
@@ -41,7 +42,7 @@ class DeviceGraph(Graph):
         """(N,) degrees, on the host."""
         return np.asarray(self.counts.cpu())
 
-    def least(self, rows: slice, values: torch.Tensor) -> torch.Tensor:
+    def least(self, rows: slice, values: Tensor) -> Tensor:
         """(n,) of each row of a block the least of its entries' values, whole numbers below N; N where it has none.
 
         Segments are read one after the other; atomics on numbers of 64 bits would be loops.
@@ -71,7 +72,7 @@ class DeviceGraph(Graph):
         ]
 
 
-def row_blocks(indptr: torch.Tensor, entries_at_once: int) -> Iterator[tuple[slice, slice]]:
+def row_blocks(indptr: Tensor, entries_at_once: int) -> Iterator[tuple[slice, slice]]:
     """Consecutive rows with about so many entries, at least one row and one entry, and these entries."""
     begins = torch.arange(0, int(indptr[-1]), entries_at_once, device=indptr.device)
     bounds = [*torch.unique_consecutive(torch.searchsorted(indptr[:-1], begins)).tolist(), len(indptr) - 1]
@@ -93,7 +94,7 @@ def find_device_graph(grid: Grid, threshold: int, backend: Any, progress: Progre
     both = torch.from_numpy(grid.x_offsets), torch.from_numpy(grid.y_offsets)
     offsets = [[each.to(device) for each in both] for device in backend.devices]
 
-    def work(tile: Tile) -> tuple[torch.Tensor, torch.Tensor]:
+    def work(tile: Tile) -> tuple[Tensor, Tensor]:
         there, back = backend.product(loaded, tile), backend.product(mirrored, tile)
         flags = flagged(there, back, offsets[backend.owned.mine], tile, threshold)
         i, j = torch.nonzero(flags, as_tuple=True)
@@ -111,9 +112,7 @@ def find_device_graph(grid: Grid, threshold: int, backend: Any, progress: Progre
     return DeviceGraph(*rows_of_pairs(rows, ends), 1.0 - entries / rows**2)
 
 
-def rows_of_pairs(
-    nodes: int, ends: torch.Tensor, *, entries_at_once: int = ENTRIES_AT_ONCE
-) -> tuple[torch.Tensor, torch.Tensor]:
+def rows_of_pairs(nodes: int, ends: Tensor, *, entries_at_once: int = ENTRIES_AT_ONCE) -> tuple[Tensor, Tensor]:
     """indptr and indices of the graph with an edge for each of the pairs, (2, E) int32 ends, each given one way."""
     parts = torch.split(ends, entries_at_once, dim=1)
     indptr = torch.zeros(nodes + 1, dtype=torch.int64, device=ends.device)

@@ -8,6 +8,7 @@ by (degree, index): the least number of a component is its start.
 """
 
 import torch
+from torch import Tensor
 
 from gcbs_cli.graph.device_graph import DeviceGraph, row_blocks
 from gcbs_cli.system.arrays import Ints
@@ -27,7 +28,7 @@ def plan_cm_on_device(graph: DeviceGraph, entries_at_once: int = ENTRIES_AT_ONCE
     return found
 
 
-def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) -> torch.Tensor:
+def _components(graph: DeviceGraph, rank: Tensor, entries_at_once: int) -> Tensor:
     """(N,) for each node the least rank in its component."""
     label = torch.arange(graph.nodes, device=rank.device)  # by rank
     while True:
@@ -43,7 +44,7 @@ def _components(graph: DeviceGraph, rank: torch.Tensor, entries_at_once: int) ->
         label = hooked
 
 
-def _search(graph: DeviceGraph, rank: torch.Tensor, starts: torch.Tensor, entries_at_once: int) -> torch.Tensor:
+def _search(graph: DeviceGraph, rank: Tensor, starts: Tensor, entries_at_once: int) -> Tensor:
     """(N,) nodes in breadth-first order from all starts at once, by (parent's position, degree, index) in a level."""
     degrees, parent, device = graph.counts, torch.full_like(rank, graph.nodes), rank.device
     parent[starts] = -1

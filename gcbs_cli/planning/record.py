@@ -20,6 +20,8 @@ from gcbs_cli.settings.plan import BatchOrderSettings, BscSettings, FalseNegativ
 from gcbs_cli.system.arrays import Ints
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
+SETTINGS = ("batch_size", "temperature", "seed", "method", "drop_last", "world_size", "gather")
+"""Those that an entry has under the same name."""
 
 
 def plan_entry(
@@ -52,22 +54,16 @@ def plan_entry(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         inputs=InputsRecord.of(stream.sources, stream.fingerprints),
         rows=stream.rows,
-        batch_size=settings.batch_size,
-        temperature=settings.temperature,
-        seed=settings.seed,
         quantile=_quantile(result, stream.rows),
         **of_graph,
-        method=settings.method,
         method_settings=_asked(result) | _named(files, groups),
         partitions=result.partitions,
         device=result.device,
         timings={**seconds, **result.seconds},
         permutation_hash=permutation_hash(result.perm),
         libraries=library_versions(),
-        drop_last=settings.drop_last,
         normalize=stream.normalize,
-        world_size=settings.world_size,
-        gather=settings.gather,
+        **{name: getattr(settings, name) for name in SETTINGS},
     )
 
 

@@ -3,6 +3,7 @@
 import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from gcbs_cli.products.operations import Tile
 
@@ -10,9 +11,7 @@ PAIRS = 1024
 """Of one row, which a program compares; the launch's first axis takes 2³¹ − 1 programs."""
 
 
-def flag_by_kernel(
-    there: torch.Tensor, back: torch.Tensor, offsets: tuple[torch.Tensor, ...], tile: Tile, limit: int
-) -> torch.Tensor:
+def flag_by_kernel(there: Tensor, back: Tensor, offsets: tuple[Tensor, ...], tile: Tile, limit: int) -> Tensor:
     """(r, c') what `flag_by_torch` gives, and zeros up to where the next row of the products begins."""
     stride = there.stride(0)
     flags = torch.empty((tile.height, stride), dtype=torch.uint8, device=there.device)

@@ -98,10 +98,7 @@ def draw_sample(grid: Grid, quantile: float, seed: int, *, least: int = LEAST_RO
     rows, cols = (np.sort(generator.choice(count, size, replace=False)) for _ in range(2))
     # BLAS follows affinity and OMP_NUM_THREADS by itself, but no cgroup's quota.
     with threadpool_limits(limits=available_cpus(), user_api="blas"):
-        numbers = grid.x[rows].astype(np.float32) @ grid.y[cols].astype(np.float32).T
-    numbers += grid.x_offsets[rows, None].astype(np.float32)
-    numbers += grid.y_offsets[cols].astype(np.float32)
-    return Sample(rows, cols, numbers, count)
+        return Sample(rows, cols, grid.numbers(rows, cols), count)
 
 
 @dataclass(frozen=True)

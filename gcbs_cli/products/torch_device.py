@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
 from gcbs_cli.system.arrays import Floats, Int32s
@@ -28,7 +29,7 @@ MULTIPLE = 32
 """Rows and coordinates are padded with zeros to multiples: only so are there quick products of small types."""
 UPLOAD_BYTES = 1 << 25
 TRIALS = 3
-MULTIPLY: dict[torch.dtype, Callable[..., torch.Tensor]] = {
+MULTIPLY: dict[torch.dtype, Callable[..., Tensor]] = {
     torch.float32: torch.mm,
     torch.float16: partial(torch.mm, out_dtype=torch.float32),
     torch.int8: torch._int_mm,
@@ -36,7 +37,7 @@ MULTIPLY: dict[torch.dtype, Callable[..., torch.Tensor]] = {
 HELD_AS = {"int8": [*MULTIPLY], "int16": [torch.float32, torch.float16], "float32": [torch.float32]}
 """The product by the type in which a device holds rows; and by their type on the host, what that may be."""
 
-Sides = list[tuple[torch.Tensor, torch.Tensor]]
+Sides = list[tuple[Tensor, Tensor]]
 """Both sides on each device."""
 
 
@@ -102,7 +103,7 @@ class TorchBackend(Backend):
                 seconds[held] = took
         return min(seconds, key=lambda held: seconds[held], default=torch.float32)
 
-    def product(self, loaded: Sides, tile: Tile) -> torch.Tensor:
+    def product(self, loaded: Sides, tile: Tile) -> Tensor:
         """(r, c) int32 or float32; its rows lie a multiple of MULTIPLE apart."""
         left, right = loaded[self.owned.mine]
         top, first = tile.rows.start, tile.cols.start
@@ -110,19 +111,19 @@ class TorchBackend(Backend):
         product = MULTIPLY[left.dtype](left[top : top + high], right[first : first + wide].T)
         return product[: tile.height, : tile.width]
 
-    def above(self, product: torch.Tensor, tile: Tile, limits: Limits) -> Entries:
+    def above(self, product: Tensor, tile: Tile, limits: Limits) -> Entries:
         ends = limits.row[tile.rows], limits.col[tile.cols]
         row, col = (torch.from_numpy(part).to(product.device) for part in ends)
         rows, cols = torch.nonzero(product.to(row.dtype) - row[:, None] > col, as_tuple=True)
         values = _to_host(product[rows, cols]).astype(limits.row.dtype, copy=False)
         return Entries(_to_host((rows + tile.rows.start).int()), _to_host((cols + tile.cols.start).int()), values)
 
-    def of_rank(self, product: torch.Tensor, rank: int, offsets: Int32s | None = None) -> NDArray[Any]:
+    def of_rank(self, product: Tensor, rank: int, offsets: Int32s | None = None) -> NDArray[Any]:
         if offsets is not None:
             product = product + torch.from_numpy(offsets).to(product.device)
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
 
-    def log_sums(self, product: torch.Tensor, inverse_temperature: float) -> list[Floats]:
+    def log_sums(self, product: Tensor, inverse_temperature: float) -> list[Floats]:
         found = []
         for axis in (1, 0):
             largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)
@@ -131,10 +132,10 @@ class TorchBackend(Backend):
         return found
 
 
-Offsets = Sequence[torch.Tensor]  # of x and y
+Offsets = Sequence[Tensor]  # of x and y
 
 
-def flag_by_torch(there: torch.Tensor, back: torch.Tensor, offsets: Offsets, tile: Tile, limit: int) -> torch.Tensor:
+def flag_by_torch(there: Tensor, back: Tensor, offsets: Offsets, tile: Tile, limit: int) -> Tensor:
     """(r, c) uint8, for i < j: 1 where x_i · y_j (there) with offsets is above the limit, plus 2 where y_i · x_j is."""
     x, y = offsets
     forward = (x[tile.rows, None] + y[tile.cols]).add_(there.int()) > limit
@@ -143,7 +144,7 @@ def flag_by_torch(there: torch.Tensor, back: torch.Tensor, offsets: Offsets, til
 
 
 @cache
-def pair_flags(device: str) -> Callable[..., torch.Tensor]:
+def pair_flags(device: str) -> Callable[..., Tensor]:
     """The same by Triton's kernel; by torch where that does not work or gives something else."""
     product = torch.arange(MULTIPLE, dtype=torch.int32, device=device).repeat(2, 1)
     tried = product, product, (product[0], -product[0]), Tile(slice(0, 2), slice(0, MULTIPLE)), 1
@@ -155,7 +156,7 @@ def pair_flags(device: str) -> Callable[..., torch.Tensor]:
         return flag_by_torch
 
 
-def _put(side: NDArray[Any], held: torch.dtype, device: str) -> torch.Tensor:
+def _put(side: NDArray[Any], held: torch.dtype, device: str) -> Tensor:
     """(N + MULTIPLE, D) a side on a device, with zeros after its rows and coordinates; all cores copy."""
     count, dim = side.shape
     rows = torch.zeros((count + MULTIPLE, -(-dim // MULTIPLE) * MULTIPLE), dtype=held, device=device)
@@ -168,5 +169,5 @@ def _put(side: NDArray[Any], held: torch.dtype, device: str) -> torch.Tensor:
     return rows
 
 
-def _to_host(tensor: torch.Tensor) -> NDArray[Any]:
+def _to_host(tensor: Tensor) -> NDArray[Any]:
     return np.asarray(tensor.cpu())
