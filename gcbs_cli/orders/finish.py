@@ -19,7 +19,9 @@ def finish(perm: Ints, given: PlannerInput, clock: Stopwatch) -> tuple[Ints, Ref
     settings, labels, seed = given.settings, given.labels, given.settings.seed
     with clock.step("order"):
         if given.graph is not None:
-            perm = deal_unconnected(perm, given.graph.degrees, seed)
+            # An order of the graph leaves rows without an edge as they come in the data.
+            places = np.flatnonzero(given.graph.degrees[perm] == 0)
+            perm[places] = np.random.default_rng([seed, 0xA10E]).permutation(perm[places])
         perm = keep_apart(perm, labels, given.batch_size, seed)
     refinement = None
     if settings.refine and given.batch_size > 1:
@@ -40,17 +42,6 @@ def finish(perm: Ints, given: PlannerInput, clock: Stopwatch) -> tuple[Ints, Ref
 def plan_random(rows: int, seed: int) -> Ints:
     """(N,) a uniformly random permutation, the same for the same seed: what every trainer has without a plan."""
     return np.random.default_rng([seed, 0x5EED]).permutation(rows).astype(np.int64)
-
-
-def deal_unconnected(perm: Ints, degrees: Ints, seed: int) -> Ints:
-    """The order with the rows of degree 0 at random in the places that such rows have.
-
-    An order of the graph leaves them as they come in the data.
-    """
-    places = np.flatnonzero(degrees[perm] == 0)
-    dealt = perm.copy()
-    dealt[places] = np.random.default_rng([seed, 0xA10E]).permutation(perm[places])
-    return dealt
 
 
 def shuffle_groups(perm: Ints, size: int, seed: int) -> Ints:

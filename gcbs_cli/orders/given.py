@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.weighted import WeightedGraph
+from gcbs_cli.graph.hard_pairs import WeightedGraph
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
 from gcbs_cli.orders.swap_order import NO_LABELS
 from gcbs_cli.products.operations import Backend

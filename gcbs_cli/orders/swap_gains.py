@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.weighted import WeightedGraph
+from gcbs_cli.graph.hard_pairs import WeightedGraph
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
 from gcbs_cli.system.threads import in_parts
 

@@ -120,10 +120,6 @@ def _write_parquet(file: BinaryIO, perm: Perm, batch_size: int) -> None:
     pq.write_table(pa.table({"index": perm, "batch": batch}), file, use_dictionary=["batch"])
 
 
-def _write_text(file: BinaryIO, perm: Perm, batch_size: int) -> None:
-    file.writelines(_lines(perm))
-
-
 def _lines(perm: Perm) -> Iterator[bytes]:
     for start in range(0, len(perm), _WRITE_LINES):
         lines = "\n".join(map(str, perm[start : start + _WRITE_LINES].tolist()))
@@ -183,7 +179,7 @@ def _read_lines(file: BinaryIO, source: str) -> Perm:
 _FORMATS: Final[dict[str, tuple[Callable[[str], Perm], Callable[[BinaryIO, Perm, int], None]]]] = {
     ".npy": (_read_npy, write_array),
     ".parquet": (_read_parquet, _write_parquet),
-    ".txt": (_read_text, _write_text),
+    ".txt": (_read_text, lambda file, perm, _: file.writelines(_lines(perm))),
 }
 """How to read and to write a file with a suffix."""
 SUFFIXES: Final = tuple(_FORMATS)

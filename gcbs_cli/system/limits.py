@@ -94,7 +94,8 @@ def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:
         for folder in _groups(mounted / controller, own, controller):
             limit, used = _number(_text(folder / limit_file)), _number(_text(folder / used_file))
             if limit is not None and used is not None and limit < NO_LIMIT:
-                left.append(max(0, limit - used + _inactive_files(folder)))
+                droppable = re.search(r"^(?:total_)?inactive_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE)
+                left.append(max(0, limit - used + int(droppable[1] if droppable else 0)))
     return left
 
 
@@ -118,11 +119,6 @@ def _groups(mounted: Path, own: Path, controller: str) -> Iterator[Path]:
             if name == ".." or not group.is_dir():
                 break
             yield group
-
-
-def _inactive_files(folder: Path) -> int:
-    found = re.search(r"^(?:total_)?inactive_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE)
-    return int(found[1]) if found else 0
 
 
 def _number(text: str) -> int | None:

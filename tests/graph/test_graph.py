@@ -9,7 +9,7 @@ from unit_data import make_pair
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
-from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.graph.hard_pairs import weigh
 from gcbs_cli.settings.plan import FalseNegativeSettings
 
 PAIRS = st.integers(1, 30).flatmap(

@@ -12,8 +12,7 @@ from running import run_python
 from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
 
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.hard_pairs import with_every_row
-from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.graph.hard_pairs import weigh, with_every_row
 from gcbs_cli.orders import PLANNERS, PlannerInput, planner_named
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.orders.metis import fit_parts, plan_metis

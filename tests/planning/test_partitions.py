@@ -16,10 +16,10 @@ from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.planning.parts import part
+from gcbs_cli.planning.parts.kept import scattered
 from gcbs_cli.planning.parts.part import plan_here, plan_part
 from gcbs_cli.planning.parts.partition import learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.plan import plan_in_parts
-from gcbs_cli.planning.parts.scatter import scattered
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.settings.plan import PlanSettings

@@ -13,7 +13,7 @@ from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.graph.weighted import weigh
+from gcbs_cli.graph.hard_pairs import weigh
 from gcbs_cli.orders.swap_gains import log_background, swap_gains
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend

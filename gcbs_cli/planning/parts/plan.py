@@ -13,11 +13,10 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import planner_named
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.parts.kept import KeptParts
+from gcbs_cli.planning.parts.kept import KeptParts, scattered
 from gcbs_cli.planning.parts.part import Engine, PartPlan, PartTask, plan_here
 from gcbs_cli.planning.parts.partition import Partition, learn_centres, make_partition, sample_means
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
-from gcbs_cli.planning.parts.scatter import scattered
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.products.devices import devices_named, may_mean_several
 from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings
