@@ -7,6 +7,7 @@ import reference
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted
+from gcbs_cli.system.progress import Progress
 
 
 def unit(rows):
@@ -73,6 +74,19 @@ KINDS = {
     "1003-dimensions": _wide,
     "hubs": _hubs,
 }
+
+
+class Listener(Progress):
+    """A watcher that remembers the notes, and how much was done of how much."""
+
+    def __init__(self):
+        self.notes, self.done = [], []
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def progress(self, done, total):
+        self.done.append((done, total))
 
 
 @cache

@@ -12,46 +12,29 @@ from gcbs_cli.graph.device_graph import ENTRIES_AT_ONCE, DeviceGraph, rows_of_pa
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.level_synchronous import plan_cm_on_device
 
-
-def star(nodes):
-    return np.zeros(nodes - 1, np.int32), np.arange(1, nodes, dtype=np.int32)
-
-
-def path(nodes):
-    order = np.random.default_rng(1).permutation(nodes).astype(np.int32)
-    return order[:-1], order[1:]
-
-
-def random_edges(nodes, edges, seed=0):
-    return tuple(np.random.default_rng(seed).integers(nodes, size=(2, edges), dtype=np.int32))
-
-
-def hubs(nodes):
-    rows, cols = random_edges(nodes, nodes)
-    return np.concatenate([rows, star(nodes)[0] + 7]), np.concatenate([cols, star(nodes)[1]])
-
-
+RNG = np.random.default_rng(1)
+PATH = RNG.permutation(300)
+STAR = [np.full(2999, 7), np.arange(1, 3000)]
 GRAPHS = {
-    "no-edge": (30, (np.empty(0, np.int32), np.empty(0, np.int32))),
-    "one-edge": (2, (np.array([1], np.int32), np.array([0], np.int32))),
-    "star": (500, star(500)),
-    "path": (300, path(300)),
-    "many-components": (2000, random_edges(2000, 900)),
-    "dense": (80, random_edges(80, 2500)),
-    "hubs": (3000, hubs(3000)),
+    "no-edge": (30, [[], []]),
+    "one-edge": (2, [[1], [0]]),
+    "star": (3000, STAR),
+    "path": (300, [PATH[:-1], PATH[1:]]),
+    "many-components": (2000, RNG.integers(2000, size=(2, 900))),
+    "dense": (80, RNG.integers(80, size=(2, 2500))),
+    "hubs": (3000, np.hstack([RNG.integers(3000, size=(2, 3000)), STAR])),
 }
 
 
-def both(nodes, rows, cols):
-    graph = adjacency_from_pairs(nodes, rows, cols)
+def both(nodes, ends):
+    graph = adjacency_from_pairs(nodes, *np.array(ends, np.int32))
     return graph, DeviceGraph(*(torch.from_numpy(part).to(DEVICE) for part in (graph.indptr, graph.indices)))
 
 
 @pytest.fixture(params=GRAPHS)
 def graphs(request):
     """One graph on the host and on a device."""
-    nodes, (rows, cols) = GRAPHS[request.param]
-    return both(nodes, rows, cols)
+    return both(*GRAPHS[request.param])
 
 
 @pytest.mark.parametrize("entries_at_once", [1, 50, ENTRIES_AT_ONCE])
@@ -65,7 +48,7 @@ def test_the_order_is_that_of_the_sequential_search(graphs, entries_at_once):
 def test_the_order_of_generated_graphs(nodes, data):
     ends = st.integers(0, nodes - 1)
     pairs = data.draw(st.lists(st.tuples(ends, ends), max_size=3 * nodes))
-    graph, on_device = both(nodes, *np.array(pairs, np.int32).reshape(-1, 2).T)
+    graph, on_device = both(nodes, np.array(pairs).reshape(-1, 2).T)
     assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from on_device import DEVICE, TWICE
-from unit_data import make_pair
+from unit_data import Listener, make_pair
 
 from gcbs_cli.graph import device_graph
 from gcbs_cli.planning.plan import make_plan
@@ -15,7 +15,6 @@ from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
-from gcbs_cli.system.progress import Progress
 
 DEALT = pytest.mark.parametrize("devices", [[DEVICE], TWICE], ids=["one", "two"])
 
@@ -72,22 +71,17 @@ def test_reports_are_within_1e_5_of_those_of_the_cpu(loss, devices, monkeypatch)
         assert found.at(figure.path) == (None if value is None else pytest.approx(value, abs=1e-5)), figure.path
 
 
-class Listener(Progress):
-    def __init__(self, notes):
-        self.note = notes.append
-
-
 def test_a_graph_that_does_not_fit_goes_to_the_host(monkeypatch):
-    pair, notes, settings = make_pair("related", 333), [], PlanSettings(batch_size=16, quantile=0.98)
+    pair, listener, settings = make_pair("related", 333), Listener(), PlanSettings(batch_size=16, quantile=0.98)
 
     def full(*_, **__):
         raise OutOfDeviceMemory("the device is full")
 
     use(monkeypatch, TorchBackend([DEVICE]))
     monkeypatch.setattr(device_graph, "find_device_graph", full)
-    found = make_plan(pair, settings.changed(device="cuda"), Listener(notes))
+    found = make_plan(pair, settings.changed(device="cuda"), listener)
     assert np.array_equal(found.perm, make_plan(pair, settings.changed(device="cpu")).perm)
-    assert "the device's memory does not suffice for the graph, which goes to the host's" in notes
+    assert "the device's memory does not suffice for the graph, which goes to the host's" in listener.notes
     with pytest.raises(BadInput, match="--max-memory"):
         make_plan(pair, settings.changed(device="cuda", max_memory=1 << 16))
 

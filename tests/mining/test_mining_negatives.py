@@ -1,7 +1,10 @@
 """Mined negatives against a float64 sort, against sentence-transformers, and on data where ties decide."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 from unit_data import exact_matrix, make_pair
 
 from gcbs_cli.data.pairs import Positives, each_its_own
@@ -73,28 +76,19 @@ def test_random_negatives_come_from_the_window_evenly_and_by_the_seed(backend):
     assert np.abs(counts - 810).max() < 5 * np.sqrt(810)
 
 
-class Precomputed:
+def precomputed(pair):
     """A model in sentence-transformers' sense that knows the embeddings of the texts "x0", "y0", …"""
 
-    def __init__(self, pair):
-        import torch
+    def encode(texts, **_):
+        return np.stack([getattr(pair, text[0])[int(text[1:])] for text in texts])
 
-        self.sides, self.device = {"x": pair.x, "y": pair.y}, torch.device("cpu")
-
-    def _encode(self, texts, **_):
-        return np.stack([self.sides[text[0]][int(text[1:])] for text in texts])
-
-    encode_document = encode_query = _encode
-
-    def similarity(self, a, b):
-        import torch
-
-        return torch.as_tensor(a) @ torch.as_tensor(b).T
-
-    def similarity_pairwise(self, a, b):
-        import torch
-
-        return (torch.as_tensor(a) * torch.as_tensor(b)).sum(1)
+    return SimpleNamespace(
+        device=torch.device("cpu"),
+        encode_document=encode,
+        encode_query=encode,
+        similarity=lambda a, b: torch.as_tensor(a) @ torch.as_tensor(b).T,
+        similarity_pairwise=lambda a, b: (torch.as_tensor(a) * torch.as_tensor(b)).sum(1),
+    )
 
 
 def test_negatives_are_those_of_sentence_transformers():
@@ -106,7 +100,7 @@ def test_negatives_are_those_of_sentence_transformers():
     for options in OPTIONS.values():
         theirs = hard_negatives.mine_hard_negatives(
             datasets.Dataset.from_dict(texts),
-            Precomputed(pair),
+            precomputed(pair),
             num_negatives=4,
             output_scores=True,
             verbose=False,

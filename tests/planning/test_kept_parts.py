@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit_data import Listener
 
 from gcbs_cli.planning.parts.kept import FILE, KeptParts, clear
 from gcbs_cli.planning.parts.part import PartPlan
@@ -13,16 +14,6 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
 PARTS = [PartPlan(number, np.array([2, 0, 1]), "cpu", 0.5, 7, seconds={"order": 0.25}) for number in range(3)]
-
-
-class Heard(Progress):
-    """A watcher that remembers its notes."""
-
-    def __init__(self):
-        self.notes = []
-
-    def note(self, text):
-        self.notes.append(text)
 
 
 def saved(folder, key="key"):
@@ -73,7 +64,7 @@ def test_a_part_saved_after_a_torn_one_is_whole(tmp_path):
 def test_another_run_starts_anew_and_leaves_other_files_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     saved(tmp_path, "one")
-    heard = Heard()
+    heard = Listener()
     assert loaded(tmp_path, "two", heard) == {}
     assert "starting anew" in heard.notes[0]
     assert loaded(tmp_path, "one") == {}
@@ -82,7 +73,7 @@ def test_another_run_starts_anew_and_leaves_other_files_alone(tmp_path):
 
 
 def test_a_disk_that_takes_nothing_only_costs_the_kept_parts(tmp_path):
-    heard = Heard()
+    heard = Listener()
     store = KeptParts(tmp_path, "key", heard)
     (tmp_path / FILE).mkdir()
     for part in PARTS:

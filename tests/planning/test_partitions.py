@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from unit_data import make_pair, unit
+from unit_data import Listener, make_pair, unit
 
 from gcbs_cli.data import from_array, open_pair
 from gcbs_cli.data.pairs import PairedRows
@@ -25,7 +25,6 @@ from gcbs_cli.products import devices
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput, GcbsError
-from gcbs_cli.system.progress import Progress
 
 ROWS = 1003
 """15 batches of 64 and 43 rows over."""
@@ -137,23 +136,14 @@ def test_what_does_not_fit_is_said(settings, groups, message):
 
 @pytest.mark.parametrize("method", ["rcm", "knn-groups"])
 def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(method):
-    notes = []
-    done = []
-
-    class Listener(Progress):
-        def note(self, text):
-            notes.append(text)
-
-        def progress(self, done_parts, parts):
-            done.append((done_parts, parts))
-
+    listener = Listener()
     settings = FOUR.changed(method=method)
     engine = partial(plan_here, devices=["cpu", "cpu"])
-    dealt = plan_in_parts(stream_of(clustered()), settings, Listener(), engine=engine)
+    dealt = plan_in_parts(stream_of(clustered()), settings, listener, engine=engine)
     assert (dealt.perm == planned(method=method).perm).all()
-    assert done == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert any("2 parts at a time, one a device; --max-memory holds for each" in note for note in notes)
-    assert sum(note.startswith("each part: ") for note in notes) == (method == "rcm")
+    assert listener.done == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert any("2 parts at a time, one a device; --max-memory holds for each" in note for note in listener.notes)
+    assert sum(note.startswith("each part: ") for note in listener.notes) == (method == "rcm")
 
 
 def test_every_device_gets_parts(monkeypatch):

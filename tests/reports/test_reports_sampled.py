@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from unit_data import make_pair
+from unit_data import Listener, make_pair
 
 from gcbs_cli.data import from_array
 from gcbs_cli.data.reading import PairStream
@@ -21,7 +21,6 @@ from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system import limits as memory
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import parse_size
-from gcbs_cli.system.progress import Progress
 
 ROWS, SIZE, TEMPERATURE = 1920, 16, 0.1
 PAIR = make_pair("related", ROWS)
@@ -79,13 +78,6 @@ def test_the_command_says_value_and_interval(gcbs, tmp_path, monkeypatch):
     assert "800 of 1,920 rows, ± 95 %" in text
 
 
-class NoPass(Progress):
-    """A watcher of work that makes no pass."""
-
-    def progress(self, done, total):
-        raise AssertionError(f"{done} of {total} entries")
-
-
 def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypatch):
     pair, settings = make_pair("related", 700), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
     backend = choose_backend("cpu")
@@ -93,7 +85,8 @@ def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypat
     expected = forecast_report(pair, threshold, settings, backend, 7)
     limit = (expected.fixed + expected.memory) // 2
     with pytest.raises(BadInput, match=r"^--max-memory .*: the report would need") as refused:
-        make_reports(pair, None, settings.changed(max_memory=limit), NoPass())
+        make_reports(pair, None, settings.changed(max_memory=limit), listener := Listener())
+    assert listener.done == []
     said = str(refused.value)
     assert "\n" not in said
     words = said.replace(",", "").split()
