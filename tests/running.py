@@ -15,3 +15,20 @@ def run_python(code, *words, timeout=300, **environment):
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def run_gcbs(*words, **options):
+    """The command line in a process of its own, once it has ended."""
+    command = [sys.executable, "-m", "gcbs_cli", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def run_bash(line):
+    """A line of bash, in which `gcbs` is the command line, once it has ended."""
+    gcbs = f'gcbs() {{ "{sys.executable}" -m gcbs_cli "$@"; }}'
+    return subprocess.run(["bash", "-ec", f"{gcbs}\n{line}"], capture_output=True, text=True, timeout=120)
+
+
+def files_of(folder):
+    """What every file of a folder and of those in it holds."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

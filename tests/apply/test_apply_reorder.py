@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import run_gcbs
 
 from gcbs_cli.apply.files import find_files
 from gcbs_cli.apply.reorder import reorder
@@ -230,10 +231,7 @@ def test_command_reads_a_plan_from_stdin(gcbs, tmp_path):
     assert apply(tmp_path / "d.jsonl", "-f").exit_code == 2
 
 
-def command(*words):
-    return [sys.executable, "-m", "gcbs_cli", "apply", *map(str, words), "--max-memory", "64M", "-q"]
-
-
+LIMITED = ("--max-memory", "64M", "-q")
 LINE = 2048
 ONE_HEAP = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Arrow's own pools reserve a gigabyte of addresses that they do not use, and each thread a stack."""
@@ -247,12 +245,8 @@ def test_data_larger_than_memory(kind, tmp_path):
     write_lines(path, LARGE_ROWS) if kind == "jsonl" else write_table(path)
     write_permutation(tmp_path / "perm.npy", perm, 64)
     limit = 1 << 28  # of private memory: heap, mappings, stacks
-    done = subprocess.run(
-        command(tmp_path / "perm.npy", path, "-o", out),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_gcbs(
+        *("apply", tmp_path / "perm.npy", path, "-o", out, *LIMITED),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
         env={**os.environ, **ONE_HEAP},
     )
@@ -284,8 +278,8 @@ def test_killed_while_writing_leaves_nothing(tmp_path):
     (tmp_path / "data").mkdir()
     write_lines(tmp_path / "data" / "a.jsonl", rows)
     write_permutation(tmp_path / "perm.npy", order(rows), 64)
-    words = command(tmp_path / "perm.npy", tmp_path / "data", "-o", tmp_path / "out")
-    with subprocess.Popen(words) as process:
+    words = ("apply", tmp_path / "perm.npy", tmp_path / "data", "-o", tmp_path / "out", *LIMITED)
+    with subprocess.Popen([sys.executable, "-m", "gcbs_cli", *words]) as process:
         deadline = time.monotonic() + 60
         while not list(tmp_path.glob(".out.*")) and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -293,6 +287,6 @@ def test_killed_while_writing_leaves_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
     for left in tmp_path.glob(".out.*"):
         os.utime(left, (0, 0))
-    subprocess.run(words, check=True, timeout=120)
+    run_gcbs(*words, check=True)
     assert not list(tmp_path.glob(".out.*"))  # what a run left that was killed long ago is gone
     np.testing.assert_array_equal(read_lines(tmp_path / "out" / "a.jsonl"), order(rows))

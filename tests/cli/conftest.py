@@ -1,26 +1,23 @@
 """What the tests of the command line share: a runner, and real embeddings on disk."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from running import SAMPLE
+from running import SAMPLE, files_of
 
 
 def check_refused(gcbs, words, *said, stdin=None):
     """Exit code 2, one line with these words, nothing on stdout, and no file that is new or changed."""
-    files = {name: os.path.isfile(name) and Path(name).read_bytes() for name in os.listdir()}
+    files = files_of(Path())
     result = gcbs(*words, stdin=stdin)
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     (line,) = result.stderr.splitlines()
     for word in said:
         assert word in line
-    assert {name: os.path.isfile(name) and Path(name).read_bytes() for name in os.listdir()} == files
+    assert files_of(Path()) == files
 
 
 def entry_of(perm="perm.npy"):
@@ -32,17 +29,6 @@ def similarities():
     """s_ij of x.npy and y.npy in float64."""
     x, y = (np.load(name).astype(np.float64) for name in ("x.npy", "y.npy"))
     return (x / np.linalg.norm(x, axis=1, keepdims=True)) @ (y / np.linalg.norm(y, axis=1, keepdims=True)).T
-
-
-@pytest.fixture
-def gcbs_process():
-    """Run the command line as a process of its own."""
-
-    def run(*words, **options):
-        command = [sys.executable, "-m", "gcbs_cli", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
-
-    return run
 
 
 @pytest.fixture

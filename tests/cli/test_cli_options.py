@@ -2,14 +2,13 @@
 
 import inspect
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import Field
+from running import run_bash
 
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import typed_by
@@ -77,15 +76,9 @@ def test_stderr_names_the_file_whose_defaults_count(gcbs, folder):
     assert gcbs("plan", "x.npy", "y.npy", "-o", "r.npy", "-q").stderr == ""
 
 
-def run_in_bash(words):
-    return subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m gcbs_cli {words}"], capture_output=True, text=True, timeout=120
-    )
-
-
 @pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "2> >(exit 0)", ">/dev/full", ">&- 2>&-", "> >(exit 0)"])
 def test_a_closed_or_full_stream_does_not_lose_the_plan(folder, streams):
-    done = run_in_bash(f"plan x.npy y.npy -o perm.npy -k 20 {streams}")
+    done = run_bash(f"gcbs plan x.npy y.npy -o perm.npy -k 20 {streams}")
     assert "Traceback" not in done.stderr
     assert sorted(np.load("perm.npy")) == list(range(300))
     assert done.returncode == 0
@@ -93,7 +86,7 @@ def test_a_closed_or_full_stream_does_not_lose_the_plan(folder, streams):
 
 @pytest.mark.parametrize("words", ["--version", "plan x.npy y.npy -o - -k 20 -q"])
 def test_what_stdout_cannot_take_fails_in_one_line(folder, words):
-    done = run_in_bash(f"{words} > /dev/full")
+    done = run_bash(f"gcbs {words} > /dev/full")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "no space left" in done.stderr.lower()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from running import SAMPLE
+from running import SAMPLE, files_of, run_bash, run_gcbs
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ def made(tmp_path_factory):
     (folder / "g.txt").write_text("".join(f"{row // 2}\n" for row in range(300)))
     (folder / "g.csv").write_text("id\n" + (folder / "g.txt").read_text())
     (folder / "lines.jsonl").write_text('{"row": 1}\n' * 300)
-    command = [sys.executable, "-m", "gcbs_cli", "plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json"]
-    subprocess.run(command, cwd=folder, check=True, timeout=120)
+    run_gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json", cwd=folder, check=True)
     (folder / "folder").mkdir()  # a plan of an older version
     (folder / "folder" / "part-00000.npy").touch()
     (folder / "soft.npy").symlink_to("x.npy")
@@ -71,21 +70,17 @@ CALLS = [
 ]
 
 
-def everything(folder):
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and "here" not in path.parts}
-
-
 @pytest.mark.parametrize("words", CALLS)
 def test_an_output_is_neither_an_input_nor_another_output(made, gcbs, monkeypatch, words):
     monkeypatch.chdir(made)
-    before = everything(made)
+    before = files_of(made)
     refused = gcbs(*words.format(cwd=made).split())
     assert refused.exit_code == 2
     assert "name another" in " ".join(refused.output.split())
-    assert everything(made) == before
+    assert files_of(made) == before
 
 
-def test_file_names_that_are_not_utf8(folder, gcbs_process):
+def test_file_names_that_are_not_utf8(folder):
     odd = os.fsdecode(b"\xff")
     x, y, perm, report, page = f"{odd}x.npy", f"{odd}y.npy", f"{odd}p.npy", f"{odd}r.json", f"{odd}h.html"
     os.rename("x.npy", x)
@@ -96,7 +91,7 @@ def test_file_names_that_are_not_utf8(folder, gcbs_process):
         ["check", perm, x, y],
         ["history", report, "--html", "history.html"],
     ):
-        done = gcbs_process(*words)
+        done = run_gcbs(*words)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert os.path.exists(perm)
     Path(page).read_text(encoding="utf-8")
@@ -181,8 +176,7 @@ def test_an_ascii_terminal_gets_question_marks_and_no_traceback(planned):
 
 @pytest.mark.parametrize("command", ["plan x.npy y.npy -o - -q -k 20", "report x.npy y.npy --json -k 20"])
 def test_a_reader_that_left_is_no_traceback(planned, command):
-    line = f"{sys.executable} -m gcbs_cli {command} | head -c 1"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    done = run_bash(f"gcbs {command} | head -c 1")
     assert len(done.stdout) == 1
     assert done.stderr == ""
 

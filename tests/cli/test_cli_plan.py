@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import run_gcbs, run_python
 from unit_data import numbers_of
 
 from gcbs_cli.data.pairs import PairedRows
@@ -48,9 +49,9 @@ def _grid_numbers():
     return numbers_of(PairedRows(*units).grid)
 
 
-def test_stdout_carries_the_indices_and_nothing_else_for_a_report_to_read(gcbs, gcbs_process, folder):
+def test_stdout_carries_the_indices_and_nothing_else_for_a_report_to_read(gcbs, folder):
     gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy")
-    result = gcbs_process("plan", "x.npy", "y.npy", "-o", "-", cwd=folder)
+    result = run_gcbs("plan", "x.npy", "y.npy", "-o", "-", cwd=folder)
     assert result.returncode == 0
     assert [int(line) for line in result.stdout.splitlines()] == np.load(folder / "perm.npy").tolist()
     assert "hard pairs" in result.stderr
@@ -121,8 +122,7 @@ def test_help_is_quick_and_imports_no_numerics():
         "assert CliRunner().invoke(app, ['--help']).exit_code == 0; "
         "print([m for m in ('numpy', 'torch', 'scipy', 'pyarrow', 'pydantic', 'numba') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "[]", done.stderr
+    assert run_python(code) == "[]\n"
 
 
 def test_ranks_are_recorded_and_their_full_batches_stated(gcbs, folder):

@@ -1,12 +1,12 @@
 """What does not fit is refused before any work: exit code 2, one line that names it, and no file."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import run_bash
 
 from tests.cli.conftest import check_refused
 
@@ -237,7 +237,6 @@ def test_what_is_in_place_before_an_error_is_said(gcbs, folder, monkeypatch):
 
 def test_a_folder_that_is_gone_is_named(folder):
     for words, code in (("plan x.npy y.npy", 2), ("--version", 0)):
-        command = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m gcbs_cli {words}"
-        ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+        ended = run_bash(f"mkdir gone; cd gone; rmdir ../gone; gcbs {words}")
         assert ended.returncode == code
         assert ended.stderr == "gcbs: the current folder is gone; change to another one\n" * (code > 0)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from running import run_bash
 
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.signature import model_of
@@ -73,8 +74,7 @@ def test_the_command_lines_run(gcbs, folder, name):
             result = gcbs(*words[1:])
             assert result.exit_code == 0, (line, result.output)
         else:
-            shim = f'gcbs() {{ "{sys.executable}" -m gcbs_cli "$@"; }}\n'
-            done = subprocess.run(["bash", "-ec", shim + line], capture_output=True, text=True, timeout=120)
+            done = run_bash(line)
             assert done.returncode == 0, (line, done.stderr)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from plan_entries import build_entry
+from running import files_of
 
 from gcbs_cli.plan_file import save
 from gcbs_cli.plan_file.manifest import Manifest, entry_for, manifest_path, read_manifest
@@ -25,10 +26,6 @@ OUTPUTS = pytest.mark.parametrize("output", ["perm.npy", "perm.parquet", "perm.t
 
 def order(seed, rows=ROWS):
     return np.random.default_rng(seed).permutation(rows)
-
-
-def files(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def assert_whole(path):
@@ -47,7 +44,7 @@ def test_a_plan_replaces_another_with_its_manifest(output):
         save_plan(output, order(seed), build_entry(order(seed)))
         assert read_permutation(output, ROWS).tolist() == order(seed).tolist()
         assert read_manifest(output) == Manifest(entries=[build_entry(order(seed))])
-    assert set(files(Path())) == {output, f"{output}.manifest.json"}
+    assert set(files_of(Path())) == {output, f"{output}.manifest.json"}
 
 
 def test_nothing_is_saved_of_what_is_no_permutation_nor_in_a_folder_that_is_gone_nor_beside_stdout(capsysbinary):
@@ -55,12 +52,12 @@ def test_nothing_is_saved_of_what_is_no_permutation_nor_in_a_folder_that_is_gone
     twice[1] = twice[0]
     with pytest.raises(BadInput, match="more than once"):
         save_plan("perm.npy", twice, build_entry(twice))
-    assert files(Path()) == {}
+    assert files_of(Path()) == {}
     with pytest.raises(GcbsError, match="folder was removed meanwhile"):
         save_plan("gone/perm.npy", order(0), build_entry(order(0)))
     save_plan("-", order(0), build_entry(order(0)))
     assert capsysbinary.readouterr().out == "".join(f"{i}\n" for i in order(0)).encode()
-    assert files(Path()) == {}
+    assert files_of(Path()) == {}
 
 
 def killed_at(moment, work):
@@ -97,7 +94,7 @@ def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one(output, old):
         if Path(output).exists():
             assert_whole(Path(output))
             kept.add(int(read_permutation(output)[0]))
-        left += any(name.endswith(".gcbs-tmp") for name in files(Path()))
+        left += any(name.endswith(".gcbs-tmp") for name in files_of(Path()))
         check_plan_output(output, force=Path(output).exists())
     assert moment > 5
     assert kept == ({order(0)[0], order(1)[0]} if old else {order(1)[0]})
@@ -110,7 +107,7 @@ def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one(output, old):
 def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
     if old:
         save_plan(output, order(0), build_entry(order(0)))
-    before = files(Path())
+    before = files_of(Path())
 
     def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -118,7 +115,7 @@ def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(GcbsError, match="no space left on the disk"):
         save_plan(output, order(1), build_entry(order(1)))
-    assert files(Path()) == before
+    assert files_of(Path()) == before
     assert old or not Path(output).exists()
 
 
@@ -164,4 +161,4 @@ def test_writers_at_once(monkeypatch, locks):
         list(pool.map(save_ten, [0, 100] if locks else [0]))
     assert_whole(Path("perm.npy"))
     assert len(json.loads(manifest_path(Path("perm.npy")).read_text())["entries"]) == 1
-    assert len(files(Path())) == 2
+    assert len(files_of(Path())) == 2

@@ -1,7 +1,5 @@
 """The figures of a report against loops and the definitions, on every device, for many rows and on odd ones."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ import reference
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from running import run_python
 from second_reading import Case
 from unit_data import grid_matrix, make_pair, of_loss, unit
 
@@ -140,13 +139,12 @@ assert f"| `gap.twice` | {meaning} |" in runpy.run_path(sys.argv[1])["figures_pa
 """
 
 
-def test_a_figure_that_is_declared_is_everywhere(tmp_path):
+def test_a_figure_that_is_declared_is_everywhere(tmp_path, monkeypatch):
     """JSON, both tables, page, history, compare and the guide, from one entry of the list."""
+    monkeypatch.chdir(tmp_path)
     for side in "xy":
-        np.save(tmp_path / f"{side}.npy", getattr(make_pair("related", ROWS), side))
-    command = [sys.executable, "-c", ONE_MORE_FIGURE, str(GENERATE)]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+        np.save(f"{side}.npy", getattr(make_pair("related", ROWS), side))
+    run_python(ONE_MORE_FIGURE, GENERATE)
 
 
 LOSSES = {

@@ -1,11 +1,9 @@
 """Sizes of memory as people write them, and limits on the address space."""
 
 import resource
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from running import SAMPLE, run_gcbs
 
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_memory, parse_size, show_size
@@ -40,16 +38,13 @@ def test_a_limit_on_the_address_space_counts(monkeypatch):
     assert available_memory() == 0
 
 
-SAMPLE = Path(__file__).parents[2] / "sample_data"
-
-
 @pytest.mark.parametrize(("mebibytes", "code"), [(150, 2), (300, 2), (4000, 0)])
 def test_a_limited_address_space(tmp_path, mebibytes, code):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
 
-    command = [sys.executable, "-m", "gcbs_cli", "plan", SAMPLE / "x.npy", SAMPLE / "y.npy", "-o", "perm.npy", "-q"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, timeout=300)
+    words = ("plan", SAMPLE / "x.npy", SAMPLE / "y.npy", "-o", "perm.npy", "-q")
+    run = run_gcbs(*words, cwd=tmp_path, preexec_fn=limit)
     assert run.returncode == code, run.stderr
     if code:
         assert run.stderr.startswith("gcbs: the limit on memory (ulimit -v) leaves")

@@ -1,10 +1,9 @@
 """How tests of trainers start several processes, and `gcbs apply`."""
 
 import json
-import subprocess
-import sys
 
 from plan_entries import build_entry
+from running import run_gcbs
 from toy_pairs import BATCH, ROWS
 
 from gcbs_cli.plan_file.save import save_plan
@@ -25,6 +24,5 @@ def applied(folder, plan):
     """JSONL of the toy pairs' row numbers in plan order, by `gcbs apply`."""
     (folder / "data.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(ROWS)))
     output = folder / f"{plan.stem}-reordered.jsonl"
-    command = [sys.executable, "-m", "gcbs_cli", "apply", str(plan), str(folder / "data.jsonl"), "-q"]
-    subprocess.run([*command, "-o", str(output)], check=True, timeout=120)
+    run_gcbs("apply", plan, folder / "data.jsonl", "-q", "-o", output, check=True)
     return output
