@@ -5,7 +5,9 @@ from functools import cache
 import numpy as np
 import reference
 
+from gcbs_cli.data import from_array
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted
 from gcbs_cli.system.progress import Progress
 
@@ -102,6 +104,11 @@ def exact_matrix(kind, rows, seed=0):
     matrix = reference.similarity_matrix(pair.x, pair.y)
     matrix.setflags(write=False)
     return matrix
+
+
+def stream_of(pair, block_bytes=1 << 20):
+    """The pairs as a command reads them, so many bytes at a time."""
+    return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 
 def numbers_of(grid):

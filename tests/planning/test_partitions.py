@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from unit_data import Listener, make_pair, unit
+from unit_data import Listener, make_pair, stream_of, unit
 
-from gcbs_cli.data import from_array, open_pair
+from gcbs_cli.data import open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.planning.parts import part
@@ -37,10 +37,6 @@ def clustered():
     shared = 2.0 * generator.normal(size=(12, 24))[generator.integers(12, size=ROWS)]
     shared += generator.normal(size=shared.shape)
     return PairedRows(*(unit(shared + 0.5 * generator.normal(size=shared.shape)) for _ in "xy"))
-
-
-def stream_of(pair, block_bytes=1 << 20):
-    return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 
 def planned(parts=4, block_bytes=1 << 20, **settings):

@@ -6,10 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from unit_data import Listener, make_pair
+from unit_data import Listener, make_pair, stream_of
 
-from gcbs_cli.data import from_array
-from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.planning.room import forecast_report
 from gcbs_cli.products.devices import choose_backend
@@ -25,10 +23,6 @@ from gcbs_cli.system.limits import parse_size
 ROWS, SIZE, TEMPERATURE = 1920, 16, 0.1
 PAIR = make_pair("related", ROWS)
 PERM = make_plan(PAIR, PlanSettings(batch_size=SIZE)).perm
-
-
-def stream_of(pair, block_bytes=1 << 15):
-    return PairStream(from_array(pair.x, "x"), from_array(pair.y, "y"), block_bytes=block_bytes)
 
 
 def settings_of(**changed):

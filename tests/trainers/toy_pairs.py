@@ -4,6 +4,7 @@ The model begins as the identity, so that its first embeddings are the features 
 """
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,13 @@ def contrast(x, y, gather=False):
 def must_refuse(said, act, *words, **named):
     with pytest.raises(BadInput, match=said):
         act(*words, **named)
+
+
+def begin():
+    """One thread, and no warning but that of a loss which is not the planned one, which ends the worker."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    warnings.filterwarnings("error", message="step .*the trainer's loss")
 
 
 def leave():

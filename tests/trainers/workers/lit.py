@@ -3,13 +3,12 @@
 import logging
 import os
 import sys
-import warnings
 
 import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch.utils.data import DataLoader
-from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, leave, must_refuse, pattern_beside
+from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, begin, contrast, leave, must_refuse, pattern_beside
 
 import gcbs_cli as gcbs
 from gcbs_cli.trainers import PlannedBatchSampler
@@ -81,9 +80,7 @@ def kept(name):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    warnings.filterwarnings("error", message="step .*the trainer's loss")
+    begin()
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     middle = {"every_n_train_steps": STEPS + 2, "save_top_k": -1} if RANKS < 4 else {"every_n_train_steps": STEPS + 1}
     fit("whole", PLAN, keep=middle)

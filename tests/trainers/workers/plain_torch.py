@@ -2,14 +2,13 @@
 
 import os
 import sys
-import warnings
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
-from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, leave, must_refuse, pattern_beside
+from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, begin, contrast, leave, must_refuse, pattern_beside
 
 import gcbs_cli as gcbs
 from gcbs_cli.trainers import PlannedBatchSampler
@@ -78,8 +77,7 @@ def refuse_an_embedding_of_too_few_rows():
 if __name__ == "__main__":
     if "RANK" in os.environ:
         dist.init_process_group("gloo")
-    torch.set_num_threads(1)
-    warnings.filterwarnings("error", message="step .*the trainer's loss")
+    begin()
     plan, folder = sys.argv[1:]
     train("whole", folder, plan)
     train("replanned", folder, workers=0)

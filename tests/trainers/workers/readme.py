@@ -5,11 +5,10 @@ Gives the block the `dataset` and `model` that it leaves to the user, and notes 
 
 import os
 import sys
-import warnings
 from pathlib import Path
 
 import torch
-from toy_pairs import Pairs, Record, Towers, contrast
+from toy_pairs import Pairs, Record, Towers, begin, contrast
 
 ROWS = 200
 
@@ -76,8 +75,7 @@ def plain(record):
 if __name__ == "__main__":
     framework, folder = sys.argv[1:]
     os.chdir(folder)
-    torch.set_num_threads(1)
-    warnings.filterwarnings("error", message="step .*the trainer's loss")
+    begin()
     record = Record()
     given = {"sentence-transformers": sentences, "Lightning": lightning}.get(framework, plain)(record)
     exec(compile(Path("block.py").read_text(), "README.md", "exec"), {"__name__": "__main__", **given})

@@ -2,14 +2,12 @@
 
 import os
 import sys
-import warnings
 
 import numpy as np
-import torch
 from datasets import DatasetDict
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from toy_encoder import RowsOfTexts, sentence_encoder, text_pairs
-from toy_pairs import BATCH, FIGURES, Record, leave, must_refuse, pattern_beside
+from toy_pairs import BATCH, FIGURES, Record, begin, leave, must_refuse, pattern_beside
 
 import gcbs_cli as gcbs
 
@@ -91,9 +89,7 @@ def checkpoint(folder, name):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    warnings.filterwarnings("error", message="step .*the trainer's loss")
+    begin()
     plan, folder = sys.argv[1:]
     pairs = text_pairs()
     train("whole", pairs, folder, plan, save=True)

@@ -2,10 +2,8 @@
 
 import os
 import sys
-import warnings
 
-import torch
-from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, contrast, leave, must_refuse, pattern_beside
+from toy_pairs import BATCH, TEMPERATURE, Pairs, Record, Towers, begin, contrast, leave, must_refuse, pattern_beside
 from transformers import Trainer, TrainingArguments
 
 import gcbs_cli as gcbs
@@ -63,8 +61,7 @@ def train(
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    warnings.filterwarnings("error", message="step .*the trainer's loss")
+    begin()
     plan, folder = sys.argv[1:]
     for name, of_run in (("whole", plan), ("replanned", None)):
         train(name, folder, of_run)
