@@ -1,15 +1,22 @@
 """`gcbs embed`: texts in, embeddings out."""
 
+import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.embed import as_table, embed_texts, load_model, read_ids, read_texts
+from gcbs_cli.data.files import one_line, shown, stamp_file
+from gcbs_cli.data.row_values import read_row_values
 from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.settings.others import Embed
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.arrays import Float32s
+from gcbs_cli.system.errors import BadInput, GcbsError
 
 
 def embed(settings: Embed) -> None:
@@ -43,3 +50,88 @@ def embed(settings: Embed) -> None:
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
     out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")
     out.result({"rows": len(x), "dim": int(x.shape[1]), "written": written, "model": settings.model})
+
+
+TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
+HUB_SECONDS: Final = 10.0
+TEXT_COLUMNS: Final = ("x_text", "y_text")
+"""Of the table that is written: the texts beside the embeddings."""
+_IDS: Final = "id"
+
+
+def read_texts(path: str, column: str, option: str) -> list[str]:
+    """A text column of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty, missing or too few texts."""
+    if Path(path).suffix.lower() not in TEXT_SUFFIXES:
+        raise BadInput(f"{shown(path)}: expected {', '.join(TEXT_SUFFIXES)}; convert it")
+    stamp_file(path)  # a file that is missing is not the option's fault
+    values = read_row_values(path, option, column)
+    wrong = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
+    if wrong:
+        raise BadInput(
+            f"{shown(path)}:{shown(column)}: found {len(wrong)} rows without a text (the first is row {wrong[0]}), "
+            "expected a text in each; drop these pairs"
+        )
+    if len(values) < 2:
+        raise BadInput(f"{shown(path)}: found {len(values)} rows, expected at least 2")
+    return values
+
+
+def read_ids(path: str) -> list[Any] | None:
+    """The values of the column `id`; None where the file has none."""
+    try:
+        return read_row_values(path, "", _IDS)
+    except BadInput:
+        return None
+
+
+def load_model(name: str, device: str) -> Any:
+    """Load a SentenceTransformer from a folder, or from the hub by its name. Raises BadInput."""
+    is_folder = os.path.isdir(name)
+    if not is_folder and (name.count("/") != 1 or name.startswith((".", "/", "~"))):
+        raise BadInput(f"--model {shown(name)}: found no such folder; on the hub a name is OWNER/MODEL")
+    try:
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging as library_messages
+    except ImportError:
+        raise BadInput("gcbs embed needs sentence-transformers; pip install 'gcbs[st]'") from None
+    silence: Any = library_messages.disable_progress_bar  # of loading, which takes a second
+    silence()
+    asked: Any = {"device": None if device == "auto" else device}
+    try:
+        return SentenceTransformer(name, local_files_only=True, **asked)
+    except Exception as error:  # the library raises what its parts raise
+        if is_folder:
+            raise BadInput(f"--model {shown(name)}: found that it cannot be loaded ({one_line(error)})") from None
+    try:
+        import huggingface_hub
+
+        huggingface_hub.model_info(name, timeout=HUB_SECONDS)  # asks once, where loading would try for minutes
+        return SentenceTransformer(name, **asked)
+    except Exception as error:
+        reason = one_line(error)
+        raise BadInput(f"--model {shown(name)}: not in the cache, and the hub does not give it ({reason})") from None
+
+
+def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> Float32s:
+    """Return (N, d) float32 unit rows. Raises GcbsError when the model fails."""
+    try:
+        found = model.encode(
+            [prompt + text for text in texts],
+            batch_size=batch_size,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=progress,
+        )
+    except RuntimeError as error:
+        raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --encode-batch") from None
+    return np.ascontiguousarray(found, dtype=np.float32)
+
+
+def as_table(x: Float32s, y: Float32s, ids: list[Any] | None, texts: Sequence[Sequence[str]]) -> Any:
+    """Return a pyarrow table with the columns id (where there are some), the texts of both sides, x and y."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = ({} if ids is None else {_IDS: ids}) | dict(zip(TEXT_COLUMNS, texts, strict=True))
+    for name, side in (("x", x), ("y", y)):
+        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
+    return pa.table(columns)

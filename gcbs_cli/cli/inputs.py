@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from gcbs_cli import embed
+from gcbs_cli.cli.embed import TEXT_COLUMNS
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import PairStream, open_pair, row_values
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
@@ -66,7 +66,7 @@ def read_texts(file: TextFile, rows: int) -> dict[str, list[str]]:
 def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
     """The texts of both sides of these rows, from --texts or from the columns that gcbs embed writes; {} for none."""
     if settings.texts is None:
-        found = [row_values.read_ids(stream.x, rows, usual=usual) for usual in embed.TEXT_COLUMNS]
+        found = [row_values.read_ids(stream.x, rows, usual=usual) for usual in TEXT_COLUMNS]
         return {row: tuple(side.get(row, "") for side in found) for row in set().union(*found)}
     columns = (("--x-text", settings.x_text), ("--y-text", settings.y_text))
     sides = [read_row_values(settings.texts, option, column, stream.rows) for option, column in columns]

@@ -13,7 +13,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.loop import PlannedLoader
-from gcbs_cli.trainers.loss_check import DROPOUT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, LossCheck, has_dropout
+from gcbs_cli.trainers.planner import DROPOUT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, LossCheck, has_dropout
 
 
 class PlannedCallback(pl.Callback):

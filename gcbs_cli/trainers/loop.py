@@ -10,8 +10,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, RowEmbedder
-from gcbs_cli.trainers.loss_check import LossCheck
-from gcbs_cli.trainers.planner import Log, Planner, batch_size_of, check_plannable
+from gcbs_cli.trainers.planner import Log, LossCheck, Planner, batch_size_of, check_plannable
 from gcbs_cli.trainers.sampler import PlannedBatchSampler, place
 
 

@@ -15,8 +15,7 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import evaluating
 from gcbs_cli.trainers.loop import PlannedLoader, loader_like
-from gcbs_cli.trainers.loss_check import HALF_TOLERANCE, TOLERANCE, LossCheck
-from gcbs_cli.trainers.planner import Planner, check_plannable
+from gcbs_cli.trainers.planner import HALF_TOLERANCE, TOLERANCE, LossCheck, Planner, check_plannable
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 STATE = "gcbs"

@@ -11,11 +11,11 @@ import numpy as np
 from fuzz_inputs import make_input
 
 from gcbs_cli.apply.files import KINDS
+from gcbs_cli.cli.embed import TEXT_SUFFIXES
 from gcbs_cli.data import open_pair, opening, read_unit_rows
 from gcbs_cli.data.opening import open_side
 from gcbs_cli.data.row_values import READERS
 from gcbs_cli.data.source import ColumnChoice
-from gcbs_cli.embed import TEXT_SUFFIXES
 from gcbs_cli.plan_file import permutation
 from gcbs_cli.plan_file.manifest import Manifest, parse_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
@@ -120,7 +120,7 @@ def _applied(path):
 
 
 def _texts(path):
-    from gcbs_cli.embed import read_texts
+    from gcbs_cli.cli.embed import read_texts
 
     assert all(text.strip() for text in read_texts(str(path), "id", "--x-text"))
 
