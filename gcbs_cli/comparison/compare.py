@@ -33,12 +33,11 @@ PRESET_ROW = f"--preset {PRESET}"
 
 @dataclass(frozen=True)
 class Compared:
-    """What a plan with these settings is worth."""
+    """What a plan with these settings is worth; seconds: those after the pass over all pairs."""
 
     name: str
     settings: PlanSettings
     seconds: float
-    """Those after the pass over all pairs."""
     report: GapReport
 
     def as_record(self) -> dict[str, Any]:

@@ -20,17 +20,14 @@ OUTPUT_PANEL = "Output"
 Model = TypeVar("Model", bound="Settings")
 Function = TypeVar("Function", bound=Callable[..., Any])
 _WORDS_OF = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
-_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 _EXPECTED = {
-    "finite_number": "a finite number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "string_type": "a text",
-    "too_short": "at least one",
+    "finite": "a finite number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "a text",
+    "too": "at least one",
 }
-"""What pydantic's kinds of errors expect; where nothing is said, a whole number."""
+"""What pydantic's kinds of errors expect, by their first word; where nothing is said, a whole number."""
 
 
 def option(default: Any, description: str | None = None, short: str | None = None, **more: Any) -> Any:
@@ -241,10 +238,10 @@ def _expected(error: Any, field: FieldInfo, found: str) -> str:
     if kind == "literal_error":
         choices = re.findall("'([^']+)'", context["expected"])
         return " or ".join([", ".join(choices[:-1]), *choices[-1:]][-len(choices) :]) + nearest(found, choices)
-    if kind in _BOUNDS:
+    if context.keys() & _WORDS_OF.keys():
         bounds = {name: getattr(part, name) for part in field.metadata for name in _WORDS_OF if hasattr(part, name)}
         return " and ".join(f"{_WORDS_OF[name]} {bound}" for name, bound in (bounds or context).items())
-    return _EXPECTED.get(kind, "a whole number")
+    return _EXPECTED.get(kind.split("_")[0], "a whole number")
 
 
 def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:
