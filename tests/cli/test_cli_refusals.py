@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from running import run_bash
+from running import SAMPLE, run_bash, run_gcbs
 
 from tests.cli.conftest import check_refused
 
@@ -121,25 +123,81 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("command", REFUSED)
-def test_what_does_not_fit_is_refused(gcbs, folder, monkeypatch, command):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    Path("t.txt").write_text("same\n" * 300)
-    Path("short.txt").write_text("one\ntwo\n")
-    Path("pairs.csv").write_text("x,y,empty\na,b,\nc,d,\n")
-    Path("pyproject.toml").write_text("[project]\nname = 'p'\n")
+OUTPUTS = [
+    "plan x.npy y.npy -o x.npy -f",
+    "plan x.npy y.npy -o soft.npy -f",
+    "plan x.npy y.npy -o hard.npy -f",
+    "plan x.npy y.npy -o here/y.npy -f",
+    "plan p.parquet -o p.parquet -f",
+    "plan shx shy -o shx/part-0.npy -f",
+    "plan shx/*.npy shy/*.npy -o shy/part-0.npy -f",
+    "plan x.npy y.npy --groups g.txt -o g.txt -f",
+    "plan x.npy y.npy -o o.npy --report x.npy -f",
+    "plan x.npy y.npy -o o.npy --report o.npy -f",
+    "plan x.npy y.npy -o o.npy --report here/o.npy",
+    "plan x.npy y.npy -o o.npy --report o.npy.manifest.json -f",
+    "plan local://{cwd}/x.npy y.npy -o x.npy -f",
+    "report x.npy y.npy -p made.npy -o made.npy -f",
+    "report x.npy y.npy -p made.npy --html made.npy -f",
+    "report x.npy y.npy -p made.npy --html made.npy.manifest.json -f",
+    "report x.npy y.npy -p folder -o folder/part-00000.npy -f",
+    "report x.npy y.npy -p made.npy -o same --html same",
+    "report x.npy y.npy -p made.npy --groups g.txt -o g.txt -f",
+    "report x.npy y.npy -p made.npy --rows 100 -o y.npy -f",
+    "mine p.parquet -o p.parquet -f",
+    "mine x.npy y.npy --positives g.csv -o g.csv -f",
+    "apply made.npy lines.jsonl -o lines.jsonl -f",
+    "apply made.npy x.npy -o made.npy -f",
+    "history r.json --html r.json -f",
+    "history r.json --plans made.npy --html made.npy -f",
+]
+"""No output replaces an input of its own command or another output, whatever --force says."""
+TEXTS = {
+    "g.txt": "".join(f"{row // 2}\n" for row in range(300)),
+    "g.csv": "id\n" + "7\n" * 300,
+    "lines.jsonl": '{"row": 1}\n' * 300,
+    "t.txt": "same\n" * 300,
+    "short.txt": "one\ntwo\n",
+    "pairs.csv": "x,y,empty\na,b,\nc,d,\n",
+    "here.json": "mine",
+    "pyproject.toml": "[project]\nname = 'p'\n",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Embeddings in several forms, links to them, ids, two plans, one with its report, and what nobody can use."""
+    folder = tmp_path_factory.mktemp("made")
+    sides = {side: np.load(SAMPLE / f"{side}.npy")[:300] for side in "xy"}
+    pq.write_table(pa.table({side: list(np.float32(rows)) for side, rows in sides.items()}), folder / "p.parquet")
+    for side, rows in sides.items():
+        np.save(folder / f"{side}.npy", rows)
+        (folder / f"sh{side}").mkdir()
+        np.save(folder / f"sh{side}" / "part-0.npy", rows)
+    run_gcbs("plan", "x.npy", "y.npy", "-o", "made.npy", "--report", "r.json", cwd=folder, check=True)
+    (folder / "folder").mkdir()  # a plan of an older version
+    (folder / "folder" / "part-00000.npy").touch()
+    (folder / "soft.npy").symlink_to("x.npy")
+    (folder / "hard.npy").hardlink_to(folder / "x.npy")
+    (folder / "here").symlink_to(".")
+    np.save(folder / "one.npy", sides["x"][:1])
+    sides["x"][[5, 17], 3] = np.nan
+    np.save(folder / "nan.npy", sides["x"])
     for name in ("here.npy", "odd.npy"):
-        np.save(name, np.arange(300))
+        np.save(folder / name, np.arange(300))
     for name in ("folder.npy", "odd.npy.manifest.json"):
-        Path(name).mkdir()
-    os.mkfifo("pipe.npy")
-    x = np.load("x.npy")
-    np.save("one.npy", x[:1])
-    x[[5, 17], 3] = np.nan
-    np.save("nan.npy", x)
-    for name in ("here.json", "here.csv"):
-        Path(name).write_text("mine")
-    check_refused(gcbs, command.split(), REFUSED[command])
+        (folder / name).mkdir()
+    os.mkfifo(folder / "pipe.npy")
+    for name, text in TEXTS.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("command", [*REFUSED, *OUTPUTS])
+def test_what_does_not_fit_is_refused(gcbs, made, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.chdir(made)
+    check_refused(gcbs, command.format(cwd=made).split(), REFUSED.get(command, "name another"))
 
 
 @pytest.mark.parametrize("command", ["compare", "tune"])
