@@ -1,11 +1,18 @@
-"""From the graph on a device to the plan and the report: what the CPU makes."""
+"""From the graph on a device to its order, the plan and the report: what the CPU makes."""
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from on_device import DEVICE, TWICE
 from unit_data import Listener, make_pair
 
 from gcbs_cli.graph import device_graph
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
+from gcbs_cli.graph.device_graph import ENTRIES_AT_ONCE, DeviceGraph, rows_of_pairs
+from gcbs_cli.orders.cuthill_mckee import plan_cm
+from gcbs_cli.orders.level_synchronous import plan_cm_on_device
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.devices import warm_up
@@ -90,3 +97,58 @@ def test_warming_up_says_nothing_and_does_nothing_where_there_is_no_gpu(capfd):
     warm_up("cpu")
     warm_up("cuda:7,7")
     assert capfd.readouterr() == ("", "")
+
+
+RNG = np.random.default_rng(1)
+PATH = RNG.permutation(300)
+STAR = [np.full(2999, 7), np.arange(1, 3000)]
+GRAPHS = {
+    "no-edge": (30, [[], []]),
+    "one-edge": (2, [[1], [0]]),
+    "star": (3000, STAR),
+    "path": (300, [PATH[:-1], PATH[1:]]),
+    "many-components": (2000, RNG.integers(2000, size=(2, 900))),
+    "dense": (80, RNG.integers(80, size=(2, 2500))),
+    "hubs": (3000, np.hstack([RNG.integers(3000, size=(2, 3000)), STAR])),
+}
+
+
+def both(nodes, ends):
+    graph = adjacency_from_pairs(nodes, *np.array(ends, np.int32))
+    return graph, DeviceGraph(*(torch.from_numpy(part).to(DEVICE) for part in (graph.indptr, graph.indices)))
+
+
+@pytest.fixture(params=GRAPHS)
+def graphs(request):
+    """One graph on the host and on a device."""
+    return both(*GRAPHS[request.param])
+
+
+@pytest.mark.parametrize("entries_at_once", [1, 50, ENTRIES_AT_ONCE])
+def test_the_order_is_that_of_the_sequential_search(graphs, entries_at_once):
+    graph, on_device = graphs
+    assert np.array_equal(plan_cm_on_device(on_device, entries_at_once), plan_cm(graph))
+
+
+@given(nodes=st.integers(2, 40), data=st.data())
+@settings(deadline=None, max_examples=80)
+def test_the_order_of_generated_graphs(nodes, data):
+    ends = st.integers(0, nodes - 1)
+    pairs = data.draw(st.lists(st.tuples(ends, ends), max_size=3 * nodes))
+    graph, on_device = both(nodes, np.array(pairs).reshape(-1, 2).T)
+    assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
+
+
+@pytest.mark.parametrize("entries_at_once", [333, ENTRIES_AT_ONCE])
+def test_the_graph_from_pairs_and_its_measures_are_those_of_the_host(graphs, entries_at_once):
+    graph, on_device = graphs
+    lower, higher = (torch.from_numpy(ends) for ends in graph.pairs())
+    shuffled = torch.randperm(len(lower), generator=torch.Generator().manual_seed(0))
+    ends = torch.stack([lower[shuffled], higher[shuffled]]).to(DEVICE)
+    indptr, indices = rows_of_pairs(graph.nodes, ends, entries_at_once=entries_at_once)
+    assert np.array_equal(indptr.cpu(), graph.indptr)
+    assert np.array_equal(indices.cpu(), graph.indices)
+    assert (indptr.dtype, indices.dtype) == (torch.int64, torch.int32)
+    orders = np.arange(graph.nodes), np.random.default_rng(2).permutation(graph.nodes)
+    found = on_device.measure(orders, 7, entries_at_once=entries_at_once)
+    assert found == [measure_order(graph, order, 7) for order in orders]

@@ -1,5 +1,7 @@
-"""The docs hold: generated pages are current, every option is in them, and their command lines run."""
+"""The docs hold: made pages are current, command lines run, named tests exist, and the tutorial is its script."""
 
+import ast
+import json
 import re
 import runpy
 import shlex
@@ -29,12 +31,6 @@ def test_generated_pages_are_current_and_every_command_has_an_example():
         assert (DOCS / name).read_text(encoding="utf-8") == wanted, f"{name} is stale: run  python docs/generate.py"
     for name in COMMANDS:
         assert f"gcbs {name}" in str(model_of(name).__doc__), f"gcbs {name}: its help shows no example"
-
-
-def test_links_between_pages_lead_somewhere():
-    for page in [ROOT / "README.md", *DOCS.glob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
 def command_lines(page):
@@ -87,3 +83,57 @@ def completion(**variables):
 def test_completion_knows_commands_and_options():
     for words, place, found in (("gcbs hi", "1", "history"), ("gcbs plan --ba", "2", "--batch-size")):
         assert found in completion(_GCBS_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place)
+
+
+TESTS = ROOT / "tests" / "trainers"
+NAMED = re.compile(r"`(?:(test_\w+\.py|…)::(\w+))?(?:…)?(?:\[([\w-]+)\])?`")
+
+
+def parameters_of(file, name):
+    """What the test of this name is tried with; fails when there is no such test."""
+    found = [node for node in ast.parse(file.read_text()).body if getattr(node, "name", "") == name]
+    assert found, f"docs/trainers.md: {file.name} has no {name}"
+    assert isinstance(found[0], ast.FunctionDef)
+    marks = [mark for mark in found[0].decorator_list if isinstance(mark, ast.Call)]
+    return {str(node.value) for mark in marks for node in ast.walk(mark.args[1]) if isinstance(node, ast.Constant)}
+
+
+def test_every_cell_of_the_trainers_table_names_its_test():
+    section = (ROOT / "docs" / "trainers.md").read_text(encoding="utf-8").split("\n## The table\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    assert len(lines) > 20
+    file, name = "", ""
+    for line in lines:
+        row = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        assert len(row) == 4, row
+        assert all(row[1:]), row
+        references = NAMED.findall(row[3])
+        assert references or (name and row[3] == "the same"), row
+        for a_file, a_name, parameter in references:
+            file = file if a_file in ("", "…") else a_file
+            name = a_name or name
+            known = parameters_of(TESTS / file, name)
+            assert not parameter or known.issuperset(parameter.split("-")), (row, known)
+
+
+MADE = runpy.run_path(str(DOCS / "make_tutorial.py"))
+CELLS = json.loads((DOCS / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+SOURCES = [(cell["cell_type"] == "code", cell["source"]) for cell in CELLS]
+
+
+def test_notebook_and_page_hold_the_script_and_what_it_printed():
+    printed = ["".join(output["text"] for output in cell.get("outputs", ())) for cell in CELLS]
+    assert MADE["cells"]((DOCS / "tutorial.py").read_text(encoding="utf-8")) == SOURCES
+    assert MADE["page"](SOURCES, printed) == (DOCS / "tutorial.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_notebook_trains_an_encoder_on_random_and_on_planned_batches():
+    for module in ("sentence_transformers", "accelerate", "datasets"):
+        pytest.importorskip(module)
+    one_seed = [(code, text.replace("seeds = [0, 1]", "seeds = [0]")) for code, text in SOURCES]
+    assert one_seed != SOURCES
+    printed = "".join(MADE["run"](one_seed))
+    found = {name: float(score) for name, score in re.findall(r"(untrained|random|planned): ([\d.]+)", printed)}
+    assert found.keys() == {"untrained", "random", "planned"}
+    assert min(found["random"], found["planned"]) > found["untrained"] + 10
