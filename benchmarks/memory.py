@@ -142,6 +142,7 @@ def run_point(kind: str, rows: int, dim: int, words: str) -> dict[str, Any]:
     from gcbs_cli.cli.app import app
     from gcbs_cli.mining import run as mining
     from gcbs_cli.planning import plan as planning
+    from gcbs_cli.planning.room import held
     from gcbs_cli.reports import basis
 
     said: list[int] = []
@@ -149,7 +150,9 @@ def run_point(kind: str, rows: int, dim: int, words: str) -> dict[str, Any]:
         check = vars(user)["check_room"]
 
         def heard(*given: Any, check: Any = check, **named: Any) -> None:
-            said.append(given[1].memory)
+            rows, expected = given[:2]
+            taken = status("VmRSS") - before - held(rows.rows, rows.dim)  # by passes before this one
+            said.append(expected.memory + max(0, taken))
             check(*given, **named)
 
         vars(user)["check_room"] = heard
@@ -159,22 +162,22 @@ def run_point(kind: str, rows: int, dim: int, words: str) -> dict[str, Any]:
         subprocess.run(make, check=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
         said.clear()
         Path("/proc/self/clear_refs").write_text("5")
-        before = peak()
+        before = status("VmHWM")
         small = re.sub(r"(--per-row|-l|--range-max|--range-min|--rows|-k) [0-9,]+", r"\1 8", words)
         small = re.sub("--range-m(ax|in) 8|--budget [0-9]+s", "", small) + " --budget 1s" * ("--budget" in words)
         asked = [*(words if count == rows else small).split(), "-q", *["--force"] * (" -o " in words)]
         ended = CliRunner().invoke(app, asked)
         codes.append(ended.exit_code)
-    taken = peak() - before
+    taken = status("VmHWM") - before
     limit = re.search(r"--max-memory (\d+)M", words)
     forecast = max(said, default=int(limit[1]) << 20 if limit else 0)
     point = {"data": kind, "rows": rows, "dim": dim, "command": words, "forecast": forecast, "peak": taken}
     return point | {"share": round(taken / max(forecast, 1), 3), "codes": codes, "said": ended.stderr.strip()[-200:]}
 
 
-def peak() -> int:
-    """The most bytes that this process has held since the peak was cleared."""
-    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+def status(name: str) -> int:
+    """Bytes of this process: VmRSS, what it holds now; VmHWM, the most that it has held since that was cleared."""
+    found = re.search(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text())
     return int(found[1]) * 1024 if found else 0
 
 

@@ -72,7 +72,8 @@ def reorder(
                 raise BadInput(
                     f"the data has {sum(counts):,} rows, the plan {len(perm):,}; was it made for other data?"
                 )
-            _write(data, _in_order(buckets, data, limit), targets, counts)
+            group_rows = max(1, min(data.group_rows, int(limit / data.row_bytes)))
+            _write(data, _in_order(buckets, data, limit), targets, counts, group_rows)
     except (pa.ArrowException, NotImplementedError) as error:
         raise BadInput(
             f"{files.stamps[0].shown}: cannot be reordered ({one_line(error)}); convert it or write it again"
@@ -124,12 +125,14 @@ def _read(file: BinaryIO, places: Ints) -> Any:
     return pa.Table.from_batches(parts, schema=reader.schema).unify_dictionaries().combine_chunks()
 
 
-def _write(data: ByteData | TableData, tables: Iterator[Any], targets: list[Path], counts: list[int]) -> None:
+def _write(
+    data: ByteData | TableData, tables: Iterator[Any], targets: list[Path], counts: list[int], group_rows: int
+) -> None:
     rest = data.schema.empty_table()
     for number, (target, rows) in enumerate(zip(targets, counts, strict=True)):
         with writing.file(target) as file, data.writer(number, file) as write:
-            for start in range(0, rows, data.group_rows):
-                count = min(data.group_rows, rows - start)
+            for start in range(0, rows, group_rows):
+                count = min(group_rows, rows - start)
                 while rest.num_rows < count:
                     rest = pa.concat_tables([rest, next(tables)])
                 write(rest.slice(0, count))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import PLANNERS, planner_named
 from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
@@ -103,9 +102,10 @@ def compare_plans(
     in `make_plan`. Suspected pairs are counted by the shared margin, or the usual one. Raises BadInput.
     """
     progress.step("pass for the plans")
-    found = find_pairs(rows, shared, max(map(lists_wanted, plans.values())), progress)
+    found = find_pairs(rows, shared, plans.values(), progress)
     progress.step("pass for the reports")
-    asked = report_on(shared, found.threshold.similarity).changed(trials=trials)
+    left = shared.max_memory and max(1, shared.max_memory - found.bytes)
+    asked = report_on(shared, found.threshold.similarity).changed(trials=trials, max_memory=left)
     reports = OrderReports(
         ReportInputs(rows, asked, progress, RowFacts(groups=groups)), asked.losses[0], shared.batch_size
     )

@@ -49,6 +49,12 @@ class PassResult:
     hardest: list[Int32s]
     """(N, m) the hardest columns of each row and the hardest rows of each column, or nothing."""
 
+    @property
+    def bytes(self) -> int:
+        """Of memory that it holds."""
+        held = [self.reaching.rows, self.reaching.cols, self.reaching.values, *self.hardest]
+        return sum(array.nbytes for array in held)
+
     def edges(self) -> Entries:
         """The entries above t: those listed themselves, where none of them equals it."""
         above = self.reaching.values > self.threshold.number

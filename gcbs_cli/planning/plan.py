@@ -1,6 +1,6 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,38 +74,40 @@ class Run:
         """t by the settings."""
         return find_threshold(self.rows.grid, self.settings, self.settings.seed, self.device, self.progress.progress)
 
-    def expect(self, threshold: Threshold, *, lists: int | None = None, on_host: bool = False) -> Forecast:
+    def expect(self, threshold: Threshold, *, plans: Collection[PlanSettings] = (), on_host: bool = False) -> Forecast:
         """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
         rows, settings = self.rows, self.settings
-        expected = forecast(rows, threshold, settings, self.device, lists=lists, on_host=on_host)
-        otherwise = "use fewer rows, or more parts with --partitions" if lists is None else "use fewer rows"
+        expected = forecast(rows, threshold, settings, self.device, plans=plans, on_host=on_host)
+        otherwise = "use fewer rows" if plans else "use fewer rows, or more parts with --partitions"
         check_room(rows, expected, settings, "the plan", otherwise, settings.max_edges)
         self.progress.note(f"expecting {expected}")
         return expected
 
-    def find(self, threshold: Threshold, lists: int | None = None) -> PassResult:
+    def find(self, threshold: Threshold, plans: Collection[PlanSettings] = ()) -> PassResult:
         """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds.
 
-        `lists`: for plans of any method, the length of the longest lists of the hardest; None: for these settings.
+        `plans`: those that it serves, where they are several.
         """
-        settings, any_method = self.settings, lists is not None
-        expected = self.expect(threshold, lists=lists, on_host=True)
+        settings = self.settings
+        expected = self.expect(threshold, plans=plans, on_host=True)
         return find(
             self.rows.grid,
             threshold,
             self.device,
-            above=any_method or settings.uses_threshold,
-            lists=lists_wanted(settings) if lists is None else lists,
+            above=any(plan.uses_threshold for plan in plans or (settings,)),
+            lists=max(map(lists_wanted, plans or (settings,))),
             seed=settings.seed,
             progress=self.progress.progress,
             limit=entry_limit(self.rows, expected, settings.max_memory),
         )
 
 
-def find_pairs(rows: PairedRows, settings: PlanSettings, longest_list: int, progress: Progress) -> PassResult:
-    """One pass for several plans, with lists of up to `longest_list`. Raises BadInput where the settings do not fit."""
+def find_pairs(
+    rows: PairedRows, settings: PlanSettings, plans: Collection[PlanSettings], progress: Progress
+) -> PassResult:
+    """One pass for several plans; `settings`: what they share. Raises BadInput where the settings do not fit."""
     run = Run(rows, settings, progress)
-    return run.find(run.threshold(), longest_list)
+    return run.find(run.threshold(), plans)
 
 
 def make_plan(

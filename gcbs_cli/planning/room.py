@@ -1,5 +1,6 @@
 """How many entries a pass will find and how much memory it needs, told before it; and what would fit instead."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
@@ -23,6 +24,8 @@ BYTES_PER_AVOIDED_EDGE = 40
 """More of each where some are too hard."""
 BYTES_PER_PARTED_ROW, WEIGHING = 3500, 48 << 20
 """What METIS takes for a row, and what weights take whatever there is."""
+SMALL_PARTS = 16 << 20
+"""What allocators and libraries take beside everything that is counted."""
 BYTES_PER_LISTED = 40
 """Peak memory for one candidate for the lists of the hardest: found, joined, sorted by row (measured)."""
 BYTES_PER_SUSPECT, BYTES_PER_TIED = 40, 24
@@ -79,32 +82,33 @@ def forecast(
     settings: PlanSettings,
     device: Backend,
     *,
-    lists: int | None = None,
+    plans: Collection[PlanSettings] = (),
     on_host: bool = False,
 ) -> Forecast:
     """Entries and memory of a plan's pass, from a sample.
 
-    `lists`: for plans of any method, the length of the longest lists of the hardest; None: for these settings;
-    `on_host`: the edges come to the host's memory even if a device could hold them.
+    `plans`: those of the pass, where they are several of the same data; `on_host`: the edges come to the host's memory
+    even if a device could hold them.
     """
-    quantile, any_method = settings.requested_quantile(rows.rows), lists is not None
+    plans = plans or (settings,)
+    quantile = settings.requested_quantile(rows.rows)
     reaching = _promised(threshold, quantile)
     if quantile is None:
         reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed).share_above(threshold.number)
-    weighted = any_method or planner_named(settings.method).needs_weights
-    refined = settings.refine or any_method
+    weighted = any(planner_named(plan.method).needs_weights for plan in plans)
+    avoids = any(plan.avoids for plan in plans)
     each, fixed = BYTES_PER_EDGE, needed(rows.rows, rows.dim, device)
-    if weighted or refined or settings.avoids:
+    if weighted or avoids or any(plan.refine for plan in plans):
         each = BYTES_PER_PARTED_EDGE if weighted else BYTES_PER_REFINED_EDGE
-        each += BYTES_PER_AVOIDED_EDGE * (settings.avoids or any_method)
+        each += BYTES_PER_AVOIDED_EDGE * avoids
         fixed += WEIGHING + rows.rows * (BYTES_PER_PARTED_ROW * weighted + BYTES_PER_SWAPPED_ROW * available_cpus())
     if stays_on_device(settings, device) and not on_host:
         each = 0
-    length = lists_wanted(settings) if lists is None else lists
+    length = max(map(lists_wanted, plans))
     listed = 2 * rows.rows * likely_candidates(length, rows.rows) if length else 0
     return Forecast(
         fixed + max(BYTES_PER_LISTED * listed, each * 2 * rows.rows * length),
-        round(reaching * rows.rows**2) if settings.uses_threshold or any_method else 0,
+        round(reaching * rows.rows**2) if any(plan.uses_threshold for plan in plans) else 0,
         each,
         listed,
     )
@@ -137,7 +141,8 @@ def forecast_report(
 
 def needed(rows: int, dim: int, device: Backend) -> int:
     """Bytes that a pass needs whatever it finds: the embeddings, their grid, its blocks, and the tiles' scratch."""
-    return held(rows, dim) + rows * dim + device.workers * DEFAULT_TILE_ROWS * DEFAULT_TILE_COLS * BYTES_PER_TILE_ENTRY
+    scratch = device.workers * DEFAULT_TILE_ROWS * DEFAULT_TILE_COLS * BYTES_PER_TILE_ENTRY
+    return held(rows, dim) + rows * dim + scratch + SMALL_PARTS
 
 
 def held(rows: int, dim: int) -> int:

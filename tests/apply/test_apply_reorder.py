@@ -141,7 +141,8 @@ def test_parquet(shards, memory, most, tmp_path):
     assert found.to_pylist() == table.take(pa.array(order())).to_pylist()
     assert found.schema.equals(pq.read_schema(tmp_path / "data" / "0.parquet"), check_metadata=True)
     first = pq.read_metadata(written[0]).row_group(0)
-    assert (first.num_rows, first.column(0).compression) == (64, "ZSTD")
+    assert first.num_rows == 64 if memory > TINY else first.num_rows < 64
+    assert first.column(0).compression == "ZSTD"
 
 
 @given(
