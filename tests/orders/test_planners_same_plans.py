@@ -1,0 +1,79 @@
+"""Plans of fixed data by their bytes: what changes one changes users' plans, and belongs into the CHANGELOG.
+
+PYTHONPATH=. python tests/orders/test_planners_same_plans.py prints the table as it is now.
+"""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from gcbs_cli.api import plan
+
+ROWS = 523
+PLANS = [
+    ({}, "08d90d5315ac"),
+    ({"method": "cm"}, "7fcbc84a34d5"),
+    ({"quantile_method": "chunks", "quantile": 0.95}, "849b50448e9d"),
+    ({"quantile_method": "exact", "quantile": None, "per_row": 20}, "7770bde6fcb6"),
+    ({"graph": "top-m", "top": 7}, "5a0208621378"),
+    ({"quantile": None, "rank_window": (2, 6)}, "4aab0f5ea8dc"),
+    ({"drop_last": True, "no_duplicates": True}, "69e127449e78"),
+    ({"groups": 140, "no_duplicates": True}, "41c73b06e181"),
+    ({"group_size": 4, "groups": 140}, "1e83b2c187e9"),
+    ({"shuffle_batches": True}, "5f1040df0cca"),
+    ({"group_size": 1}, "cf18866c755a"),
+    ({"refine": True}, "f3117a6e303f"),
+    ({"refine": True, "groups": 140, "temperature": 0.1}, "8e87a86b9504"),
+    ({"graph": "top-m", "refine": True, "fn_margin": 0.9, "fn_weight": 0.3}, "ecd886c9fa14"),
+    ({"refine": True, "fn_margin": 0.8, "apart_from": 0.97}, "d1bfc181c434"),
+    ({"graph": "top-m", "top": 5, "refine": True, "no_duplicates": True, "batch_size": 30}, "cc404c012e90"),
+    ({"method": "metis"}, "eff707bca926"),
+    ({"method": "metis", "graph": "top-m", "refine": True, "groups": 140}, "0fb9390b3a92"),
+    ({"preset": "train"}, "4f912c36d147"),
+    ({"preset": "train", "method": "rcm"}, "93eaf04442b1"),
+    ({"method": "random", "refine": True, "groups": 140}, "25ce543778e0"),
+    ({"method": "knn-groups"}, "d838e80617e6"),
+    ({"method": "knn-groups", "bsc_skip_identical": True, "bsc_by": "x", "groups": 140}, "c8e9f4dbcf13"),
+    ({"method": "neighbours", "bsc_neighbours": 9}, "ea1e67db2293"),
+    ({"method": "clusters", "bsc_clusters": 5}, "1298f6e7e4d3"),
+    ({"method": "clusters", "groups": 140, "no_duplicates": True}, "d12de768fa02"),
+    ({"method": "words"}, "b64b7f6c9b8d"),
+    ({"method": "words", "bsc_words": 2, "bsc_shingle": "consecutive", "groups": 140}, "5fd6a20f1dc1"),
+    ({"partitions": 3, "method": "metis"}, "3362d5d8544c"),
+    ({"partitions": 4, "refine": True, "groups": 140}, "909fc8cd94e6"),
+]
+
+
+def inputs():
+    """Two sides of whole numbers, which no library rounds; some rows are equal, some near to many others."""
+    rng = np.random.default_rng(9)
+    x = rng.integers(-4, 5, size=(ROWS, 20))
+    x[100:140] = x[:40]
+    y = x + rng.integers(-3, 4, size=x.shape)
+    y[::37] = x[:30].mean(axis=0).round() + 3
+    return x.astype(np.float32), y.astype(np.float32)
+
+
+def digest(settings):
+    x, y = inputs()
+    asked = {"batch_size": 16, "seed": 3, "device": "cpu", "quantile": 0.99} | settings
+    if "groups" in asked:
+        asked["groups"] = np.arange(ROWS) % asked["groups"]
+    if asked.get("method") == "words":
+        asked["texts"] = [" ".join(f"w{value}{place % 3}" for place, value in enumerate(row)) for row in x[:, :6]]
+    if asked.keys() & {"preset", "graph"}:
+        del asked["quantile"]
+    perm = plan(x, y, **asked).perm
+    assert np.array_equal(np.sort(perm), np.arange(ROWS))
+    return hashlib.sha256(np.int64(perm).tobytes()).hexdigest()[:12]
+
+
+@pytest.mark.parametrize(("settings", "seen"), PLANS)
+def test_a_plan_has_the_bytes_that_it_had(settings, seen):
+    assert digest(settings) == seen
+
+
+if __name__ == "__main__":
+    for settings, _ in PLANS:
+        print(f'    ({settings}, "{digest(settings)}"),')
