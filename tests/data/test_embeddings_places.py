@@ -105,18 +105,6 @@ def test_a_dataset_saved_by_datasets_itself(tmp_path, table):
     assert np.abs(x - expected / np.linalg.norm(expected, axis=1, keepdims=True)).max() < 1e-6
 
 
-@pytest.mark.parametrize(
-    "text",
-    ['{"_data_files": []}', '{"_data_files": [{"filename": 3}]}', '{"_data_files": 3}', "[1]", "[" * 200_000, "{"],
-)
-def test_a_hostile_description_of_a_dataset_is_one_line(tmp_path, text):
-    (tmp_path / "dataset_info.json").write_text("{}")
-    (tmp_path / "state.json").write_text(text)
-    with pytest.raises(BadInput) as caught:
-        open_pair(str(tmp_path), None)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_partitioned_folder_in_natural_order(tmp_path, table, wanted):
     for number, (start, count) in {2: (0, 100), 10: (100, 130)}.items():
         part = tmp_path / "set" / f"day={number}"

@@ -57,16 +57,6 @@ def test_rows_whose_norm_float64_cannot_square_are_refused(scale, found):
     assert found in message
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
-def test_bits_and_fingerprint_do_not_depend_on_the_block_size(dtype):
-    array = np.random.default_rng(2).standard_normal((600, 37)).astype(dtype)
-    whole = read(array)
-    for block_bytes in (1, 999, 10_007):
-        other = read(array, block_bytes=block_bytes)
-        assert other.values.tobytes() == whole.values.tobytes()
-        assert other.fingerprint == whole.fingerprint
-
-
 def test_fingerprints_are_as_documented_and_tensors_have_those_of_arrays():
     import xxhash
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plan_entries import build_entry
+from unit_data import build_entry
 
 from gcbs_cli.plan_file.check import check_plan, entry_to_check, load_plan
 from gcbs_cli.plan_file.manifest import (

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from plan_entries import build_entry
 from running import files_of
+from unit_data import build_entry
 
 from gcbs_cli.plan_file import save
 from gcbs_cli.plan_file.manifest import Manifest, entry_for, manifest_path, read_manifest

@@ -2,9 +2,9 @@
 
 import json
 
-from plan_entries import build_entry
 from running import run_gcbs
 from toy_pairs import BATCH, ROWS
+from unit_data import build_entry
 
 from gcbs_cli.plan_file.save import save_plan
 

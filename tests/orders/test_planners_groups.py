@@ -1,19 +1,23 @@
-"""The batch-softmax shufflings against their algorithms written as plain loops over float64 similarities."""
+"""Groups that batches are made of, against plain loops, and rows that must never share a batch."""
 
+import time
 from itertools import chain, combinations, groupby
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies
 from hypothesis import strategies as st
 from unit_data import make_pair, numbers_of
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.orders import PlannerInput, planner_named
-from gcbs_cli.orders.bsc import group_by_word, neighbour_shingles, plan_knn_groups, text_shingles, text_words
+from gcbs_cli.orders.bsc import group_by_word, neighbour_shingles, text_shingles, text_words
+from gcbs_cli.orders.keeping_apart import check_possible, conflicts, duplicate_labels, keep_apart
+from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.settings.plan import BscSettings, PlanSettings
+from gcbs_cli.system.errors import BadInput
 
 
 def algorithm_1(neighbours, visits, group_size, contents):
@@ -27,19 +31,6 @@ def algorithm_1(neighbours, visits, group_size, contents):
         used.update(group)
         groups.append(group)
     return groups
-
-
-@given(rows=st.integers(2, 60), width=st.integers(1, 20), group_size=st.integers(2, 9), seed=st.integers(0, 999))
-@settings(deadline=None, max_examples=60)
-def test_knn_groups_is_algorithm_1_reversed(rows, width, group_size, seed):
-    rng = np.random.default_rng(seed)
-    lists = [rng.permutation(np.setdiff1d(np.arange(rows), [i]))[:width] for i in range(rows)]
-    neighbours, contents = np.array(lists, np.int32), rng.integers(rows, size=rows)
-    for numbers in (None, contents):
-        found = plan_knn_groups(neighbours, group_size, np.random.default_rng(seed), numbers)
-        visits = np.random.default_rng(seed).permutation(rows).tolist()
-        groups = algorithm_1(neighbours.tolist(), visits, group_size, np.arange(rows) if numbers is None else numbers)
-        assert found.tolist() == list(chain.from_iterable(groups))[::-1]
 
 
 @pytest.mark.parametrize("by", ["x", "y", "both"])
@@ -171,3 +162,114 @@ def test_settings_that_depend_on_the_method_or_on_the_rows():
     assert BscSettings(bsc_neighbours=7).neighbours_for("knn-groups") == 7
     assert BscSettings().clusters_for(1000, 64) == 16
     assert BscSettings().clusters_for(10**7, 64) == 1024
+
+
+def shared(perm, labels, size):
+    """Pairs of rows of one label in one batch, counted by a loop."""
+    found = 0
+    for start in range(0, len(perm), size):
+        own = [label for label in labels[perm[start : start + size]].tolist() if label >= 0]
+        found += len(own) - len(set(own))
+    return found
+
+
+@pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
+@pytest.mark.parametrize("graph", [{"graph": "top-m", "top": 5}, {"quantile": 0.99}], ids=["top-m", "isolated rows"])
+@pytest.mark.parametrize("method", ["rcm", "metis", "random", "clusters"])
+def test_groups_never_share_a_batch(method, graph, refine):
+    if method == "metis":
+        pytest.importorskip("pymetis")
+    groups = np.random.default_rng(0).integers(40, size=250)
+    asked = PlanSettings(batch_size=12, method=method, refine=refine, **graph)
+    perm = make_plan(make_pair("related", 250), asked, groups=groups).perm
+    assert shared(perm, groups, 12) == 0
+    assert sorted(perm.tolist()) == list(range(250))
+
+
+def test_groups_stay_apart_when_groups_are_mixed_and_duplicates_too():
+    pair = make_pair("duplicates", 60)
+    mixed = PlanSettings(batch_size=4, no_duplicates=True, refine=True, group_size=2)
+    labels = duplicate_labels(pair.x), duplicate_labels(pair.y)
+    assert all((line >= 0).all() for line in labels)
+    with pytest.raises(BadInput, match="no-duplicates: one group has"):
+        make_plan(pair, mixed)
+    groups = np.arange(60) // 6
+    perm = make_plan(make_pair("related", 60), PlanSettings(batch_size=4, group_size=2), groups=groups)
+    assert shared(perm.perm, groups, 4) == 0
+
+
+@given(strategies.lists(strategies.integers(-1, 5), min_size=4, max_size=40), strategies.integers(2, 6))
+@settings(max_examples=150, deadline=None)
+def test_one_kind_of_labels_is_kept_apart_exactly_where_that_is_possible(line, size):
+    labels = np.array([line], np.int64)
+    rows = len(line)
+    if not _possible(line, size):
+        with pytest.raises(BadInput):
+            check_possible(labels, rows, size, "--groups")
+        return
+    check_possible(labels, rows, size, "--groups")
+    perm = keep_apart(np.arange(rows), labels, size, 0)
+    assert sorted(perm.tolist()) == list(range(rows))
+    assert conflicts(perm, labels, size) == shared(perm, labels[0], size) == 0
+
+
+def _possible(line, size):
+    """By dealing the largest groups first into the batches with most room, which finds a way where there is one."""
+    room = [size] * (len(line) // size) + ([len(line) % size] if len(line) % size else [])
+    for count in sorted((line.count(label) for label in set(line) if label >= 0), reverse=True):
+        room.sort(reverse=True)
+        if count > len(room) or room[count - 1] == 0:
+            return False
+        room = [left - (place < count) for place, left in enumerate(room)]
+    return True
+
+
+def test_duplicates_are_equal_rows():
+    side = np.array([[1, 0], [0, 1], [1, -0.0], [0.6, 0.8]], np.float32)
+    labels = duplicate_labels(side)
+    assert labels[0] == labels[2] >= 0
+    assert labels[1] == labels[3] == -1
+
+
+@pytest.mark.parametrize("size", [7, 30])
+def test_two_kinds_of_labels_that_fill_all_batches_make_a_latin_square(size):
+    labels = np.stack(np.divmod(np.arange(size * size), size))
+    for seed in range(3):
+        perm = keep_apart(np.random.default_rng(seed).permutation(size * size), labels, size, seed)
+        assert sorted(perm.tolist()) == list(range(size * size))
+        assert conflicts(perm, labels, size) == 0
+
+
+@given(
+    strategies.integers(2, 12), strategies.integers(1, 12), strategies.integers(0, 2), strategies.integers(0, 1 << 30)
+)
+@settings(max_examples=150, deadline=None)
+def test_two_kinds_of_labels_are_kept_apart_wherever_a_plan_does_so(size, batches, more, seed):
+    """Batches that differ in both kinds of labels, the last one short, in an order that hides it."""
+    generator = np.random.default_rng(seed)
+    sizes = [size] * batches + [int(generator.integers(1, size))]
+    labels = np.stack([np.concatenate([generator.permutation(size + more)[:n] for n in sizes]) for _ in "ab"])
+    labels[generator.random(labels.shape) < 0.1] = -1
+    perm = keep_apart(generator.permutation(sum(sizes)), labels, size, seed)
+    assert sorted(perm.tolist()) == list(range(sum(sizes)))
+    assert conflicts(perm, labels, size) == shared(perm, labels[0], size) + shared(perm, labels[1], size) == 0
+
+
+def test_labels_that_no_plan_keeps_apart_are_refused():
+    """The last batch has one row, and would need one of each of two labels that have rows for both batches."""
+    labels = np.array([[0, 0, -1, -1], [-1, -1, 0, 0]])
+    check_possible(labels, 4, 3, "--groups")
+    with pytest.raises(BadInput, match="could not be kept"):
+        keep_apart(np.arange(4), labels, 3, 0)
+    line = np.concatenate([np.zeros(1000), np.ones(1000), np.arange(2, 5995)]).astype(np.int64)
+    check_possible(np.where(line == 1, -1, line)[None], 7993, 8, "--groups")
+    with pytest.raises(BadInput, match="too large for batches of 8"):
+        check_possible(line[None], 7993, 8, "--groups")
+
+
+def test_groups_that_fill_batches_cost_seconds():
+    labels = (np.random.default_rng(0).permutation(20_480) % 64)[None]
+    keep_apart(np.arange(49), np.stack(np.divmod(np.arange(49), 7)), 7, 0)  # compiles
+    began = time.perf_counter()
+    assert conflicts(keep_apart(np.arange(20_480), labels, 64, 0), labels, 64) == 0
+    assert time.perf_counter() - began < 3.0
