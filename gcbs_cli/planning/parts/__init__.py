@@ -1,4 +1,1 @@
-"""Plans for more rows than one graph can hold: a coarse balanced partition, and a plan for each part.
-
-Import from the modules; this package imports nothing itself, so that it costs nothing.
-"""
+"""Plans for more rows than one graph can hold: a coarse balanced partition, and a plan for each part."""

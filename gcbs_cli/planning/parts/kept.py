@@ -34,10 +34,16 @@ class KeptParts:
     with a damaged byte, is planned again.
     """
 
-    def __init__(self, folder: Path, key: str, progress: Progress) -> None:
-        """Make the folder if need be and read the parts of the run with this `key`. Raises BadInput."""
-        self._path, self._key, self._progress, self._works = folder / FILE, key.encode(), progress, True
+    def __init__(self, folder: Path | None, key: str | None, progress: Progress) -> None:
+        """Make the folder if need be and read the parts of the run with this `key`; no folder keeps nothing.
+
+        Raises BadInput.
+        """
         self.parts: dict[int, PartPlan] = {}
+        self._works = folder is not None
+        if folder is None or key is None:
+            return
+        self._path, self._key, self._progress = folder / FILE, key.encode(), progress
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
             lines = self._path.read_bytes().split(b"\n") if self._path.exists() else []
@@ -55,9 +61,10 @@ class KeptParts:
 
     def save(self, part: PartPlan) -> None:
         """Keep the plan of a part. A disk that does not take it is said once; the work goes on without."""
-        plan = json.dumps(asdict(part) | {"order": part.order.tolist()}).encode()
+        self.parts[part.number] = part
         try:
             if self._works:
+                plan = json.dumps(asdict(part) | {"order": part.order.tolist()}).encode()
                 with explained(self._path), self._path.open("ab") as file:
                     # What a kill left of a line ends at the line break.
                     file.write(b"\n" + self._digest(plan) + b" " + plan)

@@ -61,18 +61,14 @@ def plan_in_parts(
         "moved to another part than their nearest, so that parts are whole batches"
     )
     with clock.step("rows to parts"), scattered(stream, partition, beside) as read:
-        kept = None
-        if work_dir is not None:
-            kept = KeptParts(work_dir, _run_key(stream, each, count, groups, inputs), progress)
-        found = {} if kept is None else dict(kept.parts)
+        key = None if work_dir is None else _run_key(stream, each, count, groups, inputs)
+        kept = KeptParts(work_dir, key, progress)
         with clock.step("plans"):
-            tasks = [task for task in _tasks(partition, each, groups, inputs) if task.number not in found]
+            tasks = [task for task in _tasks(partition, each, groups, inputs) if task.number not in kept.parts]
             for part in engine(tasks, read, progress):
-                found[part.number] = part
-                if kept is not None:
-                    kept.save(part)
+                kept.save(part)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
-    plans = [found[number] for number in range(count)]
+    plans = [kept.parts[number] for number in range(count)]
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
     if settings.shuffle_batches:
         perm = shuffle_groups(perm, settings.batch_size, settings.seed)
