@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.source import ACCEPTED_TYPES, RAW_DTYPES, EmbeddingSource, check_matrix, check_pair
+from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
 
@@ -46,7 +46,7 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
     if dtype == "bfloat16":
         values = values.view(np.uint16)
 
-    def blocks(rows_per_block: int) -> Iterator[NDArray[Any]]:
+    def blocks(rows_per_block: int) -> Iterator[Array]:
         for start in range(0, rows, rows_per_block):
             yield np.ascontiguousarray(values[start : start + rows_per_block], dtype=RAW_DTYPES[dtype])
 

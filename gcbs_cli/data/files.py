@@ -5,11 +5,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput, printable
 
 COPIES: dict[str, str] = {}
@@ -132,7 +132,7 @@ def read_bytes(file: BinaryIO, count: int, offset: int) -> bytes:
     return data
 
 
-def read_into(file: BinaryIO, array: NDArray[Any], offset: int) -> None:
+def read_into(file: BinaryIO, array: Array, offset: int) -> None:
     """Fill a C-contiguous array with the file's bytes from `offset`. Raises EOFError when it has become shorter."""
     file.seek(offset)
     if file.readinto(array.reshape(-1).view(np.uint8).data) != array.nbytes:  # type: ignore[attr-defined]

@@ -1,12 +1,12 @@
 """Turns raw blocks into the canonical float32 unit rows and tells which rows cannot be."""
 
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.system.arrays import Float32s, Floats
+from gcbs_cli.system.arrays import Array, Float32s, Floats
 from gcbs_cli.system.threads import in_parts
 
 SLICE_BYTES: Final = 1024 * 1024
@@ -27,7 +27,7 @@ class RowFault(IntEnum):
     NOT_UNIT = 3
 
 
-def unit_rows_into(raw: NDArray[Any], dtype: str, out: Float32s, *, normalize: bool) -> NDArray[np.uint8]:
+def unit_rows_into(raw: Array, dtype: str, out: Float32s, *, normalize: bool) -> NDArray[np.uint8]:
     """Write the rows of `raw` to `out` as float32, divided by their norms if `normalize`; return the fault of each.
 
     raw: (n, d), bfloat16 as uint16 bits; out: (n, d) float32. The norm is taken in float64 by `sum_by_halving`, and
@@ -73,6 +73,6 @@ def sum_by_halving(work: Floats) -> Floats:
     return work[:, 0] + 0.0  # -0.0 becomes 0.0, as it does where zeros are added
 
 
-def as_floats(raw: NDArray[Any], dtype: str) -> NDArray[Any]:
+def as_floats(raw: Array, dtype: str) -> Array:
     """Return raw rows as numbers: bfloat16 is the upper half of a float32."""
     return (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw

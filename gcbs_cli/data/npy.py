@@ -12,10 +12,10 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.lib import format as npy_format
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, read_bytes, read_into, shown, stamp_file
 from gcbs_cli.data.source import ACCEPTED_TYPES, RAW_DTYPES, ColumnChoice, EmbeddingSource, check_matrix
+from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
 _HEADER_BYTES: Final = 64 * 1024
@@ -71,7 +71,7 @@ def read_header(stamp: FileStamp, file: BinaryIO) -> Header:
     return shape, fortran_order, stored, stream.tell()
 
 
-def read_vector(path: str, dtype: np.dtype[Any] | None, expected: str) -> NDArray[Any]:
+def read_vector(path: str, dtype: np.dtype[Any] | None, expected: str) -> Array:
     """Read a whole 1-D array of one type, or of any that holds no objects.
 
     expected: the type and what to do where it is another, for messages. Raises BadInput.
@@ -113,7 +113,7 @@ def matrix_source(
     """Return the source of (rows, dim) elements of the numpy type `stored` from byte `offset` of a file on."""
     rows, dim = shape
 
-    def read(file: BinaryIO, start: int, count: int) -> NDArray[Any]:
+    def read(file: BinaryIO, start: int, count: int) -> Array:
         if not fortran_order:
             block = np.empty((count, dim), stored)
             read_into(file, block, offset + start * dim * stored.itemsize)
@@ -123,7 +123,7 @@ def matrix_source(
             read_into(file, column, offset + (number * rows + start) * stored.itemsize)
         return np.ascontiguousarray(columns.T)
 
-    def blocks(rows_per_block: int) -> Iterator[NDArray[Any]]:
+    def blocks(rows_per_block: int) -> Iterator[Array]:
         with open_unchanged(stamp) as file:
             for start in range(0, rows, rows_per_block):
                 block = read(file, start, min(rows_per_block, rows - start))

@@ -2,9 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any, Final
-
-from numpy.typing import NDArray
+from typing import Final
 
 from gcbs_cli.data.files import shown, stamp_file
 from gcbs_cli.data.folders import list_files
@@ -12,6 +10,7 @@ from gcbs_cli.data.npy import open_npy, open_safetensors
 from gcbs_cli.data.remote import fetched, is_remote
 from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, check_pair
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_embedding_table
+from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
 SUFFIXES: Final = (".npy", ".safetensors", *TABLE_SUFFIXES)
@@ -97,7 +96,7 @@ def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str |
                     f" shard {first.name}; write all shards alike"
                 )
 
-    def blocks(rows_per_block: int) -> Iterator[NDArray[Any]]:
+    def blocks(rows_per_block: int) -> Iterator[Array]:
         for shard in shards:
             yield from shard.blocks(rows_per_block)
 

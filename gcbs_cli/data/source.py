@@ -7,10 +7,9 @@ from itertools import accumulate
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import FileStamp, place, shown
-from gcbs_cli.system.arrays import Bools
+from gcbs_cli.system.arrays import Array, Bools
 from gcbs_cli.system.errors import BadInput, nearest
 
 RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
@@ -46,7 +45,7 @@ class EmbeddingSource:
     """d."""
     dtype: str
     """One of RAW_DTYPES."""
-    blocks: Callable[[int], Iterator[NDArray[Any]]]
+    blocks: Callable[[int], Iterator[Array]]
     """Yields consecutive blocks (n, d) of at most so many rows.
 
     C-contiguous, in native byte order, perhaps read-only; bfloat16 comes as its bits in uint16. Raises BadInput when a

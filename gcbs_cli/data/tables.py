@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import FileStamp, check_unchanged, one_line, open_unchanged, stamp_file
 from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, FaultyRows
+from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.threads import one_ahead
 
@@ -124,7 +124,7 @@ def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
     return EmbeddingSource(label, rows, dim, element, lambda most: _blocks(stamp, name, dim, most), name, (stamp,))
 
 
-def _blocks(stamp: FileStamp, name: str, dim: int, rows_per_block: int) -> Iterator[NDArray[Any]]:
+def _blocks(stamp: FileStamp, name: str, dim: int, rows_per_block: int) -> Iterator[Array]:
     """Yield the rows; raises BadInput at the end, with their count, when rows hold nulls or lists of another length."""
     faulty = FaultyRows(
         "with nulls or of another length",

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gcbs_cli.data.grid import Numbers
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import WeightedGraph
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
@@ -98,7 +98,7 @@ def log_background(pair: PairedRows, temperature: float, seed: int) -> Backgroun
     return [_settled(side) for side in sides]
 
 
-def _log_means(queries: NDArray[np.int8] | NDArray[np.int16], keys: Float32s, offsets: Int32s, unit: float) -> Floats:
+def _log_means(queries: Numbers, keys: Float32s, offsets: Int32s, unit: float) -> Floats:
     """(N,) log mean exp(unit · (product + offset)) over the keys, whose products are exact whole numbers."""
     from threadpoolctl import threadpool_limits
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import open_file, shown, stamp_file, unreadable
 from gcbs_cli.data.npy import read_vector
@@ -19,7 +18,7 @@ from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_manifest
-from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 _WRITE_LINES: Final = 1 << 17
@@ -69,7 +68,7 @@ def read_permutation(path: Path | str, rows: int | None = None) -> Perm:
     return perm
 
 
-def verify_permutation(perm: NDArray[Any], rows: int, source: str = "permutation") -> None:
+def verify_permutation(perm: Array, rows: int, source: str = "permutation") -> None:
     """Raise BadInput, naming what is wrong, unless `perm` holds each of 0..rows-1 exactly once."""
     if perm.ndim != 1 or perm.dtype.kind not in "iu":
         raise BadInput(f"{source}: expected a 1-D array of integers, got shape {perm.shape} of {perm.dtype}")
@@ -104,7 +103,7 @@ def write_stdout(perm: Perm) -> None:
                 rest = rest[raw.write(rest) or 0 :]  # None: a pipe that does not block is full
 
 
-def write_array(file: BinaryIO, array: NDArray[Any], batch_size: int = 0) -> None:
+def write_array(file: BinaryIO, array: Array, batch_size: int = 0) -> None:
     """Write header and values with plain writes: `np.save` hides why the disk does not take them, or even that."""
     array = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(array))

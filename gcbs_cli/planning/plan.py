@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import OrderMeasures
@@ -43,7 +42,7 @@ class GraphFigures:
 class PlanResult:
     """A permutation and how it came about."""
 
-    perm: NDArray[np.int64]
+    perm: Ints
     """(N,) row numbers: batch b is `perm[b*k:(b+1)*k]`."""
     settings: PlanSettings
     device: str

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import GROUP
 from gcbs_cli.products.operations import Entries, Limits, Tile
-from gcbs_cli.system.arrays import Int32s
+from gcbs_cli.system.arrays import Array, Int32s
 from gcbs_cli.system.compiled import compiled, intrinsic
 from gcbs_cli.system.threads import in_parts
 
@@ -61,7 +61,7 @@ class ByteProducts:
         return Entries(room[0, :found] + tile.rows.start, room[1, :found] + tile.cols.start, room[2, :found].copy())
 
 
-def can_multiply(left: NDArray[Any]) -> bool:
+def can_multiply(left: Array) -> bool:
     """Whether there are products of bytes for these rows on this machine."""
     return left.dtype == np.int8 and left.shape[1] <= MOST_DIM and _has_instruction()
 
@@ -82,7 +82,7 @@ def _has_instruction() -> bool:
     return all(features.get(name) for name in NEEDED)
 
 
-def _in_blocks(values: NDArray[Any], size: int, filler: int) -> NDArray[Any]:
+def _in_blocks(values: Array, size: int, filler: int) -> Array:
     """(B, size, ...) the values in blocks, of which the last is filled up."""
     out = np.full((-(-len(values) // size) * size, *values.shape[1:]), filler, values.dtype)
     out[: len(values)] = values

@@ -3,14 +3,12 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.products.byte_products import ByteProducts, can_multiply
 from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
-from gcbs_cli.system.arrays import Float32s, Floats, Int32s
+from gcbs_cli.system.arrays import Array, Float32s, Floats, Int32s
 from gcbs_cli.system.limits import available_cpus
 
 ROWS_AT_ONCE = 64
@@ -19,7 +17,7 @@ SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
 
 
-Sides = tuple[NDArray[Any], NDArray[Any], ByteProducts | None]
+Sides = tuple[Array, Array, ByteProducts | None]
 """Two sides, and where they are multiplied as bytes, what that takes."""
 
 
@@ -42,7 +40,7 @@ class CpuBackend(Backend):
         with threadpool_limits(limits=1, user_api="blas"):
             yield
 
-    def load(self, left: NDArray[Any], right: NDArray[Any]) -> Sides:
+    def load(self, left: Array, right: Array) -> Sides:
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
         return left, right, ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
 
@@ -90,7 +88,7 @@ class CpuBackend(Backend):
                 found.append(np.log(sums.astype(np.float64)) + largest.reshape(-1))
         return found
 
-    def _scratch(self, purpose: str, shape: tuple[int, ...], dtype: type = np.float32) -> NDArray[Any]:
+    def _scratch(self, purpose: str, shape: tuple[int, ...], dtype: type = np.float32) -> Array:
         """Memory of this thread for one purpose, grown when needed: a fresh array a tile costs page faults."""
         held, size = getattr(self._memory, purpose, None), int(np.prod(shape))
         if held is None or held.size < size:

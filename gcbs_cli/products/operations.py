@@ -8,9 +8,8 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gcbs_cli.system.arrays import Bools, Floats, Int32s, Ints
+from gcbs_cli.system.arrays import Array, Bools, Floats, Int32s, Ints
 from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.system.threads import in_order
 
@@ -84,7 +83,7 @@ class Entries:
 
     rows: Int32s
     cols: Int32s
-    values: NDArray[Any]
+    values: Array
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -126,8 +125,8 @@ class Limits:
     The offsets of a grid are part of the limits: x·y + a + b > t is x·y > (t − a) + (−b).
     """
 
-    row: NDArray[Any]
-    col: NDArray[Any]
+    row: Array
+    col: Array
 
 
 class Backend(ABC):
@@ -194,7 +193,7 @@ class Backend(ABC):
         return
 
     @abstractmethod
-    def load(self, left: NDArray[Any], right: NDArray[Any]) -> Loaded:
+    def load(self, left: Array, right: Array) -> Loaded:
         """Two sides (N, D) and (M, D): int8 or int16 rows of a grid, or float32 unit rows."""
 
     @abstractmethod
@@ -211,7 +210,7 @@ class Backend(ABC):
         """The entries of a tile's product above limits of all rows and columns, in any order."""
 
     @abstractmethod
-    def of_rank(self, product: Product, rank: int, offsets: Int32s | None = None) -> NDArray[Any]:
+    def of_rank(self, product: Product, rank: int, offsets: Int32s | None = None) -> Array:
         """(r,) the value of this rank, 1 for the largest, in each row of a product; memory of its own, no view.
 
         `offsets`: (c,) added to the columns of the product first.

@@ -1,14 +1,12 @@
 """Suspected false negatives: pairs of rows so alike that calling one a negative of the other is probably wrong."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import Entries
-from gcbs_cli.system.arrays import Bools, Int32s, Ints, ragged
+from gcbs_cli.system.arrays import Array, Bools, Int32s, Ints, ragged
 
 
 def suspected(grid: Grid, reaching: Entries, margin: float) -> Bools:
@@ -81,7 +79,7 @@ def group_mates(groups: Ints) -> tuple[Ints, Ints]:
     return rows[places], rows[places + within + 1]
 
 
-def pairs_of(rows: NDArray[np.integer[Any]], cols: NDArray[np.integer[Any]], count: int) -> SuspectPairs:
+def pairs_of(rows: Array, cols: Array, count: int) -> SuspectPairs:
     """The unordered pairs among directed ones; `count`: N."""
     keys = np.unique(np.minimum(rows, cols).astype(np.int64) * count + np.maximum(rows, cols))
     lower, higher = np.divmod(keys, max(count, 1))

@@ -5,12 +5,11 @@ from math import ceil, exp, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import LARGEST_SUM, Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, EntryLimit, Limits, Loaded, Progress, Tile
 from gcbs_cli.settings.plan import ThresholdSettings
-from gcbs_cli.system.arrays import Float32s, Int32s, Ints
+from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints
 from gcbs_cli.system.limits import available_cpus, available_memory
 
 LEAST_ROWS = 2048
@@ -29,7 +28,7 @@ def rank_of(quantile: float, size: int) -> int:
     return size - max(ceil(round(quantile * size, 6)), 1) + 1
 
 
-def of_rank(values: NDArray[Any], rank: int) -> Any:
+def of_rank(values: Array, rank: int) -> Any:
     """The value of this rank among all, 1 for the largest."""
     return np.partition(values, values.size - rank, axis=None)[values.size - rank]
 

@@ -5,14 +5,12 @@ lists are the same on every device and for every size of tile.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Progress, Tile, cut
-from gcbs_cli.system.arrays import Int32s, Ints, equal_rows
+from gcbs_cli.system.arrays import Array, Int32s, Ints, equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts
 
@@ -47,7 +45,7 @@ class TopSearch:
     """
 
     def __init__(self, grid: Grid, side: int, count: int, *, offsets: bool = False, skip_own: bool = True) -> None:
-        sides: tuple[NDArray[Any], NDArray[Any]] = (grid.y, grid.x) if side else (grid.x, grid.y)
+        sides: tuple[Array, Array] = (grid.y, grid.x) if side else (grid.x, grid.y)
         of_keys = grid.x_offsets if side else grid.y_offsets
         self._side, self._skip_own = side, skip_own
         self._queries, self._keys = sides
@@ -69,7 +67,7 @@ class TopSearch:
             height, width = backend.tile_shape
             tiles = cut(len(likely), size, max(1, min(height, height * width // size)), size)
 
-            def limits_of(tile: Tile) -> NDArray[Any]:
+            def limits_of(tile: Tile) -> Array:
                 return backend.of_rank(backend.product(loaded, tile), rank, offsets)
 
             for tile, found in backend.run(tiles, limits_of):
@@ -152,7 +150,7 @@ def _keys_of(ranks: Ints) -> Int32s:
 
 
 @compiled
-def keep_largest(heaps: NDArray[Any], indices: Int32s, values: NDArray[Any]) -> None:
+def keep_largest(heaps: Array, indices: Int32s, values: Array) -> None:
     """Let each value into the heap of its index, a row of `heaps`, where it exceeds the least one there, which goes.
 
     The root is written once, with its final value, so that other threads may read it meanwhile.

@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
-from gcbs_cli.system.arrays import Floats, Int32s
+from gcbs_cli.system.arrays import Array, Floats, Int32s
 from gcbs_cli.system.threads import OwnedByThreads, in_order, in_parts
 
 GPU_TILE = (16384, 16384)
@@ -75,7 +73,7 @@ class TorchBackend(Backend):
     def running(self) -> AbstractContextManager[None]:
         return without_tf32()
 
-    def load(self, left: NDArray[Any], right: NDArray[Any]) -> Sides:
+    def load(self, left: Array, right: Array) -> Sides:
         """Rows with zeros after them, in the type whose products are quickest; all copies are under way at once."""
         some = self.tile_shape[0] // 2
         held = self._quickest(left[:some], right[:some])
@@ -84,7 +82,7 @@ class TorchBackend(Backend):
         )
         return list(both)
 
-    def _quickest(self, left: NDArray[Any], right: NDArray[Any]) -> torch.dtype:
+    def _quickest(self, left: Array, right: Array) -> torch.dtype:
         """The type by the seconds of a product on the first device, of those that give the numbers of float32."""
         tile, seconds = Tile(slice(0, len(left)), slice(0, len(right))), dict[torch.dtype, float]()
         ways, expected = HELD_AS[left.dtype.name], None
@@ -118,7 +116,7 @@ class TorchBackend(Backend):
         values = _to_host(product[rows, cols]).astype(limits.row.dtype, copy=False)
         return Entries(_to_host((rows + tile.rows.start).int()), _to_host((cols + tile.cols.start).int()), values)
 
-    def of_rank(self, product: Tensor, rank: int, offsets: Int32s | None = None) -> NDArray[Any]:
+    def of_rank(self, product: Tensor, rank: int, offsets: Int32s | None = None) -> Array:
         if offsets is not None:
             product = product + torch.from_numpy(offsets).to(product.device)
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
@@ -156,7 +154,7 @@ def pair_flags(device: str) -> Callable[..., Tensor]:
         return flag_by_torch
 
 
-def _put(side: NDArray[Any], held: torch.dtype, device: str) -> Tensor:
+def _put(side: Array, held: torch.dtype, device: str) -> Tensor:
     """(N + MULTIPLE, D) a side on a device, with zeros after its rows and coordinates; all cores copy."""
     count, dim = side.shape
     rows = torch.zeros((count + MULTIPLE, -(-dim // MULTIPLE) * MULTIPLE), dtype=held, device=device)
@@ -169,5 +167,5 @@ def _put(side: NDArray[Any], held: torch.dtype, device: str) -> Tensor:
     return rows
 
 
-def _to_host(tensor: Tensor) -> NDArray[Any]:
+def _to_host(tensor: Tensor) -> Array:
     return np.asarray(tensor.cpu())

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.system.compiled import compiled
 
+Array = NDArray[Any]
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
