@@ -7,8 +7,8 @@ from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import WeightedGraph
+from gcbs_cli.orders.keeping_apart import NO_LABELS
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
-from gcbs_cli.orders.swap_order import NO_LABELS
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints

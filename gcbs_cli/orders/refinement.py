@@ -15,8 +15,8 @@ from functools import partial
 
 import numpy as np
 
+from gcbs_cli.orders.keeping_apart import NO_LABELS, Order, order_of
 from gcbs_cli.orders.swap_gains import SwapGains
-from gcbs_cli.orders.swap_order import NO_LABELS, Order, order_of
 from gcbs_cli.orders.swaps import fill_own, make, new_scratch, new_state, objective, propose
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.limits import available_cpus

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gcbs_cli.orders.keeping_apart import Order, change_places, may_swap, places_of
 from gcbs_cli.orders.swap_gains import SwapGains
-from gcbs_cli.orders.swap_order import Order, change_places, may_swap, places_of
 from gcbs_cli.system.arrays import Bools, Floats, Ints
 from gcbs_cli.system.compiled import compiled
 

@@ -90,11 +90,13 @@ class _Compiled:
 
     @cached_property
     def rules(self) -> str:
-        """A hash of the loop, its callees and their constants, of which numba compares the loop's own file alone."""
+        """A hash of the loop, its types, its callees and their constants: numba compares the loop's own file alone, and
+        fails where it kept a class that lies elsewhere now.
+        """
         loop = cast(FunctionType, self._loop)
         code, digest = loop.__code__, blake2b(digest_size=8)
         constants = [value.co_code if isinstance(value, CodeType) else value for value in code.co_consts]
-        digest.update(code.co_code + repr((code.co_names, code.co_varnames, constants)).encode())
+        digest.update(code.co_code + repr((code.co_names, code.co_varnames, constants, loop.__annotations__)).encode())
         for name, value in _globals_of(loop):
             if isinstance(value, _Compiled):
                 digest.update(f"{name}={value.rules};".encode())

@@ -8,10 +8,9 @@ import pytest
 from unit_data import find_hard_pairs, make_pair
 
 from gcbs_cli.api import plan
-from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart
+from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart, order_of
 from gcbs_cli.orders.refinement import refine
 from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
-from gcbs_cli.orders.swap_order import order_of
 from gcbs_cli.orders.swaps import gain_of_swap, new_state
 from gcbs_cli.orders.swaps import objective as sum_up
 from gcbs_cli.planning.plan import make_plan
