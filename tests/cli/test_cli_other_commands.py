@@ -38,19 +38,6 @@ def test_every_format_holds_each_rows_hardest(gcbs, folder):
     assert [tuple(map(float, line.split(","))) for line in rest] == [tuple(line.values()) for line in lines]
 
 
-def test_json_says_what_the_loss_would_be(gcbs, folder):
-    words = ["x.npy", "y.npy", "--json", "-k", 16, "-f", "-o", "n.parquet"]
-    one = json.loads(gcbs("mine", *words, "-l", 1).stdout)
-    many = json.loads(gcbs("mine", *words, "-l", 8).stdout)
-    report = json.loads(gcbs("report", "x.npy", "y.npy", "-k", 16, "--loss", "infonce", "--json").stdout)
-    assert one["loss"]["global"] == pytest.approx(report["loss"]["global"], abs=1e-5)
-    assert one["loss"]["random"] == pytest.approx(report["loss"]["random_mean"], abs=0.05)
-    assert one["loss"]["random"] < one["loss"]["own"] < one["loss"]["shared"] < one["loss"]["global"]
-    assert one["loss"]["own"] < many["loss"]["own"] < many["loss"]["global"]
-    assert one["gap"]["own_reduction"] == pytest.approx(1 - one["gap"]["own"] / one["gap"]["random"])
-    assert (one["mined"], many["mined"], one["short"]) == (300, 2400, 0)
-
-
 def test_one_batch_of_all_rows_leaves_no_gap_and_a_score_no_negatives(gcbs, folder):
     words = ("mine", "x.npy", "y.npy", "-o", "n.csv", "-f", "-k", 300, "--max-score", -0.9)
     result = gcbs(*words, "--json")

@@ -65,13 +65,13 @@ def test_plans_whose_graph_is_on_the_host_are_the_same(chosen, devices, monkeypa
     assert np.array_equal(found, host)
 
 
-@pytest.mark.parametrize("loss", ["symmetric", "simclr", "bsc"])
+@pytest.mark.parametrize("loss", ["infonce", "symmetric", "simclr", "bsc", "triplet"])
 @DEALT
 def test_reports_are_within_1e_5_of_those_of_the_cpu(loss, devices, monkeypatch):
     use(monkeypatch, TorchBackend(devices))
     pair = make_pair("hubs", 500)
     perm = np.random.default_rng(0).permutation(500)
-    settings = ReportSettings(loss=[loss], batch_sizes=[16], trials=3)
+    settings = ReportSettings(loss=[loss], batch_sizes=[16], trials=3, chunk_rows=170)
     found, host = (make_reports(pair, perm, settings.changed(device=name))[0] for name in ("cuda", "cpu"))
     for figure in FIGURES:
         value = host.at(figure.path)

@@ -162,21 +162,6 @@ NOBODY = 2.0
 """A threshold that no similarity reaches, so that nobody is suspected."""
 
 
-@pytest.mark.parametrize("name", [*LOSSES, "bsc", "triplet"])
-def test_backends_and_tiles_agree(name, backend, monkeypatch):
-    pair, perm = make_pair("related", 60), np.random.default_rng(6).permutation(60)
-    loss = LOSSES.get(name) or Loss(name)
-    settings = ReportSettings(batch_sizes=[7], trials=2, quantile=0.97, device="cpu", **of_loss(loss))
-    expected = make_reports(pair, perm, settings)[0]
-    monkeypatch.setattr("gcbs_cli.reports.basis.choose_backend", lambda device: backend)
-    for tile_rows in (None, 17):
-        found = make_reports(pair, perm, settings.changed(chunk_rows=tile_rows))[0]
-        for figure in FIGURES:
-            value = expected.at(figure.path)
-            wanted = None if value is None else pytest.approx(value, rel=1e-6, abs=2e-6)
-            assert found.at(figure.path) == wanted, figure.path
-
-
 @pytest.mark.parametrize("tile_rows", [None, 2500], ids=["default-tiles", "one-tall-tile"])
 def test_mean_losses_of_many_rows(tile_rows, chosen_backend):
     """Several tiles each way, and sums long enough for float32 to drift."""
