@@ -158,12 +158,12 @@ def show(
         inputs, files = words(settings.only(Inputs)), [*words(settings.only(GroupFile)), *texts]
         command = shlex.join(["gcbs", "plan", *inputs, *options_of(plan), *files, "-o", output])
     if settings.html is not None:
-        from gcbs_cli.reports.page.charts import Axis, Bar
+        from gcbs_cli.reports.page.charts import Axis, Mark
         from gcbs_cli.reports.page.page import render
 
         rows = list(zip(*(column.cells for column in table.columns), strict=True))
         kinds = {RANDOM: "random", name: "plan"}
-        bars = [Bar(row, kinds.get(row, "none"), *values[row]) for row, *_ in rows]
+        bars = [Mark(row, kinds.get(row, "none"), *values[row]) for row, *_ in rows]
         known = [0.0, *(value for bar in bars for value in (bar.value, *bar.ends))]
         names = " · ".join(filter(None, (settings.x, settings.y)))
         page = render(

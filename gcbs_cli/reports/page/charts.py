@@ -30,23 +30,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A loss on the axis from 0 to that over all pairs; gap: what it leaves, where that is shown."""
+    """A value on an axis from 0, with a thin line to `ends`, what is said of it, and the gap it leaves, where shown."""
 
     name: str
-    value: float
     kind: str
+    value: float
+    ends: Sequence[float] = ()
+    said: str = ""
     gap: float | None = None
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A value from 0 on, and a thin line to `ends`."""
-
-    name: str
-    kind: str
-    value: float
-    ends: Sequence[float]
-    said: str
 
 
 @dataclass(frozen=True)
@@ -132,11 +123,11 @@ def loss_marks(report: GapReport) -> list[Mark]:
     """Random batches, the plan and the oracle on the way to all pairs, by their loss; the gap is the plan's, if any."""
     loss, gap = report.loss, report.gap
     whose = "plan" if gap.plan is not None else "random"
-    marks = [Mark("random batches", loss.random_mean, "random", gap.random_mean if whose == "random" else None)]
+    marks = [Mark("random batches", "random", loss.random_mean, gap=gap.random_mean if whose == "random" else None)]
     if gap.plan is not None:
-        marks.append(Mark("this plan", loss.plan, "plan", gap.plan))
-    marks.append(Mark("oracle", loss.global_ - gap.oracle, "oracle"))
-    return [*sorted(marks, key=lambda mark: mark.value), Mark("all pairs", loss.global_, "global")]
+        marks.append(Mark("this plan", "plan", loss.plan, gap=gap.plan))
+    marks.append(Mark("oracle", "oracle", loss.global_ - gap.oracle))
+    return [*sorted(marks, key=lambda mark: mark.value), Mark("all pairs", "global", loss.global_)]
 
 
 def _steps(edges: NDArray[np.number], values: Floats) -> Points:
