@@ -34,27 +34,24 @@ _patient: Any = None
 class RowEmbedder:
     """Embeds the rows of a data set; every rank embeds every W-th row, and rank 0 gets them all.
 
-    collate and workers are the loader's. embed: see `Embed`. lengths: (N,) of the rows' texts, so that a batch holds
-    rows of about the same length. model: put into evaluation mode meanwhile; batches go to its device. precision: makes
-    the context to embed in, such as autocast.
+    Data set, collation and workers are the loader's. model: put into evaluation mode meanwhile; batches go to its
+    device. lengths: (N,) of the rows' texts, so that a batch holds rows of about the same length. precision: makes the
+    context to embed in, such as autocast.
     """
 
     def __init__(
         self,
-        dataset: Any,
-        collate: Callable[[list[Any]], Any] | None,
+        loader: "DataLoader[Any]",
         embed: Embed,
         *,
-        batch_size: int,
         model: torch.nn.Module | None = None,
-        workers: int = 0,
         lengths: Ints | None = None,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
-        self._dataset, self._collate, self._embed, self._workers = dataset, collate, embed, workers
-        self.model, self._precision = model, precision
-        self._order = np.arange(len(dataset)) if lengths is None else np.argsort(-lengths, kind="stable")
-        self._size = max(LEAST_BATCH, 4 * batch_size)
+        self._loader, self._embed, self.model, self._precision = loader, embed, model, precision
+        count = len(loader.dataset)  # type: ignore[arg-type]
+        self._order = np.arange(count) if lengths is None else np.argsort(-lengths, kind="stable")
+        self._size = max(LEAST_BATCH, 4 * (loader.batch_size or 1))
         self._cache: list[Any] = []
 
     def rows(self, rows: Ints) -> Sides:
@@ -125,10 +122,10 @@ class RowEmbedder:
         kept = self._cache if keep else []
         room = CACHE_BYTES - sum(map(_bytes, kept))
         fresh: DataLoader[Any] = DataLoader(
-            self._dataset,
+            self._loader.dataset,
             batch_sampler=[chunk.tolist() for chunk in chunks[len(kept) :]],
-            collate_fn=self._collate,
-            num_workers=self._workers if keep else 0,
+            collate_fn=self._loader.collate_fn,
+            num_workers=self._loader.num_workers if keep else 0,
         )
         sides: list[Sides] = []
         with nullcontext() if self.model is None else evaluating(self.model), torch.no_grad(), self._precision():

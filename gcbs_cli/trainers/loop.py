@@ -56,18 +56,8 @@ class PlannedLoader:
             dataset=dataset,  # type: ignore[arg-type]
         )
         self.check, self.planner = check or LossCheck(), None
-        workers = loader.num_workers
         if embed is not None:
-            embedder = RowEmbedder(
-                dataset,
-                loader.collate_fn,
-                embed,
-                batch_size=size,
-                model=model,
-                workers=workers,
-                lengths=lengths,
-                precision=precision,
-            )
+            embedder = RowEmbedder(loader, embed, model=model, lengths=lengths, precision=precision)
             self.planner = self.sampler.replan = Planner(embedder, asked, log or (lambda figures: None))
             self.sampler.every = asked.refresh if isinstance(asked.refresh, int) else None
             self.check.watch(self.sampler, self.planner)
