@@ -61,9 +61,7 @@ class Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command with its options in place of the sentence about it; its examples where it is called with
-        nothing and needs something.
-        """
+        """The command with its options; its examples where it is called with nothing and needs something."""
         from gcbs_cli.cli.signature import make_command, model_of
         from gcbs_cli.settings.model import leaves
 

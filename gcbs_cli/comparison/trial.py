@@ -45,9 +45,7 @@ CERTAIN = 2.0
 """Standard errors from which on a difference counts."""
 
 Planner = Callable[[Float32s, Float32s, int], Any]
-"""From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows whose y is one more
-negative of each row.
-"""
+"""From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows of more negatives."""
 
 
 @dataclass(frozen=True)

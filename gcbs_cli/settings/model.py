@@ -140,9 +140,7 @@ class Settings(BaseModel):
         return {}
 
     def check_effects(self, **chosen: Sequence[Any]) -> None:
-        """Raises BadSetting for an option that has no effect beside the others; chosen: values of fields that the
-        command itself sets.
-        """
+        """Raises BadSetting for an option without effect beside the others; chosen: values that the command sets."""
         defaults = self.own_defaults()
         for leaf in leaves(type(self)):
             changed = getattr(self, leaf.name) != defaults.get(leaf.name, leaf.default)

@@ -154,9 +154,7 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     """An id for each row: rows with the same one are suspected false negatives, too."""
     groups_column: str | None = _column("groups")
     positives: str | None = option(None, default_words="rows with equal x", panel=LOSS_PANEL, only_with="loss=bsc")
-    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are positives of each
-    other.
-    """
+    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are mutual positives."""
     positives_column: str | None = _column("positives", LOSS_PANEL)
     labels: str | None = option(None, panel=LOSS_PANEL, only_with="loss=bsc")
     """bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."""
@@ -207,9 +205,7 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
     """
 
     positives: str | None = option(None, panel=NegativeSettings.panel)
-    """A value for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one are positives of each other,
-    never negatives.
-    """
+    """A value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are mutual positives."""
     positives_column: str | None = _column("positives", NegativeSettings.panel)
     output: str = option("negatives.parquet", short="-o", panel=OUTPUT_PANEL)
     """The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout."""

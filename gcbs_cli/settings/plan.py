@@ -98,9 +98,7 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
     """The quantile as the number of entries expected in each row, m: q = 1 − m/N."""
     threshold: Similarity | None = option(None, "Pairs above this similarity are edges; nothing is estimated.")
     quantile_method: Literal["sample", "chunks", "exact"] = option("sample")
-    """How the quantile is found. sample: random rows × random columns; chunks: median over chunks of rows (GCBS);
-    exact: all N² entries.
-    """
+    """sample: random rows × random columns; chunks: median over chunks of rows (GCBS); exact: all N² entries."""
 
     @model_validator(mode="after")
     def _check_exclusive(self) -> Self:
@@ -147,9 +145,7 @@ class FalseNegativeSettings(Settings, panel="False negatives"):
     dropped, and the refinement keeps the two apart.
     """
     apart_from: Similarity | None = None
-    """Keep near duplicates apart where there is room: rows joined by an edge whose x, or whose y, are at least as
-    similar as this, such as 0.98.
-    """
+    """Keep near duplicates apart where there is room: rows with an edge whose x or y are this similar, such as 0.98."""
     fn_weight: float = option(1.0, ge=0, le=1000, only_with="fn_margin refine")
     """What a pair that is too hard costs the refinement inside a batch, in nats."""
 

@@ -116,9 +116,7 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     several positives for a row; triplet: hardest negative. May be given several times.
     """
     queue: int = option(0, ge=0, panel=LOSS_PANEL, only_with="loss=infonce|symmetric")
-    """Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them: their
-    age is left out.
-    """
+    """Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them."""
     queue_mode: QueueMode = option("xbm", panel=LOSS_PANEL, only_with="queue")
     """moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue."""
     loss_margin: Margin = option(0.2, panel=LOSS_PANEL, only_with="loss=triplet")

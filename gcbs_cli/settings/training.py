@@ -19,9 +19,7 @@ class TrainingSettings(PlanSettings, panel="Training"):
     """When to plan in the training process, and how."""
 
     refresh: Annotated[int | Literal["epoch"], BeforeValidator(_refresh)] = option("epoch")
-    """When to plan again from the model of that moment: at each epoch, or also every so many steps, then the rows that
-    the epoch has left.
-    """
+    """When to plan again from the model of the moment: at each epoch, or also what is left after so many steps."""
     first: Literal["random", "plan"] = option("plan")
     """The first epoch: planned like the others, or in random order, which saves one pass of the model."""
     preset: Literal["train"] | None = option("train", "Other defaults for plans; None: GCBS's plan.")

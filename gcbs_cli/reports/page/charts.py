@@ -99,9 +99,7 @@ def hardest_chart(hardest: Mapping[str, Float32s]) -> Chart:
 
 
 def batch_chart(losses: Floats, hard: Bools, random_mean: float) -> Chart:
-    """Mean loss of each batch in the order of training, those without a hard pair apart; many batches become the range
-    of neighbours.
-    """
+    """Mean loss of each batch in training's order, those without a hard pair apart; many batches become ranges."""
     groups = np.array_split(np.arange(len(losses)), min(len(losses), MOST_STEPS))
     edges = np.cumsum([0, *map(len, groups)])
     lowest, mean, highest = (np.array([take(losses[group]) for group in groups]) for take in (np.min, np.mean, np.max))
