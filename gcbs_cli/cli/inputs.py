@@ -23,10 +23,7 @@ def command_line() -> list[str]:
 
 
 def open_inputs(inputs: Inputs, out: Output, planned: InputsRecord | None = None) -> PairStream:
-    """Open both sides, check their headers, and say in which order shards are read. Raises BadInput.
-
-    planned: whose columns are read where none are named.
-    """
+    """Open both sides, check headers, and say in which order shards are read; planned: whose columns are usual."""
     before = (planned.x.column, planned.y.column) if planned else (None, None)
     sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=before)
     stream = PairStream(*sources, normalize=inputs.normalize)
