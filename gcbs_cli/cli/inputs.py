@@ -40,10 +40,7 @@ def say_order(name: str, paths: Sequence[str], out: Output) -> None:
 
 
 def read_values(settings: Settings, name: str, rows: int) -> list[Any] | None:
-    """The value of each row in the file, and its column, that an option names; None where it names none.
-
-    Raises BadInput unless there are N.
-    """
+    """The value of each row, from the file and column of an option, if any. Raises BadInput unless there are N."""
     path, column = getattr(settings, name), getattr(settings, f"{name}_column")
     return None if path is None else read_row_values(path, f"--{name}", column, rows)
 

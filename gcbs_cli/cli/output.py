@@ -113,10 +113,7 @@ def figure_table(
     figures: "Sequence[Figure]",
     columns: str = "",
 ) -> "Table":
-    """A line for each report: words about it, under `headings` and with `columns` as in `text_table`, and its figures.
-
-    A figure that no report has is left out.
-    """
+    """A line for each report: words, under `headings`, laid out by `columns`, and the figures that any of them has."""
     lines = list(lines)
     known = [figure for figure in figures if any(report.at(figure.path) is not None for _, report in lines)]
     cells = ([*said, *(figure.text(report.at(figure.path)) for figure in known)] for said, report in lines)

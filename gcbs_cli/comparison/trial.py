@@ -256,10 +256,7 @@ def planner_of(settings: PlanSettings, groups: Ints | None = None, inputs: Mappi
 
 
 def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
-    """The same split for all seeds; rows with an id in common stay together where they are few.
-
-    ids: (N,) each; most_trained: the rest is held out.
-    """
+    """The same split for all seeds. ids: (N,) each; rows with one in common stay together where they are few."""
     kinds = (1 + max(int(line.max()) for line in ids)) * np.arange(len(ids))
     unit = joined(np.stack(ids) + kinds[:, None])
     unit = np.where(np.bincount(unit)[unit] > MOST_KEPT_TOGETHER, unit.max() + 1 + np.arange(len(unit)), unit)

@@ -178,10 +178,7 @@ def mean_negatives(
 
 
 def normalised(rows: Float32s, how: str) -> Float32s:
-    """The rows (n, d) of a batch, each coordinate divided by its norm or range over them; constant ones count as 0.
-
-    how: l2, min-max or range.
-    """
+    """The rows (n, d) of a batch, each coordinate over its norm or range in them (how: l2, min-max, range), or 0."""
     least = rows.min(axis=0)
     size = np.linalg.norm(rows.astype(np.float64), axis=0) if how == "l2" else (rows.max(axis=0) - least)
     shifted = rows - least if how == "min-max" else rows

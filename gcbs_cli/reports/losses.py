@@ -255,10 +255,7 @@ class OrderReports:
         return log_sums - beside / temperature
 
     def oracle(self, number: int) -> Floats:
-        """(S, N) the gap of each row if it saw its own hardest negatives: no partition of the rows reaches the mean.
-
-        number: of the temperature.
-        """
+        """(S, N) each row's gap if it saw its own hardest negatives, out of reach of orders; number: temperature's."""
         log_sums, temperature = self.log_sums[number, 0], self.inputs.settings.temperatures[number]
         negatives = self.loss.oracle_negatives(self.inputs.pair.rows, self.size)
         if negatives == self.keys - 1:

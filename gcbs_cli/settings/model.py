@@ -243,10 +243,7 @@ def _expected(error: Any, field: FieldInfo, found: str) -> str:
 
 
 def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:
-    """Give a function that takes `**settings` the signature and help of a model, but for options it takes otherwise.
-
-    Errors name arguments instead of options.
-    """
+    """Give a function with `**settings` the signature and help of a model; its errors name arguments, not options."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)

@@ -119,10 +119,7 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
 
 
 class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
-    """Which entries of X Yᵀ make an edge.
-
-    The rank window is B3's (Breaking the Batch Barrier of contrastive learning, 2025).
-    """
+    """Which entries of X Yᵀ make an edge; the rank window is B3's (Breaking the Batch Barrier, 2025)."""
 
     graph: Literal["quantile", "top-m"] = option("quantile")
     """quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some."""

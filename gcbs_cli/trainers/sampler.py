@@ -194,10 +194,7 @@ class PlannedBatchSampler(BatchSampler):
         return np.sort(self.plan.perm[self._places_after(self.sharding.steps)])
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Return the place in the epoch, and the plan if it was made in this run.
-
-        step: number of lists trained on; needed if DataLoader workers fetch ahead.
-        """
+        """Return the place in the epoch, and a plan made in this run; step: lists trained on, if workers run ahead."""
         made = {} if self.replan is None else {"perm": torch.from_numpy(self.plan.perm.copy())}
         place = {"epoch": self.epoch, "step": self._next if step is None else step, "planned_at": self.planned_at}
         return {**place, **made, **self._identity()}
