@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gcbs_cli.data.files import FileStamp, shown, stamp_file
-from gcbs_cli.data.folders import list_files
+from gcbs_cli.data.files import FileStamp, list_files, shown, stamp_file
 from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, in_place, sync, temporary_folder
 from gcbs_cli.system.errors import BadInput
 

@@ -9,8 +9,7 @@ import numpy as np
 import pydantic_core
 from pydantic import BaseModel, ConfigDict
 
-from gcbs_cli.data.files import open_file, shown
-from gcbs_cli.data.folders import list_files, list_pattern, natural_key
+from gcbs_cli.data.files import list_files, list_pattern, natural_key, open_file, shown
 from gcbs_cli.plan_file.manifest import entry_for, read_manifest
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.plan_file.writing import MANIFEST_END

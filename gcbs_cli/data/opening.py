@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from gcbs_cli.data.files import shown, stamp_file
-from gcbs_cli.data.folders import list_files
+from gcbs_cli.data.files import list_files, shown, stamp_file
 from gcbs_cli.data.npy import open_npy, open_safetensors
 from gcbs_cli.data.remote import fetched, is_remote
 from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, check_pair

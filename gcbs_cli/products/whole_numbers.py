@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gcbs_cli.data.normalise import RowFault, unit_rows_into
+from gcbs_cli.data.reading import RowFault, unit_rows_into
 from gcbs_cli.system.arrays import Float32s, Int32s, Ints
 
 SCALE = 3500

@@ -21,8 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows
-from gcbs_cli.data.files import one_line
-from gcbs_cli.data.folders import natural_key
+from gcbs_cli.data.files import natural_key, one_line
 from gcbs_cli.data.reading import PairStream
 
 

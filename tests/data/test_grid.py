@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from unit_data import numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, LARGEST_SUM, make_grid
-from gcbs_cli.data.normalise import sum_by_halving
 from gcbs_cli.data.pairs import PairedRows, pair_values
+from gcbs_cli.data.reading import sum_by_halving
 
 
 def _sides(kind, rows=300, dim=22):
