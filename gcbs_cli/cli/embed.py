@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -52,11 +52,11 @@ def embed(settings: Embed) -> None:
     out.result({"rows": len(x), "dim": int(x.shape[1]), "written": written, "model": settings.model})
 
 
-TEXT_SUFFIXES: Final = (".parquet", ".csv", ".jsonl")
-HUB_SECONDS: Final = 10.0
-TEXT_COLUMNS: Final = ("x_text", "y_text")
+TEXT_SUFFIXES = (".parquet", ".csv", ".jsonl")
+HUB_SECONDS = 10.0
+TEXT_COLUMNS = ("x_text", "y_text")
 """Of the table that is written: the texts beside the embeddings."""
-_IDS: Final = "id"
+_IDS = "id"
 
 
 def read_texts(path: str, column: str, option: str) -> list[str]:

@@ -5,7 +5,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -153,10 +153,10 @@ LEAST_SHARE = 0.01
 """Of a side, that a batch takes for its outline to leave something to see in it."""
 PLAIN_SHARE = 0.033
 """Of a side, from which a batch is plain to see in the picture of all rows."""
-_HUE: Final = (58, 124, 224)
-_FAINTEST: Final = 50
+_HUE = (58, 124, 224)
+_FAINTEST = 50
 """Opacity (of 255) of a cell with a single entry, so that it can be seen."""
-_FULL_QUANTILE: Final = 0.995
+_FULL_QUANTILE = 0.995
 
 
 @dataclass(frozen=True)
