@@ -86,17 +86,17 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
         paths = sorted(paths, key=natural_key)
     if not paths:
         raise BadInput("found no report, expected files that gcbs report -o or gcbs plan --report wrote")
-    reports = [_read_report(path) for path in paths]
-    for path, report in zip(paths, reports, strict=True):
-        for figure in ("batch_size", "temperature", "loss_kind"):
-            if report.at(figure) != reports[0].at(figure):
-                raise BadInput(
-                    f"{shown(path)}: found {figure.replace('_', ' ')} {report.at(figure)}, expected "
-                    f"{reports[0].at(figure)} as in {shown(paths[0])}; epochs are compared under one loss"
-                )
     epochs: list[Epoch] = []
     previous = None
-    for path, report, plan in zip(paths, reports, _plans(paths, plans), strict=True):
+    for path, plan in zip(paths, _plans(paths, plans), strict=True):
+        report = _read_report(path)
+        before = epochs[-1].report if epochs else report
+        for figure in ("batch_size", "temperature", "loss_kind"):
+            if report.at(figure) != before.at(figure):
+                raise BadInput(
+                    f"{shown(path)}: found {figure.replace('_', ' ')} {report.at(figure)}, expected "
+                    f"{before.at(figure)} as in {shown(paths[0])}; epochs are compared under one loss"
+                )
         perm = entry = None
         if plan is not None:
             perm = read_permutation(plan, report.n)
@@ -107,7 +107,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
                 name=Path(path).stem,
                 report=report,
                 closed=None if gap.plan is None else gap.random_mean - gap.plan,
-                threshold_drift=report.graph.threshold - epochs[-1].report.graph.threshold if epochs else None,
+                threshold_drift=report.graph.threshold - before.graph.threshold if epochs else None,
                 recurring=recurring_pairs(previous, perm, report.batch_size),
                 plan_seconds=None if entry is None else sum(entry.timings.values()),
             )
