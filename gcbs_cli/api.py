@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gcbs_cli.data.arrays import open_arrays
+from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.data.pairs import Positives
 from gcbs_cli.data.row_values import labels_of
 from gcbs_cli.mining.run import Mined

@@ -30,7 +30,7 @@ def test_no_array_is_unpickled_and_files_are_opened_in_one_place_to_be_read_and_
 OPENED_IN = {
     "data/files.py": "inputs",
     "plan_file/writing.py": "outputs",
-    "plan_file/save.py": "the folder that is locked",
+    "plan_file/plans.py": "the folder that is locked",
     "planning/parts/kept.py": "parts of a plan that is not finished",
     "planning/parts/scatter.py": "temporary files of parts",
     "system/limits.py": "what the kernel says",

@@ -24,7 +24,7 @@ from torch.nn.functional import cross_entropy
 
 from gcbs_cli.comparison.heads import Heads
 from gcbs_cli.comparison.trial import LEARNING_RATE, Planner, Trial, TrialSettings
-from gcbs_cli.data.arrays import open_arrays
+from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.settings.plan import PlanSettings
 
 CORPORA = ("code", "phrases", "titles", "words", "glyphs")

@@ -6,8 +6,8 @@ from gcbs_cli.apply.files import find_files, output_path
 from gcbs_cli.apply.reorder import reorder
 from gcbs_cli.cli.inputs import say_order
 from gcbs_cli.cli.output import Output
-from gcbs_cli.plan_file.check import load_plan
 from gcbs_cli.plan_file.manifest import plan_files
+from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.settings.others import Apply
 
 

@@ -4,9 +4,9 @@ import typer
 
 from gcbs_cli.cli.inputs import open_inputs
 from gcbs_cli.cli.output import Output
-from gcbs_cli.plan_file.check import check_plan, entry_to_check
 from gcbs_cli.plan_file.manifest import planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.plan_file.plans import check_plan, entry_to_check
 from gcbs_cli.settings.others import Check, Inputs
 
 

@@ -8,7 +8,7 @@ from gcbs_cli.cli.inputs import command_line, open_inputs, read_ids, read_texts
 from gcbs_cli.cli.output import Output, show_progress, text_table
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import ManifestEntry
-from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry

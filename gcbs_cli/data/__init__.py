@@ -1,6 +1,6 @@
 """Opens paired embeddings (one file a format), checks them, and reads them as canonical unit rows."""
 
-from gcbs_cli.data.arrays import from_array as from_array
+from gcbs_cli.data.opening import from_array as from_array
 from gcbs_cli.data.opening import open_pair as open_pair
 from gcbs_cli.data.reading import PairStream as PairStream
 from gcbs_cli.data.reading import UnitRows as UnitRows

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.plan_file.check import Plan, load_plan
 from gcbs_cli.plan_file.permutation import verify_permutation
+from gcbs_cli.plan_file.plans import Plan, load_plan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.api import plan, report
-from gcbs_cli.data.arrays import open_arrays
+from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.products.suspects import SuspectPairs
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE

@@ -13,7 +13,7 @@ import numpy as np
 import torch.distributed
 from torch.utils.data import BatchSampler
 
-from gcbs_cli.plan_file.check import Plan
+from gcbs_cli.plan_file.plans import Plan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.plan_source import PlanSource, PlanWarning

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from unit_data import build_entry
 
-from gcbs_cli.plan_file.check import check_plan, entry_to_check, load_plan
 from gcbs_cli.plan_file.manifest import (
     Manifest,
     ShardRecord,
@@ -19,6 +18,7 @@ from gcbs_cli.plan_file.manifest import (
     write_manifest,
 )
 from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.plan_file.plans import check_plan, entry_to_check, load_plan
 from gcbs_cli.system.errors import BadInput
 
 PERM = np.array([4, 2, 0, 1, 3])

@@ -19,10 +19,10 @@ import pytest
 from running import files_of
 from unit_data import build_entry
 
-from gcbs_cli.plan_file import save
+from gcbs_cli.plan_file import plans
 from gcbs_cli.plan_file.manifest import Manifest, entry_for, manifest_path, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation, write_array
-from gcbs_cli.plan_file.save import check_plan_output, save_plan
+from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import check_outputs, file, write
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
@@ -128,14 +128,14 @@ def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
 
 def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(monkeypatch):
     save_plan("perm.npy", order(0), build_entry(order(0)))
-    write_manifest = save.write_manifest
+    write_manifest = plans.write_manifest
 
     def full_at_the_end(path, entries):
         if len(entries) == 1:
             raise GcbsError("full")
         write_manifest(path, entries)
 
-    monkeypatch.setattr(save, "write_manifest", full_at_the_end)
+    monkeypatch.setattr(plans, "write_manifest", full_at_the_end)
     save_plan("perm.npy", order(1), build_entry(order(1)))
     assert_whole(Path("perm.npy"))
     assert read_permutation("perm.npy").tolist() == order(1).tolist()

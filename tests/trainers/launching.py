@@ -6,7 +6,7 @@ from running import run_gcbs
 from toy_pairs import BATCH, ROWS
 from unit_data import build_entry
 
-from gcbs_cli.plan_file.save import save_plan
+from gcbs_cli.plan_file.plans import save_plan
 
 
 def torchrun(ranks):
