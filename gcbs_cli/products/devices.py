@@ -57,11 +57,6 @@ def warm_up(name: str) -> None:
                 pair_flags(device)
 
 
-def may_mean_several(name: str) -> bool:
-    """Whether a name can mean more than one device; looks at the name alone."""
-    return name == ALL_GPUS or "," in name
-
-
 def _nvidia_driver_present() -> bool:
     """Whether a driver is loaded: looking costs nothing, importing torch to ask it costs a second."""
     return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg") or os.name == "nt"

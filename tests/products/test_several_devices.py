@@ -9,7 +9,7 @@ from unit_data import make_pair
 
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
-from gcbs_cli.products.devices import devices_named, may_mean_several
+from gcbs_cli.products.devices import devices_named
 from gcbs_cli.products.torch_device import TorchBackend
 from gcbs_cli.reports.build import ReportSettings, make_reports
 from gcbs_cli.settings.plan import PlanSettings
@@ -65,7 +65,6 @@ def gpus(monkeypatch, request):
 )
 def test_what_names_mean(gpus, name, meant):
     assert devices_named(name) == meant
-    assert may_mean_several(name) == (len(meant) > 1 or name == "cuda:all")
     if len(meant) > 1:
         assert TorchBackend(meant).name == {"cuda:all": "cuda:0,1"}.get(name, name)
 

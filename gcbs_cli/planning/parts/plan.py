@@ -18,7 +18,7 @@ from gcbs_cli.planning.parts.part import Engine, PartPlan, PartTask, plan_here
 from gcbs_cli.planning.parts.partition import Partition, learn_centres, make_partition, sample_means
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.plan import PlanResult
-from gcbs_cli.products.devices import devices_named, may_mean_several
+from gcbs_cli.products.devices import ALL_GPUS, devices_named
 from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
@@ -87,10 +87,9 @@ def plan_in_parts(
 
 def engine_of(work: PlanWorkSettings) -> Engine:
     """How parts are planned. Raises BadInput for devices that do not fit the engine, and where Ray is not installed."""
-    several = may_mean_several(work.device)
     if work.engine == "local":
-        return partial(plan_here, devices=devices_named(work.device) if several else [work.device])
-    if several:
+        return partial(plan_here, devices=devices_named(work.device))
+    if "," in work.device or work.device == ALL_GPUS:
         raise BadInput(
             f"--device {work.device}: names GPUs of this machine; with --engine ray each part asks the cluster for one "
             "GPU, wherever it is: use --device cuda"
