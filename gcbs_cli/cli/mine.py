@@ -1,26 +1,34 @@
-"""`gcbs mine`: hard negatives for each row."""
+"""`gcbs mine`: hard negatives for each row, as .parquet, .jsonl or .csv."""
 
-from typing import TYPE_CHECKING
+import codecs
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output, show_progress, text_table
 from gcbs_cli.data.pairs import Positives
-from gcbs_cli.mining.files import check_suffix, write_negatives
+from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.mining.run import MineReport
 from gcbs_cli.mining.run import mine as mine_pair
-from gcbs_cli.plan_file.writing import check_outputs
+from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.others import Mine
+from gcbs_cli.system.errors import BadInput
 
-if TYPE_CHECKING:
-    from rich.table import Table
+Columns = dict[str, Any]
+LINES_AT_ONCE = 1 << 16
 
 
 def mine(settings: Mine) -> None:
     """Mine, and write the negatives."""
     output, asked = settings.output, settings.only(MineSettings)
     out = Output(settings, output)
-    check_suffix(output)
+    if output != "-" and Path(output).suffix.lower() not in WRITERS:
+        raise BadInput(f"--output {output}: expected {', '.join(WRITERS)}, or - for JSON lines on stdout")
     check_outputs([output], [settings.x, settings.y, settings.positives, settings.texts], force=settings.force)
     stream = open_inputs(settings, out)
     asked.check_rows(stream.rows)
@@ -30,8 +38,8 @@ def mine(settings: Mine) -> None:
     with show_progress(out) as progress:
         mined = mine_pair(pair, asked, None if ids is None else Positives(ids), progress)
     stream.check_unchanged()
-    write_negatives(output, mined.negatives, texts)
-    out.table(mine_table(mined.report, output))
+    _write(output, mined.negatives, texts)
+    out.table(text_table(_figures(mined.report, output), ["figure", "value", "what it says"], "lrf"))
     out.result({"output": output, **mined.report.model_dump(mode="json")})
     if mined.report.short:
         out.warning(
@@ -40,8 +48,8 @@ def mine(settings: Mine) -> None:
         )
 
 
-def mine_table(report: MineReport, output: str) -> "Table":
-    """What was found and what the loss is with it, one line a figure."""
+def _figures(report: MineReport, output: str) -> list[tuple[str, str, str]]:
+    """What was found and what the loss is with it."""
     loss, gap, scores, asked = report.loss, report.gap, report.scores, report.settings["negatives"]
     lines = [
         ("negatives", f"{report.mined:,}", f"for {report.n:,} rows; {report.short:,} have fewer than {asked}"),
@@ -50,15 +58,64 @@ def mine_table(report: MineReport, output: str) -> "Table":
     if scores.negative is not None:
         lines.append(("negative", f"{scores.negative:.4f}", "mean similarity of the mined negatives"))
     lines += [(f"refused by {reason}", f"{count:,}", "candidates") for reason, count in report.skipped.items()]
-    lines += [
+    return [
+        *lines,
         ("L_global", f"{loss.global_:.4f}", "the loss x→y if every row saw all other rows, in nats"),
         ("random", f"{loss.random:.4f}", f"in random batches of {report.settings['batch_size']}"),
         ("own negatives", f"{loss.own:.4f}", f"and its own {asked} for each row: {_closed(gap.own_reduction)}"),
         ("shared negatives", f"{loss.shared:.4f}", f"and those of its batch: {_closed(gap.shared_reduction)}"),
         ("written", "stdout" if output == "-" else output, ""),
     ]
-    return text_table(lines, ["figure", "value", "what it says"], "lrf")
 
 
 def _closed(reduction: float | None) -> str:
     return "no gap to close" if reduction is None else f"{reduction:.1%} of the gap closed"
+
+
+def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]) -> None:
+    """Write the lists whole or not at all; `-` writes JSON lines to stdout. texts: of both sides of each row, or none.
+
+    Raises GcbsError when the disk does not take them.
+    """
+    columns: Columns = {name: getattr(negatives, name) for name in COLUMNS}
+    if texts:
+        columns["query_text"] = [texts[row][0] for row in negatives.query.tolist()]
+        columns["positive_text"] = [texts[row][1] for row in negatives.query.tolist()]
+        columns["negative_text"] = [texts[row][1] for row in negatives.negative.tolist()]
+    if output == "-":
+        sys.stdout.writelines(_json_lines(columns))
+    else:
+        write(output, partial(WRITERS[Path(output).suffix.lower()], columns))
+
+
+def _write_parquet(columns: Columns, file: BinaryIO) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table(columns), file, use_dictionary=False)
+
+
+def _write_jsonl(columns: Columns, file: BinaryIO) -> None:
+    file.writelines(line.encode() for line in _json_lines(columns))
+
+
+def _write_csv(columns: Columns, file: BinaryIO) -> None:
+    import csv
+
+    lines = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
+    lines.writerow(columns)
+    lines.writerows(_lines(columns))
+
+
+def _json_lines(columns: Columns) -> Iterator[str]:
+    return (json.dumps(dict(zip(columns, line, strict=True))) + "\n" for line in _lines(columns))
+
+
+def _lines(columns: Columns) -> Iterator[tuple[Any, ...]]:
+    """Plain numbers and texts; a float is written with the digits that give it back."""
+    for start in range(0, len(columns["query"]), LINES_AT_ONCE):
+        parts = (column[start : start + LINES_AT_ONCE] for column in columns.values())
+        yield from zip(*(part if isinstance(part, list) else part.tolist() for part in parts), strict=True)
+
+
+WRITERS = {".parquet": _write_parquet, ".jsonl": _write_jsonl, ".csv": _write_csv}
