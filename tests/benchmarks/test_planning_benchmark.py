@@ -13,12 +13,10 @@ import pytest
 import table
 import trial
 from compare_tools import paper_pseudo_code
-from corpora import CORPORA, Corpus, Pairs, check_hash, groups_of, hash_of
+from corpora import groups_of
 from measuring import read_data
 from peers.b3 import B3
-from peers.common import nearest
 from peers.kmeans import KMeans
-from peers.mined import Mined
 from peers.proximity import Proximity
 from peers.spectral import Spectral
 from peers.submodular import Submodular
@@ -81,18 +79,6 @@ def test_ranks_count_every_right_answer():
     assert encoders.mean_reciprocal_rank(x, y, np.array([0, 0, 2])) == pytest.approx(100 * (1 + 1 / 2 + 1) / 3)
 
 
-def test_other_pairs_than_the_benchmarks_are_refused_or_told(monkeypatch, capsys):
-    pairs = Pairs(["a"], ["b"], "source 1.2")
-    known = Corpus(lambda _: pairs, CORPORA["words"].start, hash_of(pairs.x, pairs.y))
-    monkeypatch.setitem(CORPORA, "words", known)
-    assert check_hash("words", pairs) == known.sha256
-    with pytest.raises(SystemExit, match=r"source 1\.2"):
-        check_hash("words", Pairs(["a"], ["c"], "source 1.2"))
-    monkeypatch.setitem(CORPORA, "words", Corpus(known.read, known.start, known.sha256, index=True))
-    check_hash("words", Pairs(["a"], ["c"], "source 1.2"))
-    assert "source 1.2" in capsys.readouterr().err
-
-
 CLUSTERS, EACH, DIM, K = 12, 32, 16, 16
 PEERS = {
     "b3": lambda: B3(ranks=(4, 24), cluster_rows=K // 2),
@@ -128,35 +114,6 @@ def test_a_peer_orders_all_rows_and_gathers_what_is_alike(planted, name):
     assert _together(label[perm]) > 3 / CLUSTERS
     assert np.array_equal(perm, PEERS[name]()(x, y, 0))
     assert not np.array_equal(perm, PEERS[name]()(x, y, 1))
-
-
-def test_nearest_leaves_out_a_rows_own_answer_and_the_first_ranks(planted):
-    (x, y), _ = planted
-    scores = x @ y.T
-    np.fill_diagonal(scores, -np.inf)
-    expected = np.argsort(-scores, axis=1)[:, 2:6]
-    assert np.array_equal(np.sort(nearest(x, y, 6, 2)), np.sort(expected))
-    assert np.array_equal(Mined(1)(x, y, 0)[1][:, 0], scores.argmax(axis=1))
-
-
-def test_the_greedy_takes_what_adds_most_and_nothing_for_what_contradicts(planted):
-    x, y = (side[:40] for side in planted[0])
-    planner = Submodular(6, 0.05)
-    scores = (x @ y.T).astype(np.float64)
-
-    def worth(rows):
-        """Sum over queries of log(1 + the share of the positive's term that their negatives have), both directions."""
-        total = 0.0
-        for i in range(len(x)):
-            pairs = [s - scores[i, i] for j in rows if j != i for s in (scores[i, j], scores[j, i])]
-            total += np.log1p(sum(np.exp(pair / 0.05) for pair in pairs if pair < 0))
-        return total
-
-    chosen = planner._choose(x, y).tolist()
-    assert chosen[0] == 0
-    for count in range(1, 6):
-        best = max(worth([*chosen[:count], j]) for j in range(len(x)) if j not in chosen[:count])
-        assert worth(chosen[: count + 1]) == pytest.approx(best, rel=1e-5)
 
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -35,7 +35,11 @@ def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
         assert gcbs("doctor", *words).exit_code == 0
     monkeypatch.setenv("GCBS_WISHES", "6")
     gcbs("doctor", "--config", "gcbs.toml")
-    assert seen == [3, 4, 5, 6]
+    monkeypatch.setenv("GCBS_DOCTOR_WISHES", "7")
+    gcbs("doctor")
+    gcbs("doctor", "--wishes", 8)
+    monkeypatch.delenv("GCBS_DOCTOR_WISHES")
+    assert seen == [3, 4, 5, 6, 7, 8]
     shown = json.loads(gcbs("config", "--all", "--json", "--config", "gcbs.toml").stdout)["settings"]["doctor"]
     assert shown["wishes"] == {"value": "6", "source": "GCBS_WISHES"}
     assert "--wishes 0: expected at least 1" in gcbs("doctor", "--wishes", 0).stderr
@@ -113,18 +117,6 @@ def planned(gcbs, *words):
     result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--force", "-q", *words)
     assert result.exit_code == 0, result.output
     return entry_of()
-
-
-def test_flags_before_environment_before_file(gcbs, project, monkeypatch):
-    entry = planned(gcbs)
-    assert (entry["batch_size"], entry["quantile"]["requested"], entry["seed"]) == (30, 0.99, 7)
-    monkeypatch.setenv("GCBS_BATCH_SIZE", "20")
-    assert planned(gcbs)["batch_size"] == 20
-    monkeypatch.setenv("GCBS_PLAN_BATCH_SIZE", "25")
-    assert planned(gcbs)["batch_size"] == 25
-    assert planned(gcbs, "-k", 50)["batch_size"] == 50
-    report = json.loads(gcbs("report", "x.npy", "y.npy", "--json").stdout)
-    assert report["batch_size"] == 20  # an option that may be given several times
 
 
 def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypatch):

@@ -135,15 +135,6 @@ print(grown, peak() - before)
 """
 
 
-IMPORTS = """
-import sys
-from gcbs_cli.data import open_pair, read_unit_rows
-[read_unit_rows(source) for source in open_pair(sys.argv[1], None)]
-heavy = "torch", "safetensors", "scipy", "numba", "pandas", "pyarrow.compute"
-print([name for name in heavy if name in sys.modules])
-"""
-
-
 @pytest.mark.parametrize(("suffix", "blocks"), [("C.npy", 1.5), ("F.npy", 2.5), ("safetensors", 1.5), ("parquet", 3)])
 def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path, suffix, blocks):
     size = 100 * MEGABYTE
@@ -165,9 +156,3 @@ def test_reading_100_megabytes_takes_little_more_than_a_block(tmp_path, suffix, 
     assert grown < blocks * BLOCK, f"{grown / MEGABYTE:.0f} MB"
     work_buffers = 12 * MEGABYTE  # of threads, which keep what they freed
     assert size < grown_with_result < size + blocks * BLOCK + work_buffers, f"{grown_with_result / MEGABYTE:.0f} MB"
-
-
-def test_reading_parquet_imports_arrow_alone(tmp_path):
-    matrix = np.ones((5, 3), np.float32)
-    path = write_parquet(tmp_path / "p.parquet", x=fixed_lists(matrix), y=lists(matrix))
-    assert run_python(IMPORTS, path) == "[]\n"

@@ -72,14 +72,6 @@ def test_edges_by_the_kernel_at_odd_sizes(rows, dim, largest, kernel):
     check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
 
 
-@pytest.mark.parametrize("dim", [64, pytest.param(768, marks=needs_gpu), pytest.param(1003, marks=needs_gpu)])
-@GRIDS
-def test_edges_of_thousands(dim, largest):
-    grid, backend = grid_of(5000, dim, largest), TorchBackend([DEVICE])
-    threshold = quantile(grid, 0.995)
-    check_edges(find_device_graph(grid, threshold, backend), grid, threshold)
-
-
 @pytest.mark.parametrize("first", [(0, 0), (64, 100), (100, 64), (300, 0)], ids=str)
 @pytest.mark.parametrize("shape", [(33, 70), (5, 1), (40, 1100)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float32], ids=str)

@@ -54,29 +54,6 @@ def test_every_method_orders_any_graph(name, rows, density, share, seed):
     assert first.tobytes() == second.tobytes()
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        PlanSettings(batch_size=SIZE, group_size=4, refine=True),
-        PlanSettings(batch_size=SIZE, group_size=1, refine=True),
-        PlanSettings(batch_size=SIZE, shuffle_batches=True),
-        PlanSettings(batch_size=SIZE, fn_margin=0.9, refine=True),
-        PlanSettings(batch_size=SIZE, rank_window=(2, 10), no_duplicates=True, refine=True),
-        PlanSettings(batch_size=ROWS, refine=True),
-        PlanSettings(batch_size=ROWS - 1, refine=True, graph="top-m"),
-    ],
-    ids=["groups", "groups-of-1", "shuffled", "margin", "window", "k=N", "k=N-1"],
-)
-def test_every_option_keeps_a_permutation(settings):
-    check(make_plan(make_pair("related", ROWS), settings).perm, ROWS)
-
-
-@pytest.mark.parametrize("kind", ["all-equal", "duplicates", "at-threshold", "hubs", "one-dimension"])
-def test_ties_and_hubs_do_not_matter(kind):
-    settings = PlanSettings(batch_size=8, refine=True, graph="top-m", top=3)
-    check(make_plan(make_pair(kind, 61), settings).perm, 61)
-
-
 FEW, TOP = 80, 3
 
 

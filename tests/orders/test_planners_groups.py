@@ -16,7 +16,7 @@ from gcbs_cli.orders.keeping_apart import check_possible, conflicts, duplicate_l
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
-from gcbs_cli.settings.plan import BscSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 
 
@@ -77,26 +77,9 @@ def test_words_are_grouped(rows, kinds, group_size, seed):
     check_groups(order.tolist(), words.tolist(), group_size)
 
 
-def test_groups_come_in_random_order_and_with_random_members():
-    words = np.repeat(np.arange(20), 8)
-    orders = np.array([group_by_word(words, 4, np.random.default_rng(seed)) for seed in range(2000)])
-    first = np.bincount(words[orders[:, 0]], minlength=20)
-    assert np.abs(first - 100).max() < 5 * 10
-    together = np.array([[words[row] == 0 for row in order] for order in orders[:50]]).nonzero()[1].reshape(50, 8)
-    pairs = {tuple(sorted(order[places[:4]].tolist())) for order, places in zip(orders, together, strict=False)}
-    assert len(pairs) > 20
-
-
-def test_texts_lose_stop_words_and_case_and_words_are_any_or_in_a_row_as_asked():
+def test_texts_lose_stop_words_and_case():
     words = text_words("Return the SORTED list, or a copy of it: x_1 is 2")
     assert " ".join(words) == "return sorted list copy x_1 2"
-    texts = ["one two three"] * 40
-    for shingle, shared in (("subset", 3), ("consecutive", 2)):
-        bsc = PlanSettings(bsc_words=2, bsc_shingle=shingle, bsc_group_size=40)
-        given_input = PlannerInput(make_pair("related", 40), bsc, inputs={"texts": texts})
-        numbers = text_shingles(texts, 2, np.random.default_rng([0, 0xB5C]), consecutive=shingle == "consecutive")
-        order = planner_named("words").plan(given_input)
-        assert len(list(groupby(numbers[order]))) == len(set(numbers.tolist())) == shared
 
 
 @pytest.mark.parametrize("consecutive", [False, True], ids=["any", "in a row"])
@@ -157,13 +140,6 @@ def test_the_plan_is_the_same_on_every_backend(method, backend):
         assert len({order.tobytes() for order in orders}) == 1
 
 
-def test_settings_that_depend_on_the_method_or_on_the_rows():
-    assert (BscSettings().neighbours_for("neighbours"), BscSettings().neighbours_for("knn-groups")) == (3, 500)
-    assert BscSettings(bsc_neighbours=7).neighbours_for("knn-groups") == 7
-    assert BscSettings().clusters_for(1000, 64) == 16
-    assert BscSettings().clusters_for(10**7, 64) == 1024
-
-
 def shared(perm, labels, size):
     """Pairs of rows of one label in one batch, counted by a loop."""
     found = 0
@@ -184,18 +160,6 @@ def test_groups_never_share_a_batch(method, graph, refine):
     perm = make_plan(make_pair("related", 250), asked, groups=groups).perm
     assert shared(perm, groups, 12) == 0
     assert sorted(perm.tolist()) == list(range(250))
-
-
-def test_groups_stay_apart_when_groups_are_mixed_and_duplicates_too():
-    pair = make_pair("duplicates", 60)
-    mixed = PlanSettings(batch_size=4, no_duplicates=True, refine=True, group_size=2)
-    labels = duplicate_labels(pair.x), duplicate_labels(pair.y)
-    assert all((line >= 0).all() for line in labels)
-    with pytest.raises(BadInput, match="no-duplicates: one group has"):
-        make_plan(pair, mixed)
-    groups = np.arange(60) // 6
-    perm = make_plan(make_pair("related", 60), PlanSettings(batch_size=4, group_size=2), groups=groups)
-    assert shared(perm.perm, groups, 4) == 0
 
 
 @given(strategies.lists(strategies.integers(-1, 5), min_size=4, max_size=40), strategies.integers(2, 6))

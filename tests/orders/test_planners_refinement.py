@@ -130,18 +130,6 @@ def test_near_duplicates_are_kept_apart_where_there_is_room(method, kind):
     assert together[1] <= 1
 
 
-def test_rows_without_a_neighbour_get_a_place_they_like():
-    pair = make_pair("related", 300)
-    graph = {"quantile": 0.999}
-    settings = ReportSettings(batch_sizes=(15,), trials=2, **graph)
-    alone = make_plan(pair, PlanSettings(batch_size=15, **graph))
-    assert alone.figures is not None
-    assert alone.figures.isolated > 100
-    refined = make_plan(pair, PlanSettings(batch_size=15, **graph, refine=True))
-    gaps = [make_reports(pair, plan.perm, settings)[0].gap.plan for plan in (alone, refined)]
-    assert gaps[1] < gaps[0] / 2
-
-
 @pytest.mark.parametrize("labelled", [False, True], ids=["free", "labels"])
 def test_same_bytes_with_any_number_of_threads(gains, monkeypatch, labelled):
     labels = np.stack([np.arange(ROWS) // 5, np.arange(ROWS) % 60]) if labelled else NO_LABELS

@@ -28,6 +28,8 @@ PLANS = [
     ({"graph": "top-m", "refine": True, "fn_margin": 0.9, "fn_weight": 0.3}, "ecd886c9fa14"),
     ({"refine": True, "fn_margin": 0.8, "apart_from": 0.97}, "d1bfc181c434"),
     ({"graph": "top-m", "top": 5, "refine": True, "no_duplicates": True, "batch_size": 30}, "cc404c012e90"),
+    ({"refine": True, "batch_size": ROWS}, "08d90d5315ac"),
+    ({"graph": "top-m", "refine": True, "batch_size": ROWS - 1}, "ec7349b21843"),
     ({"method": "metis"}, "eff707bca926"),
     ({"method": "metis", "graph": "top-m", "refine": True, "groups": 140}, "0fb9390b3a92"),
     ({"preset": "train"}, "4f912c36d147"),

@@ -12,7 +12,6 @@ from running import run_python
 from second_reading import Case
 from unit_data import grid_matrix, make_pair, of_loss, unit
 
-from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports import basis
 from gcbs_cli.reports.basis import uniformity
@@ -73,17 +72,6 @@ def test_without_a_plan_only_the_plans_figures_are_null(perm):
     assert {figure.path for figure in FIGURES if without.at(figure.path) is None} == of_parts | of_plans
     for path in ("loss.global", "gap.oracle", "gap.random_mean", "graph.edges"):
         assert without.at(path) == pytest.approx(with_plan.at(path), abs=1e-9)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float64"])
-def test_coordinates_are_normalised_from_raw_rows_of_any_type(dtype, perm):
-    rng = np.random.default_rng(5)
-    x, y = ((3 + rng.normal(size=(ROWS, 12)) * rng.uniform(0.1, 9, 12)).astype(dtype) for _ in "xy")
-    asked = {"batch_size": BATCH_SIZE, "temperature": 1.2}
-    found = report(x, y, perm, batch_coordinates="min-max", trials=1, **asked).coordinates
-    expected = Case(x, y, threshold=1.0, coordinates="min-max", **asked).of_order(perm)
-    wanted = expected["coordinates"], expected["coordinates.global"]
-    assert (found.plan, found.global_) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_uniformity_of_many_rows_is_sampled(monkeypatch):
