@@ -1,4 +1,5 @@
 import os
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,16 +12,10 @@ from gcbs_cli.products.cpu import CpuBackend
 os.environ["GCBS_TRACEBACK"] = "1"  # what the command line catches for lack of better words counts as a defect
 
 
-def _torch_backend(*devices):
-    from gcbs_cli.products.torch_device import TorchBackend
-
-    return TorchBackend(devices)
-
-
 BACKENDS = {
     "one-worker": lambda: CpuBackend(1),
     "three-workers-float32": lambda: CpuBackend(3, byte_products=False),
-    "torch-cpu-twice": lambda: _torch_backend("cpu", "cpu"),
+    "torch-cpu-twice": lambda: import_module("gcbs_cli.products.torch_device").TorchBackend(["cpu", "cpu"]),
 }
 
 

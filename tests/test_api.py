@@ -48,20 +48,6 @@ def test_plans_are_those_of_the_command_line(gcbs, pair, name):
     assert plan(*pair, batch_size=16, **settings).perm.tobytes() == np.load("p.npy").tobytes()
 
 
-def test_a_plan_in_parts_says_what_the_parts_were(pair, tmp_path, monkeypatch):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    found = plan(*pair, batch_size=16, partitions=3)
-    assert found.partitions is not None
-    assert found.partitions.parts == 3
-    assert sum(found.partitions.sizes) == 300
-    assert len(found.partitions.thresholds) == 3
-    assert (found.partitions.engine, found.threshold, found.figures) == ("local", None, None)
-    assert list(scratch.iterdir()) == []
-    assert plan(*pair, batch_size=16).partitions is None
-
-
 REPORTS = {
     "--positives ids.txt": {"positives": IDS},
     "--labels labels.txt": {"labels": np.arange(300) % 4 > 0, "loss": "bsc"},

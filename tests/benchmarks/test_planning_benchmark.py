@@ -12,9 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import table
 import trial
-from compare_tools import paper_pseudo_code
 from corpora import groups_of
-from measuring import read_data
 from peers.b3 import B3
 from peers.kmeans import KMeans
 from peers.proximity import Proximity
@@ -71,12 +69,6 @@ def test_an_encoder_from_scratch_learns_to_translate(data, monkeypatch):
         assert run["mrr"] > run["validation"][0] + 10
         assert run["train_rows"] == 580
     assert "not stated" in table.encoder_table(read_records(out), [])
-
-
-def test_ranks_count_every_right_answer():
-    x, y = np.eye(3, dtype=np.float32), np.array([[0.5, 0, 0], [0.9, 0.8, 0], [0, 0.9, 0.1]], np.float32)
-    assert encoders.mean_reciprocal_rank(x, y, np.array([0, 1, 2])) == pytest.approx(100 * (1 / 2 + 1 / 2 + 1) / 3)
-    assert encoders.mean_reciprocal_rank(x, y, np.array([0, 0, 2])) == pytest.approx(100 * (1 + 1 / 2 + 1) / 3)
 
 
 CLUSTERS, EACH, DIM, K = 12, 32, 16, 16
@@ -145,8 +137,3 @@ def test_a_script_prints_its_table(script, said, tmp_path):
     assert done.returncode == 0, done.stderr
     for words in said:
         assert words in done.stdout
-
-
-def test_the_pseudo_code_orders_all_rows():
-    pair = read_data(SAMPLE)
-    assert np.array_equal(np.sort(paper_pseudo_code(pair)), np.arange(pair.rows))

@@ -23,6 +23,7 @@ REFUSED = {
     "plan x.npy --work-dir w": "--work-dir has no effect without --partitions",
     "plan x.npy --time-limit 5": "--time-limit has no effect without --refine",
     "plan x.npy --partitions 2 --address here": "--address has no effect without --engine ray",
+    "plan x.npy y.npy --method metis": 'pip install "gcbs[metis]"',
     "plan x.npy y.npy --method words": "--method words: expected the rows' texts",
     "plan x.npy y.npy --text t.txt": "--text has no effect without --method words",
     "plan x.npy y.npy --method words --text none.txt": "none.txt: file not found",
@@ -195,7 +196,8 @@ def made(tmp_path_factory):
 
 @pytest.mark.parametrize("command", [*REFUSED, *OUTPUTS])
 def test_what_does_not_fit_is_refused(gcbs, made, monkeypatch, command):
-    monkeypatch.setitem(sys.modules, "ray", None)
+    for library in ("ray", "pymetis"):
+        monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.chdir(made)
     check_refused(gcbs, command.format(cwd=made).split(), REFUSED.get(command, "name another"))
 

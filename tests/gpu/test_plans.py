@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from on_device import DEVICE, TWICE
 from unit_data import Listener, make_pair
 
@@ -128,15 +126,6 @@ def graphs(request):
 def test_the_order_is_that_of_the_sequential_search(graphs, entries_at_once):
     graph, on_device = graphs
     assert np.array_equal(plan_cm_on_device(on_device, entries_at_once), plan_cm(graph))
-
-
-@given(nodes=st.integers(2, 40), data=st.data())
-@settings(deadline=None, max_examples=80)
-def test_the_order_of_generated_graphs(nodes, data):
-    ends = st.integers(0, nodes - 1)
-    pairs = data.draw(st.lists(st.tuples(ends, ends), max_size=3 * nodes))
-    graph, on_device = both(nodes, np.array(pairs).reshape(-1, 2).T)
-    assert np.array_equal(plan_cm_on_device(on_device, data.draw(st.integers(1, 30))), plan_cm(graph))
 
 
 @pytest.mark.parametrize("entries_at_once", [333, ENTRIES_AT_ONCE])

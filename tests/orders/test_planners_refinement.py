@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from unit_data import find_hard_pairs, make_pair
 
-from gcbs_cli.api import plan
 from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart, order_of
 from gcbs_cli.orders.refinement import refine
 from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
@@ -110,24 +109,6 @@ def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind):
     assert refined.gap.reduction > rcm.gap.reduction + 0.05
     assert careful.false_negatives.suspected_pairs < refined.false_negatives.suspected_pairs / 2
     assert careful.gap.masked.reduction > 0.1
-
-
-@pytest.mark.parametrize("method", ["rcm", "metis"])
-@pytest.mark.parametrize("kind", ["related", "random"], ids=["strong-positives", "weak-positives"])
-def test_near_duplicates_are_kept_apart_where_there_is_room(method, kind):
-    if method == "metis":
-        pytest.importorskip("pymetis")
-    pair, generator = make_pair(kind, 400), np.random.default_rng(0)
-    sides = [
-        np.concatenate([side, side[:40] + generator.normal(0, 0.01, side[:40].shape)]) for side in (pair.x, pair.y)
-    ]
-    together = []
-    for apart_from in (None, 0.98):
-        perm = plan(*sides, batch_size=20, method=method, graph="top-m", top=8, refine=True, apart_from=apart_from).perm
-        batch = np.argsort(perm) // 20
-        together.append(int((batch[:40] == batch[400:]).sum()))
-    assert together[0] > 20
-    assert together[1] <= 1
 
 
 @pytest.mark.parametrize("labelled", [False, True], ids=["free", "labels"])
