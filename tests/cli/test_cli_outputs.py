@@ -96,14 +96,11 @@ def test_a_terminal_cuts_no_line_and_a_warning_no_word(planned):
     assert "warning: perm.npy was planned for batches of 20, and is reported for 30" in " ".join(lines)
 
 
-def test_no_color_means_none(planned):
+def test_no_color_means_none_and_an_ascii_terminal_gets_no_traceback(planned):
     for words in (COMMANDS["report"], ["plan", "--help"], ["plan"]):
         shown, _ = on_a_terminal(words, 80, NO_COLOR="1")
         assert shown
         assert not COLOUR.search(shown), shown
-
-
-def test_an_ascii_terminal_gets_question_marks_and_no_traceback(planned):
     shown, code = on_a_terminal(COMMANDS["report"], 80, PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0")
     assert code == 0
     assert "Traceback" not in shown

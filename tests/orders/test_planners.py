@@ -24,7 +24,7 @@ from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
-ROWS, SIZE = 203, 16
+ROWS = 203
 
 
 def check(perm, rows):

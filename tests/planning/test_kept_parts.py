@@ -2,7 +2,6 @@
 
 import os
 import stat
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from unit_data import Listener
 
 from gcbs_cli.planning.parts.kept import FILE, KeptParts, clear
 from gcbs_cli.planning.parts.part import PartPlan
-from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
 PARTS = [PartPlan(number, np.array([2, 0, 1]), "cpu", 0.5, 7, seconds={"order": 0.25}) for number in range(3)]
@@ -80,10 +78,3 @@ def test_a_disk_that_takes_nothing_only_costs_the_kept_parts(tmp_path):
         store.save(part)
     assert len(heard.notes) == 1
     assert heard.notes[0].endswith("going on without --work-dir")
-
-
-def test_folders_that_cannot_be_used(tmp_path):
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "missing" / "deep", Path("nul\0")):
-        with pytest.raises(BadInput, match="--work-dir"):
-            KeptParts(folder, "key", Progress())

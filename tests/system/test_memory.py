@@ -22,12 +22,9 @@ def test_what_is_no_size_is_refused_by_its_option(text):
         parse_size(text, "--max-memory")
 
 
-def test_sizes_for_people():
+def test_sizes_for_people_and_what_the_address_space_leaves(monkeypatch):
     shown = {0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 KiB", 1.5 * 2**30: "1.5 GiB", 3000 * 2**40: "3000.0 TiB"}
     assert {size: show_size(size) for size in shown} == shown
-
-
-def test_a_limit_on_the_address_space_counts(monkeypatch):
     resource = pytest.importorskip("resource")
     without = available_memory()
     assert 2**20 < without < 2**50

@@ -12,14 +12,11 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning, interleave_batches
 
 
-def test_yields_the_planned_batches_in_the_manifests_size(plan_path, perm):
+def test_yields_the_planned_batches_and_shuffles_all_but_the_short_one(plan_path, perm):
     for sampler in (PlannedBatchSampler(perm, BATCH), PlannedBatchSampler(plan_path)):
         assert list(sampler) == planned_batches(perm)
         assert len(sampler) == 9
         assert all(type(row) is int for batch in sampler for row in batch)
-
-
-def test_shuffling_keeps_contents_and_the_short_batch_last(perm):
     sampler = PlannedBatchSampler(perm, BATCH, shuffle_batches=True, seed=3)
     orders = []
     for epoch in range(3):
