@@ -8,12 +8,15 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
+
+import numpy as np
 
 import gcbs_cli
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.signature import model_of
 from gcbs_cli.settings.model import Leaf, leaves
+from gcbs_cli.system import arrays
 
 HERE = Path(__file__).resolve().parent
 FIGURES_PAGE, FIGURES_MARK = "reading-a-report.md", "<!-- All figures: written by docs/generate.py. -->\n"
@@ -127,7 +130,17 @@ def _fields(thing: type) -> Iterator[tuple[str, str]]:
     tree: Any = ast.parse(inspect.cleandoc("\n" + inspect.getsource(thing))).body[0]
     for node in tree.body:
         if isinstance(node, ast.AnnAssign):
-            yield ast.unparse(node.target), ast.unparse(node.annotation)
+            yield ast.unparse(node.target), re.sub(r"\w+", _spelled_out, ast.unparse(node.annotation))
+
+
+def _spelled_out(word: re.Match[str]) -> str:
+    """The type of an array that has a name in the package."""
+    kind = vars(arrays).get(word[0])
+    return (
+        f"NDArray[np.{get_args(get_args(kind)[1])[0].__name__}]"
+        if get_origin(kind) is np.ndarray and word[0] != "NDArray"
+        else word[0]
+    )
 
 
 def _signature(thing: Any) -> str:

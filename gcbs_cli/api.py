@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.data.pairs import Positives
@@ -21,7 +21,7 @@ from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import typed_by
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput
 
 
@@ -133,7 +133,7 @@ def _ids(ids: ArrayLike | None, name: str, rows: int) -> Ints | None:
     return None if values is None else np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _values(values: ArrayLike | None, name: str, rows: int) -> NDArray[Any] | None:
+def _values(values: ArrayLike | None, name: str, rows: int) -> Array | None:
     found = None if values is None else np.asarray(values)
     if found is not None and found.shape != (rows,):
         raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {found.shape}")

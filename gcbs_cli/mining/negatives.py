@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
-from gcbs_cli.system.arrays import Bools, Floats, Ints
+from gcbs_cli.system.arrays import Bools, Floats, Int32s, Ints
 from gcbs_cli.system.progress import Progress
 
 SPARE_KEYS, SPARE_SHARE = 8, 4
@@ -27,13 +26,13 @@ COLUMNS = ("query", "negative", "score", "rank")
 class Negatives:
     """Lists of negatives, one line an entry, by query and then from hard to easy."""
 
-    query: NDArray[np.int64]
+    query: Ints
     """(M,) rows of x."""
-    negative: NDArray[np.int64]
+    negative: Ints
     """(M,) rows of y."""
-    score: NDArray[np.float64]
+    score: Floats
     """(M,) their similarities."""
-    rank: NDArray[np.int32]
+    rank: Int32s
     """(M,) 1 for the hardest key that is no positive of the query."""
     skipped: dict[str, int]
     """Candidates refused, by reason."""
@@ -90,7 +89,7 @@ def keys_listed(width: int) -> int:
     return width + width // SPARE_SHARE + SPARE_KEYS
 
 
-def _hardest(pair: PairedRows, queries: Ints, keys: NDArray[np.int32], width: int) -> tuple[NDArray[np.int32], Floats]:
+def _hardest(pair: PairedRows, queries: Ints, keys: Int32s, width: int) -> tuple[Int32s, Floats]:
     """(n, w) of the keys that the grid's numbers list, the hardest by the similarities themselves, and these."""
     scores = pair_values(pair, np.repeat(queries, keys.shape[1]).astype(np.int32), keys.reshape(-1)).reshape(keys.shape)
     order = np.lexsort((keys, -scores), axis=1)[:, :width]

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.system.arrays import Bools, Float32s, Floats
+from gcbs_cli.system.arrays import Array, Bools, Float32s, Floats
 
 HISTOGRAM_BINS = 48
 MOST_STEPS = 240
@@ -128,11 +127,11 @@ def loss_marks(report: GapReport) -> list[Mark]:
     return [*sorted(marks, key=lambda mark: mark.value), Mark("all pairs", "global", loss.global_)]
 
 
-def _steps(edges: NDArray[np.number], values: Floats) -> Points:
+def _steps(edges: Array, values: Floats) -> Points:
     """A level line from each edge to the next."""
     return list(zip(np.repeat(edges, 2)[1:-1].tolist(), np.repeat(values, 2).tolist(), strict=True))
 
 
-def _area(edges: NDArray[np.number], values: Floats) -> Points:
+def _area(edges: Array, values: Floats) -> Points:
     """The same, with its two ends taken down to 0."""
     return [(float(edges[0]), 0.0), *_steps(edges, values), (float(edges[-1]), 0.0)]
