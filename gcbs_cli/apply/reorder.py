@@ -13,8 +13,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 import pyarrow as pa
 
-from gcbs_cli.apply.data_rows import ByteData, TableData, rows_at_once
-from gcbs_cli.apply.files import DataFiles, atomic_targets
+from gcbs_cli.apply.data_rows import ByteData, DataFiles, TableData, atomic_targets, rows_at_once
 from gcbs_cli.data.files import one_line
 from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Ints, inverse

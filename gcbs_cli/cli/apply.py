@@ -2,7 +2,7 @@
 
 import time
 
-from gcbs_cli.apply.files import find_files, output_path
+from gcbs_cli.apply.data_rows import find_files, output_path
 from gcbs_cli.apply.reorder import reorder
 from gcbs_cli.cli.inputs import say_order
 from gcbs_cli.cli.output import Output

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.grid import GROUP
 from gcbs_cli.products.operations import Entries, Limits, Tile
 from gcbs_cli.system.arrays import Array, Int32s
-from gcbs_cli.system.compiled import compiled, intrinsic
+from gcbs_cli.system.compiled import Intrinsic, compiled
 from gcbs_cli.system.threads import in_parts
 
 LANES = 16
@@ -139,7 +139,7 @@ def _scan(
     return found
 
 
-@intrinsic
+@Intrinsic
 def _add_products(typing: Any, x: Any, y: Any, sums: Any, row: Any, col: Any) -> Any:
     """Add to `sums` (12, 32) the products of a block of rows and one of columns, all in registers."""
     from llvmlite import ir

@@ -65,11 +65,13 @@ class Tile:
         return Tile(slice(self.rows.start, middle), self.cols), Tile(slice(middle, self.rows.stop), self.cols)
 
 
-def cut(rows: int, cols: int, tile_rows: int = DEFAULT_TILE_ROWS, tile_cols: int = DEFAULT_TILE_COLS) -> list[Tile]:
-    """All tiles of a (rows, cols) product, a line of tiles after the other."""
+def cut(
+    rows: int, cols: int, tile_rows: int = DEFAULT_TILE_ROWS, tile_cols: int = DEFAULT_TILE_COLS, first: int = 0
+) -> list[Tile]:
+    """All tiles of the products of the rows from the first up to `rows`, a line of tiles after the other."""
     return [
         Tile(slice(top, min(top + tile_rows, rows)), slice(left, min(left + tile_cols, cols)))
-        for top in range(0, rows, tile_rows)
+        for top in range(first, rows, tile_rows)
         for left in range(0, cols, tile_cols)
     ]
 
@@ -146,10 +148,10 @@ class Backend(ABC):
     memory_errors: tuple[type[Exception], ...] = ()
     """What is raised where a tile does not fit in the device's memory and a smaller one may."""
 
-    def tiles(self, rows: int, cols: int) -> list[Tile]:
-        """All tiles of a (rows, cols) product."""
+    def tiles(self, rows: int, cols: int, first: int = 0) -> list[Tile]:
+        """All tiles of the products of the rows from the first up to `rows`."""
         height, width = self.tile_shape
-        return cut(rows, cols, self.tile_rows or height, width)
+        return cut(rows, cols, self.tile_rows or height, width, first)
 
     def run(
         self, tiles: list[Tile], work: Callable[[Tile], Result], progress: Progress | None = None

@@ -167,10 +167,7 @@ def _quantile(
     room = EntryLimit(available_memory() // 8, "use a higher --quantile, or --quantile-method sample")
     count, height, share = len(grid.y), rows.stop - rows.start, 1.0 - quantile
     rank, tail = rank_of(quantile, height * count), np.empty(0, np.int32)
-    tiles = [
-        Tile(slice(tile.rows.start + rows.start, tile.rows.stop + rows.start), tile.cols)
-        for tile in backend.tiles(height, count)
-    ]
+    tiles = backend.tiles(rows.stop, count, rows.start)
 
     def numbers_of(tile: Tile) -> Int32s:
         (found,) = backend.scan(loaded, tile, [limits])

@@ -22,14 +22,6 @@ def compiled(loop: Loop) -> Loop:
     return cast(Loop, _Compiled(loop))
 
 
-def intrinsic(write: Callable[..., object]) -> Any:
-    """A callee of compiled loops of the same file that is written in LLVM's own words, as numba's `intrinsic` wants it.
-
-    Importing numba waits until a loop is compiled.
-    """
-    return _Intrinsic(write)
-
-
 def needs_compiling(loop: Callable[..., object]) -> bool:
     """Whether calling the loop is about to compile it, as far as the names of the files kept tell; takes seconds."""
     code = cast(Any, loop).machine_code
@@ -105,7 +97,9 @@ class _Compiled:
         return digest.hexdigest()
 
 
-class _Intrinsic(_Compiled):
+class Intrinsic(_Compiled):
+    """A callee of compiled loops of the same file, written in LLVM's own words, as numba's `intrinsic` wants it."""
+
     @cached_property
     def inner_code(self) -> Callable[..., object]:
         from numba.extending import intrinsic

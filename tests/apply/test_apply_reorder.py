@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import run_gcbs
 
-from gcbs_cli.apply.files import find_files
+from gcbs_cli.apply.data_rows import find_files
 from gcbs_cli.apply.reorder import reorder
 from gcbs_cli.plan_file.permutation import write_permutation
 from gcbs_cli.system.errors import BadInput

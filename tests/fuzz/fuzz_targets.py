@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from fuzz_inputs import make_input
 
-from gcbs_cli.apply.files import KINDS
+from gcbs_cli.apply.data_rows import KINDS
 from gcbs_cli.cli.embed import TEXT_SUFFIXES
 from gcbs_cli.data import open_pair, opening, read_unit_rows
 from gcbs_cli.data.opening import open_side
@@ -100,7 +100,7 @@ def _config(path):
 
 def _applied(path):
     """Turn the rows round three times: the third file is the first."""
-    from gcbs_cli.apply.files import find_files
+    from gcbs_cli.apply.data_rows import find_files
     from gcbs_cli.apply.reorder import reorder
 
     def turned(source, target):
