@@ -48,7 +48,7 @@ def summary(report: "GapReport") -> list[tuple[str, str]]:
     lines = [("closes", f"{reduction:.1%}{around} of random's gap ({random:.3f} → {plan:.3f}{unit}){beside}")]
     (share,) = _values(report, "gap.closed_share")
     if share is not None and most:
-        lines.append(("oracle", f"{share:.1%} of what no order can exceed ({most} of the gap)"))
+        lines.append(("oracle", f"{share:.1%} of the most that any order can close ({most} of the gap)"))
     pairs, rows, by_chance = _values(report, *SUSPECTS)
     if pairs is not None and rows is not None:
         touched = f"on {rows / report.n:.0%} of the rows (random {by_chance:,.0f})"
