@@ -137,3 +137,9 @@ def test_a_script_prints_its_table(script, said, tmp_path):
     assert done.returncode == 0, done.stderr
     for words in said:
         assert words in done.stdout
+
+
+def test_ranks_count_every_right_answer():
+    x, y = np.eye(3, dtype=np.float32), np.array([[0.5, 0, 0], [0.9, 0.8, 0], [0, 0.9, 0.1]], np.float32)
+    assert encoders.mean_reciprocal_rank(x, y, np.array([0, 1, 2])) == pytest.approx(100 * (1 / 2 + 1 / 2 + 1) / 3)
+    assert encoders.mean_reciprocal_rank(x, y, np.array([0, 0, 2])) == pytest.approx(100 * (1 + 1 / 2 + 1) / 3)

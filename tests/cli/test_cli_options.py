@@ -208,3 +208,15 @@ def test_what_cannot_be_used_is_one_line_that_names_the_file(gcbs, folder, text,
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not Path("p.npy").exists()
+
+
+def test_flags_before_environment_before_file(gcbs, project, monkeypatch):
+    entry = planned(gcbs)
+    assert (entry["batch_size"], entry["quantile"]["requested"], entry["seed"]) == (30, 0.99, 7)
+    monkeypatch.setenv("GCBS_BATCH_SIZE", "20")
+    assert planned(gcbs)["batch_size"] == 20
+    monkeypatch.setenv("GCBS_PLAN_BATCH_SIZE", "25")
+    assert planned(gcbs)["batch_size"] == 25
+    assert planned(gcbs, "-k", 50)["batch_size"] == 50
+    report = json.loads(gcbs("report", "x.npy", "y.npy", "--json").stdout)
+    assert report["batch_size"] == 20  # an option that may be given several times

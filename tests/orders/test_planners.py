@@ -19,7 +19,7 @@ from gcbs_cli.graph.hard_pairs import weigh, with_every_row
 from gcbs_cli.orders import PLANNERS, PlannerInput, planner_named
 from gcbs_cli.orders.cuthill_mckee import plan_cm, plan_rcm
 from gcbs_cli.orders.finish import shuffle_groups
-from gcbs_cli.orders.metis import fit_parts
+from gcbs_cli.orders.metis import fit_parts, plan_metis
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
@@ -251,3 +251,13 @@ def test_a_long_path_is_laid_out_straight():
     assert measure_order(graph, order, 64).bandwidth == 1
     end = min(labels[0], labels[-1])
     assert order[-1] == end
+
+
+def test_cliques_become_batches():
+    pytest.importorskip("pymetis")
+    groups = np.random.default_rng(0).permutation(96).reshape(12, 8).tolist()
+    pairs = np.array([(i, j) for group in groups for i in group for j in group if i < j], np.int32)
+    graph = adjacency_from_pairs(96, pairs[:, 0], pairs[:, 1])
+    perm = plan_metis(graph, np.ones(len(graph.indices), np.float32), 8, 0)
+    batches = {frozenset(batch) for batch in perm.reshape(-1, 8).tolist()}
+    assert batches == {frozenset(group) for group in groups}

@@ -10,7 +10,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.planning.room import BYTES_PER_REFINED_EDGE, Forecast, check_room, forecast
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.threshold import Threshold, draw_sample
+from gcbs_cli.products.threshold import Threshold, draw_sample, find_threshold
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -159,3 +159,25 @@ def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
 
 def test_two_rows_can_be_planned():
     assert sorted(make_plan(make_pair("random", 2), PlanSettings(batch_size=2)).perm.tolist()) == [0, 1]
+
+
+def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
+    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.5, refine=True)
+    threshold = find_threshold(pair.grid, settings, 0, no_pass)
+    needed = forecast(pair, threshold, settings, no_pass).memory
+    limit = needed - 10**7
+    with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
+        make_plan(pair, settings.changed(max_memory=limit))
+    q = suggested_quantile(str(refused.value))
+    assert 0.5 < q < 1
+    with pytest.raises(AssertionError, match="the pass was begun"):
+        make_plan(pair, settings.changed(quantile=q, max_memory=limit))
+
+
+def test_the_forecast_of_entries_is_near(chosen_backend):
+    pair, exact = make_pair("related", 700), grid_matrix("related", 700)
+    for graph in ({"quantile": 0.9}, {"per_row": 20}, {"threshold": 0.3}):
+        settings = PlanSettings(batch_size=16, **graph)
+        threshold = find_threshold(pair.grid, settings, 0, chosen_backend)
+        expected = forecast(pair, threshold, settings, chosen_backend)
+        assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.similarity), abs=2)

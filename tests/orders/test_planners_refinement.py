@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from unit_data import find_hard_pairs, make_pair
 
+from gcbs_cli.api import plan
 from gcbs_cli.orders.keeping_apart import NO_LABELS, conflicts, keep_apart, order_of
 from gcbs_cli.orders.refinement import refine
 from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
@@ -146,3 +147,21 @@ def test_shares_beyond_the_range_of_products_are_added_up_as_logarithms():
     done = refine(np.arange(ROWS), gains, SIZE)
     assert done.objectives[-1] == pytest.approx(objective(gains, done.perm, SIZE) / (2 * ROWS))
     assert done.objectives[-1] > done.objectives[0] + 1.0
+
+
+@pytest.mark.parametrize("method", ["rcm", "metis"])
+@pytest.mark.parametrize("kind", ["related", "random"], ids=["strong-positives", "weak-positives"])
+def test_near_duplicates_are_kept_apart_where_there_is_room(method, kind):
+    if method == "metis":
+        pytest.importorskip("pymetis")
+    pair, generator = make_pair(kind, 400), np.random.default_rng(0)
+    sides = [
+        np.concatenate([side, side[:40] + generator.normal(0, 0.01, side[:40].shape)]) for side in (pair.x, pair.y)
+    ]
+    together = []
+    for apart_from in (None, 0.98):
+        perm = plan(*sides, batch_size=20, method=method, graph="top-m", top=8, refine=True, apart_from=apart_from).perm
+        batch = np.argsort(perm) // 20
+        together.append(int((batch[:40] == batch[400:]).sum()))
+    assert together[0] > 20
+    assert together[1] <= 1

@@ -222,3 +222,17 @@ def test_rows_of_a_part_whose_file_was_cut_short_are_not_planned(tmp_path):
             cut.truncate(file.stat().st_size - 4)
         with pytest.raises(GcbsError, match="cut short"):
             read(3)
+
+
+def test_rows_go_to_the_parts_of_their_clusters():
+    """On clusters far apart, two rows of one part are more alike than two of different parts."""
+    pair, plan = clustered(), planned()
+    assert plan.partitions is not None
+    label = np.repeat(np.arange(4), plan.partitions.sizes)[inverse(plan.perm)]
+    similar, same = pair.x @ pair.x.T, label[:, None] == label
+    assert similar[same].mean() > similar[~same].mean() + 0.1
+
+
+def test_auto_makes_as_few_parts_as_fit(gcbs, files):
+    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto.npy")
+    assert json.loads(result.stdout)["partitions"]["parts"] == 1

@@ -12,6 +12,7 @@ from running import run_python
 from second_reading import Case
 from unit_data import grid_matrix, make_pair, of_loss, unit
 
+from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports import basis
 from gcbs_cli.reports.basis import uniformity
@@ -194,3 +195,14 @@ def test_bounds_hold_on_every_input(rows, dim, contents, share, temperature, nam
     expected = case.of_order(perm)
     found = {path: report.at(f"{path}.plan") for path in OF_PLAN} | {path: report.at(path) for path in OF_ALL}
     assert found == pytest.approx({path: expected[path] for path in found}, abs=rounding)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_coordinates_are_normalised_from_raw_rows_of_any_type(dtype, perm):
+    rng = np.random.default_rng(5)
+    x, y = ((3 + rng.normal(size=(ROWS, 12)) * rng.uniform(0.1, 9, 12)).astype(dtype) for _ in "xy")
+    asked = {"batch_size": BATCH_SIZE, "temperature": 1.2}
+    found = report(x, y, perm, batch_coordinates="min-max", trials=1, **asked).coordinates
+    expected = Case(x, y, threshold=1.0, coordinates="min-max", **asked).of_order(perm)
+    wanted = expected["coordinates"], expected["coordinates.global"]
+    assert (found.plan, found.global_) == pytest.approx(wanted, rel=1e-5)
