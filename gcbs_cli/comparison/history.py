@@ -106,7 +106,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
             Epoch(
                 name=Path(path).stem,
                 report=report,
-                closed=None if gap.plan is None else gap.random_mean - gap.plan,
+                closed=None if None in (gap.plan, gap.random_mean) else gap.random_mean - gap.plan,
                 threshold_drift=report.graph.threshold - before.graph.threshold if epochs else None,
                 recurring=recurring_pairs(previous, perm, report.batch_size),
                 plan_seconds=None if entry is None else sum(entry.timings.values()),

@@ -34,7 +34,7 @@ class BadInput(GcbsError, ValueError):
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """A suggestion to append to a message; nothing where no name is like this one."""
-    close = get_close_matches(name, list(names), 1, NEARLY_ALIKE)
+    close = get_close_matches(name, filter(str.isprintable, names), 1, NEARLY_ALIKE)
     return f"; did you mean {close[0]}?" if close else ""
 
 
