@@ -38,7 +38,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {name: [f"gcbs_cli/{name}"] for name in ("data", "products", "graph", "orders", "plan_file")}
-FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "bsc", "in_batch", "basis", "coordinates")]
+FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "build", "in_batch", "basis")]
 TESTS = {name: [name] for name in FOLDERS}
 OF_RESULTS = ["gpu", "orders/test_planners_same_plans.py", "reports/test_second_reading.py", "test_what_must_stay.py"]
 TESTS["graph"] += [*OF_RESULTS, "orders/test_planners_make_plan.py"]
