@@ -206,3 +206,17 @@ def test_coordinates_are_normalised_from_raw_rows_of_any_type(dtype, perm):
     expected = Case(x, y, threshold=1.0, coordinates="min-max", **asked).of_order(perm)
     wanted = expected["coordinates"], expected["coordinates.global"]
     assert (found.plan, found.global_) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_hardest_keys_of_a_wide_batch_count():
+    """Wider than what numpy sorts whole when it is asked for a part."""
+    pair = make_pair("related", 900)
+    found = make_reports(pair, np.arange(900), ReportSettings(batch_sizes=[900], loss_top=3, trials=1))[0]
+    values = pair.x.astype(np.float64) @ pair.y.T.astype(np.float64) / 0.05
+    own = np.diag(values).copy()
+    np.fill_diagonal(values, -np.inf)
+    losses = [
+        np.logaddexp.reduce(np.column_stack([np.sort(side, axis=1)[:, -3:], own]), axis=1) - own
+        for side in (values, values.T)
+    ]
+    assert found.loss.plan == pytest.approx(np.mean(losses), rel=1e-5)
