@@ -104,10 +104,11 @@ def compare_plans(
     progress.step("pass for the plans")
     found = find_pairs(rows, shared, plans.values(), progress)
     progress.step("pass for the reports")
-    left = shared.max_memory and max(1, shared.max_memory - found.bytes)
-    asked = report_on(shared, found.threshold.similarity).changed(trials=trials, max_memory=left)
+    asked = report_on(shared, found.threshold.similarity).changed(trials=trials)
     reports = OrderReports(
-        ReportInputs(rows, asked, progress, RowFacts(groups=groups)), asked.losses[0], shared.batch_size
+        ReportInputs(rows, asked, progress, RowFacts(groups=groups), taken=found.bytes),
+        asked.losses[0],
+        shared.batch_size,
     )
     lines = []
     for name, settings in plans.items():

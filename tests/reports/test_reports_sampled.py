@@ -1,6 +1,7 @@
 """Reports on a sample: all batches give the whole report, and intervals cover it; reports that memory does not hold."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.planning.room import forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.sampled import _estimate, sampled_report
 from gcbs_cli.settings.plan import PlanSettings
@@ -99,6 +101,16 @@ def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypat
     pair = make_pair("all-equal", 700)
     with pytest.raises(BadInput, match="leave out equal rows, which no --quantile parts"):
         make_reports(pair, None, ReportSettings(batch_sizes=[8], trials=1, max_memory=40 << 20))
+
+
+def test_what_earlier_passes_hold_counts_towards_a_limit_that_was_named():
+    wanted = []
+    for taken in (0, 100 << 20):
+        with pytest.raises(BadInput, match=r"^--max-memory 1.0 MiB: .* --max-memory \d+M would fit") as refused:
+            ReportInputs(make_pair("related", 700), ReportSettings(max_memory=1 << 20), taken=taken)
+        wanted.append(int(re.search(r"(\d+)M would fit", str(refused.value))[1]))
+        assert ("--rows" in str(refused.value)) is (taken == 0)  # gcbs compare has no such option
+    assert wanted[1] - wanted[0] == 100
 
 
 PEAK = """
