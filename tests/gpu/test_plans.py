@@ -97,6 +97,14 @@ def test_warming_up_says_nothing_and_does_nothing_where_there_is_no_gpu(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def test_warming_up_makes_the_kernel_of_each_gpu(monkeypatch):
+    warmed = []
+    monkeypatch.setattr("gcbs_cli.products.devices._cuda_device_count", lambda: 2)
+    monkeypatch.setattr("gcbs_cli.products.torch_device.pair_flags", warmed.append)
+    warm_up("cuda:0,1")
+    assert warmed == ["cuda:0", "cuda:1"]
+
+
 RNG = np.random.default_rng(1)
 PATH = RNG.permutation(300)
 STAR = [np.full(2999, 7), np.arange(1, 3000)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from unit_data import make_pair
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, batches_of, measure_order
 from gcbs_cli.graph.hard_pairs import weigh
 from gcbs_cli.settings.plan import FalseNegativeSettings
 
@@ -45,6 +45,14 @@ def test_measures_are_plain_numbers_and_those_of_brute_force(nodes, edges, batch
     assert found.in_batch_edge_share == (None if share is None else pytest.approx(share, abs=1e-12))
     assert (type(found.bandwidth), type(found.profile)) == (int, int)
     assert type(found.in_batch_edge_share) in (float, type(None))
+
+
+def test_rows_of_the_short_batch_that_is_left_out_are_alone():
+    perm = np.random.default_rng(0).permutation(11)
+    batch = batches_of(perm, 4, drop_last=True)
+    assert batch[perm[:8]].tolist() == [0] * 4 + [1] * 4
+    assert batch.min() < 0 <= np.sort(batch)[3]
+    assert len({number for number in batch[perm[8:]].tolist() if number < 0}) == 3
 
 
 def test_an_edge_as_similar_as_the_margin_of_a_positive_is_too_hard_and_costs_its_weight():

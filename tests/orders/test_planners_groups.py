@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from unit_data import make_pair, numbers_of
 
 from gcbs_cli.data.grid import make_grid
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import PlannerInput, planner_named
 from gcbs_cli.orders.bsc import group_by_word, neighbour_shingles, text_shingles, text_words
-from gcbs_cli.orders.keeping_apart import check_possible, conflicts, duplicate_labels, keep_apart
+from gcbs_cli.orders.keeping_apart import check_possible, conflicts, duplicate_labels, keep_apart, labels_of
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.whole_numbers import k_means, whole
@@ -193,6 +194,15 @@ def test_duplicates_are_equal_rows():
     labels = duplicate_labels(side)
     assert labels[0] == labels[2] >= 0
     assert labels[1] == labels[3] == -1
+    pair, one = PairedRows(side, side), np.array([0, -1, 0, -1])
+    assert np.array_equal(labels_of(pair, one, no_duplicates=True), [one, labels, labels])
+    assert labels_of(pair, np.full(4, -1), no_duplicates=False).size == 0
+
+
+def test_three_kinds_of_labels_are_kept_apart_by_swaps_however_many_looks_that_takes(monkeypatch):
+    monkeypatch.setattr("gcbs_cli.orders.keeping_apart.LOOKS", 1)
+    labels = np.random.default_rng(0).integers(12, size=(3, 60))
+    assert conflicts(keep_apart(np.arange(60), labels, 4, 0), labels, 4) == 0
 
 
 @pytest.mark.parametrize("size", [7, 30])

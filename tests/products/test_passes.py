@@ -6,12 +6,14 @@ from unit_data import KINDS, make_pair, numbers_of
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.products import top_lists
+from gcbs_cli.products import byte_products, top_lists
 from gcbs_cli.products.byte_products import can_multiply
-from gcbs_cli.products.operations import EVERYTHING, Limits, Tile, cut
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.operations import EVERYTHING, EntryLimit, Limits, Tile, cut
 from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.products.top_lists import TopSearch, lists_by_rows
+from gcbs_cli.products.top_lists import TopSearch, likely_candidates, lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.system.errors import BadInput
 
 NOTHING = -EVERYTHING
 
@@ -35,7 +37,8 @@ def some_limits(grid, exact, generator):
 
 @pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_entries_are_those_of_an_integer_product(kind, largest, backend):
+def test_entries_are_those_of_an_integer_product(kind, largest, backend, monkeypatch):
+    monkeypatch.setattr(byte_products, "COLUMNS_AT_ONCE", 64)
     pair = make_pair(kind, 211)
     x, y = pair.x, pair.y[:173]
     grid = make_grid(x, y, largest)
@@ -110,6 +113,27 @@ def test_lists_by_rows_hold_the_whole_similarity(kind, skip_own, backend, monkey
             stop = rows.stop
             assert np.array_equal(lists, order[rows, :9])
         assert stop == 230
+
+
+def test_a_pass_says_how_far_it_is_and_ends_where_there_is_no_room_for_what_it_finds(backend):
+    grid, seen = make_pair("related", 150).grid, []
+    threshold, backend.tile_rows = find_threshold(grid, GraphSettings(quantile=0.9), 0, backend), 50
+    most = np.count_nonzero(numbers_of(grid) > threshold.number)
+    find(grid, threshold, backend, limit=EntryLimit(most, ""), progress=lambda *said: seen.append(said))
+    assert seen == [(rows * 150, 150 * 150) for rows in (50, 100, 150)]
+    with pytest.raises(BadInput, match=f"there is room for {most - 1:,}; do less"):
+        find(grid, threshold, backend, limit=EntryLimit(most - 1, "do less"))
+
+
+@pytest.mark.parametrize("count", [1, 40, 100])
+@pytest.mark.parametrize("side", [0, 1])
+def test_as_many_candidates_as_forecast_and_enough_of_them_are_above_the_likely_limits(count, side, monkeypatch):
+    monkeypatch.setattr(top_lists, "SAMPLE_KEYS", 60)
+    grid, backend = make_pair("random", 260).grid, CpuBackend()
+    limits = TopSearch(grid, side, count).likely_limits(backend, 0)
+    above = (exact_products(grid) > limits.row[:, None].astype(np.int64) + limits.col).sum(axis=1 - side)
+    assert above.mean() == pytest.approx(likely_candidates(count, 260), rel=0.12)
+    assert (above > count).mean() > 0.99
 
 
 def test_a_few_queries_have_the_lists_of_a_pass():

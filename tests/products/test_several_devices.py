@@ -9,7 +9,8 @@ from unit_data import make_pair
 
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
-from gcbs_cli.products.devices import devices_named
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.devices import choose_backend, devices_named
 from gcbs_cli.products.torch_device import TorchBackend
 from gcbs_cli.reports.build import ReportSettings, make_reports
 from gcbs_cli.settings.plan import PlanSettings
@@ -46,14 +47,17 @@ def test_threads_own_a_thing_each_and_an_error_in_one_ends_the_work():
 
 @pytest.fixture
 def gpus(monkeypatch, request):
-    """As if PyTorch saw so many."""
+    """As if PyTorch saw so many, with a driver where there are any."""
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: request.param)
+    monkeypatch.setattr("os.path.exists", lambda path: request.param and path == "/dev/dxg")
 
 
 @pytest.mark.parametrize(
     ("gpus", "name", "meant"),
     [
         (2, "cpu", ["cpu"]),
+        (0, "auto", ["cpu"]),
+        (2, "auto", ["cuda:0"]),
         (2, "cuda", ["cuda:0"]),
         (2, "cuda:1", ["cuda:1"]),
         (2, "cuda:0,1", ["cuda:0", "cuda:1"]),
@@ -65,6 +69,7 @@ def gpus(monkeypatch, request):
 )
 def test_what_names_mean(gpus, name, meant):
     assert devices_named(name) == meant
+    assert type(choose_backend(name)) is (CpuBackend if meant == ["cpu"] else TorchBackend)
     if len(meant) > 1:
         assert TorchBackend(meant).name == {"cuda:all": "cuda:0,1"}.get(name, name)
 

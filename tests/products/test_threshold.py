@@ -1,5 +1,10 @@
 """The threshold at a quantile, against a full sort of int64 products."""
 
+from contextlib import nullcontext
+from fractions import Fraction
+from itertools import product
+from math import ceil
+
 import numpy as np
 import pytest
 import reference
@@ -7,8 +12,9 @@ from unit_data import KINDS, make_pair, numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.threshold import draw_sample, find_threshold
+from gcbs_cli.products.threshold import draw_sample, find_threshold, rank_of
 from gcbs_cli.settings.plan import GraphSettings
+from gcbs_cli.system.errors import BadInput
 
 QUANTILES = [0.001, 0.2, 0.5, 0.9, 0.99, 0.9999]
 
@@ -64,6 +70,44 @@ def test_a_threshold_given_is_the_number_that_its_similarity_means():
     assert np.array_equal(numbers > found.number, (numbers + pair.grid.constant) / pair.grid.scale**2 > 0.25)
     again = GraphSettings(threshold=estimate(pair.grid, 0.9, "sample").similarity)
     assert find_threshold(pair.grid, again, 0, CpuBackend(1)).number == reference.quantile_of(numbers, 0.9)
+
+
+def test_ranks_are_those_of_the_decimal_that_a_quantile_shows():
+    for quantile, rows in product((0.1, 0.29, 0.57, 0.999, 0.9999), range(30_000, 32_000, 50)):
+        assert rank_of(quantile, rows**2) == rows**2 + 1 - ceil(Fraction(str(quantile)) * rows**2)
+
+
+def test_a_sample_is_drawn_by_the_seed_and_as_large_as_the_quantile_needs():
+    sample, draws = draw_sample(make_pair("related", 150).grid, 0.92, 5, least=1), np.random.default_rng([5, 0x9C8])
+    for drawn in (sample.rows, sample.cols):  # of 112² entries a thousand are above the quantile
+        assert np.array_equal(drawn, np.sort(draws.choice(150, 112, replace=False)))
+
+
+def test_the_interval_is_the_jackknifes_on_the_logarithm_of_the_tail():
+    sample = _small(make_pair("hubs", 150).grid, 0.9)
+    for number in (sample.number(0.9), int(sample.numbers.max())):
+        above = sample.numbers > number
+        tail, least = above.mean(), 1 / above.size
+        assert sample.share_above(number) == pytest.approx(tail)
+        variance = 0.0
+        for axis in (0, 1):
+            without = [np.delete(above, line, axis).mean() for line in range(40)]
+            variance += 39 / 40 * np.square(without - tail).sum() * (1 - 40 / 150)
+        factor = np.exp(1.959964 * np.sqrt(variance) / max(tail, least))
+        expected = 1 - max(tail, least) * factor, 1 - tail / factor
+        assert sample.interval(number) == pytest.approx(expected, abs=1e-7)
+
+
+def test_an_exact_quantile_holds_its_tail_alone_and_says_how_far_it_is(monkeypatch):
+    grid, seen = make_pair("related", 150).grid, []
+    sample = _small(grid, 0.99)
+    estimate(grid, 0.99, "chunks", sample=sample, chunk_rows=30, progress=lambda *said: seen.append(said))
+    assert seen == sorted(seen)
+    assert seen[-1] == (150**2, 150**2)
+    for room in (2000, 100):  # of 22,500 entries; four times the 225 above the quantile are read
+        monkeypatch.setattr("gcbs_cli.products.threshold.available_memory", lambda room=room: 8 * room + 7)
+        with nullcontext() if room == 2000 else pytest.raises(BadInput, match="room for 100; use a higher --quantile"):
+            estimate(grid, 0.99, "exact", sample=sample)
 
 
 def test_the_interval_covers_the_achieved_quantile():
