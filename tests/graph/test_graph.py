@@ -72,3 +72,13 @@ def test_an_edge_as_similar_as_the_margin_of_a_positive_is_too_hard_and_costs_it
         zip(pairs[0].tolist(), map(bool, wanted), strict=True)
     )
     assert np.array_equal(found.costs, np.where(found.apart, np.float32(0.5), 0))
+
+
+def test_pairs_of_which_either_side_is_as_alike_as_asked_are_apart_at_the_cost_of_duplicates():
+    pair = make_pair("at-threshold", 40)  # equal rows have similarity 1, to the last bit
+    graph = adjacency_from_pairs(40, *np.int32(np.triu_indices(40, 1)))
+    found = weigh(graph, pair, FalseNegativeSettings(apart_from=1.0))
+    ends = graph.row_of_entry(), graph.indices
+    equal = [(side[ends[0]] == side[ends[1]]).all(axis=1) for side in (pair.x, pair.y)]
+    assert np.array_equal(found.apart, equal[0] | equal[1])
+    assert np.array_equal(found.costs, np.where(found.apart, np.float32(100), 0))

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,10 +75,12 @@ def hard_pairs_of(kind, backend, threshold=None, **graph):
 @pytest.mark.parametrize("kind", ["related", "at-threshold"])
 def test_top_m_graph_is_the_union_of_both_directions(kind, backend):
     exact = product_matrix(kind, FEW)
-    wanted = {
-        tuple(sorted((i, j))) for i in range(FEW) for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]
-    }
+    lists = [[ranked(side[i], i)[:TOP] for i in range(FEW)] for side in (exact, exact.T)]
+    wanted = {tuple(sorted((i, j))) for each in lists for i in range(FEW) for j in each[i]}
     assert pairs_in(hard_pairs_of(kind, backend, graph="top-m", top=TOP).graph) == wanted
+    for each in lists:  # rows with like lists follow each other
+        wanted |= {tuple(sorted(ends)) for ends in pairwise(sorted(range(FEW), key=lambda i, near=each: near[i]))}
+    assert pairs_in(hard_pairs_of(kind, backend, graph="top-m", top=TOP, apart_from=0.9).weighted.graph) == wanted
 
 
 def test_rank_window_keeps_mutual_ranks_only(backend):

@@ -151,7 +151,9 @@ def shared(perm, labels, size):
 
 
 @pytest.mark.parametrize("refine", [False, True], ids=["plain", "refined"])
-@pytest.mark.parametrize("graph", [{"graph": "top-m", "top": 5}, {"quantile": 0.99}], ids=["top-m", "isolated rows"])
+@pytest.mark.parametrize(
+    "graph", [{"graph": "top-m", "group_size": 4}, {"quantile": 0.99}], ids=["mixed", "isolated rows"]
+)
 @pytest.mark.parametrize("method", ["rcm", "metis", "random", "clusters"])
 def test_groups_never_share_a_batch(method, graph, refine):
     if method == "metis":

@@ -36,7 +36,6 @@ def test_each_estimator_gives_the_quantile_of_what_it_reads(kind, largest):
     for q in QUANTILES:
         whole = estimate(grid, q, "sample")
         assert whole.number == reference.quantile_of(numbers, q)
-        assert whole.sampled == 0
         sample = _small(grid, q)
         found = {m: estimate(grid, q, m, sample=sample) for m in ("sample", "exact")}
         assert found["sample"].number == reference.quantile_of(numbers[np.ix_(sample.rows, sample.cols)], q)
@@ -46,6 +45,7 @@ def test_each_estimator_gives_the_quantile_of_what_it_reads(kind, largest):
         assert found["exact"].number == whole.number
         achieved = float((numbers <= whole.number).mean())
         for exact in (whole, found["exact"]):
+            assert exact.sampled == 0
             assert exact.interval == pytest.approx((achieved, achieved), abs=1e-12)
         assert {t.similarity for t in found.values()} == {grid.similarity(t.number) for t in found.values()}
 
@@ -73,7 +73,7 @@ def test_a_threshold_given_is_the_number_that_its_similarity_means():
 
 
 def test_ranks_are_those_of_the_decimal_that_a_quantile_shows():
-    for quantile, rows in product((0.1, 0.29, 0.57, 0.999, 0.9999), range(30_000, 32_000, 50)):
+    for quantile, rows in product((0.55, 0.56, 0.999, 0.9999), range(40_000, 50_000, 250)):
         assert rank_of(quantile, rows**2) == rows**2 + 1 - ceil(Fraction(str(quantile)) * rows**2)
 
 
