@@ -42,7 +42,7 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path, matrix):
         (write_npy(tmp_path / "x.npy", x), write_safetensors(tmp_path / "y.safetensors", embedding=y)),
         (str(tmp_path / "shards"), None),
         (str(tmp_path / "shards" / "part-*.parquet"), None),
-        (str(tmp_path / "x-*.npy"), str(tmp_path / "y-*.npy")),
+        (str(tmp_path / "**" / "x-*.npy"), str(tmp_path / "y.npy")),
     ]
     for pair in pairs:
         sides = [read_unit_rows(source, block_bytes=60) for source in open_pair(*pair)]
@@ -50,6 +50,13 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path, matrix):
         expected = x.astype(np.float64) / np.sqrt((x.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(sides[0].values, expected, rtol=1e-7)
         np.testing.assert_array_equal(sides[1].values, sides[0].values[::-1])
+        done = 0
+        for start, *blocks in PairStream(*open_pair(*pair), block_bytes=60).blocks():
+            assert start == done
+            done += len(blocks[0])
+            for block, side in zip(blocks, sides, strict=True):
+                np.testing.assert_array_equal(block, side.values[start:done])
+        assert done == len(x)
 
 
 WRITERS = {

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit_data import numbers_of, unit
 
+from gcbs_cli.data import grid as grids
 from gcbs_cli.data.grid import BYTES, FINE, LARGEST_SUM, make_grid
-from gcbs_cli.data.pairs import PairedRows, pair_values
+from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
 from gcbs_cli.data.reading import sum_by_halving
 
 
@@ -39,12 +40,20 @@ def test_numbers_are_the_similarities_up_to_rounding_and_every_partial_sum_is_ex
     assert grid.x.dtype == grid.y.dtype == (np.int8 if largest == BYTES else np.int16)
     assert max(np.abs(grid.x.astype(int)).max(), np.abs(grid.y.astype(int)).max()) <= largest
     norms = [np.sqrt((side.astype(np.int64) ** 2).sum(axis=1).max()) for side in (grid.x, grid.y)]
-    assert norms[0] * norms[1] + np.abs(grid.x_offsets).max() + np.abs(grid.y_offsets).max() < LARGEST_SUM
+    largest_sum = norms[0] * norms[1] + np.abs(grid.x_offsets).max() + np.abs(grid.y_offsets).max()
+    assert largest_sum < LARGEST_SUM
+    means = [side.mean(axis=0, dtype=np.float64) for side in (x, y)]
+    offsets = grid.scale * (grid.x[:, : x.shape[1]] @ means[1])
+    assert abs((grid.x_offsets - offsets).mean()) < 0.2  # rounded, not cut off
     exact = x.astype(np.float64) @ y.T.astype(np.float64)
     error = (numbers_of(grid) + grid.constant) / grid.scale**2 - exact
     if kind != "all rows equal":
         assert error.std() < 0.6 / grid.scale
         assert np.abs(error).max() < 4 / grid.scale
+        spread = max(np.abs(side - mean).max() for side, mean in zip((x, y), means, strict=True))
+        halvings = np.log2(largest / spread / grid.scale)
+        assert halvings == pytest.approx(round(halvings), abs=0.01)
+        assert round(halvings) == 0 or 4 * largest_sum > 0.99 * LARGEST_SUM  # twice the scale would not do
 
 
 def test_bytes_or_finer_numbers_are_chosen_by_the_data():
@@ -57,6 +66,21 @@ def test_bytes_or_finer_numbers_are_chosen_by_the_data():
     common = rng.normal(size=96)
     x[10:], y[10:] = common + 0.02 * x[10:], common + 0.02 * y[10:]
     assert make_grid(unit(x), unit(y)).x.dtype == np.int16
+
+
+@pytest.mark.parametrize("rows", [100, 600])
+def test_bytes_are_taken_from_so_many_products_on_where_the_tail_rises_by_enough(monkeypatch, rows):
+    x, y = _sides("plain", rows)
+    fine, some = make_grid(x, y, FINE), np.linspace(0, rows - 1, min(rows, 512)).astype(int)
+    numbers = np.sort(numbers_of(fine)[np.ix_(some, some)], axis=None)
+    tail = numbers.size // 1000
+    rise = (numbers[-tail:].mean() - numbers[-tail - 1]) / fine.scale**2
+    spread = max(np.abs(side - side.mean(axis=0)).max() for side in (x, y))
+    deviations = rise / (0.41 * spread / BYTES)
+    for least, products, dtype in ((0.999, 0, np.int8), (1.001, 0, np.int16), (0.999, 1, np.int16)):
+        monkeypatch.setattr(grids, "LEAST_TAIL_DEVIATIONS", least * deviations)
+        monkeypatch.setattr(grids, "LEAST_MULTIPLICATIONS", x.size * rows + products)
+        assert make_grid(x, y).x.dtype == dtype
 
 
 def test_numbers_and_similarities_are_translated_both_ways():
@@ -112,3 +136,16 @@ def test_values_of_pairs_are_the_definition_wherever_they_stand(rows, dim, seed)
     assert PairedRows(x, y).diagonal()[rows - 1] == halving_by_definition(
         x[-1].astype(np.float64) * y[-1].astype(np.float64)
     )
+
+
+def test_rows_with_the_same_id_are_positives_of_each_other():
+    rng = np.random.default_rng(1)
+    ids, pair = np.array([3, 1, 3, 7, 1, 3]), PairedRows(*rng.standard_normal((2, 6, 4)).astype(np.float32))
+    positives, rows = Positives(ids), np.array([5, 3, 0])
+    mates = [np.flatnonzero(ids == ids[row]).tolist() for row in rows]
+    places, others = positives.of(rows)
+    assert [others[places == place].tolist() for place in range(3)] == mates
+    assert positives.most == 3
+    products = pair.x.astype(np.float64) @ pair.y.T.astype(np.float64)
+    least = [products[row, of_row].min() for row, of_row in zip(rows, mates, strict=True)]
+    assert positives.least_scores(pair, rows).tolist() == pytest.approx(least, abs=1e-12)

@@ -14,6 +14,7 @@ from gcbs_cli.plan_file.manifest import (
     entry_for,
     manifest_path,
     parse_manifest,
+    planned_inputs,
     read_manifest,
     write_manifest,
 )
@@ -34,6 +35,7 @@ def test_what_is_written_is_read_back(tmp_path):
     assert entry_for(manifest, PERM) == build_entry(PERM)
     assert entry_for(manifest, np.arange(10)) is None
     content = json.loads(manifest_path(path).read_text())
+    assert manifest_path(path).read_text() == json.dumps(content, indent=2) + "\n"
     assert (content["schema"], content["schema_version"]) == ("gcbs.manifest", "2.0")
     assert content["entries"][0]["quantile"]["interval"] == [0.9985, 0.9993]
 
@@ -113,6 +115,19 @@ def test_the_entry_of_another_permutation_is_the_one_to_check():
     manifest = Manifest(entries=[ENTRY])
     assert entry_to_check(manifest, PERM) == entry_to_check(manifest, np.arange(5)) == ENTRY
     assert entry_to_check(None, PERM) is entry_to_check(Manifest(entries=[]), PERM) is None
+    newest = build_entry(PERM, inputs={"x": ENTRY.inputs.y, "y": ENTRY.inputs.x})
+    assert planned_inputs(Manifest(entries=[newest, ENTRY])) == newest.inputs
+    assert planned_inputs(None) is planned_inputs(Manifest(entries=[])) is None
+
+
+@pytest.mark.parametrize(
+    ("order", "sizes"),
+    [({}, [3, 2]), ({"shuffle_batches": False}, [3, 2]), ({"shuffle_batches": True}, None), ({"shuffle": True}, None)],
+)
+def test_the_parts_of_a_plan_are_known_unless_its_batches_were_shuffled(order, sizes):
+    parts = {"parts": 2, "sizes": [3, 2], "moved": 0}
+    assert build_entry(PERM, partitions=parts, method_settings={"batch_order": order}).part_sizes == sizes
+    assert build_entry(PERM, method_settings={"batch_order": order}).part_sizes is None
 
 
 def test_findings_are_stated():

@@ -1,6 +1,7 @@
 import io
 import os
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gcbs_cli.plan_file.permutation import (
     write_permutation,
     write_stdout,
 )
+from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 PERM = np.array([3, 0, 2, 4, 1], dtype=np.int64)
@@ -61,11 +63,13 @@ def test_other_tools_read_the_files(tmp_path):
 def test_stdout_and_stdin_open_and_closed(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", out)
+    out.write("said before\n")
     write_stdout(PERM)
-    assert out.buffer.getvalue() == b"3\n0\n2\n4\n1\n"
-    out.seek(0)
+    assert out.buffer.getvalue() == b"said before\n3\n0\n2\n4\n1\n"
+    out.buffer.seek(len("said before\n"))
     monkeypatch.setattr(sys, "stdin", out)
-    assert read_permutation("-", 5).tolist() == PERM.tolist()
+    plan = load_plan("-", 5)
+    assert (plan.name, plan.perm.tolist()) == ("stdin", PERM.tolist())
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(BadInput, match="stdin is closed"):
         read_permutation("-")
@@ -80,7 +84,7 @@ def test_a_pipe_that_does_not_block(monkeypatch):
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with os.fdopen(reading) as out, ThreadPoolExecutor(1) as pool:
-        read = pool.submit(out.read)
+        read = pool.submit(lambda: (time.sleep(0.05), out.read())[1])  # when the pipe is full
         with os.fdopen(writing, "w") as pipe, monkeypatch.context() as inner:
             inner.setattr(sys, "stdout", pipe)
             write_stdout(perm)
@@ -106,7 +110,7 @@ REFUSED = {
     "a null.parquet": ({"index": pa.array([0, None], pa.int64())}, "found nulls in the column index"),
     "nulls.parquet": ({"index": pa.array([None, None])}, "found the column index of null, expected"),
     "few.npy": (np.arange(3), "few.npy: 3 indices, but the data has 5 rows"),
-    "outside.npy": (np.array([0, 7, 9, 1, 2]), "outside.npy: indices outside 0..4: 2, the first 7 at position 1;"),
+    "outside.npy": (np.array([0, 5, 9, 1, 2]), "outside.npy: indices outside 0..4: 2, the first 5 at position 1;"),
     "below.npy": (np.array([0, -1, 2, 3, 4]), "the first -1 at position 1"),
     **{f"twice{suffix}": (None, "rows that appear more than once: 2, the first 1;") for suffix in SUFFIXES},
     "none.npy": (Path.exists, r"none\.npy: file not found"),
@@ -141,10 +145,18 @@ def test_an_order_of_two_dimensions_is_no_permutation():
         verify_permutation(np.array([[0, 1]]), 2, "plan")
 
 
-@pytest.mark.parametrize("name", ["perm.csv", "perm", "perm.npz", ".npy"])
-def test_an_unknown_suffix_lists_those_that_exist(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("perm.csv", r"the suffix \.csv"),
+        ("perm", "no suffix"),
+        ("perm.npz", r"the suffix \.npz"),
+        (".npy", "no suffix"),
+    ],
+)
+def test_an_unknown_suffix_lists_those_that_exist(tmp_path, name, found):
     for attempt in (check_suffix, read_permutation, lambda path: write_permutation(path, PERM, 2)):
-        with pytest.raises(BadInput, match=r"expected \.npy, \.parquet, \.txt, or - for a pipe"):
+        with pytest.raises(BadInput, match=rf"found {found}, expected \.npy, \.parquet, \.txt, or - for a pipe"):
             attempt(tmp_path / name)
     assert not (tmp_path / name).exists()
 

@@ -3,13 +3,12 @@
 import errno
 import fcntl
 import itertools
-import json
 import os
 import signal
 import stat
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from unit_data import build_entry
 from gcbs_cli.plan_file import plans
 from gcbs_cli.plan_file.manifest import Manifest, entry_for, manifest_path, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation, write_array
-from gcbs_cli.plan_file.plans import check_plan_output, save_plan
+from gcbs_cli.plan_file.plans import check_plan_output, load_plan, save_plan
 from gcbs_cli.plan_file.writing import check_outputs, file, write
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
@@ -47,10 +46,16 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 @OUTPUTS
 def test_a_plan_replaces_another_with_its_manifest(output):
+    opened = os.listdir("/proc/self/fd")
     for seed in range(3):
-        save_plan(output, order(seed), build_entry(order(seed)))
-        assert read_permutation(output, ROWS).tolist() == order(seed).tolist()
-        assert read_manifest(output) == Manifest(entries=[build_entry(order(seed))])
+        WRITTEN.clear()
+        entry = build_entry(order(seed), gather=seed > 1)
+        save_plan(output, order(seed), entry)
+        plan = load_plan(output)
+        assert (plan.perm.tolist(), plan.name, plan.gather) == (order(seed).tolist(), output, seed > 1 or None)
+        assert read_manifest(output) == Manifest(entries=[entry])
+        assert list(WRITTEN) == [output]
+    assert os.listdir("/proc/self/fd") == opened
     assert set(files_of(Path())) == {output, f"{output}.manifest.json"}
 
 
@@ -60,6 +65,10 @@ def test_nothing_is_saved_of_what_is_no_permutation_nor_in_a_folder_that_is_gone
     with pytest.raises(BadInput, match="more than once"):
         save_plan("perm.npy", twice, build_entry(twice))
     assert files_of(Path()) == {}
+    np.save("twice.npy", twice)
+    with pytest.raises(BadInput, match="more than once"):
+        load_plan("twice.npy")
+    Path("twice.npy").unlink()
     with pytest.raises(GcbsError, match="folder was removed meanwhile"):
         save_plan("gone/perm.npy", order(0), build_entry(order(0)))
     save_plan("-", order(0), build_entry(order(0)))
@@ -152,23 +161,24 @@ def test_a_manifest_without_its_permutation_is_replaced(text):
     assert_whole(Path("perm.npy"))
 
 
-@pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
-def test_writers_at_once(monkeypatch, locks):
+def test_folders_without_locks_take_plans_too(monkeypatch):
     def no_locks(descriptor, operation):
         raise OSError("no locks")
 
-    if not locks:
-        monkeypatch.setattr(fcntl, "flock", no_locks)
-
-    def save_ten(first):
-        for seed in range(first, first + 10):
-            save_plan("perm.npy", order(seed), build_entry(order(seed)))
-
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(save_ten, [0, 100] if locks else [0]))
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    save_plan("perm.npy", order(0), build_entry(order(0)))
     assert_whole(Path("perm.npy"))
-    assert len(json.loads(manifest_path(Path("perm.npy")).read_text())["entries"]) == 1
-    assert len(files_of(Path())) == 2
+
+
+def test_a_save_waits_for_another_that_has_the_folder():
+    folder = os.open(".", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        saved = pool.submit(save_plan, "perm.npy", order(0), build_entry(order(0)))
+        assert not wait([saved], 0.1).done
+        assert files_of(Path()) == {}
+        os.close(folder)
+    assert_whole(Path("perm.npy"))
 
 
 def names(folder):
@@ -223,20 +233,23 @@ def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path):
     try:
         with pytest.raises(GcbsError, match="ulimit -f"):  # np.save leaves 4,096 of 4,184 bytes, and is content
             write(tmp_path / "x.npy", partial(write_array, array=np.arange(507)))
+        save_plan("perm.npy", order(0), build_entry(order(0)))
+        before = files_of(Path())
+        with pytest.raises(GcbsError, match="ulimit -f"):
+            save_plan("perm.npy", order(0, 507), build_entry(order(0, 507)))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, most)
-    assert names(tmp_path) == []
+    assert files_of(Path()) == before  # its manifest too
 
 
 @pytest.mark.parametrize(("code", "loses"), [(errno.EINVAL, False), (errno.EIO, True)])
 def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monkeypatch, code, loses):
-    sync = os.fsync
     WRITTEN.clear()
 
     def files_only(descriptor):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(code, os.strerror(code))
-        sync(descriptor)
+        assert os.fstat(descriptor).st_size == 1  # all of it is to survive
 
     monkeypatch.setattr(os, "fsync", files_only)
     with pytest.raises(GcbsError, match="power cut") if loses else nullcontext():
