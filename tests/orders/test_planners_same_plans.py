@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from gcbs_cli.api import plan
+from gcbs_cli.orders.keeping_apart import conflicts, keep_apart
 
 ROWS = 523
 PLANS = [
@@ -69,12 +70,28 @@ def digest(settings):
         del asked["quantile"]
     perm = plan(x, y, **asked).perm
     assert np.array_equal(np.sort(perm), np.arange(ROWS))
+    return hashed(perm)
+
+
+def hashed(perm):
     return hashlib.sha256(np.int64(perm).tobytes()).hexdigest()[:12]
 
 
 @pytest.mark.parametrize(("settings", "seen"), PLANS)
 def test_a_plan_has_the_bytes_that_it_had(settings, seen):
     assert digest(settings) == seen
+
+
+@pytest.mark.parametrize(("looks", "seen"), [(1 << 25, "58709605c11f"), (1, "a643b8a03bc7")], ids=["swapped", "dealt"])
+def test_rows_kept_apart_have_the_places_that_they_had(looks, seen, monkeypatch):
+    monkeypatch.setattr("gcbs_cli.orders.keeping_apart.LOOKS", looks)
+    draws, found = np.random.default_rng(0), []
+    for seed in range(40):
+        labels = np.stack([draws.permutation(62) % 6 for _ in range(1 + seed % 2)])
+        labels[draws.random(labels.shape) < 0.1] = -1
+        found.append(keep_apart(draws.permutation(62), labels, 5, seed))
+        assert conflicts(found[-1], labels, 5) == 0
+    assert hashed(np.concatenate(found)) == seen
 
 
 if __name__ == "__main__":
