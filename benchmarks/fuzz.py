@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
@@ -39,11 +40,14 @@ with _watched():
     from fuzz_inputs import WAYS
     from fuzz_targets import TARGETS, attempt, command_for, input_of
 
-TRIES_A_PROCESS = 40
+    from gcbs_cli.cli.app import COMMANDS
+
+TRIES_A_PROCESS = 400
 MEMORY_BYTES = 3 * 2**30
 """Beside what importing torch and pyarrow has mapped."""
 SECONDS_A_TRY = 60
-EVERY_NTH_BY_COMMAND = 35
+EVERY_NTH_BY_COMMAND = 350
+"""A command takes a hundred times as long as a reader."""
 
 
 class TooLong(BaseException):
@@ -69,8 +73,8 @@ def counted(targets: list[str], tries: int, seed: int, failed: Path) -> int:
     """Try files of every kind and way, in forked processes; print the counts."""
     jobs = [(target, way) for target in targets for way in WAYS]
     each = -(-tries // len(jobs))
-    # Imported once, before the forks, and without starting a thread.
-
+    for name in COMMANDS:  # once, before the forks
+        import_module(f"gcbs_cli.cli.{name}")
     outcomes: Counter[tuple[str, str]] = Counter()
     by_way: Counter[tuple[str, str]] = Counter()
     slowest, peak = 0.0, 0
