@@ -94,12 +94,12 @@ def kills(count: int) -> bool:
     from gcbs_cli.data import open_pair
     from gcbs_cli.data.reading import PairStream
     from gcbs_cli.planning.parts.plan import plan_in_parts
-    from gcbs_cli.planning.parts.ray_engine import connect, plan_on_ray
+    from gcbs_cli.planning.parts.ray_engine import plan_on_ray
     from gcbs_cli.settings.plan import PlanSettings
     from gcbs_cli.system.errors import GcbsError
 
     cluster, moments, lasts = make_cluster(2), random.Random(1), 10.0
-    connect(ray, cluster.address)
+    ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
     wanted, good, same = np.load("local.npy"), True, 0
     nodes = [node for node in cluster.list_all_nodes() if not node.head]
     with ThreadPoolExecutor(1) as pool:

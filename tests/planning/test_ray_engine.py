@@ -109,3 +109,12 @@ def test_no_cluster_is_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.setattr(ray, "init", none_there)
     with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*--address local"):
         list(ray_engine.plan_on_ray([], lambda part: None, Progress()))
+
+
+def test_ray_speaks_again_after_a_plan(monkeypatch):
+    monkeypatch.setattr(ray, "init", lambda **options: None)
+    worker = ray._private.worker
+    tell = worker.print_to_stdstream
+    with ray_engine.connected(ray, "auto"):
+        assert worker.print_to_stdstream is not tell
+    assert worker.print_to_stdstream is tell

@@ -6,6 +6,7 @@ side effects, and its plan depends on its rows and settings alone, so one that r
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -28,20 +29,17 @@ def plan_on_ray(
     Raises BadInput where Ray is not installed or there is no cluster, and GcbsError where a task lost all its workers.
     """
     ray = import_ray()
-    began_here = connect(ray, address)
     try:
-        for done, part in enumerate(_planned(ray, tasks, read), 1):
-            progress.progress(done, len(tasks))
-            yield part
+        with connected(ray, address):
+            for done, part in enumerate(_planned(ray, tasks, read), 1):
+                progress.progress(done, len(tasks))
+                yield part
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         raise cause if isinstance(cause, GcbsError) else GcbsError(f"--engine ray: a task failed: {cause!r}") from error
     except ray.exceptions.RayError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise GcbsError(f"--engine ray: {reason}; see the cluster's dashboard or logs") from error
-    finally:
-        if began_here:
-            ray.shutdown()
 
 
 def import_ray() -> Any:
@@ -54,18 +52,28 @@ def import_ray() -> Any:
     return ray
 
 
-def connect(ray: Any, address: str) -> bool:
-    """Connect to a cluster that is there; whether this call did it. Raises BadInput where there is none."""
+@contextmanager
+def connected(ray: Any, address: str) -> Iterator[None]:
+    """Connect to a cluster for the time of the block, unless this process is connected already.
+
+    Raises BadInput where there is none.
+    """
     if ray.is_initialized():
-        return False
+        yield
+        return
     logging.getLogger("ray").setLevel(logging.WARNING)  # or it tells, even with -q, where it put its token
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:160]
         raise BadInput(f"--address {address}: no Ray cluster answers ({reason}); try --address local") from error
-    ray._private.worker.print_to_stdstream = lambda *message, **how: None  # it tells of lost nodes on stdout
-    return True
+    worker = ray._private.worker
+    tell, worker.print_to_stdstream = worker.print_to_stdstream, lambda *message, **how: None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+        worker.print_to_stdstream = tell  # of lost nodes, on stdout, where a permutation may be on its way
 
 
 def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[PartPlan]:
