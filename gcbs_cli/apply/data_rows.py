@@ -273,12 +273,12 @@ class TableData:
                 if not table.schema.equals(self.schema):
                     raise BadInput(f"{stamp.shown}: its columns differ from those of {self._stamps[0].shown}")
         self.group_rows = max(group.num_rows, 1) if group else 1
-        codec = group.column(0).compression.lower() if group and group.num_columns else "snappy"
-        self._compression = codec.replace("uncompressed", "none")
-        self.row_bytes = 1.0
+        self._compression, self.row_bytes = "snappy", 1.0
         trial = next((batch for _, batch in self._read(_TRIAL_ROWS) if batch.num_rows), None)
         if trial is not None:  # encoded sizes say little
             self.row_bytes = max(trial.get_total_buffer_size() / trial.num_rows, 1.0)
+        if group and group.num_rows and group.num_columns:  # what was read: to ask of a damaged column ends the process
+            self._compression = group.column(0).compression.lower().replace("uncompressed", "none")
 
     def batches(self) -> Iterator[tuple[int, Any]]:
         """As those of `ByteData`."""
