@@ -18,6 +18,9 @@ TABLE_SUFFIXES: Final = (".parquet", ".arrow", ".feather")
 _STREAM_BYTES: Final = 1024 * 1024
 """How much of a column is read at a time; without it, a whole column of a row group is."""
 
+_SMALL_FILE: Final = 16 * 1024 * 1024
+"""Up to here a column is read whole: as a stream, a page that says that it has 2 GiB would be given them."""
+
 _DECODER_SHARE: Final = 8
 """Decoding holds six times a batch beside it, so a batch is an eighth of the block that was asked for."""
 
@@ -44,7 +47,8 @@ class Table:
         if _kind(stamp) == "Parquet":
             import pyarrow.parquet as pq
 
-            self.parquet = pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False)
+            streamed = _STREAM_BYTES if stamp.size > _SMALL_FILE else 0
+            self.parquet = pq.ParquetFile(stream, buffer_size=streamed, pre_buffer=False)
             self.schema = self.parquet.schema_arrow
         else:
             self._is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
