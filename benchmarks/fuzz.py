@@ -48,6 +48,8 @@ MEMORY_BYTES = 3 * 2**30
 SECONDS_A_TRY = 60
 EVERY_NTH_BY_COMMAND = 350
 """A command takes a hundred times as long as a reader."""
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Where files are made: on a disk, waiting for it would be most of the time."""
 
 
 class TooLong(BaseException):
@@ -66,7 +68,7 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.coverage:
         return guided(asked.coverage, asked.seconds, asked.failed)
-    return counted(asked.target or list(TARGETS), asked.tries, asked.seed, asked.failed)
+    return counted(asked.target or list(TARGETS), asked.tries, asked.seed, asked.failed.resolve())
 
 
 def counted(targets: list[str], tries: int, seed: int, failed: Path) -> int:
@@ -129,7 +131,7 @@ def _run_tries(target: str, way: str, seeds: list[int], failed: Path, writer: in
     signal.signal(signal.SIGALRM, _too_long)
     os.environ["GCBS_TRACEBACK"] = "1"
     started = _peak()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         for seed in seeds:
             signal.alarm(SECONDS_A_TRY)
             began = time.monotonic()
