@@ -21,8 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows
-from gcbs_cli.data.files import natural_key, one_line
+from gcbs_cli.data.files import natural_key, one_line, open_file, open_unchanged, stamp_file
 from gcbs_cli.data.reading import PairStream
+from gcbs_cli.system.errors import BadInput
 
 
 def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path, matrix):
@@ -127,6 +128,17 @@ def test_data_that_changes_while_it_is_read_is_found(tmp_path, name, change):
             written.seek(-9000, os.SEEK_END)
             written.write(b"\0" * 8)
     assert str(last) in refusal(lambda: (list(blocks), stream.check_unchanged()))
+
+
+def test_a_file_that_changes_before_it_is_opened_or_after_it_was_read_is_found(tmp_path):
+    path = tmp_path / "labels.txt"
+    path.write_text("1")
+    with pytest.raises(BadInput, match="changed while it was read"), open_file(str(path)):
+        path.write_text("1 2")
+    stamp = stamp_file(str(path))
+    path.write_text("1 2 3")
+    with pytest.raises(BadInput, match="changed while it was read"), open_unchanged(stamp):
+        pytest.fail("it was opened")
 
 
 @pytest.mark.parametrize("name", ["rows first.npy", "tensor.safetensors", "lists.parquet"])
