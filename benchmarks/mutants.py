@@ -45,7 +45,6 @@ TESTS["orders"] += ["gpu/test_plans.py"]
 TESTS["graph"] += [*OF_RESULTS, "orders/test_planners.py", "orders/test_planners_make_plan.py"]
 TESTS["graph"] += ["products/test_passes.py", "products/test_little_memory.py"]
 TESTS["products"] += OF_RESULTS
-TESTS["plan_file"] += ["cli/test_cli_refusals.py"]
 TESTS["reports"] = ["reports/test_second_reading.py", "reports/test_reports_figures.py"]
 SWAPS: dict[type[ast.AST], type[Any]] = {
     ast.Lt: ast.LtE,
@@ -197,10 +196,9 @@ class Tries:
         return True
 
     def _tests_of(self, mutant: Mutant) -> list[str]:
-        """The tests that reach its line, else all; those of its folder first, and the fastest first."""
+        """The tests that reach its line, else all; the fastest first."""
         reaching = [test for test in self.seconds if (mutant.file, mutant.line) in self.reached[test]]
-        own = f"tests/{mutant.folder}/"
-        return sorted(reaching or self.seconds, key=lambda test: (not test.startswith(own), self.seconds[test]))
+        return sorted(reaching or self.seconds, key=lambda test: self.seconds[test])
 
     def _try(self, mutant: Mutant, items: list[pytest.Item]) -> tuple[str, str]:
         """How it ended (killed, survived, time), and the test that failed."""

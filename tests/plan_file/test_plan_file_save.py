@@ -292,6 +292,37 @@ def test_the_longest_name_that_a_folder_takes(tmp_path):
         write(tmp_path / ("é" * 128), lambda output: output.write(b"x"))
 
 
+TAKEN = {
+    "a file that is read": ("x.npy", ["y.npy", "x.npy"], []),
+    "by its address": ("x.npy", ["file://x.npy"], []),
+    "by a link": ("soft.npy", ["x.npy"], []),
+    "by another name": ("hard.npy", ["x.npy"], []),
+    "by a linked folder": ("here/x.npy", ["x.npy"], []),
+    "in a folder that is read": ("in/x.npy", ["in"], []),
+    "by a pattern": ("in/x.npy", ["**/x.npy"], []),
+    "by a name like a pattern": ("x[1].npy", ["x[1].npy"], []),
+    "another output": ("new.npy", [], ["here/new.npy"]),
+    "its manifest is read": ("new.npy", ["new.npy.manifest.json"], []),
+    "its manifest is another output": ("new.npy", [], ["new.npy.manifest.json"]),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_what_is_read_or_written_already_is_no_output_whatever_is_forced(case):
+    Path("in").mkdir()
+    Path("here").symlink_to(".")
+    for name in ("x.npy", "x[1].npy", "in/x.npy"):
+        Path(name).touch()
+    Path("soft.npy").symlink_to("x.npy")
+    Path("hard.npy").hardlink_to("x.npy")
+    with pytest.raises(BadInput, match=r"(is read by this command|is an output already) \(.*\); name another output"):
+        check_plan_output(*TAKEN[case], force=True)
+    check_plan_output("in/new.npy", ["in", "None", "-", None], [None, "-", "x.json", None, "-"], force=False)
+    check_plan_output("-", ["x.npy"], force=False)
+    with pytest.raises(BadInput, match=r"p\.csv: found the suffix \.csv"):
+        check_plan_output("p.csv", force=False)
+
+
 def test_a_link_is_replaced_and_its_target_stays(tmp_path):
     (tmp_path / "target").write_bytes(b"kept")
     (tmp_path / "link").symlink_to("target")
