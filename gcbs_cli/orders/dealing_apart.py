@@ -70,7 +70,8 @@ def _short_batch(ends: Ints, needed: Bools, size: int) -> Ints | None:
     heads = np.concatenate([ends[1], firsts, out_of_seconds, [forced_sink, sink, source, forced_sink]])
     capacities = np.ones(len(tails), np.int32)
     capacities[-4:] = needed[firsts].sum(), needed[seconds].sum(), size, size
-    network = coo_array((capacities, (tails, heads)), shape=(count + 4, count + 4)).tocsr()
+    edges = np.stack([tails, heads]).astype(np.int32)  # of a flow scipy 1.14 takes no others
+    network = coo_array((capacities, edges), shape=(count + 4, count + 4)).tocsr()
     found = maximum_flow(network, forced_source, forced_sink)
     if found.flow_value < needed.sum() + size:
         return None
