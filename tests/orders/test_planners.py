@@ -2,7 +2,7 @@
 
 import sys
 import time
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -108,12 +108,13 @@ def test_edges_that_reach_the_margin_of_either_positive_are_dropped_whatever_t(b
 
 def test_rows_without_an_edge_get_their_hardest(backend):
     exact = product_matrix("related", FEW)
-    graph = hard_pairs_of("related", backend, threshold=0.8).graph
-    alone = np.flatnonzero(graph.degrees == 0).tolist()
-    assert 0 < len(alone) < FEW
-    wanted = {(i, j) for i in alone for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]}
-    joined = with_every_row(graph, make_pair("related", FEW).grid, TOP)
-    assert pairs_in(joined) == pairs_in(graph) | {tuple(sorted(pair)) for pair in wanted}
+    path = adjacency_from_pairs(FEW, np.arange(FEW - 2, dtype=np.int32), np.arange(1, FEW - 1, dtype=np.int32))
+    for graph, some in ((hard_pairs_of("related", backend, threshold=0.8).graph, range(2, FEW)), (path, [1])):
+        alone = np.flatnonzero(graph.degrees == 0).tolist()
+        assert len(alone) in some
+        wanted = {(i, j) for i in alone for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]}
+        joined = with_every_row(graph, make_pair("related", FEW).grid, TOP)
+        assert pairs_in(joined) == pairs_in(graph) | {tuple(sorted(pair)) for pair in wanted}
 
 
 GRAPH = {"quantile": 0.99}
@@ -148,15 +149,16 @@ def test_shuffled_groups_are_the_same_groups_the_short_one_last(size):
 
 
 def test_parts_are_made_to_fit_by_moving_the_rows_that_lose_least():
-    # Rows 0 to 4 in part 0, 5 to 7 in part 1; row 4 hangs on 3 by little and on 5 by more.
-    edges = {(0, 1): 3.0, (0, 2): 3.0, (1, 2): 3.0, (2, 3): 2.0, (3, 4): 0.5, (4, 5): 1.0, (5, 6): 2.0, (6, 7): 2.0}
+    # Three parts, of six rows, of three and of three; rows 4 and 5 hang on 3 by little, and 5 on row 9 by more.
+    edges = {(0, 1): 3.0, (0, 2): 3.0, (1, 2): 3.0, (2, 3): 2.0, (3, 4): 0.5, (3, 5): 0.5, (5, 9): 1.0}
+    edges |= dict.fromkeys([(6, 7), (7, 8), (9, 10), (10, 11)], 2.0)
     ends = np.array(list(edges), np.int32)
-    graph = adjacency_from_pairs(8, ends[:, 0], ends[:, 1])
+    graph = adjacency_from_pairs(12, ends[:, 0], ends[:, 1])
     rows = graph.row_of_entry()
     worth = np.array([edges[min(i, j), max(i, j)] for i, j in zip(rows, graph.indices, strict=True)], np.float32)
-    for first in (0, 1):  # what the parts are called changes nothing
-        fitted = fit_parts(np.array([0, 0, 0, 0, 0, 1, 1, 1]) ^ first, np.array([4, 4]), graph, worth)
-        assert (fitted ^ first).tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    for names in map(np.array, permutations(range(3))):  # what the parts are called changes nothing
+        fitted = fit_parts(names[[0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2]], np.array([4, 4, 4]), graph, worth)
+        assert fitted.tolist() == names[[0, 0, 0, 0, 1, 2, 1, 1, 1, 2, 2, 2]].tolist()
 
 
 PEAK = """
