@@ -217,11 +217,6 @@ def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs, folder, monkeypatch):
     assert not Path("perm.npy").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_found_before_the_work(gcbs, folder, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)  # root may write everywhere
-    check_refused(gcbs, ["plan", "x.npy", "y.npy", "-o", "perm.npy"], "is not writable; write to another one")
-
-
 @pytest.mark.parametrize(
     ("text", "word"),
     [("", "stdin"), ("0\n1\n2\n", "300"), ("0\nx\n", "line 2"), ("0\n" * 300, "more than once")],

@@ -85,8 +85,9 @@ def test_columns_by_option(tmp_path, matrix):
     assert "--x-column" in message
     message = refusal(lambda: open_pair(path, None, x_column="a.b", y_column="nope"))
     assert "expected column nope" in message
-    assert "--y-column" in message
-    assert "expected a column x" in refusal(lambda: open_pair(path, None))
+    assert "name the right one with --y-column" in message
+    message = refusal(lambda: open_pair(path, None))
+    assert "expected a column x of embeddings; name the right ones with --x-column and --y-column" in message
 
 
 FAULTY = {

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows
-from gcbs_cli.data.files import natural_key, one_line, open_file, open_unchanged, stamp_file
+from gcbs_cli.data.files import natural_key, one_line, open_file, open_unchanged, read_bytes, stamp_file
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.system.errors import BadInput
 
@@ -132,9 +132,11 @@ def test_data_that_changes_while_it_is_read_is_found(tmp_path, name, change):
 
 def test_a_file_that_changes_before_it_is_opened_or_after_it_was_read_is_found(tmp_path):
     path = tmp_path / "labels.txt"
-    path.write_text("1")
+    path.write_text("1 2")
+    with open_file(str(path)) as file:
+        assert (read_bytes(file, 1, 2), read_bytes(file, 1, 0)) == (b"2", b"1")
     with pytest.raises(BadInput, match="changed while it was read"), open_file(str(path)):
-        path.write_text("1 2")
+        path.write_text("1")
     stamp = stamp_file(str(path))
     path.write_text("1 2 3")
     with pytest.raises(BadInput, match="changed while it was read"), open_unchanged(stamp):

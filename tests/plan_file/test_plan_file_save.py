@@ -298,8 +298,8 @@ TAKEN = {
     "by a link": ("soft.npy", ["x.npy"], []),
     "by another name": ("hard.npy", ["x.npy"], []),
     "by a linked folder": ("here/x.npy", ["x.npy"], []),
-    "in a folder that is read": ("in/x.npy", ["in"], []),
-    "by a pattern": ("in/x.npy", ["**/x.npy"], []),
+    "in a folder that is read": ("in/deep/x.npy", ["in"], []),
+    "by a pattern": ("in/deep/x.npy", ["**/x.npy"], []),
     "by a name like a pattern": ("x[1].npy", ["x[1].npy"], []),
     "another output": ("new.npy", [], ["here/new.npy"]),
     "its manifest is read": ("new.npy", ["new.npy.manifest.json"], []),
@@ -309,9 +309,9 @@ TAKEN = {
 
 @pytest.mark.parametrize("case", TAKEN)
 def test_what_is_read_or_written_already_is_no_output_whatever_is_forced(case):
-    Path("in").mkdir()
+    Path("in/deep").mkdir(parents=True)
     Path("here").symlink_to(".")
-    for name in ("x.npy", "x[1].npy", "in/x.npy"):
+    for name in ("x.npy", "x[1].npy", "in/deep/x.npy"):
         Path(name).touch()
     Path("soft.npy").symlink_to("x.npy")
     Path("hard.npy").hardlink_to("x.npy")
@@ -321,6 +321,12 @@ def test_what_is_read_or_written_already_is_no_output_whatever_is_forced(case):
     check_plan_output("-", ["x.npy"], force=False)
     with pytest.raises(BadInput, match=r"p\.csv: found the suffix \.csv"):
         check_plan_output("p.csv", force=False)
+
+
+def test_a_folder_that_cannot_be_written_is_found_before_the_work(monkeypatch):
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)  # root may write everywhere
+    with pytest.raises(BadInput, match="is not writable; write to another one"):
+        check_plan_output("perm.npy", force=False)
 
 
 def test_a_link_is_replaced_and_its_target_stays(tmp_path):
