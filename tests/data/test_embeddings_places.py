@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gcbs_cli.data import open_pair, read_unit_rows
-from gcbs_cli.data.row_values import read_ids
+from gcbs_cli.data.row_values import READERS, WITH_COLUMNS, ids_of, read_ids, read_row_values
 from gcbs_cli.system.errors import BadInput, without_secrets
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
@@ -63,6 +63,34 @@ def test_arrow_files_and_streams_and_the_names_of_rows(arrow, wanted, table, tmp
         read_ids(x, [1], column="name")
     x, _ = open_pair(str(SAMPLE / "x.npy"), str(SAMPLE / "y.npy"))
     assert read_ids(x, [1]) == {}
+
+
+WRITERS = {
+    ".npy": lambda path, rows: np.save(path, [row["id"] for row in rows]),
+    ".parquet": lambda path, rows: pq.write_table(pa.Table.from_pylist(rows), path),
+    ".jsonl": lambda path, rows: path.write_text("\n\n".join(map(json.dumps, rows))),
+    ".csv": lambda path, rows: path.write_text("\n".join(map(",".join, [rows[0], *(row.values() for row in rows)]))),
+    ".txt": lambda path, rows: path.write_text("".join(f"{row['id']}\n" for row in rows)),
+}
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_values_of_rows_in_every_format_by_column_or_as_the_only_one(tmp_path, suffix):
+    path, values = tmp_path / f"ids{suffix}", ["b", "a", "b"]
+    WRITERS[suffix](path, [{"id": value} for value in values])
+    assert ids_of(read_row_values(str(path), "--groups", rows=3)).tolist() == [0, 1, 0]
+    wrong = {"id": "no columns, expected no --groups-column"}
+    if suffix in WITH_COLUMNS:
+        WRITERS[suffix](path, [{"other": "z", "id": value} for value in values])
+        assert read_row_values(str(path), "--groups", "id") == values
+        found = "found the columns other, id; expected "
+        wrong = {None: f"{found}one column, or its name", "ida": f"{found}the column ida; did you mean id"}
+    for column, says in wrong.items():
+        with pytest.raises(BadInput, match=f"--groups .*{suffix}: .*{says}"):
+            read_row_values(str(path), "--groups", column)
+    (tmp_path / "plain.jsonl").write_text('"b"\n7\n')
+    with pytest.raises(BadInput, match="has 2 rows, the embeddings 3; one is needed for each"):
+        read_row_values(str(tmp_path / "plain.jsonl"), "--text", rows=3)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "file"])

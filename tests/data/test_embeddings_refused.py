@@ -41,6 +41,7 @@ REFUSED = {
     "cube.npy": "cube.npy: found an array of shape (23, 5, 1)",
     "deep.npy": "deep.npy: found an array of shape (115, 1, 1",
     "flat.npy": "at least one dimension",
+    "minus.npy": "found no valid .npy header (a shape that is not whole numbers from 0 on)",
     "longer.npy": "found 461 bytes of data, expected 460 for the float32 array of shape (23, 5)",
     "tensor.safetensors": "found a tensor of I64",
     "numbers.parquet": "numbers.parquet:x: found a column of double",
@@ -88,6 +89,7 @@ def folder(tmp_path_factory):
     for name, column in COLUMNS.items():
         write_parquet(folder / f"{name}.parquet", x=column, y=column)
     write_npy(folder / "short.npy", ONE[:22])
+    (folder / "minus.npy").write_bytes((folder / "x.npy").read_bytes().replace(b"(23, 5), }  ", b"(-23, -5), }"))
     (folder / "longer.npy").write_bytes((folder / "x.npy").read_bytes() + b"?")
     write_parquet(folder / "another.parquet", embedding=HOLLOW)
     pq.write_table(pa.Table.from_arrays([HOLLOW] * 3, names=["x", "x", "y"]), folder / "twice.parquet")
