@@ -72,7 +72,7 @@ def test_objective_and_gain_of_a_swap_equal_sums_written_out(gains):
     assert changed > 100
 
 
-@pytest.mark.parametrize("heat", [0.0, 2.0], ids=["strict", "annealed"])
+@pytest.mark.parametrize("heat", [0.0, 0.5, 2.0])
 def test_refinement_only_rises_and_says_what_a_recomputed_objective_says(gains, heat):
     perm = np.random.default_rng(3).permutation(ROWS)
     done = refine(perm, gains, SIZE, first_temperature=heat)
@@ -82,12 +82,7 @@ def test_refinement_only_rises_and_says_what_a_recomputed_objective_says(gains, 
     assert np.all(np.diff(done.objectives) >= -1e-12)
     assert done.objectives[-1] > 2.0 * done.objectives[0]
     assert done.swaps > 0
-
-
-def test_a_time_limit_ends_it_with_a_whole_plan(gains):
-    done = refine(np.arange(ROWS), gains, SIZE, seconds=1e-9)
-    assert done.timed_out
-    assert sorted(done.perm.tolist()) == list(range(ROWS))
+    assert (done.sweeps > len(done.objectives) - 2) == (heat > 0)  # no objective is summed up after annealed ones
 
 
 @pytest.mark.parametrize("latest", [np.inf, 5.0], ids=["both stopped", "annealing stopped"])
@@ -99,6 +94,7 @@ def test_annealing_leaves_half_of_the_time_to_the_strict_search(gains, monkeypat
     start = np.random.default_rng(3).permutation(ROWS)
     done = refine(start, gains, SIZE, seconds=8.0)
     assert done.timed_out
+    assert sorted(done.perm.tolist()) == list(range(ROWS))
     assert done.objectives[-1] > done.objectives[1]
     if latest == np.inf:
         assert (done.seconds, done.sweeps, len(done.objectives)) == (10.0, 5 + 4, 2 + 4)
@@ -159,6 +155,9 @@ def vast_gains():
 def test_what_rows_gain_by_joining_a_batch_or_staying_equals_sums_written_out(kind, request):
     gains, perm = request.getfixturevalue(kind), np.random.default_rng(1).permutation(ROWS)
     order, state, scratch = order_of(perm, NO_LABELS, SIZE), new_state(ROWS), new_scratch(ROWS, 10)
+    if kind == "vast_gains":  # with nothing inside a batch no sum makes them small
+        together = np.repeat(order.batch, np.diff(gains.indptr)) == order.batch[gains.indices]
+        gains.shares[together] = 0.0
     before = sum_up(order, gains, state)
     swaps.fill_own(order, gains, state)
     for step in (swaps._join, lambda row, order, gains, _, scratch: swaps._finish_joins(row, order, gains, scratch)):
@@ -173,8 +172,7 @@ def test_what_rows_gain_by_joining_a_batch_or_staying_equals_sums_written_out(ki
         without, batch[row] = objective_of(gains, batch), 0
         joined = objective_of(gains, batch) - without
         assert scratch.joins[order.place[row]] == pytest.approx(joined, rel=1e-6, abs=1e-9)
-        if kind == "gains":  # in the others what is left of a sum is rounding
-            assert state.own[order.place[row]] == pytest.approx(before - without, rel=1e-6, abs=1e-9)
+        assert state.own[order.place[row]] == pytest.approx(before - without, rel=1e-6, abs=1e-9)
 
 
 def test_two_pairs_across_two_batches_take_one_swap():
