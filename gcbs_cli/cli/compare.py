@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
 """The figures of the gap that stand beside what a plan trains."""
 SAID = {"batch_size", "temperature"}
-GAP_ALONE = "The gap does not tell which plan trains best; --train does. Without it:"
+GAP_ALONE = "The gap does not tell which plan trains best; --train does. Without a trial, take the preset:"
 LIMITS_OF_GAP = (
     "A smaller gap means harder batches, not a better model. The plan that closes most often does so with right "
     "answers that count as wrong ones in their batch: the suspects. The preset keeps them apart, and trained best on "
