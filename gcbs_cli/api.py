@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.data.pairs import Positives
-from gcbs_cli.data.row_values import labels_of
+from gcbs_cli.data.row_values import ids_of, labels_of
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.permutation import verify_permutation
@@ -105,7 +105,7 @@ def report_all(
     given = _values(labels, "labels", pair.rows)
     targets = None if given is None else labels_of(given.tolist(), "labels", graded=asked.graded_labels)
     facts = RowFacts(_ids(positives, "positives", pair.rows), targets, _ids(groups, "groups", pair.rows), raw=raw)
-    order = None if perm is None else np.asarray(perm.cpu() if hasattr(perm, "cpu") else perm)
+    order = _array(perm)
     if order is not None:
         verify_permutation(order, pair.rows, "perm")
         order = order.astype(np.int64)
@@ -130,11 +130,15 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
 def _ids(ids: ArrayLike | None, name: str, rows: int) -> Ints | None:
     """(N,) a number for each row's id, whatever the ids are; None for none."""
     values = _values(ids, name, rows)
-    return None if values is None else np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return None if values is None else ids_of(values.tolist())
 
 
 def _values(values: ArrayLike | None, name: str, rows: int) -> Array | None:
-    found = None if values is None else np.asarray(values)
+    found = _array(values)
     if found is not None and found.shape != (rows,):
         raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {found.shape}")
     return found
+
+
+def _array(values: Any) -> Array | None:
+    return None if values is None else np.asarray(values.cpu() if hasattr(values, "cpu") else values)

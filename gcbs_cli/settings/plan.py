@@ -301,10 +301,10 @@ class PlanSettings(
         self.requested_quantile(rows)
 
 
-def preset_defaults(name: str | None) -> dict[str, Any]:
+def preset_defaults(name: Any) -> dict[str, Any]:
     """The options that a preset sets, nothing without one; METIS where pymetis is installed, which needs no import."""
     method = {"method": "metis" if find_spec("pymetis") else "rcm"}
-    return method | PRESETS[name] if name in PRESETS else {}
+    return method | PRESETS[name] if isinstance(name, str) and name in PRESETS else {}
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:
