@@ -126,6 +126,7 @@ SAMPLE = BENCHMARKS.parent / "sample_data"
         ("soak.py --cycles 3 --processes 1", ["nothing grew"]),
         ("memory.py --part 9 mine", ["0 points off"]),
         ("fuzz.py --tries 68000", ["68,000 tries", ", 0 failed"]),
+        ("options.py --tries 200", ["200 calls", ", 0 failed"]),
         ("mutants.py --folder plan_file --count 2 --lines mutants.jsonl", ["| plan_file | 2 |"]),
     ],
     ids=lambda value: value.split()[0] if isinstance(value, str) else "",
