@@ -59,7 +59,9 @@ def test_products_are_those_of_float32_and_what_torch_was_told_holds_again_after
 def gpus(monkeypatch, request):
     """As if PyTorch saw so many, with a driver where there are any."""
     monkeypatch.setattr(devices, "_cuda_device_count", lambda: request.param)
-    monkeypatch.setattr("os.path.exists", lambda path: request.param and path == "/dev/dxg")
+    there = ["", "/dev/nvidiactl", "/dev/dxg"][request.param]
+    monkeypatch.setattr("os.path.exists", lambda path: path == there)
+    return request.param
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,7 @@ def gpus(monkeypatch, request):
 )
 def test_what_names_mean(gpus, name, meant):
     assert devices_named(name) == meant
+    assert devices._nvidia_driver_present() == (gpus > 0)
     assert type(choose_backend(name)) is (CpuBackend if meant == ["cpu"] else TorchBackend)
     if len(meant) > 1:
         assert TorchBackend(meant).name == {"cuda:all": "cuda:0,1"}.get(name, name)
