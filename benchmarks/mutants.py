@@ -114,6 +114,8 @@ def changes(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
             yield node, ast.Constant(value + 1)
         case ast.If(test) | ast.While(test) | ast.IfExp(test):
             yield test, ast.UnaryOp(ast.Not(), test)
+        case ast.Expr(ast.Call(ast.Attribute(ast.Call(ast.Name("super"))))):
+            yield node, ast.Expr(ast.Name("__class__"))  # or the function's closure would be another
         case ast.Expr(ast.Call()):
             yield node, ast.Pass()
         case ast.Break():

@@ -1,5 +1,6 @@
 """The figures of a report against loops and the definitions, on every device, for many rows and on odd ones."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,11 @@ from unit_data import grid_matrix, make_pair, of_loss, unit
 from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports import basis
-from gcbs_cli.reports.basis import uniformity
+from gcbs_cli.reports.basis import RowFacts, uniformity
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.settings.report import Loss, ReportSettings
+from gcbs_cli.system.errors import BadInput
 
 ROWS, BATCH_SIZE = 60, 8
 GENERATE = Path(__file__).parents[2] / "docs" / "generate.py"
@@ -60,6 +62,24 @@ def test_the_graph_and_what_the_plan_does_to_it(kind, quantile, margin, perm, ch
     inside = [pair for pair in suspects if any(set(pair) <= set(batch) for batch in batches)]
     assert report.false_negatives.suspected_pairs == len(inside)
     assert report.false_negatives.rows == len({row for pair in inside for row in pair})
+
+
+@pytest.mark.parametrize("threshold", [0.5, 1.0])
+def test_the_share_of_hard_pairs_across_parts(threshold, perm):
+    settings = ReportSettings(batch_sizes=(BATCH_SIZE,), threshold=threshold, trials=1)
+    facts = RowFacts(part_sizes=[20, 40])
+    found = make_reports(make_pair("related", ROWS), perm, settings, facts=facts)[0].partitions
+    edges = reference.edges_above(grid_matrix("related", ROWS), threshold)
+    across = [(one in perm[:20]) != (other in perm[:20]) for one, other in edges]
+    assert (found.parts, found.edges_across) == (2, pytest.approx(np.mean(across)) if edges else None)
+
+
+@pytest.mark.parametrize(("most", "fits"), [(2 * ROWS, nullcontext()), (2 * ROWS - 1, pytest.raises(BadInput))])
+def test_pairs_of_positives_are_held_up_to_a_number(monkeypatch, most, fits):
+    monkeypatch.setattr("gcbs_cli.reports.build.MOST_PAIRS", most)
+    pair = make_pair("related", ROWS)
+    with fits:
+        report(pair.x, pair.y, loss="bsc", positives=np.arange(ROWS) // 2, batch_size=BATCH_SIZE, trials=1)
 
 
 def test_without_a_plan_only_the_plans_figures_are_null(perm):
@@ -206,6 +226,10 @@ def test_coordinates_are_normalised_from_raw_rows_of_any_type(dtype, perm):
     expected = Case(x, y, threshold=1.0, coordinates="min-max", **asked).of_order(perm)
     wanted = expected["coordinates"], expected["coordinates.global"]
     assert (found.plan, found.global_) == pytest.approx(wanted, rel=1e-5)
+    asked |= {"positives": np.arange(ROWS), "bsc_mse": 0.3}
+    combined = report(x, y, perm, batch_coordinates="min-max", trials=1, **asked).coordinates
+    squared = np.square([u @ v - 1 for u, v in zip(unit(x), unit(y), strict=True)]).mean()
+    assert combined.plan == pytest.approx(0.3 * found.plan + 0.7 * squared, rel=1e-5)
 
 
 def test_the_hardest_keys_of_a_wide_batch_count():

@@ -7,7 +7,7 @@ from second_reading import Case
 from gcbs_cli.api import report_all
 from gcbs_cli.reports.figures import FIGURES
 
-ROWS, TRIALS, SEED = 53, 3, 7
+ROWS, TRIALS, SEED = 53, 2, 7
 RANDOM_STREAM = 0x7121A1
 """Part of the seed of random orders: a report is to keep its figures from one version to the next."""
 
@@ -113,6 +113,7 @@ def test_every_figure_is_that_of_the_definitions(name, data, drop_last):
             if value != (None if wanted is None else pytest.approx(wanted, rel=1e-5, abs=3e-6)):
                 wrong[path] = value, wanted
         assert not wrong
+        assert report.gap.oracle == 0 or size < ROWS or "top" in name  # to the bit, where a row sees all keys
 
 
 def test_the_random_mean_does_not_depend_on_the_number_of_trials():
