@@ -112,9 +112,7 @@ def test_what_is_no_embeddings_is_refused_in_one_line(folder, monkeypatch, words
     assert REFUSED[words] in refusal(lambda: open_pair(x, both))
 
 
-def test_a_folder_is_read_by_a_pattern_and_a_name_that_looks_like_one(tmp_path):
+def test_a_name_that_looks_like_a_pattern(tmp_path):
     named = write_npy(tmp_path / "x[1].npy", ONE)
     assert open_pair(named, named)[0].name == named
-    (tmp_path / "README.md").write_text("?")
-    assert open_pair(f"{tmp_path}/*.npy", f"{tmp_path}/*.npy")[0].rows == len(ONE)
     assert "expected no --y-column" in refusal(lambda: open_pair(named, named, y_column="a"))

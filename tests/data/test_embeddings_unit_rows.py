@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from gcbs_cli.data import from_array, open_pair, read_unit_rows
 from gcbs_cli.data.opening import open_arrays
-from gcbs_cli.data.source import EmbeddingSource
-from gcbs_cli.system.errors import GcbsError
 
 
 def read(array, **settings):
@@ -135,11 +133,3 @@ def test_arrays_that_are_no_embeddings_are_refused(array, expected):
     assert message.startswith("x: found ")
     assert expected in message
     assert "y: found 3 dimensions, expected 4" in refusal(lambda: open_arrays(np.ones((3, 4)), np.ones((3, 3))))
-
-
-def test_what_memory_does_not_hold_is_said_in_gib():
-    source = EmbeddingSource("x", 2**40, 2**12, "float16", lambda most: iter(()))
-    with pytest.raises(
-        GcbsError, match=r"1,099,511,627,776 x 4,096 embeddings, which need 16,777,216\.0 GiB as float32"
-    ):
-        read_unit_rows(source)

@@ -80,6 +80,8 @@ def test_pairs_of_positives_are_held_up_to_a_number(monkeypatch, most, fits):
     pair = make_pair("related", ROWS)
     with fits:
         report(pair.x, pair.y, loss="bsc", positives=np.arange(ROWS) // 2, batch_size=BATCH_SIZE, trials=1)
+    with pytest.raises(BadInput, match="no row is a positive pair"):
+        report(pair.x, pair.y, labels=[0] * ROWS, batch_size=BATCH_SIZE)
 
 
 def test_without_a_plan_only_the_plans_figures_are_null(perm):
