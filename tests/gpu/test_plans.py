@@ -91,18 +91,13 @@ def test_a_graph_that_does_not_fit_goes_to_the_host(monkeypatch):
         make_plan(pair, settings.changed(device="cuda", max_memory=1 << 16))
 
 
-def test_warming_up_says_nothing_and_does_nothing_where_there_is_no_gpu(capfd):
-    warm_up("cpu")
-    warm_up("cuda:7,7")
-    assert capfd.readouterr() == ("", "")
-
-
-def test_warming_up_makes_the_kernel_of_each_gpu(monkeypatch):
+def test_warming_up_says_nothing_and_makes_the_kernel_of_each_gpu_that_there_is(capfd, monkeypatch):
     warmed = []
     monkeypatch.setattr("gcbs_cli.products.devices._cuda_device_count", lambda: 2)
     monkeypatch.setattr("gcbs_cli.products.torch_device.pair_flags", warmed.append)
-    warm_up("cuda:0,1")
-    assert warmed == ["cuda:0", "cuda:1"]
+    for name in ("cpu", "cuda:7,7", "cuda:0,1"):
+        warm_up(name)
+    assert (warmed, capfd.readouterr()) == (["cuda:0", "cuda:1"], ("", ""))
 
 
 RNG = np.random.default_rng(1)

@@ -201,21 +201,6 @@ def test_duplicates_are_equal_rows():
     assert labels_of(pair, np.full(4, -1), no_duplicates=False).size == 0
 
 
-def test_three_kinds_of_labels_are_kept_apart_by_swaps_however_many_looks_that_takes(monkeypatch):
-    monkeypatch.setattr("gcbs_cli.orders.keeping_apart.LOOKS", 1)
-    labels = np.random.default_rng(0).integers(12, size=(3, 60))
-    assert conflicts(keep_apart(np.arange(60), labels, 4, 0), labels, 4) == 0
-
-
-@pytest.mark.parametrize("size", [7, 30])
-def test_two_kinds_of_labels_that_fill_all_batches_make_a_latin_square(size):
-    labels = np.stack(np.divmod(np.arange(size * size), size))
-    for seed in range(3):
-        perm = keep_apart(np.random.default_rng(seed).permutation(size * size), labels, size, seed)
-        assert sorted(perm.tolist()) == list(range(size * size))
-        assert conflicts(perm, labels, size) == 0
-
-
 @given(
     strategies.integers(2, 12), strategies.integers(1, 12), strategies.integers(0, 2), strategies.integers(0, 1 << 30)
 )

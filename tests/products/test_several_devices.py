@@ -47,12 +47,11 @@ def test_threads_own_a_thing_each_and_an_error_in_one_ends_the_work():
 
 def test_products_are_those_of_float32_and_what_torch_was_told_holds_again_after_them():
     torch.set_float32_matmul_precision("high")
-    try:
-        with TorchBackend(["cpu"]).running():
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_float32_matmul_precision("highest")
+    with TorchBackend(["cpu"]).running():
+        within = torch.get_float32_matmul_precision()
+    after = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    assert (within, after) == ("highest", "high")
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def check(side, matrix, out, *, own_is_key):
 def test_sums_across_are_those_of_float64(kind, suspects, backend):
     pair, matrix = make_pair(kind, ROWS), exact_matrix(kind, ROWS)
     removed = some_suspects(ROWS, matrix, suspects)
-    backend.tile_rows = 50
+    backend.tile_shape = (50, 90)
     x, y = loss_sums(pair.x, pair.y, TEMPERATURES, backend, removed=removed, hardest=HARDEST)
     out = left_out(removed, ROWS)
     check(x, matrix, out, own_is_key=True)
@@ -86,7 +86,7 @@ def test_sums_of_one_side_leave_the_row_itself_out(kind, suspects, backend):
     side = make_pair(kind, ROWS).x
     matrix = side.astype(np.float64) @ side.T.astype(np.float64)
     removed = some_suspects(ROWS, matrix, suspects)
-    backend.tile_rows = 50
+    backend.tile_shape = (50, 90)
     found, same = loss_sums(side, side, TEMPERATURES, backend, removed=removed, hardest=HARDEST)
     assert found is same
     check(found, matrix, left_out(removed, ROWS), own_is_key=False)

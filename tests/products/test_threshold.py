@@ -111,21 +111,17 @@ def test_an_exact_quantile_holds_its_tail_alone_and_says_how_far_it_is(monkeypat
 
 
 def test_the_interval_covers_the_achieved_quantile():
-    """A nominal 95 %; 62 of 70 leaves room for the luck of the seeds. A binomial interval covers in a few."""
-    generator, rows, q = np.random.default_rng(8), 5000, 0.98
+    """A nominal 95 %; 62 of 70 leaves room for the luck of the seeds."""
+    generator, rows, q = np.random.default_rng(8), 3000, 0.98
     x, y = generator.normal(size=(2, rows, 6))
     x[:, 0] += generator.normal(scale=2.0, size=rows)  # rows of x differ in how near they are to all of y
     y[:, 0] += 1.5
     grid = make_grid(unit(x), unit(y))
-    products = grid.x.astype(np.float32) @ grid.y.astype(np.float32).T  # whole numbers, exact
-    numbers = np.sort((products + grid.x_offsets[:, None] + grid.y_offsets).reshape(-1)[::7])
-    covered, naive = 0, 0
+    numbers, covered = np.sort(numbers_of(grid).reshape(-1)[::7]), 0
     for seed in range(70):
         sample = _small(grid, q, seed, rows=500)
         t = sample.number(q)
         low, high = sample.interval(t)
         achieved = np.searchsorted(numbers, t, "right") / len(numbers)
         covered += low <= achieved <= high
-        naive += abs(achieved - q) <= 1.96 * np.sqrt(q * (1 - q)) / 500
     assert covered >= 62
-    assert naive <= 35
