@@ -56,7 +56,7 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
     ]
     run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-    settings, said = {"help_option_names": ["-h", "--help"]}, f"{commands[name]}\n\n{inspect.getdoc(model)}"
+    settings, said = {"help_option_names": ["-h", "--help"]}, f"{commands[name]}\n\n{inspect.getdoc(model) or ''}"
     app.command(name, help=_plain(_joined(said)), context_settings=settings)(run)
     command = typer.main.get_command(app)
     for taken in command.params:

@@ -262,7 +262,7 @@ def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Func
                 taken.append(inspect.Parameter(leaf.name, kind, default=leaf.default, annotation=annotation))
         call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
         helps = "\n".join(f"- {leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
-        call.__doc__ = f"{inspect.getdoc(function)}\n\n{helps}"
+        call.__doc__ = f"{inspect.getdoc(function) or ''}\n\n{helps}"
         return cast(Function, call)
 
     return decorate
