@@ -163,7 +163,7 @@ class BatchOrderSettings(Settings, panel="What batches hold"):
 class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, neighbours)"):
     """How groups are made (Chernyavskiy et al., Batch-Softmax Contrastive Loss, NAACL 2022)."""
 
-    bsc_group_size: int = option(8, ge=2, only_with="method=knn-groups|words|clusters|neighbours")
+    bsc_group_size: int = option(8, ge=2, le=1 << 31, only_with="method=knn-groups|words|clusters|neighbours")
     """Maximum rows per group."""
     bsc_neighbours: int | None = option(
         None, ge=1, default_words="500 for knn-groups, 3 for neighbours", only_with="method=knn-groups|neighbours"
