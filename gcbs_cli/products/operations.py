@@ -165,18 +165,23 @@ class Backend(ABC):
 
         def fitting(tile: Tile) -> list[tuple[Tile, Result]]:
             nonlocal most
-            if tile.height <= most:
-                try:
-                    return [(tile, work(tile))]
-                except self.memory_errors as error:
-                    if tile.height == 1:
-                        raise OutOfDeviceMemory(
-                            f"the device's memory does not suffice for even {tile.width:,} products at once, beside "
-                            "the embeddings; use a higher --quantile, fewer rows or --device cpu"
-                        ) from error
-                    most = min(most, (tile.height + 1) // 2)
-                self.free_memory()  # only here has the error let go of the tile that failed
-            return [part for half in tile.halves() for part in fitting(half)]
+            found, left = [], [tile]
+            while left:  # a function that called itself would hold the data until Python collects its garbage
+                tile = left.pop()
+                if tile.height <= most:
+                    try:
+                        found.append((tile, work(tile)))
+                        continue
+                    except self.memory_errors as error:
+                        if tile.height == 1:
+                            raise OutOfDeviceMemory(
+                                f"the device's memory does not suffice for even {tile.width:,} products at once, "
+                                "beside the embeddings; use a higher --quantile, fewer rows or --device cpu"
+                            ) from error
+                        most = min(most, (tile.height + 1) // 2)
+                    self.free_memory()  # only here has the error let go of the tile that failed
+                left += reversed(tile.halves())
+            return found
 
         total, done = sum(tile.entries for tile in tiles), 0
         with self.running():

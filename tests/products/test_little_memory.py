@@ -1,5 +1,8 @@
 """A device whose memory does not hold a tile: smaller tiles, the same result, and one line where nothing fits."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from unit_data import grid_matrix, make_pair
@@ -39,6 +42,19 @@ class SmallDevice(CpuBackend):
         if tile.entries > self.most:
             raise NoRoom
         return super().product(loaded, tile)
+
+
+def test_a_pass_lets_go_of_its_data_before_garbage_is_collected():
+    device = CpuBackend(1)
+    gc.disable()
+    try:
+        data = type("Data", (), {})()
+        gone = weakref.ref(data)
+        assert list(device.run([Tile(slice(0, 2), slice(0, 2))], lambda tile, data=data: tile.height))
+        del data
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def found_by(device, **options):
