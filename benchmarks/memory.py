@@ -26,6 +26,7 @@ COUNTS_FROM = 256 << 20
 """Less than this is not held to half of its forecast: scratch and libraries count for more there than rows."""
 PLAN, REPORT, MINE = "plan x.npy y.npy -o p.npy", "report x.npy y.npy -o r.json", "mine x.npy y.npy -o m.parquet"
 COMPARE, TUNE = "compare x.npy y.npy", "tune x.npy y.npy --budget 20s"
+SAMPLED = "report x.npy y.npy -p perm.npy -k 64 -o r.json"
 POINTS: dict[str, list[tuple[str, int, int, str]]] = {
     "plan": [
         ("related", 30_000, 384, PLAN),
@@ -35,10 +36,30 @@ POINTS: dict[str, list[tuple[str, int, int, str]]] = {
         ("clusters", 16_000, 64, f"{PLAN} --method metis --per-row 200"),
         ("related", 16_000, 64, f"{PLAN} --method metis --per-row 200 --refine"),
         ("hubs", 24_000, 64, f"{PLAN} --preset train"),
-        ("related", 40_000, 128, f"{PLAN} --partitions 4"),
         ("equal", 16_000, 64, f"{PLAN} --preset train"),
         ("clusters", 16_000, 64, f"{PLAN} --graph top-m --top 64 --refine --report r.json"),
         ("hubs", 24_000, 64, f"{PLAN} --rank-window 30:100"),
+    ],
+    "parts": [
+        ("related", 10_000, 64, f"{PLAN} --partitions 2"),
+        ("related", 40_000, 128, f"{PLAN} --partitions 4"),
+        ("related", 30_000, 384, f"{PLAN} --partitions 3 --groups groups.npy"),
+        ("clusters", 100_000, 64, f"{PLAN} --partitions 8"),
+        ("related", 100_000, 128, f"{PLAN} --partitions 2 --per-row 100"),
+        ("hubs", 60_000, 64, f"{PLAN} --partitions 6 --per-row 100 --refine"),
+        ("related", 60_000, 384, f"{PLAN} --partitions 6 --groups groups.npy --preset train"),
+        ("related", 100_000, 768, f"{PLAN} --partitions 20"),
+        ("related", 100_000, 32, f"{PLAN} --partitions 100 --groups groups.npy"),
+        ("hubs", 60_000, 384, f"{PLAN} --partitions auto"),
+        ("equal", 20_000, 64, f"{PLAN} --partitions 4"),
+        ("related", 400_000, 32, f"{PLAN} --partitions 40 --groups groups.npy --work-dir work"),
+    ],
+    "rows": [
+        ("related", 30_000, 384, f"{SAMPLED} --rows 4000"),
+        ("related", 100_000, 64, f"{SAMPLED} --rows 20000"),
+        ("hubs", 60_000, 384, f"{SAMPLED} --rows 30000 --loss infonce"),
+        ("related", 200_000, 128, f"{SAMPLED} --rows 2000"),
+        ("related", 1_000_000, 16, f"{SAMPLED} --rows 4000"),
     ],
     "report": [
         ("related", 30_000, 384, REPORT),
@@ -116,11 +137,12 @@ def pairs(kind: str, rows: int, dim: int) -> tuple[NDArray[np.float32], NDArray[
 
 
 def make_data(kind: str, rows: int, dim: int) -> None:
-    """x.npy and y.npy, or the table that apply reorders, and perm.npy."""
+    """x.npy and y.npy with groups.npy, or the table that apply reorders, and perm.npy."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     np.save("perm.npy", np.random.default_rng(1).permutation(rows))
+    np.save("groups.npy", np.arange(rows) // 3)
     if dim:
         for side, values in zip("xy", pairs(kind, rows, dim), strict=True):
             np.save(f"{side}.npy", values)
@@ -142,16 +164,16 @@ def run_point(kind: str, rows: int, dim: int, words: str) -> dict[str, Any]:
     from gcbs_cli.cli.app import app
     from gcbs_cli.mining import run as mining
     from gcbs_cli.planning import plan as planning
-    from gcbs_cli.planning.room import held
-    from gcbs_cli.reports import basis
+    from gcbs_cli.planning.parts import plan as parts
+    from gcbs_cli.reports import basis, sampled
 
     said: list[int] = []
-    for user in (planning, basis, mining):
+    for user in (planning, parts, basis, sampled, mining):
         check = vars(user)["check_room"]
 
         def heard(*given: Any, check: Any = check, **named: Any) -> None:
-            rows, expected = given[:2]
-            taken = status("VmRSS") - before - held(rows.rows, rows.dim)  # by passes before this one
+            expected = given[1]
+            taken = status("VmRSS") - before - expected.taken  # by passes before this one
             said.append(expected.memory + max(0, taken))
             check(*given, **named)
 
@@ -163,7 +185,8 @@ def run_point(kind: str, rows: int, dim: int, words: str) -> dict[str, Any]:
         said.clear()
         Path("/proc/self/clear_refs").write_text("5")
         before = status("VmHWM")
-        small = re.sub(r"(--per-row|-l|--range-max|--range-min|--rows|-k) [0-9,]+", r"\1 8", words)
+        small = re.sub(r"(--per-row|-l|--range-max|--range-min|-k) [0-9,]+", r"\1 8", words)
+        small = re.sub("--partitions [0-9]+", "--partitions 2", re.sub("--rows [0-9]+", "--rows 300", small))
         small = re.sub("--range-m(ax|in) 8|--budget [0-9]+s", "", small) + " --budget 1s" * ("--budget" in words)
         asked = [*(words if count == rows else small).split(), "-q", *["--force"] * (" -o " in words)]
         ended = CliRunner().invoke(app, asked)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gcbs_cli import __version__
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.settings.others import Doctor
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def examine(seconds: float) -> dict[str, Any]:
 
 def forecast_plan(rows: int, dim: int, quantile: float) -> dict[str, Any]:
     """Entries above the quantile and bytes at the peak of a plan; `fits` in the memory that is free here."""
-    from gcbs_cli.planning.room import Forecast, needed
+    from gcbs_cli.planning.room import forecast_share
     from gcbs_cli.products.devices import choose_backend
 
-    expected = Forecast(needed(rows, dim, choose_backend("cpu")), round((1.0 - quantile) * rows**2))
+    expected = forecast_share(rows, dim, 1.0 - quantile, [PlanSettings()], choose_backend("cpu"))
     fits = expected.memory <= SHARE_TO_USE * available_memory()
     found = {"entries": expected.entries, "memory": expected.memory, "fits": fits}
     return {"rows": rows, "dim": dim, "quantile": quantile, **found}

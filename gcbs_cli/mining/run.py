@@ -7,7 +7,7 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives, each_its_own
 from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
-from gcbs_cli.planning.room import BYTES_PER_LISTED, Forecast, check_room, needed
+from gcbs_cli.planning.room import BYTES_PER_LISTED, Forecast, check_room, held, needed
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
@@ -90,7 +90,7 @@ def mine(
     backend.tile_rows = settings.chunk_rows
     positives = positives or each_its_own(pair.rows)
     expected = _forecast(pair, settings, positives, backend)
-    check_room(pair, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
+    check_room(pair.rows, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
     with clock.step("negatives"):
         found = mine_negatives(pair, positives, settings, backend, watcher)
     with clock.step("losses"):
@@ -160,4 +160,5 @@ def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, ba
     height = backend.tile_rows or backend.tile_shape[0]
     listed = height * likely_candidates(keys, pair.rows)
     memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.negatives
-    return Forecast(memory + BYTES_PER_LISTED * listed + BYTES_PER_KEY * height * keys, 0, listed=listed)
+    memory += BYTES_PER_LISTED * listed + BYTES_PER_KEY * height * keys
+    return Forecast(memory, 0, listed=listed, taken=held(pair.rows, pair.dim))

@@ -62,9 +62,10 @@ class PlanResult:
 class Run:
     """What the steps of a plan share: rows, settings, the device that they name, and who watches."""
 
-    def __init__(self, rows: PairedRows, settings: PlanSettings, progress: Progress | None) -> None:
+    def __init__(self, rows: PairedRows, settings: PlanSettings, progress: Progress | None, taken: int = 0) -> None:
         """Raises BadInput where the settings do not fit the rows, and for a GPU that is not there."""
         settings.check_rows(rows.rows)
+        self._taken = taken
         self.rows, self.settings, self.progress = rows, settings, progress or Progress()
         self.device, self.clock = choose_backend(settings.device), Stopwatch(self.progress)
         self.device.tile_rows = settings.chunk_rows
@@ -76,9 +77,9 @@ class Run:
     def expect(self, threshold: Threshold, *, plans: Collection[PlanSettings] = (), on_host: bool = False) -> Forecast:
         """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
         rows, settings = self.rows, self.settings
-        expected = forecast(rows, threshold, settings, self.device, plans=plans, on_host=on_host)
+        expected = forecast(rows, threshold, settings, self.device, plans=plans, on_host=on_host).beside(self._taken)
         otherwise = "use fewer rows" if plans else "use fewer rows, or more parts with --partitions"
-        check_room(rows, expected, settings, "the plan", otherwise, settings.max_edges)
+        check_room(rows.rows, expected, settings, "the plan", otherwise, settings.max_edges)
         self.progress.note(f"expecting {expected}")
         return expected
 
@@ -97,7 +98,7 @@ class Run:
             lists=max(map(lists_wanted, plans or (settings,))),
             seed=settings.seed,
             progress=self.progress.progress,
-            limit=entry_limit(self.rows, expected, settings.max_memory),
+            limit=entry_limit(self.rows.rows, expected, settings.max_memory),
         )
 
 
@@ -117,14 +118,16 @@ def make_plan(
     groups: Ints | None = None,
     inputs: Mapping[str, Any] | None = None,
     found: PassResult | None = None,
+    taken: int = 0,
 ) -> PlanResult:
     """Threshold, one pass to the edges, graph, order, measures. The same permutation on every device and tile size.
 
     `groups`: (N,) rows with the same id >= 0 never share a batch; `inputs`: data that the method alone
-    understands, such as texts; `found`: a pass made already, for several plans of the same data.
+    understands, such as texts; `found`: a pass made already, for several plans of the same data; `taken`: bytes that
+    are held beside the rows, as in a plan in parts.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    method, run = planner_named(settings.method), Run(rows, settings, progress)
+    method, run = planner_named(settings.method), Run(rows, settings, progress, taken)
     labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:

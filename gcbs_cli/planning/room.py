@@ -1,7 +1,7 @@
 """How many entries a pass will find and how much memory it needs, told before it; and what would fit instead."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
 from gcbs_cli.data.pairs import PairedRows
@@ -61,6 +61,8 @@ class Forecast:
     """Candidates for the hardest of each row and column, whatever the quantile."""
     tied: int = 0
     """How many of the entries equal t."""
+    taken: int = 0
+    """Of the fixed bytes those that are taken before the pass."""
 
     @property
     def entries(self) -> int:
@@ -72,8 +74,13 @@ class Forecast:
         """Bytes at the peak, of the pass and of what follows it."""
         return self.fixed + self.entry_bytes * self.above
 
+    def beside(self, taken: int) -> "Forecast":
+        """The same where so many bytes more are taken already."""
+        return replace(self, fixed=self.fixed + taken, taken=self.taken + taken)
+
     def __str__(self) -> str:
-        return f"about {self.entries:,} entries and {show_size(self.memory)} of memory"
+        found = f"{self.entries:,} entries and " if self.entries else ""
+        return f"about {found}{show_size(self.memory)} of memory"
 
 
 def forecast(
@@ -90,27 +97,34 @@ def forecast(
     `plans`: those of the pass, where they are several of the same data; `on_host`: the edges come to the host's memory
     even if a device could hold them.
     """
-    plans = plans or (settings,)
     quantile = settings.requested_quantile(rows.rows)
     reaching = _promised(threshold, quantile)
     if quantile is None:
         reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed).share_above(threshold.number)
+    return forecast_share(rows.rows, rows.dim, reaching, plans or (settings,), device, on_host=on_host)
+
+
+def forecast_share(
+    rows: int, dim: int, reaching: float, plans: Collection[PlanSettings], device: Backend, *, on_host: bool = False
+) -> Forecast:
+    """The same where this share of the N² entries reaches t."""
     weighted = any(planner_named(plan.method).needs_weights for plan in plans)
     avoids = any(plan.avoids for plan in plans)
-    each, fixed = BYTES_PER_EDGE, needed(rows.rows, rows.dim, device)
+    each, fixed = BYTES_PER_EDGE, needed(rows, dim, device)
     if weighted or avoids or any(plan.refine for plan in plans):
         each = BYTES_PER_PARTED_EDGE if weighted else BYTES_PER_REFINED_EDGE
         each += BYTES_PER_AVOIDED_EDGE * avoids
-        fixed += WEIGHING + rows.rows * (BYTES_PER_PARTED_ROW * weighted + BYTES_PER_SWAPPED_ROW * available_cpus())
-    if stays_on_device(settings, device) and not on_host:
+        fixed += WEIGHING + rows * (BYTES_PER_PARTED_ROW * weighted + BYTES_PER_SWAPPED_ROW * available_cpus())
+    if not on_host and all(stays_on_device(plan, device) for plan in plans):
         each = 0
     length = max(map(lists_wanted, plans))
-    listed = 2 * rows.rows * likely_candidates(length, rows.rows) if length else 0
+    listed = 2 * rows * likely_candidates(length, rows) if length else 0
     return Forecast(
-        fixed + max(BYTES_PER_LISTED * listed, each * 2 * rows.rows * length),
-        round(reaching * rows.rows**2) if any(plan.uses_threshold for plan in plans) else 0,
+        fixed + max(BYTES_PER_LISTED * listed, each * 2 * rows * length),
+        round(reaching * rows**2) if any(plan.uses_threshold for plan in plans) else 0,
         each,
         listed,
+        taken=held(rows, dim),
     )
 
 
@@ -136,6 +150,7 @@ def forecast_report(
         round(reaching * rows.rows**2),
         ceil(BYTES_PER_EDGE + ties * BYTES_PER_TIED + (1.0 - ties) * suspects * BYTES_PER_SUSPECT),
         tied=round(tied * rows.rows**2),
+        taken=held(rows.rows, rows.dim),
     )
 
 
@@ -157,20 +172,21 @@ def _promised(threshold: Threshold, quantile: float | None) -> float:
     return reaching if threshold.interval is None else min(reaching, 1.0 - threshold.interval[0])
 
 
-def memory_limit(rows: PairedRows, max_memory: int | None) -> int:
+def memory_limit(expected: Forecast, max_memory: int | None) -> int:
     """The bytes that may be used, those taken already included: as asked, or most of what is free."""
-    return max_memory or int(SHARE_TO_USE * available_memory() + held(rows.rows, rows.dim))
+    return max_memory or int(SHARE_TO_USE * available_memory() + expected.taken)
 
 
 def check_room(
-    rows: PairedRows, expected: Forecast, work: WorkSettings, task: str, otherwise: str, most: int | None = None
+    rows: int, expected: Forecast, work: WorkSettings, task: str, otherwise: str, most: int | None = None
 ) -> None:
-    """Raises BadInput before any long work when a pass would find more entries, or take more memory, than it may.
+    """Raises BadInput before any long work when a pass over so many rows would find more entries, or take more memory,
+    than it may.
 
     For the message: `task` needs them, `otherwise` helps beside a higher quantile and a higher limit.
     most: entries.
     """
-    limit = memory_limit(rows, work.max_memory)
+    limit = memory_limit(expected, work.max_memory)
     if most is not None and expected.entries > most:
         head, fits = f"--max-edges {most:,}", [f"--max-edges {expected.entries}"]
         entries = most - expected.listed
@@ -185,20 +201,20 @@ def check_room(
     if 2 * expected.tied > expected.entries:
         otherwise = f"leave out equal rows, which no --quantile parts, or {otherwise}"
     elif entries > 0 and expected.above:
-        share = entries / rows.rows**2
+        share = entries / rows**2
         quantile = f"{1.0 - share:.{4 - floor(log10(share))}f}".rstrip("0")
-        fits.insert(0, f"--quantile {quantile} (about {entries / rows.rows:.3g} a row)")
+        fits.insert(0, f"--quantile {quantile} (about {entries / rows:.3g} a row)")
     advice = f"{' or '.join(fits)} would fit, or " if fits else ""
     raise BadInput(f"{head}: {task} would need {expected}; {advice}{otherwise}")
 
 
-def entry_limit(rows: PairedRows, expected: Forecast, max_memory: int | None) -> EntryLimit:
+def entry_limit(rows: int, expected: Forecast, max_memory: int | None) -> EntryLimit:
     """What a pass whose entries come to this machine may find before it is stopped: what fits, or more than a sample
     errs.
     """
-    fits = (memory_limit(rows, max_memory) - expected.fixed) // expected.entry_bytes
+    fits = (memory_limit(expected, max_memory) - expected.fixed) // expected.entry_bytes
     return EntryLimit(
-        expected.listed + max(fits, 2 * expected.entries + rows.rows),
+        expected.listed + max(fits, 2 * expected.entries + rows),
         "use a higher --quantile, or leave out rows that are equal or nearly so",
     )
 

@@ -59,7 +59,7 @@ class ReportInputs:
     ) -> None:
         """The quantile, the pass to the entries from t on, and the passes to the sums.
 
-        taken: bytes that a pass for plans holds, as in `gcbs compare`; they count towards a limit that was named.
+        taken: bytes that a pass for plans holds, as in `gcbs compare`.
         Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
         """
         self.pair, self.settings, self.facts = pair, settings, facts or RowFacts()
@@ -93,11 +93,9 @@ class ReportInputs:
         pair, settings = self.pair, self.settings
         with self.clock.step("quantile"):
             threshold = find_threshold(pair.grid, settings, settings.seed, self._backend, self._progress.progress)
-            expected = forecast_report(pair, threshold, settings, self._backend, self._hardest)
-        if settings.max_memory is not None:  # what is free is without them already
-            expected = replace(expected, fixed=expected.fixed + self._taken)
+            expected = forecast_report(pair, threshold, settings, self._backend, self._hardest).beside(self._taken)
         otherwise = "use fewer rows" if self._taken else "use --rows, on some of the rows"
-        check_room(pair, expected, settings, "the report", otherwise)
+        check_room(pair.rows, expected, settings, "the report", otherwise)
         with self.clock.step("hard pairs"):
             found = find(
                 pair.grid,
@@ -105,7 +103,7 @@ class ReportInputs:
                 self._backend,
                 ties=True,
                 progress=self._progress.progress,
-                limit=entry_limit(pair, expected, settings.max_memory),
+                limit=entry_limit(pair.rows, expected, settings.max_memory),
             )
             self.suspects = replace(found.suspects(pair.grid, settings.fn_margin), groups=self.facts.groups)
             above = found.edges()

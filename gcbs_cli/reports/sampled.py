@@ -12,6 +12,7 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
+from gcbs_cli.planning.room import Forecast, check_room, needed
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
@@ -23,6 +24,11 @@ from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
 from gcbs_cli.system.arrays import Float32s, Floats, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
+
+BYTES_PER_ROW = 24
+"""Of all rows of the plan: their order, read and checked (measured)."""
+COPIES_OF_BLOCK = 12
+"""Of both sides: as it was read, as unit rows, and the one before."""
 
 
 def sampled_report(
@@ -39,6 +45,10 @@ def sampled_report(
         raise BadInput(f"--rows {rows:,}: expected at least {least:,}, {LEAST_BATCHES} batches of {size}")
     if stream.rows < least:
         raise BadInput(f"--rows: {stream.rows:,} rows are few; without it the report takes them all")
+    backend = choose_backend(settings.device)
+    memory = needed(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
+    expected = Forecast(memory + BYTES_PER_ROW * stream.rows, 0)
+    check_room(stream.rows, expected, settings, "the report", "use fewer --rows")
     clock = Stopwatch(progress or Progress())
     with clock.step("rows drawn"):
         generator = np.random.default_rng([settings.seed, 0x5A3D])
@@ -49,7 +59,7 @@ def sampled_report(
         sides = _read(stream, drawn)
         pair = PairedRows(*(side[np.searchsorted(drawn, planned.reshape(-1))] for side in sides))
     with clock.step("all columns"):
-        total = _log_sums(stream, pair, loss, temperature, choose_backend(settings.device), progress or Progress())
+        total = _log_sums(stream, pair, loss, temperature, backend, progress or Progress())
     with clock.step("batches"):
         positive = pair.diagonal() / temperature
         total = np.maximum(total, positive)

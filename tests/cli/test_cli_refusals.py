@@ -69,6 +69,7 @@ REFUSED = {
     "plan x.npy y.npy --per-row 300": "--per-row 300: expected fewer than the 300 rows",
     "plan x.npy y.npy --max-memory 1K": "--max-memory 1.0 KiB",
     "plan x.npy y.npy --max-memory 50K": "would fit, or use fewer rows",
+    "plan x.npy y.npy --partitions 2 --max-memory 1M": "M would fit, or use more --partitions",
     "plan x.npy y.npy --max-edges 1": "--max-edges 1: the plan would need about",
     "compare x.npy y.npy --methods rcm --max-memory 1K": " would fit, or use fewer rows",
     "tune x.npy y.npy --max-memory 1K": " would fit, or use fewer rows",

@@ -6,7 +6,6 @@ import pytest
 import reference
 from unit_data import grid_matrix, make_pair
 
-from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.planning.room import BYTES_PER_REFINED_EDGE, Forecast, check_room, forecast
 from gcbs_cli.products.cpu import CpuBackend
@@ -119,7 +118,7 @@ def test_the_advice_for_lists_of_the_hardest_fits(asked):
 def test_the_quantile_named_for_a_million_rows_fits(max_edges):
     side = np.broadcast_to(np.float32([[1.0]]), (1_000_000, 1))
     with pytest.raises(BadInput) as refused:
-        check_room(PairedRows(side, side), Forecast(0, 10**9), WorkSettings(), "a plan", "", max_edges)
+        check_room(len(side), Forecast(0, 10**9), WorkSettings(), "a plan", "", max_edges)
     q = suggested_quantile(str(refused.value))
     assert 0 < q < 1
     assert 0.8 * max_edges <= round((1 - q) * 10**12) <= max_edges

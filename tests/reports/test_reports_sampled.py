@@ -43,6 +43,8 @@ def test_all_batches_give_the_whole_report(loss):
     assert found.gap.plan.low == found.gap.plan.high == found.gap.plan.value  # nothing was left out
     assert found.gap.random_mean.low < whole.gap.random_mean < found.gap.random_mean.high
     assert found.gap.reduction.low < whole.gap.reduction < found.gap.reduction.high
+    with pytest.raises(BadInput, match=r"^--max-memory 1.0 MiB: the report would need about .* use fewer --rows"):
+        sampled_report(stream_of(PAIR), PERM, ROWS, settings_of(loss=[loss], max_memory=1 << 20))
 
 
 def test_the_intervals_cover_and_are_students_for_few_batches():

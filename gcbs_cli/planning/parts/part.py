@@ -28,6 +28,8 @@ class PartTask:
     """(n,) of the part's rows."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Of the part's rows, such as their texts."""
+    taken: int = 0
+    """Bytes that the whole plan holds where the part is planned."""
     version: str = VERSION
     """Of gcbs where the plan was asked for."""
 
@@ -66,7 +68,7 @@ def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None
     if task.version != VERSION:
         raise BadInput(f"--engine ray: a node has gcbs {VERSION}, where {task.version} was expected; install the same")
     try:
-        result = make_plan(rows, task.settings, progress, groups=task.groups, inputs=task.inputs)
+        result = make_plan(rows, task.settings, progress, groups=task.groups, inputs=task.inputs, taken=task.taken)
     except BadInput as error:
         raise BadInput(f"part {task.number + 1} of {task.parts} ({rows.rows:,} rows): {error}") from error
     figures, graph = result.figures, dict[str, Any]()

@@ -3,7 +3,9 @@
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,28 @@ from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.parts.kept import KeptParts, scattered
 from gcbs_cli.planning.parts.part import Engine, PartPlan, PartTask, plan_here
-from gcbs_cli.planning.parts.partition import Partition, learn_centres, make_partition, sample_means
+from gcbs_cli.planning.parts.partition import (
+    SAMPLE_ROWS,
+    SLACK,
+    Partition,
+    learn_centres,
+    make_partition,
+    sample_means,
+)
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.plan import PlanResult
-from gcbs_cli.products.devices import ALL_GPUS, devices_named
+from gcbs_cli.planning.room import Forecast, check_room, forecast_share, needed
+from gcbs_cli.products.devices import ALL_GPUS, choose_backend, devices_named
 from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.version import VERSION
+
+BYTES_PER_ROW = 150
+"""Of all rows, whatever their width: their best parts, the parts, the order, copies of these (measured)."""
+BYTES_PER_SAMPLED = 16
+"""For each coordinate of a row from which centres are learnt, and each of its products with them (measured)."""
 
 
 def plan_in_parts(
@@ -49,6 +64,9 @@ def plan_in_parts(
     engine = engine or engine_of(settings)
     planner_named(settings.method).check()
     count = settings.parts_for(stream.rows, stream.dim, settings.batch_size)
+    expected = _forecast(stream, settings, count)
+    check_room(-(-stream.rows // count), expected, settings, "the plan", "use more --partitions")
+    progress.note(f"expecting {expected}")
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
@@ -85,6 +103,19 @@ def plan_in_parts(
     )
 
 
+def _forecast(stream: PairStream, settings: PlanSettings, parts: int) -> Forecast:
+    """What the whole takes at once: its bookkeeping, and the largest part that may come or the sample for centres."""
+    largest = ceil((1.0 + SLACK) * stream.rows / parts)
+    elsewhere = settings.engine == "ray"  # on machines that look at their own memory
+    quantile = settings.requested_quantile(largest)
+    share = 0.0 if quantile is None or elsewhere else 1.0 - quantile
+    backend = choose_backend("cpu" if elsewhere else settings.device)
+    part = forecast_share(largest, stream.dim, share, [settings], backend)
+    sample = BYTES_PER_SAMPLED * min(stream.rows, SAMPLE_ROWS) * (stream.dim + parts)
+    sample += needed(0, stream.dim, backend)
+    return replace(part, fixed=max(part.fixed, sample) + BYTES_PER_ROW * stream.rows, taken=0)
+
+
 def engine_of(work: PlanWorkSettings) -> Engine:
     """How parts are planned. Raises BadInput for devices that do not fit the engine, and where Ray is not installed."""
     if work.engine == "local":
@@ -102,10 +133,11 @@ def _tasks(
     partition: Partition, settings: PlanSettings, groups: Ints | None, inputs: Mapping[str, Any]
 ) -> list[PartTask]:
     tasks, count = [], len(partition.sizes)
+    taken = 0 if settings.engine == "ray" else BYTES_PER_ROW * len(partition.members)
     for number in range(count):
         rows = partition.rows_of(number)
         own = {name: [values[row] for row in rows] for name, values in inputs.items()}
-        tasks.append(PartTask(number, count, settings, None if groups is None else groups[rows], own))
+        tasks.append(PartTask(number, count, settings, None if groups is None else groups[rows], own, taken))
     return tasks
 
 
