@@ -24,12 +24,12 @@ COMMANDS = {
     "plan": "Order the pairs so that consecutive batches hold hard negatives.",
     "report": "Say how much of the gap between L_global and L_train a plan closes.",
     "compare": "Make a plan with each method and say what each is worth.",
-    "tune": "Try settings around --preset train by training on the data, and print the command of the best plan.",
+    "tune": "Train with settings around --preset train, and print the command of the best plan.",
     "check": "Check that a plan is a permutation, matches its manifest and was made from this data.",
     "history": "Show losses, gap and plans over epochs, and whether planning still pays.",
     "demo": "Make sample data, plan it and report on the plan, showing each command.",
-    "embed": "Embed pairs of texts with a sentence-transformers model, for a first plan without code.",
-    "doctor": "Show versions, devices and their speed, memory, optional packages, and what a plan would take.",
+    "embed": "Embed pairs of texts with a sentence-transformers model: a first plan without writing code.",
+    "doctor": "Show versions, devices and their speed, memory, optional packages, and what a plan would need.",
     "config": "Show which settings are in force and where each comes from.",
     "apply": "Write data in plan order: batch b is then rows b·k to (b+1)·k.",
     "mine": "Find each row's hardest negatives, and say what the loss would be with them.",
@@ -191,7 +191,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'input/output'}: {error.strerror or error}", 1
     if os.environ.get(TRACEBACK):
         raise error
-    return f"{name}: {error}; a defect of gcbs, or of a library: {TRACEBACK}=1 shows where", 1
+    return f"{name}: {error}; a bug in gcbs or a library: {TRACEBACK}=1 shows where", 1
 
 
 def in_one_line(error: TyperException) -> int:
@@ -202,7 +202,7 @@ def in_one_line(error: TyperException) -> int:
         known = [name for parameter in context.command.params for name in parameter.opts]
         said = f"{option}: no such option{nearest(option, known)}"
     elif getattr(error, "param", None) is not None:
-        said = f"{error.param.metavar}: is missing"  # type: ignore[attr-defined]
+        said = f"{error.param.metavar} is missing"  # type: ignore[attr-defined]
     if context is not None and "did you mean" not in said:
         said += f"; {context.command_path} --help shows what there is"
     say(f"gcbs: {said}")

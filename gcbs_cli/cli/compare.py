@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
 """The figures of the gap that stand beside what a plan trains."""
 SAID = {"batch_size", "temperature"}
-GAP_ALONE = "The gap does not tell which plan trains best; --train does. Without a trial, take the preset:"
+GAP_ALONE = "Only --train tells which plan trains best. Without a trial, take the preset:"
 LIMITS_OF_GAP = (
-    "A smaller gap means harder batches, not a better model. The plan that closes most often does so with right "
-    "answers that count as wrong ones in their batch: the suspects. The preset keeps them apart, and trained best on "
-    "five corpora. gcbs compare --train tries on this data which plan a model learns most from."
+    "A smaller gap means harder batches, not a better model. The smallest gap often comes from right answers "
+    "that count as wrong ones in their batch: the suspects. The preset keeps them apart, and trained best on five "
+    "corpora. gcbs compare --train finds out which plan a model learns most from on this data."
 )
 LIMITS_OF_TRIAL = (
-    "Small heads were trained on embeddings that stay as they are. This tells whether planning pays for a model that "
-    "starts near these embeddings. Encoders trained from scratch gained more, and their best plan was another one."
+    "Small heads were trained on frozen embeddings. This tells whether planning pays for a model that starts near "
+    "these embeddings. Encoders trained from scratch gained more, and by another plan."
 )
 
 
@@ -86,7 +86,7 @@ def compare(settings: Compare) -> None:
         headline=f"Take {PRESET_ROW}, unless training on this data says otherwise.",
         lead="The gap is the part of the loss over all pairs that training on batches does not see.",
         question="How much smaller is the gap?",
-        meaning="Masked gap reduction: suspected false negatives do not count. The line reaches to where they do.",
+        meaning="Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
         limits=LIMITS_OF_GAP,
     )
 
@@ -128,7 +128,7 @@ def compare_by_training(
         headline="Stay with random batches." if verdict.plan is None else f"Take {verdict.plan}.",
         lead=verdict.sentence,
         question="What does a model gain?",
-        meaning="MRR × 100 over random batches, on held-out queries. What the line spans may be chance.",
+        meaning="MRR × 100 over random batches, on held-out queries. The thin line spans what may be chance.",
         limits=LIMITS_OF_TRIAL,
     )
 
@@ -219,7 +219,7 @@ def trial_table(lines: Sequence[Compared], gains: Mapping[str, Gain], sizes: Map
     table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], figures, "frrr")
     table.caption = (
         "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
-        f" seeds and queries; seconds: of an epoch's plan. {sizes['queries']:,} held-out queries,"
+        f" seeds and queries; seconds: for an epoch's plan. {sizes['queries']:,} held-out queries,"
         f" {sizes['candidates']:,} candidates (random batches: MRR {sizes['random_mrr']:.1f}); {sizes['train_rows']:,}"
         f" rows to train on, {sizes['epochs']} epochs, {sizes['seeds']} seeds; {sizes['seconds']:.0f} s in all."
     )

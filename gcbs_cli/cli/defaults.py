@@ -78,8 +78,8 @@ def _read(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
     except ValueError as error:
-        raise BadInput(f"{path}: is no TOML: {error}") from None
-    raise BadInput(f"{path}: is longer or deeper than settings are (1 MiB, keys of 100 parts); check --config")
+        raise BadInput(f"{path}: is not TOML: {error}") from None
+    raise BadInput(f"{path}: is too large for settings (1 MiB, or keys of 100 parts); check --config")
 
 
 def _values(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Value]]:
@@ -136,8 +136,7 @@ def check_keys(models: Models, file: ConfigFile) -> None:
         if file.searched and known[key].one_call and known[key].key not in HARMLESS:
             option = known[key].option
             raise BadInput(
-                f"{value.source}: sets {key}, which a file that nobody named may not; type {option}, or name the file "
-                "with --config"
+                f"{value.source}: only a file named with --config may set {key}; type {option}, or name this file"
             )
 
 

@@ -205,12 +205,12 @@ def history_page(history: History) -> str:
         return Chart(title, x, Axis(unit, min(known) - room, max(known) + room, form), lines)
 
     shown = (
-        chart("Loss: a plan lies above random batches, nearer to all pairs", "nats", "loss.plan", *LOSSES),
+        chart("Loss: plans lie above random batches, nearer to all pairs", "nats", "loss.plan", *LOSSES),
         chart("Gap: what training does not see", "nats", "gap.plan", "gap.random_mean", "gap.oracle"),
         chart("Probability of the positive", "p", *PROBABILITIES),
-        chart("What the plans close of it", "share", "gap.reduction", "gap.masked.reduction", form="{:.0%}"),
-        chart("Pairs in one batch that come again", "share", "recurring", form="{:.0%}"),
-        chart("Threshold: from which on a pair is hard", "similarity", "graph.threshold"),
+        chart("How much of it the plans close", "share", "gap.reduction", "gap.masked.reduction", form="{:.0%}"),
+        chart("Pairs that share a batch again", "share", "recurring", form="{:.0%}"),
+        chart("Threshold: above it, a pair is hard", "similarity", "graph.threshold"),
         chart("Seconds a plan takes", "seconds", "plan_seconds"),
     )
     return render(

@@ -354,6 +354,6 @@ def judge(runs: Sequence[TrialRun], preferred: str | None = None, most_seeds: in
     others = [gain(runs, best, name) for name in names if name != best]
     final = found.seeds >= ENOUGH_SEEDS and all(item.stays(most_seeds) for item in [found, *others])
     what = f"{best}: {found} MRR over random"
-    chance = f"no difference beyond noise ({what}, less than {found.noise:.1f} may be chance): do not"
-    sentence = f"{what}: plan" if found.counts else chance
+    chance = f"no difference beyond noise ({what}, less than {found.noise:.1f} may be chance): stay with random batches"
+    sentence = f"{what}: planning pays" if found.counts else chance
     return Verdict(best if found.counts else None, best, found, sentence, final)

@@ -26,7 +26,7 @@ def finish(perm: Ints, given: PlannerInput, clock: Stopwatch) -> tuple[Ints, Ref
     refinement = None
     if settings.refine and given.batch_size > 1:
         if needs_compiling(propose):
-            clock.watcher.note("compiling the refinement for this machine, takes a few seconds; cached if possible")
+            clock.watcher.note("compiling the refinement for this machine (a few seconds), and caching it if possible")
         with clock.step("refine"):
             gains, seconds = given.gains(), settings.time_limit
             refinement = refine(perm, gains, given.batch_size, labels=labels, seed=seed, seconds=seconds)

@@ -101,7 +101,7 @@ def check_possible(labels: Ints, rows: int, batch_size: int, option: str) -> Non
                 f"some would have to share one; use a smaller --batch-size or split the group"
             )
         if np.count_nonzero(counts == batches) > rows - batch_size * (batches - 1):
-            raise BadInput(f"{option}: the groups are too large for batches of {batch_size} in which all rows differ")
+            raise BadInput(f"{option}: the groups are too large to keep apart in batches of {batch_size}")
 
 
 def keep_apart(perm: Ints, labels: Ints, batch_size: int, seed: int) -> Ints:
@@ -124,7 +124,7 @@ def keep_apart(perm: Ints, labels: Ints, batch_size: int, seed: int) -> Ints:
         dealt = deal_apart(perm, labels, batch_size)
         repaired, left = (repaired, left) if dealt is None else (dealt, 0)
     if left:
-        raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept out of a batch of their own group")
+        raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept apart from their own group")
     return repaired
 
 

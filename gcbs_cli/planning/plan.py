@@ -132,7 +132,7 @@ def make_plan(
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:
         run.progress.note(
-            f"--fn-margin: {settings.method} alone cannot keep pairs apart that are too hard; add --refine for that"
+            f"--fn-margin: {settings.method} alone cannot keep apart pairs that are too hard; add --refine"
         )
     method.check()
     threshold, hard, weighted = None, None, None
@@ -167,7 +167,7 @@ def _find_graph(run: Run, found: PassResult | None) -> tuple[Threshold, HardPair
             with suppress(OutOfDeviceMemory, *run.device.memory_errors):
                 graph = find_device_graph(run.rows.grid, threshold.number, run.device, run.progress.progress)
                 return threshold, HardPairs(graph, None, graph.achieved_quantile)
-            run.progress.note("the device's memory does not suffice for the graph, which goes to the host's")
+            run.progress.note("the device's memory does not suffice for the graph; using the host's")
             run.device.free_memory()
         found = found or run.find(threshold)
         return found.threshold, hard_pairs(run.rows, run.settings, found)

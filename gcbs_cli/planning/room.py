@@ -199,7 +199,7 @@ def check_room(
         return
     entries = int(SHARE_TO_SUGGEST * entries)
     if 2 * expected.tied > expected.entries:
-        otherwise = f"leave out equal rows, which no --quantile parts, or {otherwise}"
+        otherwise = f"leave out equal rows, which no --quantile separates, or {otherwise}"
     elif entries > 0 and expected.above:
         share = entries / rows**2
         quantile = f"{1.0 - share:.{4 - floor(log10(share))}f}".rstrip("0")

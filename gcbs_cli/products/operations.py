@@ -115,8 +115,7 @@ class EntryLimit:
         self.found += entries
         if self.found > self.most:
             raise BadInput(
-                f"the pass has found {self.found:,} entries and is not at its end, and there is room for "
-                f"{self.most:,}; {self.advice}"
+                f"the pass has already found {self.found:,} entries, and there is room for {self.most:,}; {self.advice}"
             )
 
 

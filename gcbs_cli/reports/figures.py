@@ -102,7 +102,7 @@ _DECLARED = [
         "how much smaller the plan's gap is than that of random batches"
     ),
     Figure("gap.closed_share", "closed share", SHARE, "up", "table many compare", "closed").means(
-        "share of what the oracle could close that the plan closes"
+        "what the plan closes, as a share of what the oracle could"
     ),
     Figure("gap.masked.plan", "masked gap", better="down", show="", random="random_mean", spread="random_std").means(
         "gap without suspected false negatives"
@@ -117,10 +117,10 @@ _DECLARED = [
         "upper bound on the plan's gap (log-sum-exp)"
     ),
     Figure("objective.translation.plan", "least in batch", better="up", show="", random="random").means(
-        "mean over rows of the least similarity in the batch, which the translation bound falls with"
+        "mean over rows of the least similarity in the batch; as it rises, the translation bound falls"
     ),
     Figure("objective.logsumexp.plan", "largest in batch", better="up", show="", random="random").means(
-        "mean over rows of the largest similarity in the batch, which the log-sum-exp bound falls with"
+        "mean over rows of the largest similarity in the batch; as it rises, the log-sum-exp bound falls"
     ),
     Figure("positive_probability.global", "p(positive), all", ROUGH, show="").means(
         "mean softmax probability of the positive among all rows"
@@ -154,12 +154,12 @@ _DECLARED = [
         "share of all similarities at or below the threshold"
     ),
     Figure("graph.edges", "hard pairs", COUNT).means("pairs above the threshold"),
-    Figure("graph.isolated", "rows without", COUNT).means("rows that are in no hard pair"),
+    Figure("graph.isolated", "rows without", COUNT).means("rows without a hard pair"),
     Figure("graph.isolated_batches", "batches without", COUNT, "down").means(
-        "batches of the plan in which no row is in a hard pair"
+        "batches of the plan in which no row has a hard pair"
     ),
-    Figure("graph.max_degree", "largest degree", COUNT, show="").means("hard pairs of the row that is in most"),
-    *_of_every_order("bandwidth", "largest distance between hard pairs in the order, in rows"),
+    Figure("graph.max_degree", "largest degree", COUNT, show="").means("hard pairs of the row that has the most"),
+    *_of_every_order("bandwidth", "largest distance in the order between the rows of a hard pair"),
     *_of_every_order("profile", "sum over rows of the distance to the farthest partner before them", ""),
     Figure("in_batch_edge_share.plan", "in-batch share", SHARE, "up", "table compare", "edges", random="random").means(
         "share of the hard pairs whose two rows share a batch"
@@ -184,10 +184,10 @@ _DECLARED = [
         "spread of the rows of Y over the sphere; lower is more even"
     ),
     Figure("uniformity.rows", "rows for uniformity", COUNT).means(
-        "rows it was computed on, a sample of more than 10,000"
+        "rows that uniformity was computed on; beyond 10,000, a sample"
     ),
     Figure("mutual_information_bound", "information", ROUGH).means(
-        "least mutual information of X and Y in nats: mean log of a row's keys − L_train"
+        "lower bound on the mutual information of X and Y in nats: mean log(keys of a row) − L_train"
     ),
     Figure("partitions.parts", "parts", COUNT).means("parts that were planned one by one"),
     Figure("partitions.edges_across", "across parts", SHARE, "down").means(

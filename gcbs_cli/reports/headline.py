@@ -29,7 +29,7 @@ def headline(report: "GapReport") -> str:
     if _is_noise(report):
         return "This plan does no better than random batches: the difference is within their spread."
     verb = "closes" if reduction > 0 else "WIDENS the gap by"
-    beside = "" if masked is None else f", and {masked:.1%} where suspected false negatives do not count"
+    beside = "" if masked is None else f", or {masked:.1%} without suspected false negatives"
     return f"This plan {verb} {abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave{beside}."
 
 
@@ -51,7 +51,7 @@ def summary(report: "GapReport") -> list[tuple[str, str]]:
         lines.append(("oracle", f"{share:.1%} of the most that any order can close ({most} of the gap)"))
     pairs, rows, by_chance = _values(report, *SUSPECTS)
     if pairs is not None and rows is not None:
-        touched = f"on {rows / report.n:.0%} of the rows (random {by_chance:,.0f})"
+        touched = f"touching {rows / report.n:.0%} of the rows (random {by_chance:,.0f})"
         lines.append(("suspects", f"{pairs:,.0f} pairs share a batch, {touched}"))
     inside, inside_random, without = _values(report, *HARD_PAIRS)
     if inside is not None and without is not None:
@@ -69,9 +69,9 @@ def verdict(report: "GapReport") -> str:
     if reduction < 0:
         return "easier than random: made for other data, or to keep hard pairs apart"
     if masked is not None and masked <= 0:
-        return "do not train on it: all that it closes are suspected false negatives"
+        return "do not train on it: all of its gain comes from suspected false negatives"
     if masked is not None and masked < LEAST_MASKED_SHARE * reduction:
-        return "much of what it closes are suspected false negatives"
+        return "much of its gain comes from suspected false negatives"
     return "harder than random; only training tells whether it is better"
 
 
@@ -114,8 +114,7 @@ def suspects_warning(reports: Sequence["GapReport"]) -> str | None:
         touched = false.rows / report.n
         if touched > MANY_SUSPECTS_SHARE and false.suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * false.random:
             return (
-                f"{false.suspected_pairs:,} suspected false negatives share a batch, on {touched:.0%} of the rows "
-                f"({false.random:,.0f} pairs in random batches): negatives that the model is taught to push apart "
-                "may be right answers"
+                f"{false.suspected_pairs:,} suspected false negatives share a batch, touching {touched:.0%} of the rows"
+                f" ({false.random:,.0f} pairs in random batches): the model may be taught to push right answers away"
             )
     return None

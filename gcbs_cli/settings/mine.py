@@ -36,14 +36,14 @@ class NegativeSettings(Settings, panel="Which negatives"):
     relative_margin: float | None = None
     """Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."""
     sampling: Literal["top", "random"] = option("top")
-    """top: take the hardest candidates; random: a seeded draw from the first --range-max."""
+    """top: the hardest candidates; random: a seeded draw from the first --range-max."""
 
     @model_validator(mode="after")
     def _check_ranks(self) -> Self:
         if self.range_max is not None and self.range_max - self.range_min < self.negatives:
             raise BadInput(
                 f"--range-max {self.range_max}: expected at least {self.range_min + self.negatives}, "
-                f"--range-min {self.range_min} and {self.negatives} negatives"
+                f"the sum of --range-min {self.range_min} and --negatives {self.negatives}"
             )
         if self.min_score is not None and self.max_score is not None and self.min_score > self.max_score:
             raise BadInput(f"--min-score {self.min_score}: expected at most --max-score {self.max_score}")
@@ -63,7 +63,7 @@ class ShownLossSettings(Settings, panel="The loss with them"):
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "Pairs in one loss.", "-k", ge=2)
     temperature: Temperature = DEFAULT_TEMPERATURE
-    trials: Trials = option(5, "Number of random orders to take the mean of.")
+    trials: Trials = option(5, "Number of random orders to average over.")
 
 
 class MineSettings(NegativeSettings, ShownLossSettings, WorkSettings):
@@ -77,6 +77,6 @@ class MineSettings(NegativeSettings, ShownLossSettings, WorkSettings):
         first, wanted = self.range_min, self.negatives
         if first + wanted > rows - 1:
             raise BadInput(
-                f"--negatives {wanted}: with --range-min {first} expected at most {max(rows - 1 - first, 0):,}, "
-                f"for {rows:,} rows leave {rows - 1:,} negatives each"
+                f"--negatives {wanted}: expected at most {max(rows - 1 - first, 0):,} with --range-min {first}, "
+                f"since each of the {rows:,} rows has {rows - 1:,} negatives"
             )

@@ -24,7 +24,7 @@ _EXPECTED = {
     "finite": "a finite number",
     "float": "a number",
     "bool": "true or false",
-    "string": "a text",
+    "string": "text",
     "too": "at least one",
 }
 """What pydantic's kinds of errors expect, by their first word; where nothing is said, a whole number."""
@@ -226,7 +226,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
         return BadSetting(f"{name}: no such setting{nearest(name, fields)}", name)
     leaf = fields[name]
     if first["type"] == "missing" and len(first["loc"]) == 1:
-        return BadSetting(f"{leaf.option}: is missing; give it", name)
+        return BadSetting(f"{leaf.option} is missing; give it", name)
     found = printable(str(first["input"]))
     return BadSetting(f"{leaf.option} {found}: expected {_expected(first, leaf.field, found)}", name)
 

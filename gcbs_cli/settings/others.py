@@ -48,7 +48,7 @@ class Inputs(Columns, panel=INPUT_PANEL):
     """Embeddings of the first side: a .npy, .parquet or .safetensors file, a directory or a glob of shards."""
     y: SecondSide = None
     normalize: bool = option(True, off="--no-normalize")
-    """Scale rows to unit length; --no-normalize for rows that have it already."""
+    """Scale rows to unit length; --no-normalize if they already have it."""
 
 
 class Shown(Settings, panel=OUTPUT_PANEL):
@@ -61,20 +61,20 @@ class Shown(Settings, panel=OUTPUT_PANEL):
 class Written(Shown, panel=OUTPUT_PANEL):
     """What is printed, and whether files may be replaced."""
 
-    force: bool = option(False, "Replace files that exist already.", "-f")
+    force: bool = option(False, "Replace existing files.", "-f")
 
 
 class Page(Written, panel=OUTPUT_PANEL):
     """What is printed, and beside it as a page."""
 
-    html: str | None = option(None, "Write it as one page, too, that needs no network.")
+    html: str | None = option(None, "Also write it as one HTML page that works offline.")
 
 
 class GroupFile(Settings, panel=FalseNegativeSettings.panel):
     """Rows that are kept apart."""
 
     groups: str | None = None
-    """An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same one never share a batch."""
+    """An id for each row (.txt, .npy, .csv, .jsonl, .parquet): rows with the same id never share a batch."""
     groups_column: str | None = _column("groups")
 
 
@@ -113,11 +113,11 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
 
     work_dir: str | None = option(None, only_with="partitions")
     """With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a kill, the
-    same command goes on from there.
+    same command resumes there.
     """
     output: str = option("perm.npy", short="-o")
-    """The permutation: .npy, .parquet, .txt; - for one index a line on stdout."""
-    report: str | None = option(None, "Write the gap report to this .json as well.")
+    """The permutation: .npy, .parquet, .txt; - for one index per line on stdout."""
+    report: str | None = option(None, "Also write the gap report to this .json.")
     dry_run: bool = option(False, "Estimate threshold, edges and memory; write nothing.")
 
     @model_validator(mode="after")
@@ -125,7 +125,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
         self.check_text([self.method])
         in_parts = self.partitions is not None
         if self.dry_run and in_parts:
-            raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or plan one part's rows alone")
+            raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or give it the rows of one part")
         if self.report is not None and in_parts:
             raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
         if self.output == "-" and self.json_ and not self.dry_run:
@@ -145,23 +145,23 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     """
 
     perm: str | None = option(None, short="-p", one_call=True)
-    """The permutation to report on; - reads indices from stdin. Without it: is planning worth it?"""
+    """The permutation to report on; - reads indices from stdin. Without it: what a plan could gain."""
     rows: int | None = option(None, ge=2)
-    """Report on about this many rows of the plan, in whole batches, against all pairs, with 95 % intervals: for N where
-    N² is out of reach. Reads the data in blocks.
+    """Report on about this many rows, in whole batches, against all pairs, with 95 % intervals: for data whose N²
+    products are out of reach. Reads it in blocks.
     """
     groups: str | None = option(None, default_words="as planned")
-    """An id for each row: rows with the same one are suspected false negatives, too."""
+    """An id for each row: rows with the same id are suspected false negatives, too."""
     groups_column: str | None = _column("groups")
     positives: str | None = option(None, default_words="rows with equal x", panel=LOSS_PANEL, only_with="loss=bsc")
-    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are mutual positives."""
+    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
     positives_column: str | None = _column("positives", LOSS_PANEL)
     labels: str | None = option(None, panel=LOSS_PANEL, only_with="loss=bsc")
     """bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."""
     labels_column: str | None = _column("labels", LOSS_PANEL)
     id_column: str | None = option(None, default_words="id, where there is one", panel=INPUT_PANEL, only_with="html")
     """Column with the rows' names for --html."""
-    full: bool = option(False, "Print every figure with what it is.", panel=OUTPUT_PANEL)
+    full: bool = option(False, "Print every figure and what it means.", panel=OUTPUT_PANEL)
     output: str | None = option(None, "Write the JSON report to this file.", "-o", panel=OUTPUT_PANEL)
 
     @model_validator(mode="before")
@@ -174,7 +174,7 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     @model_validator(mode="after")
     def _check_report(self) -> Self:
         if self.html is not None and {"bsc", "triplet"} & {*self.loss}:
-            raise BadInput("--html: goes with --loss infonce, symmetric and simclr")
+            raise BadInput("--html: works only with --loss infonce, symmetric or simclr")
         if self.rows is not None:
             self._check_sample()
         return self
@@ -183,21 +183,21 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
         if self.perm is None:
             raise BadInput("--rows: draws batches of a plan; name the plan with -p")
         if max(len(self.batch_sizes), len(self.temperatures), len(self.loss)) > 1:
-            raise BadInput("--rows: one loss, batch size and temperature at a time")
+            raise BadInput("--rows: takes one loss, batch size and temperature at a time")
         loss = self.losses[0]
         if loss.name not in ("infonce", "symmetric"):
             raise BadInput(
-                f"--rows: goes with --loss infonce and symmetric, without --queue and --loss-top; found {loss.name}"
+                f"--rows: needs --loss infonce or symmetric, without --queue and --loss-top; found {loss.name}"
             )
         for name in ("html", "groups", "threshold", "quantile", "per_row", "fn_margin", "trials", "batch_coordinates"):
             if name in self.model_fields_set:
                 name = name.replace("_", "-")
-                raise BadInput(f"--{name}: needs all pairs and does not go with --rows; leave one of them out")
+                raise BadInput(f"--{name}: needs all pairs, so it does not work with --rows; leave one out")
 
 
 class Mine(MineSettings, PairTexts, Inputs, Written):
-    """The other way to train on hard negatives: Hard Negative (1..l) appends to every row of a random batch its own l
-    hardest of Y. Options are those of sentence-transformers' mine_hard_negatives.
+    """The other way to train on hard negatives: Hard Negative (1..l) gives each row of a random batch its own l hardest
+    rows of Y. Options are those of sentence-transformers' mine_hard_negatives.
 
     Examples:
       gcbs mine x.npy y.npy -o negatives.parquet --negatives 1
@@ -205,7 +205,7 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
     """
 
     positives: str | None = option(None, panel=NegativeSettings.panel)
-    """A value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with the same one are mutual positives."""
+    """A value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
     positives_column: str | None = _column("positives", NegativeSettings.panel)
     output: str = option("negatives.parquet", short="-o", panel=OUTPUT_PANEL)
     """The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout."""
@@ -243,10 +243,10 @@ Budget = Annotated[float, BeforeValidator(_seconds)]
 
 
 class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
-    """With --train, by what a model learns from it: does planning pay on this data? Two small heads on the embeddings
-    are trained by each plan, and rank pairs that were left out. The gap alone does not tell which plan trains best.
+    """--train tells whether planning pays on this data: two small heads on the embeddings are trained with each plan
+    and rank held-out pairs. The gap alone does not tell which plan trains best.
 
-    Seconds are those after the pass over all pairs, with --train those that an epoch's plan takes.
+    Seconds are those after the pass over all pairs; with --train, those of one epoch's plan.
 
     Examples:
       gcbs compare x.npy y.npy --train --html compare.html
@@ -255,15 +255,15 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
 
     methods: str | None = option(
-        None, short="-M", default_words="all there are, words with --text; for --train random,rcm,train"
+        None, short="-M", default_words="all, words only with --text; with --train: random,rcm,train"
     )
-    """Names with commas between, such as rcm,metis+refine; train is the preset."""
+    """Comma-separated names, such as rcm,metis+refine; train is the preset."""
     train: bool = False
-    """Train small heads on the embeddings by each plan, and rank held-out pairs. Rows of one of the --groups, or with
-    equal x, have the same right answers.
+    """Train small heads on the embeddings with each plan, and rank held-out pairs. Rows with equal x, or the same id in
+    --groups, share their right answers.
     """
     budget: Budget = option(300.0, metavar="TIME", default_words="5m", only_with="train")
-    """Time for --train, such as 90s or 5m, by which it chooses the number of rows, epochs and seeds."""
+    """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds."""
     trials: Trials = option(5, "Number of random orders to compare with.")
     omitted = frozenset(OF_ONE_PLAN)
 
@@ -283,7 +283,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
 
 
 class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
-    """Each is judged as by gcbs compare --train. The preset is kept unless another setting is better beyond noise. With
+    """Each is judged as in gcbs compare --train. The preset stays unless another setting is better beyond noise. With
     --text, the method words is tried too.
 
     Examples:
@@ -292,7 +292,7 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
 
     budget: Budget = option(600.0, metavar="TIME", default_words="10m")
-    """Time for it all, such as 90s or 20m, by which it chooses the number of rows, epochs and seeds."""
+    """Time for everything, such as 90s or 20m; it decides the number of rows, epochs and seeds."""
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
 
     def check_effects(self, **chosen: Sequence[Any]) -> None:
@@ -320,20 +320,20 @@ class PlanFile(Settings):
 
 
 class Check(PlanFile, Columns, Shown):
-    """Exit code 0 when nothing is wrong, 1 when something is.
+    """Exits with 0 if nothing is wrong, with 1 if something is.
 
     Examples:
       gcbs check -p perm.npy
       gcbs check x.npy y.npy -p perm.npy
     """
 
-    x: str | None = option(None, "Embeddings it should belong to.", argument=True)
+    x: str | None = option(None, "Embeddings to check the plan against.", argument=True)
     y: SecondSide = None
 
 
 class Apply(PlanFile, Written):
-    """Rows are copied byte for byte, by two passes in sequence, in bounded memory. Shards keep their names and their
-    numbers of rows. A last line without a line end gets one. The output appears whole or not at all.
+    """Rows are copied byte for byte, in two sequential passes and bounded memory. Shards keep their names and their
+    numbers of rows. A last line without a line ending gets one. The output appears whole or not at all.
 
     Examples:
       gcbs apply pairs.jsonl -p perm.npy -o reordered.jsonl
@@ -347,7 +347,7 @@ class Apply(PlanFile, Written):
     max_memory: Size = option(512 * 2**20, default_words="512M", metavar="SIZE", panel=WORK_PANEL)
     """Memory for rows, such as 2G; larger data passes through temporary files beside the output."""
     output: str = option(..., short="-o", panel=OUTPUT_PANEL)
-    """A file (the input's suffix is added where it has none); for shards a new folder."""
+    """A file (without a suffix, it gets the input's), or for shards a new folder."""
 
 
 class Embed(Written):
@@ -381,7 +381,7 @@ class Demo(Written):
 
 
 class History(Page):
-    """Reads one report an epoch. Where the plans are found, it also says how long they took and how much of each
+    """Reads one report per epoch. Where it finds the plans, it also says how long they took and how much of each
     recurs.
 
     Examples:
@@ -395,18 +395,18 @@ class History(Page):
         None, default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json", panel=INPUT_PANEL
     )
     """Quoted pattern of the plans, in the reports' order."""
-    keep_order: bool = option(False, "Take the reports in the order given, not 2 before 10.", panel=INPUT_PANEL)
+    keep_order: bool = option(False, "Take the reports in the order given, not by number.", panel=INPUT_PANEL)
 
 
 class Doctor(Shown):
-    """Rates are those of square products.
+    """Rates are those of square matrix products.
 
     Examples:
       gcbs doctor
       gcbs doctor --rows 1000000 --dim 768
     """
 
-    seconds: float = option(1.0, "Time to measure rates for.", gt=0)
+    seconds: float = option(1.0, "Seconds to spend on measuring rates.", gt=0)
     rows: int | None = option(None, "Forecast a plan of this many pairs.", ge=2, panel=FORECAST_PANEL)
     dim: int = option(384, "Dimensions of the embeddings.", ge=1, panel=FORECAST_PANEL, only_with="rows")
     quantile: float = option(0.999, "Quantile of the plan.", gt=0, lt=1, panel=FORECAST_PANEL, only_with="rows")
@@ -421,4 +421,4 @@ class Config(Shown):
       gcbs config --all --config gcbs.toml
     """
 
-    all_: bool = option(False, "Show the options that have their own default, too.", option="--all")
+    all_: bool = option(False, "Also show options left at their default.", option="--all")

@@ -139,12 +139,12 @@ class FalseNegativeSettings(Settings, panel="False negatives"):
 
     fn_margin: Margin | None = None
     """An edge is too hard where its similarity is at least this fraction of either row's positive, such as 1.05: it is
-    dropped, and the refinement keeps the two apart.
+    dropped, and the refinement keeps its rows apart.
     """
     apart_from: Similarity | None = None
-    """Keep near duplicates apart where there is room: rows with an edge whose x or y are this similar, such as 0.98."""
+    """Keep near duplicates apart where there is room: rows of an edge whose x or y are this similar, such as 0.98."""
     fn_weight: float = option(1.0, ge=0, le=1000, only_with="fn_margin refine")
-    """What a pair that is too hard costs the refinement inside a batch, in nats."""
+    """What a pair that is too hard costs the refinement if it shares a batch, in nats."""
 
     @property
     def avoids(self) -> bool:
@@ -179,7 +179,7 @@ class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, ne
     """clusters: how many."""
     bsc_words: int = option(1, "Words (or neighbours) per shingle.", ge=1, only_with="method=words|neighbours")
     bsc_shingle: Literal["subset", "consecutive"] = option("subset", only_with="method=words")
-    """Which words of a text: any of them (algorithm 2), or words in a row."""
+    """Which words of a text: any of them (algorithm 2), or consecutive ones."""
 
     def neighbours_for(self, method: str) -> int:
         """Nearest neighbours considered by a method."""
@@ -203,23 +203,23 @@ class WorkSettings(Settings, panel=WORK_PANEL):
 
     device: Device = "auto"
     chunk_rows: int | None = option(None, ge=1)
-    """Rows of a tile of the pass; changes memory and speed, never the result."""
+    """Rows per tile of the pass; changes memory and speed, never the result."""
     max_memory: Size | None = option(None, default_words="most of what is free", metavar="SIZE")
-    """Stop before the pass if more would be needed, such as 8G."""
+    """Stop before the pass if it would need more memory than this, such as 8G."""
 
 
 class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     """How a plan is made: whole, or part by part."""
 
-    max_edges: int | None = option(None, "Stop before the pass if more entries would lie above the threshold.", ge=1)
+    max_edges: int | None = option(None, "Stop before the pass if more entries than this exceed the threshold.", ge=1)
     partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions)] = option(
         None, metavar="NUMBER|auto"
     )
-    """Number of parts of similar rows, of which one is in memory at a time; auto: at most 131,072 rows each. Quantile
-    and lists count within a part.
+    """Number of parts of similar rows, one in memory at a time; auto: at most 131,072 rows each. Quantile and top-m
+    lists apply within a part.
     """
     engine: Literal["local", "ray"] = option("local", only_with="partitions")
-    """Where parts are planned: local, or ray for the tasks of a Ray cluster (gcbs[ray])."""
+    """Where parts are planned: local, or ray: on a Ray cluster (gcbs[ray])."""
     address: str = option("auto", only_with="engine=ray")
     """Address of the Ray cluster to join; local starts one on this machine."""
 
@@ -250,8 +250,8 @@ class PlanSettings(
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "Number of pairs that one loss sees together, k.", "-k", ge=2)
     preset: Literal["train"] | None = option(None, default_words="none: GCBS's plan")
-    """Other defaults. train: what trained the best models, negatives hardly harder than the positives, by METIS where
-    it is installed; --dry-run shows the options.
+    """A set of defaults. train: what trained the best models, with negatives hardly harder than the positives, and
+    METIS where it is installed; --dry-run shows the options.
     """
     method: Method = option("rcm", metavar="METHOD")
     """rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, clusters,
@@ -281,7 +281,7 @@ class PlanSettings(
         if self.gather and self.world_size is None:
             raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
         if self.time_limit is not None and self.partitions is not None:
-            raise BadInput("--time-limit: the plan would depend on the time that each part gets; not with --partitions")
+            raise BadInput("--time-limit: with --partitions, the plan would depend on each part's time; leave one out")
         if self.gather and self.batch_size % (self.world_size or 1):
             raise BadInput(
                 f"--batch-size {self.batch_size}: not divisible by --world-size {self.world_size}; "

@@ -124,16 +124,16 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     loss_top: int | None = option(
         None, ge=1, panel=LOSS_PANEL, default_words="all", only_with="loss=infonce|symmetric|simclr"
     )
-    """Training takes only this many of the negatives that a row sees, the hardest; L_global takes all."""
+    """L_train counts only this many of the negatives that a row sees, the hardest; L_global counts all."""
     label_threshold: float | None = option(
         None, panel=LOSS_PANEL, default_words="labels are 1 or 0", only_with="loss=bsc"
     )
-    """bsc: labels are numbers, and a row is a positive pair where its label is above this."""
+    """bsc: labels are numbers, and a row is a positive pair if its label is above this."""
     bsc_divide_by: Literal["positives", "all"] = option("positives", panel=LOSS_PANEL, only_with="loss=bsc")
     """bsc: divide the sum over the positive pairs by their number, or by that of all rows (the paper's eq. 5)."""
     bsc_mse: float | None = option(None, gt=0, lt=1, panel=LOSS_PANEL, only_with="loss=bsc")
-    """bsc: the combo loss (eq. 6), this times L_BSC plus the rest times the mean (s_ii − label)²; labels are target
-    similarities, 1 where none are given.
+    """bsc: the combo loss (eq. 6), this · L_BSC + (1 − this) · mean (s_ii − label)²; labels are target similarities, 1
+    where none are given.
     """
     batch_coordinates: Literal["l2", "min-max", "range"] | None = option(
         None, panel=LOSS_PANEL, only_with="loss=infonce|symmetric|bsc"

@@ -19,11 +19,11 @@ class TrainingSettings(PlanSettings, panel="Training"):
     """When to plan in the training process, and how."""
 
     refresh: Annotated[int | Literal["epoch"], BeforeValidator(_refresh)] = option("epoch")
-    """When to plan again from the model of the moment: at each epoch, or also what is left after so many steps."""
+    """When to plan again from the current model: each epoch, or also every so many steps, for the rows left."""
     first: Literal["random", "plan"] = option("plan")
     """The first epoch: planned like the others, or in random order, which saves one pass of the model."""
-    preset: Literal["train"] | None = option("train", "Other defaults for plans; None: GCBS's plan.")
-    shuffle_batches: bool = option(True, "Train on the batches of a plan in random order, another one each epoch.")
+    preset: Literal["train"] | None = option("train", "A set of defaults; None: GCBS's plan.")
+    shuffle_batches: bool = option(True, "Train on the batches of a plan in random order, a new one each epoch.")
     loss: Literal["infonce", "symmetric"] | None = option(None, default_words="read from the trainer, else symmetric")
     """The loss that is trained."""
 

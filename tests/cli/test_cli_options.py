@@ -69,7 +69,7 @@ def test_a_file_that_nobody_named_may_not_replace_files(gcbs, folder):
         Path("pyproject.toml").write_text(f"[tool.gcbs.plan]\n{key} = {value}\n")
         result = gcbs("plan", "x.npy", "y.npy")
         assert result.exit_code == 2
-        assert f"sets plan.{key}, which a file that nobody named may not" in result.stderr
+        assert f"only a file named with --config may set plan.{key}" in result.stderr
     assert gcbs("plan", "x.npy", "y.npy", "--config", "pyproject.toml", "--output", "z.npy").exit_code == 0
 
 
@@ -195,7 +195,7 @@ def test_an_unknown_variable_is_told(gcbs, folder, monkeypatch):
         ("batch-size = true", "expected a whole number"),
         ("batch-size = [3, 4]", "expected a whole number"),
         ("drop-last = 3", "expected true or false"),
-        ("batch-size = ", "is no TOML"),
+        ("batch-size = ", "is not TOML"),
         ("[plam]\nseed = 3", "did you mean plan.seed?"),
     ],
     ids=lambda value: value.replace("\n", " "),

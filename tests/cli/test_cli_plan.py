@@ -164,7 +164,7 @@ def test_refined_plan_is_recorded_and_closes_more(gcbs, folder):
 def test_a_method_that_cannot_keep_suspects_apart_says_so(gcbs, folder):
     for method in ("rcm", "random"):
         result = gcbs("plan", "x.npy", "y.npy", "-f", "-k", 16, "--fn-margin", 0.9, "--method", method)
-        said = f"{method} alone cannot keep pairs apart that are too hard; add --refine"
+        said = f"{method} alone cannot keep apart pairs that are too hard; add --refine"
         assert said in " ".join(result.stderr.split())
 
 

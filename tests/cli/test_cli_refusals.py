@@ -16,7 +16,7 @@ REFUSED = {
     "pln": "pln: no such command; did you mean plan?",
     "plan x.npy --batchsize 3": "--batchsize: no such option; did you mean --batch-size?",
     "plan x.npy y.npy z.npy": "extra argument(s) (z.npy); gcbs plan --help",
-    "check --json": "--perm: is missing; give it",
+    "check --json": "--perm is missing; give it",
     "plan x.npy --method metsi": "did you mean metis?",
     "report x.npy --loss infonc": "did you mean infonce?",
     "plan x.npy --groups-column g": "--groups-column has no effect without --groups",
@@ -98,13 +98,13 @@ REFUSED = {
     "report x.npy y.npy --loss bsc --labels t.txt": "row 0 is same, expected 1 or 0",
     "report x.npy y.npy --positives t.txt --loss simclr": "--positives has no effect without --loss bsc",
     "report x.npy y.npy --loss bsc --queue 2": "--queue has no effect without --loss infonce, symmetric",
-    "report x.npy y.npy --loss bsc --html r.html": "--html: goes with --loss infonce",
+    "report x.npy y.npy --loss bsc --html r.html": "--html: works only with --loss infonce",
     "report x.npy y.npy --rows 100": "name the plan with -p",
     "report x.npy y.npy --rows 100 -p here.npy -k 16": "expected at least 480, 30 batches of 16",
     "report x.npy y.npy --rows 480 -p here.npy -k 16": "300 rows are few",
     "report x.npy y.npy --rows 100 -p here.npy --html r.html": "--html: needs all pairs",
     "report x.npy y.npy --rows 100 -p here.npy --quantile 0.99": "--quantile: needs all pairs",
-    "report x.npy y.npy --rows 100 -p here.npy --loss simclr": "--loss infonce and symmetric",
+    "report x.npy y.npy --rows 100 -p here.npy --loss simclr": "--loss infonce or symmetric",
     "report x.npy y.npy --rows 100 -p here.npy -k 16 -k 32": "at a time",
     "mine x.npy y.npy -o n.npz": "--output n.npz: expected .parquet",
     "mine x.npy y.npy -l 300": "--negatives 300",
@@ -251,7 +251,7 @@ def test_an_error_that_nobody_foresaw_is_one_line(gcbs, folder, monkeypatch):
     ended = gcbs("plan", "x.npy", "y.npy")
     assert (ended.exit_code, ended.stdout) == (1, "")
     (line,) = ended.stderr.splitlines()
-    assert line.startswith("gcbs: ZeroDivisionError: a [31m b at http://host/x?…; a defect")
+    assert line.startswith("gcbs: ZeroDivisionError: a [31m b at http://host/x?…; a bug in")
     monkeypatch.setenv("GCBS_TRACEBACK", "1")
     assert isinstance(gcbs("plan", "x.npy", "y.npy").exception, ZeroDivisionError)
 

@@ -98,7 +98,7 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs
         by_seed = [ours["mrr"] - theirs["mrr"] for ours, theirs in zip(line["runs"], random["runs"], strict=True)]
         assert line["gain"] == pytest.approx(sum(by_seed) / 2)
     assert found["verdict"].startswith(f"{found['plan']}: ")
-    assert found["verdict"].endswith("MRR over random: plan")
+    assert found["verdict"].endswith("MRR over random: planning pays")
     (chosen,) = (line for line in found["methods"] if line["method"] == found["plan"])
     assert all(word in found["command"] for word in (chosen["options"], "--groups g.txt"))
     assert gcbs(*shlex.split(found["command"])[1:]).exit_code == 0
@@ -191,7 +191,7 @@ def test_a_plan_that_helps_is_told_from_one_that_does_not():
     assert (found.plan, found.gain) == ("rcm", gain(runs, "rcm"))
     assert (found.gain.mean, found.gain.std) == pytest.approx((np.mean(by_hand), np.std(by_hand, ddof=1)))
     assert found.gain.mean > 3
-    assert found.sentence.endswith(f"{found.gain.std:.1f} MRR over random: plan")
+    assert found.sentence.endswith(f"{found.gain.std:.1f} MRR over random: planning pays")
     without = judge([run for run in runs if run.plan != "rcm"])
     assert without.plan is None
     assert "no difference beyond noise" in without.sentence

@@ -86,7 +86,7 @@ def test_a_graph_that_does_not_fit_goes_to_the_host(monkeypatch):
     monkeypatch.setattr(device_graph, "find_device_graph", full)
     found = make_plan(pair, settings.changed(device="cuda"), listener)
     assert np.array_equal(found.perm, make_plan(pair, settings.changed(device="cpu")).perm)
-    assert "the device's memory does not suffice for the graph, which goes to the host's" in listener.notes
+    assert "the device's memory does not suffice for the graph; using the host's" in listener.notes
     with pytest.raises(BadInput, match="--max-memory"):
         make_plan(pair, settings.changed(device="cuda", max_memory=1 << 16))
 

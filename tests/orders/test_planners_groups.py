@@ -224,7 +224,7 @@ def test_labels_that_no_plan_keeps_apart_are_refused():
         keep_apart(np.arange(4), labels, 3, 0)
     line = np.concatenate([np.zeros(1000), np.ones(1000), np.arange(2, 5995)]).astype(np.int64)
     check_possible(np.where(line == 1, -1, line)[None], 7993, 8, "--groups")
-    with pytest.raises(BadInput, match="too large for batches of 8"):
+    with pytest.raises(BadInput, match="too large to keep apart in batches of 8"):
         check_possible(line[None], 7993, 8, "--groups")
 
 

@@ -64,7 +64,7 @@ def test_another_run_starts_anew_and_leaves_other_files_alone(tmp_path):
     saved(tmp_path, "one")
     heard = Listener()
     assert loaded(tmp_path, "two", heard) == {}
-    assert "starting anew" in heard.notes[0]
+    assert "starting over" in heard.notes[0]
     assert loaded(tmp_path, "one") == {}
     clear(tmp_path)
     assert os.listdir(tmp_path) == ["notes.txt"]
@@ -77,4 +77,4 @@ def test_a_disk_that_takes_nothing_only_costs_the_kept_parts(tmp_path):
     for part in PARTS:
         store.save(part)
     assert len(heard.notes) == 1
-    assert heard.notes[0].endswith("going on without --work-dir")
+    assert heard.notes[0].endswith("continuing without --work-dir")

@@ -129,7 +129,7 @@ def test_parts_dealt_to_devices_are_planned_as_one_after_the_other(method):
     dealt = plan_in_parts(stream_of(clustered()), settings, listener, engine=engine)
     assert (dealt.perm == planned(method=method).perm).all()
     assert listener.done == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert any("2 parts at a time, one a device; --max-memory holds for each" in note for note in listener.notes)
+    assert any("2 parts at a time, one per device; --max-memory applies to each" in note for note in listener.notes)
     assert sum(note.startswith("each part: ") for note in listener.notes) == (method == "rcm")
 
 

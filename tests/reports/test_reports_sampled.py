@@ -101,7 +101,7 @@ def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypat
     with pytest.raises(BadInput, match="the report would need about"):
         make_reports(pair, None, settings)
     pair = make_pair("all-equal", 700)
-    with pytest.raises(BadInput, match="leave out equal rows, which no --quantile parts"):
+    with pytest.raises(BadInput, match="leave out equal rows, which no --quantile separates"):
         make_reports(pair, None, ReportSettings(batch_sizes=[8], trials=1, max_memory=40 << 20))
 
 

@@ -49,14 +49,14 @@ class KeptParts:
             lines = self._path.read_bytes().split(b"\n") if self._path.exists() else []
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise BadInput(f"--work-dir {folder}: cannot be used ({reason}); name a folder that can be made") from error
+            raise BadInput(f"--work-dir {folder}: cannot be used ({reason}); name one that can be created") from error
         for line in lines:
             digest, _, plan = line.partition(b" ")
             if digest == self._digest(plan):
                 record = json.loads(plan)
                 self.parts[record["number"]] = PartPlan(**record | {"order": np.array(record["order"], np.int64)})
         if lines and not self.parts:
-            progress.note(f"--work-dir {folder}: what is there is of other data or settings; starting anew")
+            progress.note(f"--work-dir {folder}: holds parts of other data or settings; starting over")
             self._path.unlink()
 
     def save(self, part: PartPlan) -> None:
@@ -72,7 +72,7 @@ class KeptParts:
                     os.fsync(file.fileno())
         except GcbsError as error:
             self._works = False
-            self._progress.note(f"{error}; going on without --work-dir")
+            self._progress.note(f"{error}; continuing without --work-dir")
 
     def _digest(self, plan: bytes) -> bytes:
         return xxhash.xxh3_128_hexdigest(self._key + plan).encode()
@@ -98,8 +98,8 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
         free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
         if needed > free:
             raise BadInput(
-                f"--partitions: the rows in the order of their parts take {show_size(needed)} beside the output for "
-                f"the time of the run, and {show_size(free)} are free in {folder.parent}; write to a larger disk"
+                f"--partitions: a temporary copy of the rows beside the output needs {show_size(needed)}, and "
+                f"{show_size(free)} are free in {folder.parent}; write to a larger disk"
             )
         paths = folder / "x.f32", folder / "y.f32"
         with explained(folder):

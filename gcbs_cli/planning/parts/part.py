@@ -66,7 +66,7 @@ def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None
     Raises BadInput that names the part where its rows do not allow what was asked, and on a node with another gcbs.
     """
     if task.version != VERSION:
-        raise BadInput(f"--engine ray: a node has gcbs {VERSION}, where {task.version} was expected; install the same")
+        raise BadInput(f"--engine ray: a node has gcbs {VERSION}, expected {task.version}; install the same on all")
     try:
         result = make_plan(rows, task.settings, progress, groups=task.groups, inputs=task.inputs, taken=task.taken)
     except BadInput as error:
@@ -122,7 +122,7 @@ def plan_here(
         return plan_part(mine, read(task.number), PartProgress(progress, task, alone=alone))
 
     if not alone:
-        progress.note(f"{len(devices)} parts at a time, one a device; --max-memory holds for each of them")
+        progress.note(f"{len(devices)} parts at a time, one per device; --max-memory applies to each of them")
     for done, part in enumerate(in_order(len(devices), tasks, plan), 1):
         if not alone:
             progress.progress(done, len(tasks))

@@ -76,7 +76,7 @@ def plan_in_parts(
     each.check_rows(int(partition.sizes.min()))
     progress.note(
         f"{count:,} parts of {partition.sizes.min():,} to {partition.sizes.max():,} rows; {partition.moved:,} rows "
-        "moved to another part than their nearest, so that parts are whole batches"
+        "are not in their nearest part, so that parts are whole batches"
     )
     with clock.step("rows to parts"), scattered(stream, partition, beside) as read:
         key = None if work_dir is None else _run_key(stream, each, count, groups, inputs)
