@@ -133,11 +133,16 @@ def test_a_pass_says_how_far_it_is_and_ends_where_there_is_no_room_for_what_it_f
 @pytest.mark.parametrize("side", [0, 1])
 def test_as_many_candidates_as_forecast_and_enough_of_them_are_above_the_likely_limits(count, side, monkeypatch):
     monkeypatch.setattr(top_lists, "SAMPLE_KEYS", 60)
-    grid, backend = make_pair("random", 260).grid, CpuBackend()
-    limits = TopSearch(grid, side, count).likely_limits(backend, 0)
+    grid, backend, in_full = make_pair("random", 260).grid, CpuBackend(), []
+    search = TopSearch(grid, side, count)
+    limits = search.likely_limits(backend, 0)
     above = (exact_products(grid) > limits.row[:, None].astype(np.int64) + limits.col).sum(axis=1 - side)
     assert above.mean() == pytest.approx(likely_candidates(count, 260), rel=0.12)
     assert (above > count).mean() > 0.99
+    found = backend.scan(backend.load(grid.x, grid.y), *cut(260, 260), [limits])
+    monkeypatch.setattr(search, "of_few", lambda queries: in_full.extend(queries) or np.empty((0, count)))
+    search.lists(found, 0, 260)
+    assert in_full == []  # no list but those that lack candidates costs products with all keys
 
 
 def test_a_few_queries_have_the_lists_of_a_pass():
