@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tutorial: from texts to a trained model
 #
-# A small encoder is trained from nothing to find a function's code by its description, once on random batches and once
+# A small encoder is trained from scratch to find a function's code by its description, once on random batches and once
 # on planned ones. It needs `pip install 'gcbs[st]'`, no network, and a minute of processor time.
 #
 # ## Texts
@@ -33,8 +33,8 @@ print(training[1]["question"], training[1]["answer"], sep="\n\n")
 # %% [markdown]
 # ## An encoder
 #
-# The mean of its tokens' vectors, of a tokenizer that is made from the training texts. It knows nothing yet. Any model
-# of sentence-transformers will do in its place.
+# It averages the vectors of a text's tokens; the tokenizer is made from the training texts. It knows nothing yet. Any
+# model of sentence-transformers will do in its place.
 
 # %%
 import torch
@@ -62,7 +62,7 @@ def embed(model, pairs):
 
 
 # %% [markdown]
-# What counts is the mean reciprocal rank (MRR × 100) of the right code among all that is held out: 100 if it always
+# What counts is the mean reciprocal rank (MRR × 100) of the right code among all held-out code: 100 if it always
 # comes first, 50 if it always comes second.
 
 
@@ -96,7 +96,7 @@ print(f"Random batches show {found.loss.random_mean:.2f} of it, planned ones {fo
 #
 # ## Training, random beside planned
 #
-# Both runs differ by one line. Two seeds, for one run says little.
+# The runs differ in one line. There are two seeds, because one run says little.
 
 # %%
 from datasets import Dataset
@@ -136,7 +136,7 @@ for seed in seeds:
         print(f"seed {seed}, {name}: MRR {scores[-1]:.1f} after {time.perf_counter() - began:.0f} s", flush=True)
 
 # %% [markdown]
-# The gain is that of each seed, so that what both runs share drops out; ± is the standard deviation over seeds.
+# The gain is taken per seed, so what both runs share cancels; ± is the standard deviation over seeds.
 
 # %%
 import numpy as np
@@ -147,10 +147,10 @@ for name, values in {**results, "gain": gains}.items():
     print(f"{name}: {np.mean(values):.1f}{spread}")
 
 # %% [markdown]
-# ## What it says, and what not
+# ## What it shows, and what not
 #
 # The figures above are those of this encoder, these texts and two seeds, on a machine that was busy with other work. A
-# planned epoch takes longer, for it embeds all pairs and plans: an encoder as small as this one trains faster than its
-# plan is made; with a model that takes minutes an epoch, the plan takes seconds of them. Whether planning pays for
-# embeddings of your own, `gcbs compare --train` tells in minutes; [choosing](choosing.md) says when it does not. For
-# other trainers: [trainers](trainers.md).
+# planned epoch takes longer, because it embeds all pairs and plans: an encoder as small as this one trains faster than
+# its plan is made; where an epoch takes minutes, the plan takes seconds. `gcbs compare --train` tells in minutes
+# whether planning pays on your embeddings; [choosing](choosing.md) says when it does not. For other trainers:
+# [trainers](trainers.md).

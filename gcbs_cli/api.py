@@ -38,7 +38,7 @@ def plan(
     """Plan the batches of one epoch.
 
     x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
-    groups: (N,) an id for each row; rows with the same one never share a batch. texts: a text for each row, for the
+    groups: (N,) an id for each row; rows with the same id never share a batch. texts: a text for each row, for the
     method words. normalize: scale rows to unit length. With partitions, the rows lie in the temporary folder (TMPDIR)
     for the time of the run, 8 · N · d bytes.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
@@ -47,7 +47,7 @@ def plan(
     asked = PlanSettings(**settings)
     asked.check_effects()
     if texts is not None and asked.method != "words":
-        raise BadInput(f"texts: go with method words, not {asked.method}")
+        raise BadInput(f"texts: need method words, found {asked.method}")
     stream = open_arrays(x, y, normalize=normalize)
     asked.check_rows(stream.rows)
     if texts is not None and len(texts) != stream.rows:
@@ -86,19 +86,18 @@ def report_all(
 ) -> list[GapReport]:
     """Reports for every loss, batch size and temperature; one pass over all pairs serves them all.
 
-    x, y as in `plan`; perm: (N,) permutation, or None to learn what random batches leave and the oracle could
-    close.
-    positives: (N,) an id for each row, rows with the same one are positives of each other; labels: (N,) true for rows
+    x, y as in `plan`; perm: (N,) permutation, or None for what random batches leave and the oracle could close.
+    positives: (N,) an id for each row, rows with the same id are positives of each other; labels: (N,) true for rows
     that are positive pairs, false for those that count as negatives only, or numbers (label_threshold, bsc_mse); the
     loss is bsc where either is given.
-    groups: (N,) an id for each row, rows with the same one are suspected false negatives. normalize: scale rows to unit
+    groups: (N,) an id for each row, rows with the same id are suspected false negatives. normalize: scale rows to unit
     length.
     Raises BadInput for arrays, permutation or settings that do not fit.
     """
     labelled = positives is not None or labels is not None
     asked = ReportSettings(**({"loss": "bsc"} | settings if labelled else settings))
     if labelled and "bsc" not in asked.loss:
-        raise BadInput("positives and labels go with the loss bsc")
+        raise BadInput("positives, labels: need the loss bsc")
     asked.check_effects()
     stream = open_arrays(x, y, normalize=normalize)
     pair, raw = stream.read(), None if asked.batch_coordinates is None else stream.read_raw()
@@ -116,7 +115,7 @@ def report_all(
 def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool = True, **settings: Any) -> Mined:
     """Each row's hardest negatives among the rows of y, and what the loss would be with them.
 
-    x, y as in `plan`; positives: (N,) an id for each row, rows with the same one are never negatives of each other;
+    x, y as in `plan`; positives: (N,) an id for each row, rows with the same id are never negatives of each other;
     normalize: scale rows to unit length.
     Returns `negatives` (query, negative, score, rank: one entry each) and `report`, the figures of `gcbs mine --json`.
     The other settings are those of `gcbs mine`. Raises BadInput for arrays or settings that do not fit.

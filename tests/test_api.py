@@ -85,7 +85,7 @@ def test_negatives_are_those_of_the_command_line(gcbs, pair):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda x, y: plan(x, y, texts=["a"] * 300), "texts: go with method words, not rcm"),
+        (lambda x, y: plan(x, y, texts=["a"] * 300), "texts: need method words, found rcm"),
         (lambda x, y: plan(x, y, method="words"), "expected the rows' texts"),
         (lambda x, y: plan(x, y, method="words", texts=["a"]), "texts: expected one for each of the 300 rows, got 1"),
         (lambda x, y: plan(x, y, groups=[1, 2]), "groups: expected one value for each of the 300 rows"),
@@ -95,7 +95,7 @@ def test_negatives_are_those_of_the_command_line(gcbs, pair):
         (lambda x, y: plan(x, y, bach_size=3), "bach_size: no such setting; did you mean batch_size?"),
         (lambda x, y: plan(x, y, partitions=True), "partitions true: expected auto or a number"),
         (lambda x, y: report(x, y, positives=[1, 2]), r"positives: expected one value for each of the 300 rows"),
-        (lambda x, y: report(x, y, labels=[1] * 300, loss="symmetric"), "go with the loss bsc"),
+        (lambda x, y: report(x, y, labels=[1] * 300, loss="symmetric"), "need the loss bsc"),
         (lambda x, y: mine(x, y, positives=[[1]] * 300), r"positives: expected one value"),
         (lambda x, y: mine(x, y, negatives=0), "negatives 0: expected at least 1"),
     ],

@@ -69,10 +69,10 @@ def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), 
     """
     path = Path(output)
     if not files.single and os.path.lexists(path):
-        raise BadInput(f"{output}: exists; shards are written to a new folder, name another or remove it")
+        raise BadInput(f"{output}: exists, but shards are written to a new folder; name another or remove this one")
     if files.single and path.suffix.lower() != files.suffix.lower():
         if path.suffix.lower() in KINDS:
-            raise BadInput(f"{output}: the data is {files.suffix}; apply reorders and converts nothing")
+            raise BadInput(f"{output}: the data is {files.suffix}; apply reorders, it does not convert")
         path = path.with_name(path.name + files.suffix)
     check_outputs([path], [*inputs, *(stamp.path for stamp in files.stamps)], force=force)
     return path
@@ -143,8 +143,8 @@ def open_npy_rows(stamp: FileStamp) -> ByteRows:
         check_size(stamp, shape, stored, offset)
         if stored.hasobject or not shape or 0 in (stored.itemsize, *shape) or (fortran_order and len(shape) > 1):
             raise BadInput(
-                f"{stamp.shown}: found an array of shape {shape}, expected rows in C order, of numbers or"
-                " texts that are not empty; write it with np.save"
+                f"{stamp.shown}: found an array of shape {shape}, expected rows of numbers or non-empty"
+                " texts in C order; write it with np.save"
             )
         prefix = read_bytes(file, offset, 0)
     bounds = offset + np.arange(shape[0] + 1) * ((stamp.size - offset) // shape[0])
@@ -160,7 +160,7 @@ def open_samples(stamp: FileStamp) -> ByteRows:
         with open_unchanged(stamp) as file:
             members = tarfile.TarFile(fileobj=file).getmembers()
     except tarfile.TarError as error:
-        raise BadInput(f"{stamp.shown}: no tar archive, or damaged: {one_line(error)}") from None
+        raise BadInput(f"{stamp.shown}: not a tar archive, or damaged: {one_line(error)}") from None
     if not members:
         raise BadInput(f"{stamp.shown}: found an empty archive, expected samples")
     begins = [next(sample).offset for _, sample in groupby(members, key=_sample_name)]
@@ -204,7 +204,7 @@ def _records(stamp: FileStamp, prefix: bytes, quoted: bool) -> Iterator[tuple[by
     if rest:
         ends = _ends(rest + b"\n", quoted)
         if not len(ends) or ends[-1] != len(rest) + 1:
-            raise BadInput(f"{stamp.shown}: ends inside quotes; a quote is missing, or doubled wrongly")
+            raise BadInput(f"{stamp.shown}: ends inside quotes; a quote is missing or wrongly doubled")
         line_end = b"\r\n" if prefix.endswith(b"\r\n") else b"\n"
         yield rest + line_end, np.array([0, len(rest) + len(line_end)], np.int64)
 

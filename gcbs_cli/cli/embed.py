@@ -101,7 +101,7 @@ def load_model(name: str, device: str) -> Any:
         return SentenceTransformer(name, local_files_only=True, **asked)
     except Exception as error:  # the library raises what its parts raise
         if is_folder:
-            raise BadInput(f"--model {shown(name)}: found that it cannot be loaded ({one_line(error)})") from None
+            raise BadInput(f"--model {shown(name)}: cannot be loaded ({one_line(error)})") from None
     try:
         import huggingface_hub
 
@@ -109,7 +109,7 @@ def load_model(name: str, device: str) -> Any:
         return SentenceTransformer(name, **asked)
     except Exception as error:
         reason = one_line(error)
-        raise BadInput(f"--model {shown(name)}: not in the cache, and the hub does not give it ({reason})") from None
+        raise BadInput(f"--model {shown(name)}: not in the cache, and the hub refuses it ({reason})") from None
 
 
 def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> Float32s:

@@ -76,7 +76,7 @@ def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> Ints 
     path = record.get("groups")
     if not isinstance(path, str) or "groups_hash" not in record:
         return None
-    reason = f"--groups {path}: holds other groups than when the plan was made"
+    reason = f"--groups {path}: holds different groups from when the plan was made"
     try:
         ids = read_ids(GroupFile(groups=path, groups_column=record.get("groups_column")), "groups", rows)
         if ids is not None and permutation_hash(ids) == record["groups_hash"]:

@@ -83,7 +83,7 @@ def unreadable(path: str, error: OSError | ValueError) -> BadInput:
     if isinstance(error, FileNotFoundError):
         return BadInput(f"{shown(path)}: file not found")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)
-    return BadInput(f"{shown(path)}: found that it cannot be opened ({reason}), expected a file; check the path")
+    return BadInput(f"{shown(path)}: cannot be opened ({reason}), expected a file; check the path")
 
 
 @contextmanager
@@ -122,8 +122,8 @@ def check_still_the_same(stamp: FileStamp) -> None:
         same = False
     if not same:
         raise BadInput(
-            f"{stamp.shown}: found that it changed or went while the work ran, so the result would belong to data that"
-            " is no longer there; run again when it is complete"
+            f"{stamp.shown}: changed or vanished while the work ran, so the result would belong to data that is gone;"
+            " run again when it is complete"
         )
 
 
@@ -145,8 +145,7 @@ def read_into(file: BinaryIO, array: Array, offset: int) -> None:
 
 def _changed(stamp: FileStamp) -> BadInput:
     return BadInput(
-        f"{stamp.shown}: found that it changed while it was read, expected a finished file;"
-        " run again when it is complete"
+        f"{stamp.shown}: changed while it was read, expected a finished file; run again when it is complete"
     )
 
 

@@ -162,8 +162,7 @@ def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
                 pass
         except (SafetensorError, OSError, ValueError) as error:
             raise BadInput(
-                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole .safetensors file;"
-                " write it again"
+                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole .safetensors file; write it again"
             ) from None
         length = int.from_bytes(read_bytes(file, _LENGTH_BYTES, 0), "little")
         tensors = json.loads(read_bytes(file, length, _LENGTH_BYTES))

@@ -67,7 +67,7 @@ def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingS
         advice = "gcbs embed makes embeddings of texts" if suffix in TEXT_SUFFIXES else "convert it or rename it"
         raise BadInput(f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; {advice}")
     if choice.holds_both:
-        raise BadInput(f"{stamp.shown}: found one array, expected both sides; give the file with Y as second argument")
+        raise BadInput(f"{stamp.shown}: found one array, expected both sides; give Y's file as the second argument")
     if choice.wanted is not None:
         raise BadInput(f"{stamp.shown}: found .npy, which has no columns, expected no {choice.option}; leave it out")
     return open_npy(path, dtype)
@@ -82,7 +82,7 @@ def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str |
     for file in files:
         if _suffix(file) not in SUFFIXES or _suffix(file) != _suffix(files[0]):
             raise BadInput(
-                f"{shown(path)}: found {shown(file.removeprefix(f'{path}/'))} in it, {_EXPECTED}, one format alone;"
+                f"{shown(path)}: found {shown(file.removeprefix(f'{path}/'))} in it, {_EXPECTED}, in one format;"
                 " remove it or give a pattern such as 'folder/*.npy'"
             )
     shards = tuple(_open_file(file, choice, dtype) for file in files)

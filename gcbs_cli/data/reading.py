@@ -162,7 +162,7 @@ def read_unit_rows(source: EmbeddingSource, *, normalize: bool = True, block_byt
         gib = source.rows * source.dim * 4 / 2**30
         raise GcbsError(
             f"{source.name}: found {source.rows:,} x {source.dim:,} embeddings, which need {gib:,.1f} GiB as float32,"
-            " expected them to fit into memory; use a machine with more memory or fewer rows"
+            " expected them to fit in memory; use fewer rows or a machine with more memory"
         ) from None
     blocks = UnitRowBlocks(source, normalize, block_bytes, values)
     for _ in blocks:

@@ -57,8 +57,8 @@ def fetched(url: str) -> str:
             files.get_file(file, target, callback=_stop_before_full(folder))
     except ImportError as error:
         raise BadInput(
-            f"{said}: found that a package for it is missing ({one_line(error)}), expected fsspec and the one for the"
-            " protocol; pip install 'gcbs[remote]', and s3fs, gcsfs or adlfs for theirs"
+            f"{said}: a package for it is missing ({one_line(error)}), expected fsspec and the protocol's own;"
+            " pip install 'gcbs[remote]', and s3fs, gcsfs or adlfs"
         ) from None
     except FileNotFoundError:
         raise BadInput(f"{said}: file not found") from None
@@ -66,7 +66,7 @@ def fetched(url: str) -> str:
         raise BadInput(f"{said}: the server sent nothing for {_SILENT_SECONDS:g} s; try again later") from None
     except Exception as error:  # every protocol raises its own, and its words may repeat the address
         reason = one_line(error) if without_secrets(url) == url else type(error).__name__
-        raise BadInput(f"{said}: found that it cannot be fetched ({reason}); check address and access") from None
+        raise BadInput(f"{said}: cannot be fetched ({reason}); check address and access") from None
     return folder + place
 
 

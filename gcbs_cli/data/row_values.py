@@ -73,9 +73,9 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
     except BadInput as error:
         raise BadInput(f"{option} {error}") from None
     except Exception as error:  # a damaged file has the parsers raise whatever they can
-        raise BadInput(f"{said}: no {suffix} file, or damaged: {one_line(error)}") from error
+        raise BadInput(f"{said}: not a {suffix} file, or damaged: {one_line(error)}") from error
     if rows not in (None, len(values)):
-        raise BadInput(f"{said}: has {len(values):,} rows, the embeddings {rows:,}; one is needed for each")
+        raise BadInput(f"{said}: found {len(values):,} rows, expected {rows:,}, one for each row of the embeddings")
     return values
 
 

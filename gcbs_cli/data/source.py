@@ -106,8 +106,8 @@ def check_matrix(name: str, shape: tuple[int, ...]) -> None:
     """Refuse a shape that is not (rows, dimensions) with a BadInput that names it."""
     if len(shape) != 2 or shape[1] < 1:
         raise BadInput(
-            f"{name}: found an array of shape {shape}, expected 2-D, with at least one dimension a row;"
-            " write one embedding a row"
+            f"{name}: found an array of shape {shape}, expected 2-D, with at least one dimension per row;"
+            " write one embedding per row"
         )
 
 

@@ -100,7 +100,7 @@ def open_table(stamp: FileStamp) -> Iterator[Table]:
         except Exception as error:  # damaged bytes have the library raise whatever it can
             check_unchanged(stamp, file)
             raise BadInput(
-                f"{stamp.shown}: found that it cannot be read ({one_line(error)}), expected a whole {_kind(stamp)}"
+                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole {_kind(stamp)}"
                 " file; write it again"
             ) from None
 

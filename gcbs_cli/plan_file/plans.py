@@ -23,7 +23,7 @@ from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
-OTHER_MANIFEST: Final = "the manifest is of another permutation: one of the two was changed or copied alone"
+OTHER_MANIFEST: Final = "the manifest is of another permutation: one was changed, or copied without the other"
 
 
 def check_plan_output(
@@ -143,7 +143,7 @@ def check_plan(
     except BadInput as error:
         yield Finding("error", str(error))
     if entry is None:
-        yield Finding("warning", "no manifest: what the plan was made from, and for which k, is not known")
+        yield Finding("warning", "no manifest, so nothing says what the plan was made from, or for which k")
         return
     if permutation_hash(perm) == entry.permutation_hash:
         yield Finding("ok", f"the manifest is this permutation's ({entry.method}, gcbs {entry.tool_version})")

@@ -20,8 +20,8 @@ def plan_batches(trainer: Any, plan: Any = None, *, embed: Embed | None = None, 
     embed: takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each; read from
     the model with sentence-transformers, needed with the other trainers. Batch size, temperature, loss, gathering,
     seed, precision and columns are read from the trainer as far as it names them. The plans are saved in its
-    checkpoints, the figures logged under `gcbs/` to what it logs to, and the first losses checked.
-    Returns what does it, with `history` and `check`. Raises BadInput, before any compute, for what cannot be planned.
+    checkpoints, the figures logged under `gcbs/` where it logs, and the first losses checked.
+    Returns the planner, with `history` and `check`. Raises BadInput, before any compute, for what cannot be planned.
     """
     asked = _checked(settings)
     modules = {base.__module__.split(".")[0] for base in type(trainer).__mro__}

@@ -137,7 +137,7 @@ class RowEmbedder:
                 x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in found)
                 count = len(chunks[len(sides)])
                 if x.shape != y.shape or x.ndim != 2 or len(x) != count:
-                    raise BadInput(f"embed: returned shapes {x.shape} and {y.shape}, expected both sides, ({count}, d)")
+                    raise BadInput(f"embed: returned shapes {x.shape} and {y.shape}, expected ({count}, d) for both")
                 sides.append((x, y))
         if not sides:
             return np.empty((0, 0), np.float32), np.empty((0, 0), np.float32)

@@ -37,7 +37,7 @@ class PlannedCallback(pl.Callback):
         source = trainer.fit_loop._data_source
         loader = source.dataloader()
         if not isinstance(loader, torch.utils.data.DataLoader):
-            raise BadInput(f"{type(loader).__name__}: found as train loader, expected one DataLoader")
+            raise BadInput(f"{type(loader).__name__}: found as the train loader, expected one DataLoader")
         dropout, half = has_dropout(pl_module), "16" in str(trainer.precision)
         self.planned = PlannedLoader(
             loader,

@@ -83,8 +83,8 @@ def check_plannable(dataset: Any) -> None:
     """Raises BadInput for a data set whose rows have no numbers, such as a stream."""
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         raise BadInput(
-            f"{type(dataset).__name__}: found a stream, expected a data set with a length, for a plan orders rows by "
-            "their numbers; load it whole, or write it in plan order with gcbs apply"
+            f"{type(dataset).__name__}: found a stream, expected a data set with a length, as a plan orders rows by "
+            "number; load it whole, or write it in plan order with gcbs apply"
         )
 
 
@@ -98,7 +98,7 @@ def batch_size_of(plan: Any, asked: TrainingSettings, trained: int, said: str) -
         raise BadInput("plan: an order of rows does not say its batch size; give batch_size, or the path of a plan")
     if trained < 2:
         raise BadInput(
-            f"{said}: found losses of one pair, expected 2 or more; a data set of whole batches is not planned"
+            f"{said}: found one pair per loss, expected 2 or more; a data set of ready batches cannot be planned"
         )
     if given not in (None, trained):
         raise BadInput(f"batch_size {given}: {said} makes losses of {trained} pairs; make the two equal")

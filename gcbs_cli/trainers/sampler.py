@@ -48,7 +48,7 @@ class RankSharding:
             )
         if self.steps == 0:
             raise BadInput(
-                f"batch_size {self.batch_size}: {self.rows:,} rows make no step of {self.world_size} ranks; "
+                f"batch_size {self.batch_size}: {self.rows:,} rows are too few for {self.world_size} ranks; "
                 "use smaller batches or fewer ranks"
             )
 
@@ -210,7 +210,7 @@ class PlannedBatchSampler(BatchSampler):
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise BadInput(
-                    f"cannot resume: {name.replace('_', ' ')} was {state.get(name)} and is {value}; "
+                    f"cannot resume: {name.replace('_', ' ')} was {state.get(name)} and is now {value}; "
                     "rows would be missed or repeated"
                 )
         step = int(state["step"])
@@ -227,7 +227,7 @@ class PlannedBatchSampler(BatchSampler):
         if size is None:
             size = plan.batch_size
         if size is None:
-            raise BadInput(f"{plan.name}: no manifest names its batch size; give batch_size")
+            raise BadInput(f"{plan.name}: no manifest says its batch size; give batch_size")
         if plan.batch_size not in (None, size):
             raise BadInput(
                 f"{plan.name}: planned for batches of {plan.batch_size}, asked for {size}; plan again with -k {size}"
@@ -294,14 +294,14 @@ def _refuse_other_dealers(frame: FrameType | None, start: int) -> None:
         if module == "accelerate.data_loader" and type(caller).__name__ in ACCELERATE:
             if int(getattr(caller, "state", caller).num_processes) > 1:
                 raise BadInput(
-                    "accelerate would deal out again what this sampler deals; leave the loader out of prepare, and "
+                    "accelerate would deal batches out to ranks a second time; leave the loader out of prepare, and "
                     "iterate gcbs_cli.planned(loader, plan)"
                 )
         elif module.endswith("pytorch.loops.fit_loop") and start == 0:
             progress = caller.epoch_loop.batch_progress
             if progress.current.ready > 0 and not progress.is_last_batch:
                 raise BadInput(
-                    "Lightning would begin a resumed epoch again with this loader; call gcbs_cli.plan_batches(trainer, "
+                    "Lightning would restart a resumed epoch with this loader; call gcbs_cli.plan_batches(trainer, "
                     "plan), which resumes in the middle of an epoch"
                 )
         frame = frame.f_back

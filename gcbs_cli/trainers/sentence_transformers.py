@@ -26,7 +26,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
     def check_trainer(self) -> None:
         chosen = self.trainer.args.batch_sampler
         if getattr(chosen, "value", None) not in ("batch_sampler", *NO_DUPLICATES):
-            raise BadInput(f"batch_sampler {chosen}: says which rows share a batch, as plans do; leave it out")
+            raise BadInput(f"batch_sampler {chosen}: chooses the rows of a batch, as plans do; leave it out")
         super().check_trainer()
 
     def of_loss(self, name: str) -> TrainingSettings:

@@ -61,7 +61,7 @@ class PlannedTrainer:
         if self._plans and (not isinstance(self._plans, Mapping) or self._plans.keys() != self.parts.keys()):
             raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(self.parts)}")
         if not self._plans and self.embed is None:
-            raise BadInput("embed: is missing; give a function from a batch to the embeddings of both sides, or a plan")
+            raise BadInput("embed is missing; give a function from a batch to the embeddings of both sides, or a plan")
         made_by = type(trainer).get_train_dataloader.__module__
         if not f"{made_by}.".startswith(KNOWN_LOADERS):
             raise BadInput(f"{type(trainer).__name__}: makes a train loader of its own, which would not use the plan")
@@ -69,11 +69,11 @@ class PlannedTrainer:
             raise BadInput("DataParallel splits each batch between GPUs; start one process per GPU with torchrun")
         sampling = getattr(args, "train_sampling_strategy", None)  # since transformers 5
         if getattr(args, "group_by_length", False) or sampling in ("group_by_length", "batch_rebalance"):
-            raise BadInput(f"{sampling or 'group_by_length'}: says which rows share a batch, as plans do; leave it out")
+            raise BadInput(f"{sampling or 'group_by_length'}: chooses the rows of a batch, as plans do; leave it out")
         if args.auto_find_batch_size:
             raise BadInput("auto_find_batch_size: a plan is for one batch size; set per_device_train_batch_size")
         if trainer.is_fsdp_enabled and not self._plans:
-            raise BadInput("FSDP: ranks cannot embed shares of their own with a sharded model; give a plan")
+            raise BadInput("FSDP: a rank cannot embed its share of rows with a sharded model; give a plan")
 
     def of_loss(self, name: str) -> TrainingSettings:
         """What was asked for, and what is known of the loss of a data set: temperature, kind, whether it gathers."""

@@ -179,7 +179,7 @@ def test_report_reads_the_groups_again_that_the_manifest_names(gcbs, folder):
     Path("g.csv").write_text("\n".join(["other,group", *lines[1:], "a,0"]) + "\n")
     changed = gcbs(*command)
     Path("g.csv").unlink()
-    for result, reason in ((changed, "g.csv: holds other groups"), (gcbs(*command), "g.csv: file not found")):
+    for result, reason in ((changed, "g.csv: holds different groups"), (gcbs(*command), "g.csv: file not found")):
         assert result.exit_code == 0
         assert json.loads(result.stdout)["false_negatives"]["suspected_pairs"] < counted
         said = [line for line in result.stderr.splitlines() if "leaves the groups out" in line]

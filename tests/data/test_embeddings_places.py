@@ -89,7 +89,7 @@ def test_values_of_rows_in_every_format_by_column_or_as_the_only_one(tmp_path, s
         with pytest.raises(BadInput, match=f"--groups .*{suffix}: .*{says}"):
             read_row_values(str(path), "--groups", column)
     (tmp_path / "plain.jsonl").write_text('"b"\n7\n')
-    with pytest.raises(BadInput, match="has 2 rows, the embeddings 3; one is needed for each"):
+    with pytest.raises(BadInput, match="found 2 rows, expected 3, one for each row of the embeddings"):
         read_row_values(str(tmp_path / "plain.jsonl"), "--text", rows=3)
 
 
@@ -105,7 +105,7 @@ def test_names_whose_offsets_leave_their_file_are_refused(tmp_path, table, strea
     assert data.count(last) == 1
     path.write_bytes(data.replace(last, np.array([9 * (ROWS - 1), 9 * ROWS + 2], "<i4").tobytes()))
     x, _ = open_pair(str(path), None)
-    with pytest.raises(BadInput, match=r"crafted\.arrow: found that it cannot be read"):
+    with pytest.raises(BadInput, match=r"crafted\.arrow: cannot be read"):
         read_ids(x, [ROWS - 1])
 
 

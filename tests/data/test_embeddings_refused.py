@@ -54,7 +54,7 @@ REFUSED = {
     "no rows.parquet": "found 0 rows",
     "another.parquet": "found the columns embedding, expected a column x",
     "twice.parquet": "found 2 columns x, expected one",
-    "x.npy and nothing": "give the file with Y as second argument",
+    "x.npy and nothing": "give Y's file as the second argument",
     "x.npy and widths/1.npy": "widths/1.npy: found 4 dimensions, expected 5 as in x.npy",
     "x.npy and short.npy": "short.npy: found 22 rows, expected 23 as in x.npy",
     "widths": "widths/1.npy: found 4 dimensions, expected 5 as in the first shard widths/0.npy",

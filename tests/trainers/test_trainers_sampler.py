@@ -48,7 +48,7 @@ def test_whole_batches_once_and_as_many_steps_on_each_rank(rows, size, ranks, ga
             PlannedBatchSampler(perm, size, drop_last, True, 5, rank, ranks, gather=gather) for rank in range(ranks)
         ]
     except BadInput as error:
-        assert "make no step" in str(error)  # noqa: PT017
+        assert "are too few for" in str(error)  # noqa: PT017
         assert rows // size < (1 if gather else ranks) or drop_last
         return
     for sampler in samplers:
@@ -103,7 +103,7 @@ def test_resuming_something_else_is_refused(change, perm):
         ({"batch_size": 16}, "planned for batches of 8, asked for 16"),
         ({"rank": 0, "world_size": 3, "gather": True}, "batch_size 8: not divisible by world_size 3"),
         ({"rank": 2, "world_size": 2}, "rank 2: expected between 0 and 1"),
-        ({"world_size": 10}, "71 rows make no step of 10 ranks"),
+        ({"world_size": 10}, "71 rows are too few for 10 ranks"),
     ],
     ids=["longer data", "shorter data", "another batch size", "slices", "rank", "too many ranks"],
 )
@@ -114,7 +114,7 @@ def test_what_does_not_fit_the_plan_is_refused(settings, said, plan_path):
 
 def test_a_plan_without_its_manifest_needs_a_batch_size_and_is_not_another_ones(plan_path, perm):
     np.save(plan_path, perm[::-1])
-    with pytest.raises(BadInput, match="changed or copied alone"):
+    with pytest.raises(BadInput, match="changed, or copied without"):
         PlannedBatchSampler(plan_path)
     bare = plan_path.rename(plan_path.with_name("bare.npy"))
     with pytest.raises(BadInput, match="give batch_size"):

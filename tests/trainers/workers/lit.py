@@ -95,7 +95,7 @@ if __name__ == "__main__":
             fit(name, keep=moment | {"save_top_k": -1}, max_epochs=1)
             fit(name, resume=kept(name))
         bare(keep=middle)
-        must_refuse("begin a resumed epoch again", bare, kept("bare"))
+        must_refuse("restart a resumed epoch", bare, kept("bare"))
     if RANKS > 1:
         fit("gather", PLAN, gather=True, size=BATCH // RANKS)
         fit("gathered", gather=True, size=BATCH // RANKS)

@@ -64,7 +64,7 @@ def refuse_to_be_dealt_again(plan):
     from accelerate import Accelerator
 
     loader = Accelerator(cpu=True).prepare(DataLoader(Pairs(), batch_sampler=PlannedBatchSampler(plan)))
-    must_refuse("deal out again", next, iter(loader))
+    must_refuse("deal batches out to ranks a second time", next, iter(loader))
 
 
 def refuse_an_embedding_of_too_few_rows():
