@@ -70,10 +70,6 @@ def digest(settings):
         del asked["quantile"]
     perm = plan(x, y, **asked).perm
     assert np.array_equal(np.sort(perm), np.arange(ROWS))
-    return hashed(perm)
-
-
-def hashed(perm):
     return hashlib.sha256(np.int64(perm).tobytes()).hexdigest()[:12]
 
 
@@ -91,7 +87,7 @@ def test_rows_kept_apart_have_the_places_that_they_had(looks, seen, monkeypatch)
         labels[draws.random(labels.shape) < 0.1] = -1
         found.append(keep_apart(draws.permutation(62), labels, 5, seed))
         assert conflicts(found[-1], labels, 5) == 0
-    assert hashed(np.concatenate(found)) == seen
+    assert hashlib.sha256(np.concatenate(found).tobytes()).hexdigest()[:12] == seen
 
 
 if __name__ == "__main__":

@@ -50,17 +50,6 @@ def test_each_estimator_gives_the_quantile_of_what_it_reads(kind, largest):
         assert {t.similarity for t in found.values()} == {grid.similarity(t.number) for t in found.values()}
 
 
-def test_chunks_of_very_different_rows():
-    """A chunk whose quantile lies far below the others' is read again, further down."""
-    x, y = np.random.default_rng(6).normal(size=(2, 150, 6))
-    x[:60], y[:] = -np.abs(x[:60]), np.abs(y)
-    grid = make_grid(unit(x), unit(y))
-    for q in (0.9, 0.99, 0.999):
-        chunks = sorted(reference.quantile_of(numbers_of(grid)[top : top + 30], q) for top in range(0, 150, 30))
-        found = estimate(grid, q, "chunks", sample=_small(grid, q), chunk_rows=30)
-        assert found.number == chunks[2]
-
-
 def test_a_threshold_given_is_the_number_that_its_similarity_means():
     pair = make_pair("related", 80)
     given_ = GraphSettings(threshold=0.25)
