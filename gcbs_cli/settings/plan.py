@@ -19,8 +19,6 @@ LARGEST_SIMILARITY = 1.1
 """Rows that are rounded to a grid can have a similarity above 1, and with it the quantile of equal rows."""
 AUTO_PART_ROWS = 1 << 17
 """Rows of a part where no number is asked for: its pass takes seconds to minutes, its graph some hundred megabytes."""
-BYTES_PER_ROW_OF_PART = 8 * 1024
-"""Of memory asked for with --max-memory that `auto` allows a row of a part, beside its embeddings: edges and lists."""
 MOST_PARTS = 4096
 """The centres of more could not be learnt from a sample of 65,536 rows."""
 MOST_CLUSTERS = 1024
@@ -223,18 +221,14 @@ class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     address: str = option("auto", only_with="engine=ray")
     """Address of the Ray cluster to join; local starts one on this machine."""
 
-    def parts_for(self, rows: int, dim: int, batch_size: int) -> int:
-        """The number of parts: for `auto`, of at most 131,072 rows, fewer where --max-memory leaves less.
+    def parts_for(self, rows: int, batch_size: int) -> int:
+        """The number of parts: for `auto`, of at most 131,072 rows.
 
         Raises BadInput where the rows do not give each part a batch.
         """
-        batches = rows // batch_size
-        asked = self.partitions
+        batches, asked = rows // batch_size, self.partitions
         if not isinstance(asked, int):
-            part = AUTO_PART_ROWS
-            if self.max_memory is not None:
-                part = min(part, self.max_memory // (BYTES_PER_ROW_OF_PART + 8 * dim))
-            asked = min(-(-rows // max(part, batch_size)), batches, MOST_PARTS)
+            asked = min(-(-rows // max(AUTO_PART_ROWS, batch_size)), batches, MOST_PARTS)
         if asked > batches:
             raise BadInput(
                 f"--partitions {asked:,}: the {rows:,} rows make {batches:,} batches of {batch_size}, fewer than "

@@ -227,6 +227,9 @@ def test_rows_go_to_the_parts_of_their_clusters():
     assert similar[same].mean() > similar[~same].mean() + 0.1
 
 
-def test_auto_makes_as_few_parts_as_fit(gcbs, files):
-    result = gcbs("plan", "x.npy", "y.npy", "--partitions", "auto", "--json", "-o", "auto.npy")
-    assert json.loads(result.stdout)["partitions"]["parts"] == 1
+@pytest.mark.parametrize(("words", "parts"), [("", 1), ("--max-memory 80M", 2)])
+def test_auto_makes_as_few_parts_as_fit(gcbs, files, words, parts, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    words = ["--partitions", "auto", "--quantile", "0.2", *words.split()]
+    result = gcbs("plan", "x.npy", "y.npy", *words, "--json", "-o", "auto.npy")
+    assert json.loads(result.stdout)["partitions"]["parts"] == parts

@@ -29,7 +29,7 @@ from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.planning.room import Forecast, check_room, forecast_share, needed
 from gcbs_cli.products.devices import ALL_GPUS, choose_backend, devices_named
-from gcbs_cli.settings.plan import PlanSettings, PlanWorkSettings
+from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
@@ -63,8 +63,7 @@ def plan_in_parts(
     clock = Stopwatch(progress)
     engine = engine or engine_of(settings)
     planner_named(settings.method).check()
-    count = settings.parts_for(stream.rows, stream.dim, settings.batch_size)
-    expected = _forecast(stream, settings, count)
+    count, expected = _parts(stream, settings)
     check_room(-(-stream.rows // count), expected, settings, "the plan", "use more --partitions")
     progress.note(f"expecting {expected}")
     with clock.step("centres"):
@@ -101,6 +100,19 @@ def plan_in_parts(
         too_hard_inside=sum(inside) if inside else None,
         partitions=_record(partition, plans, settings.engine, groups is not None),
     )
+
+
+def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, Forecast]:
+    """How many parts, and what the plan takes with them: of `auto` so many that --max-memory suffices, if any do."""
+    count = settings.parts_for(stream.rows, settings.batch_size)
+    most, expected = min(stream.rows // settings.batch_size, MOST_PARTS), _forecast(stream, settings, count)
+    while settings.partitions == "auto" and expected.memory > (settings.max_memory or expected.memory) and count < most:
+        more = min(count + 1 + count // 4, most)
+        fewer_bytes = _forecast(stream, settings, more)
+        if fewer_bytes.memory >= expected.memory:  # the sample that centres are learnt from takes most
+            break
+        count, expected = more, fewer_bytes
+    return count, expected
 
 
 def _forecast(stream: PairStream, settings: PlanSettings, parts: int) -> Forecast:
