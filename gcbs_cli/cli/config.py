@@ -28,6 +28,6 @@ def config(settings: Config, file: ConfigFile) -> None:
     out.table(f"file: {path}" if path else "file: none ([tool.gcbs] in pyproject.toml, or --config gcbs.toml)")
     cells = [(*line, ", ".join(commands)) for line, commands in lines.items()]
     headings = ("option", "value", "from", "commands")
-    out.table(text_table(cells, headings, "lfff") if cells else "Every option has its own default.")
+    out.table(text_table(cells, headings, "lfff") if cells else "Every option is at its default.")
     plain = {name: {key: vars(value) for key, value in values.items()} for name, values in shown.items()}
     out.result({"file": path, "settings": plain})

@@ -62,8 +62,8 @@ def _figures(report: MineReport, output: str) -> list[tuple[str, str, str]]:
         *lines,
         ("L_global", f"{loss.global_:.4f}", "the loss x→y if every row saw all other rows, in nats"),
         ("random", f"{loss.random:.4f}", f"in random batches of {report.settings['batch_size']}"),
-        ("own negatives", f"{loss.own:.4f}", f"and its own {asked} for each row: {_closed(gap.own_reduction)}"),
-        ("shared negatives", f"{loss.shared:.4f}", f"and those of its batch: {_closed(gap.shared_reduction)}"),
+        ("own negatives", f"{loss.own:.4f}", f"plus each row's own {asked}: {_closed(gap.own_reduction)}"),
+        ("shared negatives", f"{loss.shared:.4f}", f"plus those of its batch: {_closed(gap.shared_reduction)}"),
         ("written", "stdout" if output == "-" else output, ""),
     ]
 

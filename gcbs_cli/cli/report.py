@@ -89,7 +89,7 @@ def _measured(
         groups = planned_groups(entry, stream.rows, out)
     if entry is not None and set(asked.batch_sizes) != {entry.batch_size}:
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
-        out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, and is reported for {sizes}")
+        out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, but this report is for {sizes}")
     part_sizes = entry.part_sizes if entry is not None and same else None
     raw = None if asked.batch_coordinates is None else stream.read_raw()
     facts = RowFacts(positives, targets, groups, part_sizes, raw)

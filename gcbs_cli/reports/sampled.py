@@ -42,9 +42,9 @@ def sampled_report(
     size, temperature, loss = settings.batch_sizes[0], settings.temperatures[0], settings.losses[0]
     least, full = LEAST_BATCHES * size, stream.rows // size
     if rows < least:
-        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, {LEAST_BATCHES} batches of {size}")
+        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, for {LEAST_BATCHES} batches of {size}")
     if stream.rows < least:
-        raise BadInput(f"--rows: {stream.rows:,} rows are few; without it the report takes them all")
+        raise BadInput(f"--rows: {stream.rows:,} rows are few; leave it out to report on all")
     backend = choose_backend(settings.device)
     memory = needed(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
     expected = Forecast(memory + BYTES_PER_ROW * stream.rows, 0)

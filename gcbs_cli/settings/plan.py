@@ -304,4 +304,4 @@ def preset_defaults(name: Any) -> dict[str, Any]:
 def check_batch_size(batch_size: int, rows: int) -> None:
     """Raises BadInput for a batch of more than all rows."""
     if batch_size > rows:
-        raise BadInput(f"--batch-size {batch_size}: expected between 2 and the {rows:,} rows of the data")
+        raise BadInput(f"--batch-size {batch_size}: expected 2 to {rows:,}, the number of rows")

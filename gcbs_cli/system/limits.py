@@ -56,7 +56,7 @@ def check_address_space() -> None:
     if left < least:
         raise BadInput(
             f"the limit on memory (ulimit -v) leaves {show_size(max(0, left))}, and {show_size(least)} are needed "
-            "before any data; raise it, or set OMP_NUM_THREADS=1"
+            "before data is read; raise it, or set OMP_NUM_THREADS=1"
         )
 
 

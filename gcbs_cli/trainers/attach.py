@@ -53,9 +53,9 @@ def planned(
     log: Log | None = None,
     **settings: Any,
 ) -> PlannedLoader:
-    """The planned batches of a DataLoader, for a loop of one's own; each `for` over them is one epoch.
+    """The planned batches of a DataLoader, for your own loop; each `for` over them is one epoch.
 
-    loader: says data set, batch size, collation and workers; its order is not used. plan and embed: as for
+    loader: gives data set, batch size, collation and workers; its order is not used. plan and embed: as for
     `plan_batches`, one of the two. model: put into evaluation mode while it embeds; batches go to its device for that.
     log: called with the figures of each plan. On several ranks (torch.distributed) each gets its share.
     Raises BadInput for what cannot be planned.

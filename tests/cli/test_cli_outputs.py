@@ -93,7 +93,7 @@ def test_a_terminal_cuts_no_line_and_a_warning_no_word(planned):
     assert "\x1b" in shown
     lines = [line.rstrip() for line in ESCAPE.sub("", shown).replace("\r", "").splitlines()]
     assert max(map(len, lines)) <= 50
-    assert "warning: perm.npy was planned for batches of 20, and is reported for 30" in " ".join(lines)
+    assert "warning: perm.npy was planned for batches of 20, but this report is for 30" in " ".join(lines)
 
 
 def test_no_color_means_none_and_an_ascii_terminal_gets_no_traceback(planned):
