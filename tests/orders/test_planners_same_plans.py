@@ -26,7 +26,7 @@ PLANS = [
     ({"shuffle_batches": True}, "5f1040df0cca"),
     ({"group_size": 1}, "cf18866c755a"),
     ({"refine": True}, "f3117a6e303f"),
-    ({"refine": True, "groups": 140, "temperature": 0.1, "batch_size": 3}, "d028f417f04b"),
+    ({"refine": True, "groups": 140, "temperature": 0.1, "batch_size": 2}, "9d9d66b42f6c"),
     ({"graph": "top-m", "refine": True, "fn_margin": 0.9, "fn_weight": 0.3}, "ecd886c9fa14"),
     ({"refine": True, "fn_margin": 0.8, "apart_from": 0.97}, "d1bfc181c434"),
     ({"graph": "top-m", "top": 5, "refine": True, "no_duplicates": True, "batch_size": 30}, "cc404c012e90"),
