@@ -9,7 +9,7 @@ from gcbs_cli.graph.hard_pairs import lists_wanted
 from gcbs_cli.orders import planner_named
 from gcbs_cli.products.operations import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Backend, EntryLimit
 from gcbs_cli.products.suspects import suspected
-from gcbs_cli.products.threshold import Threshold, draw_sample
+from gcbs_cli.products.threshold import Threshold, draw_sample, sample_rows
 from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -41,6 +41,8 @@ BYTES_PER_RAW_COORDINATE = 12
 """Of both sides in a report that normalises coordinates by batch, which needs the rows as they were (measured: 10)."""
 BYTES_PER_SWAPPED_ROW = 48
 """What a row takes in the refinement, for each thread."""
+BYTES_PER_DRAWN = 10
+"""For each number of the sample from which t comes, and a copy of it in order (measured)."""
 SAMPLE_QUANTILE = 0.999
 """A sample that is large enough for this quantile counts the entries."""
 SHARE_TO_SUGGEST = 0.9
@@ -101,7 +103,8 @@ def forecast(
     reaching = _promised(threshold, quantile)
     if quantile is None:
         reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed).share_above(threshold.number)
-    return forecast_share(rows.rows, rows.dim, reaching, plans or (settings,), device, on_host=on_host)
+    expected = forecast_share(rows.rows, rows.dim, reaching, plans or (settings,), device, on_host=on_host)
+    return replace(expected, fixed=max(expected.fixed, _with_sample(rows, quantile)))
 
 
 def forecast_share(
@@ -134,7 +137,8 @@ def forecast_report(
     """Entries and memory of a report's passes, from a sample; `hardest`: the longest list a row."""
     sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed)
     sampled = sample.share_above(threshold.number - 1)
-    reaching = max(_promised(threshold, settings.requested_quantile(rows.rows)), sampled)
+    quantile = settings.requested_quantile(rows.rows)
+    reaching = max(_promised(threshold, quantile), sampled)
     tied = sampled - sample.share_above(threshold.number)
     found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
     suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
@@ -146,7 +150,10 @@ def forecast_report(
     sums = 8 * SUMS_PER_ROW * len(settings.temperatures) + 4 * COPIES_OF_HARDEST * passes * hardest
     raw = BYTES_PER_RAW_COORDINATE if settings.batch_coordinates else 0
     return Forecast(
-        held(rows.rows, rows.dim) + rows.rows * ((1 + raw) * rows.dim + sums) + scratch,
+        max(
+            held(rows.rows, rows.dim) + rows.rows * ((1 + raw) * rows.dim + sums) + scratch,
+            _with_sample(rows, quantile),
+        ),
         round(reaching * rows.rows**2),
         ceil(BYTES_PER_EDGE + ties * BYTES_PER_TIED + (1.0 - ties) * suspects * BYTES_PER_SUSPECT),
         tied=round(tied * rows.rows**2),
@@ -163,6 +170,12 @@ def needed(rows: int, dim: int, device: Backend) -> int:
 def held(rows: int, dim: int) -> int:
     """Bytes that are taken before the pass begins: both sides in float32, and as whole numbers of two bytes at most."""
     return 2 * rows * dim * (4 + 2)
+
+
+def _with_sample(rows: PairedRows, quantile: float | None) -> int:
+    """Bytes that are taken when t is looked for."""
+    size = sample_rows(rows.rows, SAMPLE_QUANTILE if quantile is None else quantile)
+    return held(rows.rows, rows.dim) + BYTES_PER_DRAWN * size**2
 
 
 def _promised(threshold: Threshold, quantile: float | None) -> float:

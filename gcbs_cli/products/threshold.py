@@ -16,6 +16,7 @@ LEAST_ROWS = 2048
 MOST_ROWS = 16384
 ABOVE_WANTED = 1000
 """The sample grows until so many of its entries are expected above the quantile."""
+ENTRIES_WANTED = 1 << 16
 NORMAL_975 = 1.959964
 CHUNK_ROWS = 1024
 """Rows of a chunk of the `chunks` estimator, as in GCBS; no size of a tile changes it."""
@@ -56,10 +57,11 @@ class Sample:
         return int(of_rank(self.numbers, rank_of(quantile, self.numbers.size)))
 
     def reaching(self, number: int) -> Entries:
-        """The sampled entries from a number on, with their numbers."""
-        rows, cols = np.nonzero(self.numbers >= number)
-        values = self.numbers[rows, cols].astype(np.int32)
-        return Entries(self.rows[rows].astype(np.int32), self.cols[cols].astype(np.int32), values)
+        """The sampled entries from a number on, with their numbers; where these are many, those of some rows."""
+        step = 1 + np.count_nonzero(self.numbers >= number) // ENTRIES_WANTED
+        rows, cols = np.nonzero(self.numbers[::step] >= number)
+        values = self.numbers[::step][rows, cols].astype(np.int32)
+        return Entries(self.rows[::step][rows].astype(np.int32), self.cols[cols].astype(np.int32), values)
 
     def share_above(self, number: int) -> float:
         """Share of the sampled entries above a number."""
@@ -84,6 +86,11 @@ class Sample:
         return 1.0 - min(1.0, max(tail, least) * factor), 1.0 - tail / factor
 
 
+def sample_rows(count: int, quantile: float, least: int = LEAST_ROWS, most: int = MOST_ROWS) -> int:
+    """How many of N rows a sample needs, and as many columns."""
+    return min(count, max(least, min(most, ceil(sqrt(ABOVE_WANTED / max(1.0 - quantile, 1e-12))))))
+
+
 def draw_sample(grid: Grid, quantile: float, seed: int, *, least: int = LEAST_ROWS, most: int = MOST_ROWS) -> Sample:
     """Seeded rows and columns of a grid with sides of equal length, enough of them for the quantile asked.
 
@@ -92,7 +99,7 @@ def draw_sample(grid: Grid, quantile: float, seed: int, *, least: int = LEAST_RO
     from threadpoolctl import threadpool_limits
 
     count = len(grid.x)
-    size = min(count, max(least, min(most, ceil(sqrt(ABOVE_WANTED / max(1.0 - quantile, 1e-12))))))
+    size = sample_rows(count, quantile, least, most)
     generator = np.random.default_rng([seed, 0x9C8])
     rows, cols = (np.sort(generator.choice(count, size, replace=False)) for _ in range(2))
     # BLAS follows affinity and OMP_NUM_THREADS by itself, but no cgroup's quota.

@@ -27,6 +27,8 @@ from gcbs_cli.system.progress import Progress, Stopwatch
 
 BYTES_PER_ROW = 24
 """Of all rows of the plan: their order, read and checked (measured)."""
+BYTES_PER_BATCH_ENTRY = 24
+"""Of the similarities inside a batch, in both directions (measured)."""
 COPIES_OF_BLOCK = 12
 """Of both sides: as it was read, as unit rows, and the one before."""
 
@@ -47,7 +49,7 @@ def sampled_report(
         raise BadInput(f"--rows: {stream.rows:,} rows are few; leave it out to report on all")
     backend = choose_backend(settings.device)
     memory = needed(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
-    expected = Forecast(memory + BYTES_PER_ROW * stream.rows, 0)
+    expected = Forecast(memory + BYTES_PER_ROW * stream.rows + BYTES_PER_BATCH_ENTRY * size**2, 0)
     check_room(stream.rows, expected, settings, "the report", "use fewer --rows")
     clock = Stopwatch(progress or Progress())
     with clock.step("rows drawn"):
