@@ -31,15 +31,18 @@ GATHERING = ("gather", "split", "gathered", "several-gathered")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [2])
-def test_ranks_that_are_killed_take_up_the_same_batches(ranks, launch, plan_path, tmp_path):
-    folder, deaths = tmp_path / "out", 0
-    while deaths < 3:
+@pytest.mark.parametrize("restarts", [0, 3])
+def test_ranks_that_are_killed_take_up_the_same_batches(restarts, launch, plan_path, tmp_path, monkeypatch):
+    # In a store that restarts share, ranks find the addresses of those that died.
+    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    ranks, folder, deaths = 2, tmp_path / "out", 0
+    while deaths < 3 and not restarts:
         with pytest.raises(AssertionError, match="exitcode: -9"):
             launch("killed.py", plan_path, launcher=torchrun(ranks))
         assert len(list(folder.glob("died-*"))) > deaths
         deaths = len(list(folder.glob("died-*")))
-    launch("killed.py", plan_path, launcher=torchrun(ranks))
+    launch("killed.py", plan_path, launcher=[*torchrun(ranks), f"--max-restarts={restarts}"])
+    assert len(list(folder.glob("died-*"))) == 3
     for rank in range(ranks):
         sampler = PlannedBatchSampler(plan_path, shuffle_batches=True, seed=3, rank=rank, world_size=ranks)
         wanted = []
