@@ -45,7 +45,7 @@ TESTS["orders"] += ["gpu/test_plans.py"]
 TESTS["graph"] += [*OF_RESULTS, "orders/test_planners.py", "orders/test_planners_make_plan.py"]
 TESTS["graph"] += ["products/test_passes.py", "products/test_little_memory.py"]
 TESTS["products"] += OF_RESULTS
-TESTS["reports"] = ["reports/test_second_reading.py", "reports/test_reports_figures.py"]
+TESTS["reports"] = [f"reports/test_{name}.py" for name in ("second_reading", "reports_figures", "reports_sampled")]
 SWAPS: dict[type[ast.AST], type[Any]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,

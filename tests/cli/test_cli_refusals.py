@@ -94,7 +94,6 @@ REFUSED = {
     "plan x.npy y.npy -o here.npy": "here.npy: exists; use --force to replace it",
     "report x.npy y.npy -o here.json": "here.json: exists; use --force to replace it",
     "report x.npy y.npy --trials 10001": "--trials 10001: expected at least 1 and at most 10000",
-    "report x.npy y.npy -p none.npy": "none.npy: file not found",
     "report x.npy y.npy --loss bsc --labels t.txt": "row 0 is same, expected 1 or 0",
     "report x.npy y.npy --positives t.txt --loss simclr": "--positives has no effect without --loss bsc",
     "report x.npy y.npy --loss bsc --queue 2": "--queue has no effect without --loss infonce, symmetric",

@@ -106,6 +106,7 @@ def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     assert sampled == pytest.approx([whole] * 5, abs=0.05)
     assert len(set(sampled)) == 5
     assert uniformity(side, 3) == sampled[3]
+    assert uniformity(make_pair("all-equal", ROWS).x, 0) == 0  # though their products round to more than 1
     side = make_pair("random", ROWS)
     assert build_reports(side, None)[0].uniformity.rows == ROWS
     monkeypatch.setattr(basis, "MOST_ROWS", ROWS - 1)
