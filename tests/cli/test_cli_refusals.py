@@ -78,7 +78,6 @@ REFUSED = {
     "mine x.npy y.npy --max-memory 1K": "use fewer --negatives",
     "plan x.npy y.npy --device tpu": "--device tpu",
     "plan x.npy y.npy --device cuda:99": "--device cuda:99",
-    "plan x.npy y.npy -o plan/": "plan/: found no suffix, expected .npy",
     "plan x.npy y.npy -o none/perm.npy": "none does not exist; create it first",
     "plan x.npy y.npy -o x.npy/perm.npy": "x.npy is not a folder",
     "plan x.npy y.npy -f -o folder.npy": "folder.npy: is a folder",

@@ -28,7 +28,7 @@ def write_parquet(path, **columns):
 
 
 def write_safetensors(path, **tensors):
-    save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path)
+    save_file({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, path, {"format": "pt"})
     return str(path)
 
 

@@ -91,7 +91,7 @@ def test_columns_by_option(tmp_path, matrix):
 
 
 FAULTY = {
-    "null rows": ([[1.0, 2.0], None, [3.0, 4.0], None], "2 rows (numbers 1, 3, counted from 0)"),
+    "null rows": ([[1.0, 2.0], *[None] * 10], "10 rows (numbers 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, counted from 0)"),
     "first row null": ([None, [1.0, 2.0], [3.0, 4.0]], "1 row (number 0, counted from 0)"),
     "null values": ([[1.0, 2.0], [None, 2.0], None, [3.0, None]], "3 rows (numbers 1, 2, 3, counted from 0)"),
     "only nulls": ([None, None], "only nulls"),

@@ -99,6 +99,7 @@ def test_without_a_plan_only_the_plans_figures_are_null(perm):
 
 def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     side = make_pair("random", 1500).x
+    monkeypatch.setattr(basis, "MOST_ROWS", 1500)
     whole = uniformity(side, 0)
     monkeypatch.setattr(basis, "MOST_ROWS", 1000)
     monkeypatch.setattr(basis, "SAMPLED_ROWS", 500)
