@@ -1,4 +1,4 @@
-"""Train two linear towers in JAX, with a new plan each epoch from what they make of the rows by then.
+"""Train two linear towers in JAX, with a new plan each epoch from their current embeddings.
 
 python jax_loop.py FOLDER        x.npy and y.npy: (N, d), paired rows; needs jax beside gcbs
 """

@@ -133,7 +133,7 @@ class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
 
 
 class FalseNegativeSettings(Settings, panel="False negatives"):
-    """Which edges are too hard, for they may be right answers, and what such a pair costs."""
+    """Which edges are too hard, since they may be right answers, and what such a pair costs."""
 
     fn_margin: Margin | None = None
     """An edge is too hard where its similarity is at least this fraction of either row's positive, such as 1.05: it is
