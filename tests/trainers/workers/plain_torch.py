@@ -71,7 +71,7 @@ def refuse_an_embedding_of_too_few_rows():
     """The rank that fails ends the others, too, instead of leaving them in a wait."""
     loader = DataLoader(Pairs(), batch_size=BATCH)
     wrong = gcbs.planned(loader, embed=lambda batch: (batch["x"][:1], batch["y"][:1]))
-    must_refuse("expected both sides", next, iter(wrong))
+    must_refuse("for both", next, iter(wrong))
 
 
 if __name__ == "__main__":
