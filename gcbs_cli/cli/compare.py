@@ -35,6 +35,7 @@ from gcbs_cli.reports.figures import shown_in
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import PRESET, Compare, GroupFile, Inputs, TextFile, Tune
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.limits import OF_TORCH, check_address_space
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -96,6 +97,7 @@ def compare_by_training(
 ) -> None:
     """Print what a model gains by each plan, the verdict and the command of the best plan."""
     began = time.monotonic()
+    check_address_space(OF_TORCH)
     with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         device = devices_named(settings.device)[0]
         asked = TrialSettings(settings.batch_size, settings.temperature, budget=budget, device=device)

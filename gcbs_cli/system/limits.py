@@ -16,6 +16,8 @@ SHARE_TO_USE = 0.8
 """Of the memory that is free now, how much a plan may take when nothing is asked."""
 LEAST_ADDRESS_SPACE, OF_A_THREAD = 640 * 2**20, 80 * 2**20
 """What the libraries map for themselves, which crash or hang where it is less (measured with `mine`: it loads most)."""
+OF_TORCH = 560 * 2**20
+"""What torch maps beside them (measured with `compare --train`)."""
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 NO_LIMIT = 1 << 60
@@ -49,9 +51,9 @@ def available_memory() -> int:
     return max(0, min([_free_on_machine(), *cgroup_memory(), *_left_of_address_space()]))
 
 
-def check_address_space() -> None:
+def check_address_space(beside: int = 0) -> None:
     """Raises BadInput when a limit (ulimit -v) leaves too little for libraries that would abort."""
-    least = LEAST_ADDRESS_SPACE + OF_A_THREAD * (available_cpus() - 1)
+    least = LEAST_ADDRESS_SPACE + beside + OF_A_THREAD * (available_cpus() - 1)
     left = min(_left_of_address_space(), default=least)
     if left < least:
         raise BadInput(

@@ -35,13 +35,16 @@ def test_sizes_for_people_and_what_the_address_space_leaves(monkeypatch):
     assert available_memory() == 0
 
 
-@pytest.mark.parametrize(("mebibytes", "code"), [(150, 2), (300, 2), (4000, 0)])
-def test_a_limited_address_space(tmp_path, mebibytes, code):
+@pytest.mark.parametrize(
+    ("command", "mebibytes", "code"),
+    [("plan -o perm.npy", 150, 2), ("plan -o perm.npy", 300, 2), ("plan -o perm.npy", 4000, 0), ("tune", 1000, 2)],
+)
+def test_a_limited_address_space(tmp_path, command, mebibytes, code):
     def limit():
         resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
 
-    words = ("plan", SAMPLE / "x.npy", SAMPLE / "y.npy", "-o", "perm.npy", "-q")
-    run = run_gcbs(*words, cwd=tmp_path, preexec_fn=limit)
+    name, *rest = command.split()
+    run = run_gcbs(name, SAMPLE / "x.npy", SAMPLE / "y.npy", "-q", *rest, cwd=tmp_path, preexec_fn=limit)
     assert run.returncode == code, run.stderr
     if code:
         assert run.stderr.startswith("gcbs: the limit on memory (ulimit -v) leaves")
