@@ -67,7 +67,7 @@ def report(settings: Report) -> None:
     if warning is not None:
         out.warning(warning)
         if _hint(entry):
-            out.hint(_hint(entry))
+            out.hint(f"{_hint(entry)} keeps most of them apart")
 
 
 def _measured(
@@ -135,7 +135,7 @@ def _hint(entry: ManifestEntry | None) -> str:
     recorded = None if entry is None else entry.method_settings.get("false_negatives")
     margin = recorded.get("fn_margin") if isinstance(recorded, dict) else None
     apart = isinstance(margin, float) and margin <= DEFAULT_MARGIN
-    return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN} keeps most of them apart"
+    return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"
 
 
 def _show(reports: Sequence[GapReport], out: Output, *, full: bool) -> None:
