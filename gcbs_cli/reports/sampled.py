@@ -29,8 +29,8 @@ BYTES_PER_ROW = 24
 """Of all rows of the plan: their order, read and checked (measured)."""
 BYTES_PER_BATCH_ENTRY = 24
 """Of the similarities inside a batch, in both directions (measured)."""
-COPIES_OF_BLOCK = 12
-"""Of both sides: as it was read, as unit rows, and the one before."""
+COPIES_OF_BLOCK = 18
+"""Of both sides: as it was read, as unit rows, and the one before, and what allocators keep of them (measured)."""
 
 
 def sampled_report(
