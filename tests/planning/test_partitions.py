@@ -233,3 +233,8 @@ def test_auto_makes_as_few_parts_as_fit(gcbs, files, words, parts, monkeypatch):
     words = ["--partitions", "auto", "--quantile", "0.2", *words.split()]
     result = gcbs("plan", "x.npy", "y.npy", *words, "--json", "-o", "auto.npy")
     assert json.loads(result.stdout)["partitions"]["parts"] == parts
+
+
+def test_auto_makes_no_part_of_fewer_rows_than_entries_asked_a_row(gcbs, files):
+    words = ["--partitions", "auto", "--per-row", "300", "--max-memory", "30M"]
+    assert "--max-memory 30.0 MiB: the plan would need" in gcbs("plan", "x.npy", "y.npy", *words).stderr

@@ -64,7 +64,8 @@ def plan_in_parts(
     engine = engine or engine_of(settings)
     planner_named(settings.method).check()
     count, expected = _parts(stream, settings)
-    check_room(-(-stream.rows // count), expected, settings, "the plan", "use more --partitions")
+    otherwise = "use fewer rows" if settings.partitions == "auto" else "use more --partitions"
+    check_room(-(-stream.rows // count), expected, settings, "the plan", otherwise)
     progress.note(f"expecting {expected}")
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
@@ -105,7 +106,8 @@ def plan_in_parts(
 def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, Forecast]:
     """How many parts, and what the plan takes with them: of `auto` so many that --max-memory suffices, if any do."""
     count = settings.parts_for(stream.rows, settings.batch_size)
-    most, expected = min(stream.rows // settings.batch_size, MOST_PARTS), _forecast(stream, settings, count)
+    least = max(settings.batch_size, int(settings.per_row or 0) + 1)  # rows of a part
+    most, expected = min(stream.rows // least, MOST_PARTS), _forecast(stream, settings, count)
     while settings.partitions == "auto" and expected.memory > (settings.max_memory or expected.memory) and count < most:
         more = min(count + 1 + count // 4, most)
         fewer_bytes = _forecast(stream, settings, more)
