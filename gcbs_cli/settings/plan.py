@@ -213,8 +213,8 @@ class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions)] = option(
         None, metavar="NUMBER|auto"
     )
-    """Number of parts of similar rows, one in memory at a time; auto: at most 131,072 rows each. Quantile and top-m
-    lists apply within a part.
+    """Number of parts of similar rows, one in memory at a time; auto: at most 131,072 rows each, fewer if
+    --max-memory needs it. Quantile and top-m lists apply within a part.
     """
     engine: Literal["local", "ray"] = option("local", only_with="partitions")
     """Where parts are planned: local, or ray: on a Ray cluster (gcbs[ray])."""
