@@ -277,7 +277,7 @@ class TableData:
         trial = next((batch for _, batch in self._read(_TRIAL_ROWS) if batch.num_rows), None)
         if trial is not None:  # encoded sizes say little
             self.row_bytes = max(trial.get_total_buffer_size() / trial.num_rows, 1.0)
-        if group and group.num_rows and group.num_columns:  # what was read: to ask of a damaged column ends the process
+        if group and group.num_rows and group.num_columns:  # once read: pyarrow aborts on a damaged column
             self._compression = group.column(0).compression.lower().replace("uncompressed", "none")
 
     def batches(self) -> Iterator[tuple[int, Any]]:

@@ -95,7 +95,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
             if report.at(figure) != before.at(figure):
                 raise BadInput(
                     f"{shown(path)}: found {figure.replace('_', ' ')} {report.at(figure)}, expected "
-                    f"{before.at(figure)} as in {shown(paths[0])}; only epochs of one loss compare"
+                    f"{before.at(figure)} as in {shown(paths[0])}; give reports with the same settings"
                 )
         perm = entry = None
         if plan is not None:

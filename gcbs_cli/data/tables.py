@@ -19,7 +19,7 @@ _STREAM_BYTES: Final = 1024 * 1024
 """How much of a column is read at a time; without it, a whole column of a row group is."""
 
 _SMALL_FILE: Final = 16 * 1024 * 1024
-"""Up to here a column is read whole: as a stream, a page that says that it has 2 GiB would be given them."""
+"""Up to here a column is read whole: a stream would allocate the 2 GiB that a damaged page claims."""
 
 _DECODER_SHARE: Final = 8
 """Decoding holds six times a batch beside it, so a batch is an eighth of the block that was asked for."""

@@ -70,7 +70,7 @@ def _short_batch(ends: Ints, needed: Bools, size: int) -> Ints | None:
     heads = np.concatenate([ends[1], firsts, out_of_seconds, [forced_sink, sink, source, forced_sink]])
     capacities = np.ones(len(tails), np.int32)
     capacities[-4:] = needed[firsts].sum(), needed[seconds].sum(), size, size
-    edges = np.stack([tails, heads]).astype(np.int32)  # of a flow scipy 1.14 takes no others
+    edges = np.stack([tails, heads]).astype(np.int32)  # scipy 1.14's flow takes no other type
     network = coo_array((capacities, edges), shape=(count + 4, count + 4)).tocsr()
     found = maximum_flow(network, forced_source, forced_sink)
     if found.flow_value < needed.sum() + size:

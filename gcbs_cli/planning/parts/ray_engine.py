@@ -67,13 +67,13 @@ def connected(ray: Any, address: str) -> Iterator[None]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:160]
         raise BadInput(f"--address {address}: no Ray cluster answers ({reason}); try --address local") from error
-    worker = ray._private.worker
+    worker = ray._private.worker  # it tells of lost nodes on stdout, where a permutation may be on its way
     tell, worker.print_to_stdstream = worker.print_to_stdstream, lambda *message, **how: None
     try:
         yield
     finally:
         ray.shutdown()
-        worker.print_to_stdstream = tell  # of lost nodes, on stdout, where a permutation may be on its way
+        worker.print_to_stdstream = tell
 
 
 def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[PartPlan]:
