@@ -193,6 +193,13 @@ def test_what_does_not_fit_is_refused(gcbs, made, monkeypatch, command):
     check_refused(gcbs, command.split(), REFUSED.get(command, "name another"))
 
 
+@pytest.mark.parametrize("command", ["compare", "tune"])
+def test_a_refusal_for_memory_names_only_options_that_the_command_has(gcbs, folder, command):
+    result = gcbs(command, "x.npy", "y.npy", "--max-memory", "1K")
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert result.stderr.endswith(" would fit, or use fewer rows\n")
+
+
 def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs, folder, monkeypatch):
     import torch
 
