@@ -11,7 +11,7 @@ from peers.spectral import Spectral
 from peers.submodular import Submodular
 
 from gcbs_cli.comparison.trial import Planner
-from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.plan import PlanSettings, preset_defaults
 
 BATCH_SIZE, TEMPERATURE = 64, 0.05
 TOP16: dict[str, Any] = {"graph": "top-m", "top": 16}
@@ -58,7 +58,7 @@ def settings_of(plan: PlanSettings | Planner) -> dict[str, Any]:
     """What differs from GCBS's plan, a preset spelt out, so that results of other settings are told apart."""
     if not isinstance(plan, PlanSettings):
         return {}
-    return {**plan.own_defaults(), **plan.model_dump(mode="json", exclude_defaults=True)}
+    return {**preset_defaults(plan.preset), **plan.model_dump(mode="json", exclude_defaults=True)}
 
 
 def plans_for(names: Iterable[str], *, texts: bool) -> list[str]:

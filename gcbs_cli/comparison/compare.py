@@ -47,8 +47,8 @@ class Compared:
 
 def options_of(settings: PlanSettings) -> list[str]:
     """The words after `gcbs plan X Y` that ask for these settings, without those that have no effect on this plan."""
-    defaults, idle = settings.own_defaults(), (leaf for leaf in leaves(PlanSettings) if settings.lacking(leaf))
-    used = settings.changed(**{leaf.name: defaults.get(leaf.name, leaf.default) for leaf in idle})
+    idle = (leaf for leaf in leaves(PlanSettings) if settings.lacking(leaf))
+    used = settings.changed(**{leaf.name: settings.default_of(leaf) for leaf in idle})
     return words(used, always=("batch_size", "temperature", *(() if settings.preset else ("method",))))
 
 

@@ -5,7 +5,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import UnionType
@@ -48,7 +48,8 @@ class Leaf:
     the flag that says no, such as --no-refine. default_words: the default in words, where the field holds None.
     metavar: what stands for the value in --help. argument: no option but an argument. hidden: an old way to say it,
     which --help does not show. only_with: other fields, `field` or `field=value|value`, without which it has no effect.
-    one_call: it says what one call does, as outputs do; a default for all commands would surprise.
+    expected: what it takes, where its type and bounds do not say it. one_call: it says what one call does, as outputs
+    do; a default for all commands would surprise.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Leaf:
     argument: bool = False
     hidden: bool = False
     only_with: str | None = None
+    expected: str | None = None
     one_call: bool = False
 
     @property
@@ -133,17 +135,16 @@ class Settings(BaseModel):
 
     def changed(self, **changes: Any) -> Self:
         """The same with other values for these options, checked again. Raises BadInput."""
-        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
+        return type(self)(**self.model_dump(exclude_unset=True) | changes)
 
-    def own_defaults(self) -> Mapping[str, Any]:
-        """Defaults that other options of these settings stand for."""
-        return {}
+    def default_of(self, leaf: Leaf) -> Any:
+        """What an option is unless given, which another option may decide."""
+        return leaf.default
 
     def check_effects(self, **chosen: Sequence[Any]) -> None:
         """Raises BadSetting for an option without effect beside the others; chosen: values that the command sets."""
-        defaults = self.own_defaults()
         for leaf in leaves(type(self)):
-            changed = getattr(self, leaf.name) != defaults.get(leaf.name, leaf.default)
+            changed = getattr(self, leaf.name) != self.default_of(leaf)
             lacking = self.lacking(leaf, **chosen) if changed else None
             if lacking is not None:
                 raise BadSetting(f"{leaf.option} has no effect without {lacking}", leaf.name)
@@ -159,8 +160,7 @@ class Settings(BaseModel):
 
     def only(self, model: type[Model]) -> Model:
         """Those of the settings that the model has, too."""
-        given = {name: getattr(self, name) for name in self.model_fields_set & model.model_fields.keys()}
-        return model(**{name: value for name, value in given.items() if value is not None})
+        return model(**self.model_dump(include={*model.model_fields}, exclude_unset=True, exclude_none=True))
 
 
 def leaves(model: type[Settings]) -> list[Leaf]:
@@ -198,10 +198,9 @@ def _leaf(name: str, field: FieldInfo, model: type) -> Leaf:
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
     """The words of a command line that ask for these settings: for what is not the default anyway, and `always`."""
     found: list[str] = []
-    own = settings.own_defaults()
     for leaf in leaves(type(settings)):
         value = getattr(settings, leaf.name)
-        if value is None or (value == own.get(leaf.name, leaf.default) and leaf.name not in always):
+        if value is None or (value == settings.default_of(leaf) and leaf.name not in always):
             continue
         if leaf.argument:
             found.append(str(value))
@@ -225,19 +224,21 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
     if name not in fields:
         return BadSetting(f"{name}: no such setting{nearest(name, fields)}", name)
     leaf = fields[name]
-    if first["type"] == "missing" and len(first["loc"]) == 1:
+    if first["type"] == "missing":
         return BadSetting(f"{leaf.option} is missing; give it", name)
     found = printable(str(first["input"]))
-    return BadSetting(f"{leaf.option} {found}: expected {_expected(first, leaf.field, found)}", name)
+    return BadSetting(f"{leaf.option} {found}: expected {leaf.expected or _expected(first, leaf, found)}", name)
 
 
-def _expected(error: Any, field: FieldInfo, found: str) -> str:
+def _expected(error: Any, leaf: Leaf, found: str) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "literal_error":
-        choices = re.findall("'([^']+)'", context["expected"])
-        return " or ".join([", ".join(choices[:-1]), *choices[-1:]][-len(choices) :]) + nearest(found, choices)
+        *others, last = leaf.choices
+        return (f"{', '.join(others)} or {last}" if others else last) + nearest(found, leaf.choices)
     if context.keys() & _WORDS_OF.keys():
-        bounds = {name: getattr(part, name) for part in field.metadata for name in _WORDS_OF if hasattr(part, name)}
+        bounds = {
+            name: getattr(part, name) for part in leaf.field.metadata for name in _WORDS_OF if hasattr(part, name)
+        }
         return " and ".join(f"{_WORDS_OF[name]} {bound}" for name, bound in (bounds or context).items())
     return _EXPECTED.get(kind.split("_")[0], "a whole number")
 

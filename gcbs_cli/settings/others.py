@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, option
@@ -225,21 +225,17 @@ OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", *O
 TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
 
 
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
 def _seconds(value: Any) -> Any:
     """Seconds from 90, 90s, 5m or 1h."""
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     text = str(value)
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    try:
-        seconds = float(number) * unit
-    except ValueError:
-        seconds = 0.0
-    if not 0.0 < seconds < float("inf"):
-        raise BadInput(f"--budget {text}: expected a time such as 60s or 5m")
-    return seconds
+    return float(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else value
 
 
-Budget = Annotated[float, BeforeValidator(_seconds)]
+Budget = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+A_TIME = "a time such as 60s or 5m"
 
 
 class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
@@ -262,7 +258,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """Train small heads on the embeddings with each plan, and rank held-out pairs. Rows with equal x, or the same id in
     --groups, share their right answers.
     """
-    budget: Budget = option(300.0, metavar="TIME", default_words="5m", only_with="train")
+    budget: Budget = option(300.0, metavar="TIME", expected=A_TIME, default_words="5m", only_with="train")
     """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds."""
     trials: Trials = option(5, "Number of random orders to compare with.")
     omitted = frozenset(OF_ONE_PLAN)
@@ -291,8 +287,10 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
       gcbs tune x.npy y.npy -k 256 --json
     """
 
-    budget: Budget = option(600.0, metavar="TIME", default_words="10m")
+    budget: Budget = option(600.0, metavar="TIME", expected=A_TIME, default_words="10m")
     """Time for everything, such as 90s or 20m; it decides the number of rows, epochs and seeds."""
+    trials: ClassVar[int] = 3
+    """Random orders that gaps are compared with."""
     omitted = frozenset({*OF_ONE_PLAN, *TRIED})
 
     def check_effects(self, **chosen: Sequence[Any]) -> None:

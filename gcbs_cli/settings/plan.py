@@ -1,12 +1,11 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from gcbs_cli.settings.model import Settings, option
+from gcbs_cli.settings.model import Leaf, Settings, option
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import parse_size
 
@@ -72,15 +71,6 @@ def _rank_window(value: Any) -> Any:
 
 def _size(value: Any) -> Any:
     return parse_size(value, "--max-memory") if isinstance(value, str) else value
-
-
-def _partitions(value: Any) -> Any:
-    if value is None or value == "auto":
-        return value
-    text = str(value)
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MOST_PARTS:
-        raise BadInput(f"--partitions {text}: expected auto or a number from 1 to {MOST_PARTS:,}")
-    return int(text)
 
 
 Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
@@ -210,8 +200,8 @@ class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     """How a plan is made: whole, or part by part."""
 
     max_edges: int | None = option(None, "Stop before the pass if more entries than this exceed the threshold.", ge=1)
-    partitions: Annotated[int | Literal["auto"] | None, BeforeValidator(_partitions)] = option(
-        None, metavar="NUMBER|auto"
+    partitions: Annotated[int, Field(ge=1, le=MOST_PARTS)] | Literal["auto"] | None = option(
+        None, metavar="NUMBER|auto", expected=f"auto or a number from 1 to {MOST_PARTS:,}"
     )
     """Number of parts of similar rows, one in memory at a time; auto: at most 131,072 rows each, fewer if
     --max-memory needs it. Quantile and top-m lists apply within a part.
@@ -264,9 +254,9 @@ class PlanSettings(
     def _with_preset(cls, values: dict[str, Any]) -> dict[str, Any]:
         return {**preset_defaults(values.get("preset")), **values}
 
-    def own_defaults(self) -> Mapping[str, Any]:
-        """Those of the preset."""
-        return preset_defaults(self.preset)
+    def default_of(self, leaf: Leaf) -> Any:
+        """The preset's, where it has one."""
+        return preset_defaults(self.preset).get(leaf.name, leaf.default)
 
     @model_validator(mode="after")
     def _check_batch_size(self) -> Self:
@@ -297,8 +287,9 @@ class PlanSettings(
 
 def preset_defaults(name: Any) -> dict[str, Any]:
     """The options that a preset sets, nothing without one; METIS where pymetis is installed, which needs no import."""
-    method = {"method": "metis" if find_spec("pymetis") else "rcm"}
-    return method | PRESETS[name] if isinstance(name, str) and name in PRESETS else {}
+    if not isinstance(name, str) or name not in PRESETS:
+        return {}
+    return {"method": "metis" if find_spec("pymetis") else "rcm", **PRESETS[name]}
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:

@@ -1,24 +1,17 @@
 """What planning in the training process can be asked for, whatever the trainer."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import PositiveInt, model_validator
 
 from gcbs_cli.settings.model import option
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.errors import BadInput
-
-
-def _refresh(value: Any) -> Any:
-    if value == "epoch" or (str(value).isdecimal() and int(value) > 0):
-        return value if value == "epoch" else int(value)
-    raise BadInput(f"--refresh {value}: expected epoch or a number of steps")
 
 
 class TrainingSettings(PlanSettings, panel="Training"):
     """When to plan in the training process, and how."""
 
-    refresh: Annotated[int | Literal["epoch"], BeforeValidator(_refresh)] = option("epoch")
+    refresh: PositiveInt | Literal["epoch"] = option("epoch", expected="epoch or a number of steps")
     """When to plan again from the current model: each epoch, or also every so many steps, for the rows left."""
     first: Literal["random", "plan"] = option("plan")
     """The first epoch: planned like the others, or in random order, which saves one pass of the model."""
@@ -38,6 +31,6 @@ class TrainingSettings(PlanSettings, panel="Training"):
 
     def plan_settings(self, batch_size: int) -> dict[str, Any]:
         """The arguments of `gcbs_cli.plan`."""
-        asked = self.model_fields_set & PlanSettings.model_fields.keys() - {"shuffle_batches", "gather"}
-        given = {name: getattr(self, name) for name in asked}
+        asked = PlanSettings.model_fields.keys() - {"shuffle_batches", "gather"}
+        given = self.model_dump(include=asked, exclude_unset=True)
         return given | {"preset": self.preset, "batch_size": batch_size, "temperature": self.temperature}
