@@ -1,6 +1,6 @@
 """`gcbs config`: the settings that count, and where each comes from."""
 
-import os
+from typing import Any
 
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.defaults import ConfigFile, Value, defaults_of, options_of, unknown_variables
@@ -13,21 +13,22 @@ def config(settings: Config, file: ConfigFile) -> None:
     """Print the options of every command that a file or a variable sets, or all of them."""
     out = Output(settings)
     models = {name: model_of(name) for name in COMMANDS if name != "config"}
-    for unknown in unknown_variables(models, os.environ):
+    for unknown in unknown_variables(models):
         out.warning(unknown)
-    shown: dict[str, dict[str, Value]] = {}
+    shown: dict[str, dict[str, Any]] = {}
     lines: dict[tuple[str, str, str], list[str]] = {}
     for command, model in models.items():
-        found = defaults_of(command, model, file, os.environ)
-        every = {leaf.key: found.get(leaf.name, Value(leaf.default, "default")) for leaf in options_of(model)}
-        shown[command] = {key: one for key, one in every.items() if settings.all_ or one.source != "default"}
-        for key, one in shown[command].items():
-            text = "–" if one.value is None else str(one.value)
-            lines.setdefault((key, text, one.source), []).append(command)
+        found = defaults_of(command, model, file)
+        shown[command] = {}
+        for leaf in options_of(model):
+            one = found.get(leaf.name, Value(leaf.default, "default"))
+            if settings.all_ or leaf.name in found:
+                shown[command][leaf.key] = vars(one)
+                text = "–" if one.value is None else str(one.value)
+                lines.setdefault((leaf.key, text, one.source), []).append(command)
     path = None if file.path is None else str(file.path)
     out.table(f"file: {path}" if path else "file: none ([tool.gcbs] in pyproject.toml, or --config gcbs.toml)")
     cells = [(*line, ", ".join(commands)) for line, commands in lines.items()]
     headings = ("option", "value", "from", "commands")
     out.table(text_table(cells, headings, "lfff") if cells else "Every option is at its default.")
-    plain = {name: {key: vars(value) for key, value in values.items()} for name, values in shown.items()}
-    out.result({"file": path, "settings": plain})
+    out.result({"file": path, "settings": shown})

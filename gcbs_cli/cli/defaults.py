@@ -4,6 +4,7 @@ Precedence: the command line, then the environment, then the file; in each, what
 before what is said for all.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -106,11 +107,9 @@ def build(
         raise
 
 
-def defaults_of(
-    command: str, model: type[Settings], file: ConfigFile, environment: Mapping[str, str]
-) -> dict[str, Value]:
+def defaults_of(command: str, model: type[Settings], file: ConfigFile) -> dict[str, Value]:
     """The options of a command that the file or a variable sets, by their names in Python."""
-    variables = {name: Value(value, name) for name, value in environment.items() if value}
+    variables = {name: Value(value, name) for name, value in os.environ.items() if value}
     found: dict[str, Value] = {}
     for values, named in ((file.values, str), (variables, variable)):
         for chosen in (slice(1, None), slice(1)):  # the keys for all commands, then those for this one
@@ -127,7 +126,7 @@ def _over(lower: Mapping[str, Value], higher: Mapping[str, Any]) -> dict[str, An
 
 def check_keys(models: Models, file: ConfigFile) -> None:
     """Raises BadInput for a key of the file that names no option, or one that nobody may set there."""
-    known = {key: leaf for name, model in models.items() for leaf in options_of(model) for key in keys_of(name, leaf)}
+    known = known_keys(models)
     for key, value in file.values.items():
         if key not in known:
             raise BadInput(
@@ -140,13 +139,17 @@ def check_keys(models: Models, file: ConfigFile) -> None:
             )
 
 
-def unknown_variables(models: Models, environment: Mapping[str, str]) -> Iterator[str]:
+def unknown_variables(models: Models) -> Iterator[str]:
     """GCBS_* variables that name no option, each with the closest that does."""
-    keys = (key for name, model in models.items() for leaf in options_of(model) for key in keys_of(name, leaf))
-    known = set(map(variable, keys))
-    for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in known and name not in OWN_VARIABLES:
-            yield f"{name}: names no option{nearest(name, sorted(known))}"
+    known = sorted(map(variable, known_keys(models)))
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in (*known, *OWN_VARIABLES):
+            yield f"{name}: names no option{nearest(name, known)}"
+
+
+def known_keys(models: Models) -> dict[str, Leaf]:
+    """The keys of all commands, each with its option."""
+    return {key: leaf for name, model in models.items() for leaf in options_of(model) for key in keys_of(name, leaf)}
 
 
 def keys_of(command: str, leaf: Leaf) -> list[str]:

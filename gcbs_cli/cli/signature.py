@@ -5,7 +5,6 @@ is wrong with it is said in the same words.
 """
 
 import inspect
-import os
 import re
 from collections.abc import Mapping
 from importlib import import_module
@@ -41,7 +40,7 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
         file = find_config(config or ctx.obj)
         if file.values:
             check_keys({key: model_of(key) for key in commands}, file)
-        settings, taken = build(model, defaults_of(name, model, file, os.environ), typed)
+        settings, taken = build(model, defaults_of(name, model, file), typed)
         used = sorted({value.source for value in taken.values() if value.source.startswith(str(file.path))})
         if used and not (typed.get("quiet") or typed.get("json_")):
             say(f"defaults from {' and '.join(used)}")

@@ -95,7 +95,7 @@ def _config(path):
     models = {name: model_of(name) for name in COMMANDS if name != "config"}
     file = find_config(str(path))
     check_keys(models, file)
-    build(models["plan"], defaults_of("plan", models["plan"], file, {}), {"x": "x.npy"})
+    build(models["plan"], defaults_of("plan", models["plan"], file), {"x": "x.npy"})
 
 
 def _applied(path):
