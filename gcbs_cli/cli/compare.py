@@ -40,9 +40,6 @@ from gcbs_cli.system.limits import OF_TORCH, check_address_space
 if TYPE_CHECKING:
     from rich.table import Table
 
-TRIED = ("gap.reduction", "gap.masked.reduction", "false_negatives.suspected_pairs")
-"""The figures of the gap that stand beside what a plan trains."""
-SAID = {"batch_size", "temperature"}
 GAP_ALONE = "Only --train tells which plan trains best. Without a trial, take the preset:"
 LIMITS_OF_GAP = (
     "A smaller gap means harder batches, not a better model. The smallest gap often comes from right answers "
@@ -70,7 +67,7 @@ def compare(settings: Compare) -> None:
     shared = settings.only(PlanSettings)
     plans = {name: settings_of(name, shared) for name in names}
     if settings.train:
-        compare_by_training(settings, plans, out, settings.budget, settings.trials)
+        compare_by_training(settings, plans, out)
         return
     with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         lines = compare_plans(rows, plans, shared, progress, trials=settings.trials, **given)
@@ -81,31 +78,28 @@ def compare(settings: Compare) -> None:
         out,
         compare_table(lines),
         {name: (masked, (masked, plain), f"{masked:.1%}") for name, (masked, plain) in values.items()},
-        (PRESET_ROW, settings_of(PRESET_ROW, shared)),
+        {PRESET_ROW: settings_of(PRESET_ROW, shared)},
+        PRESET_ROW,
         {"methods": [line.as_record() for line in lines]},
         sentence=GAP_ALONE,
-        headline=f"Take {PRESET_ROW}, unless training on this data says otherwise.",
-        lead="The gap is the part of the loss over all pairs that training on batches does not see.",
-        question="How much smaller is the gap?",
+        question="How much smaller is the gap, the part of the loss over all pairs that training does not see?",
         meaning="Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
         limits=LIMITS_OF_GAP,
     )
 
 
-def compare_by_training(
-    settings: Compare | Tune, plans: Mapping[str, PlanSettings], out: Output, budget: float, trials: int
-) -> None:
+def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettings], out: Output) -> None:
     """Print what a model gains by each plan, the verdict and the command of the best plan."""
     began = time.monotonic()
     check_address_space(OF_TORCH)
     with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         device = devices_named(settings.device)[0]
-        asked = TrialSettings(settings.batch_size, settings.temperature, budget=budget, device=device)
+        asked = TrialSettings(settings.batch_size, settings.temperature, budget=settings.budget, device=device)
         trial = Trial(rows, asked, progress=progress, **given)
         trained = np.sort(trial.split.train)
         part = PairedRows(rows.x[trained], rows.y[trained])
         shared = settings.only(PlanSettings)
-        lines = compare_plans(part, plans, shared, progress, trials=trials, **trial.given(trained))
+        lines = compare_plans(part, plans, shared, progress, trials=settings.trials, **trial.given(trained))
         runs, verdict = trial.decide(plans, PRESET_ROW)
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)
@@ -118,17 +112,21 @@ def compare_by_training(
         "random_mrr": fmean(run.mrr for run in gains[RANDOM].runs),
         "seconds": time.monotonic() - began,
     }
-    said = {"verdict": verdict.sentence, "plan": verdict.plan, "final": verdict.final, "trial": sizes}
     show(
         settings,
         out,
         trial_table(lines, gains, sizes),
         {name: (one.mean, (one.mean - one.noise, one.mean + one.noise), str(one)) for name, one in gains.items()},
-        verdict.plan and (verdict.plan, plans[verdict.plan]),
-        {**said, "methods": [line.as_record() | gains[line.name].as_record() for line in lines]},
+        plans,
+        verdict.plan,
+        {
+            "verdict": verdict.sentence,
+            "plan": verdict.plan,
+            "final": verdict.final,
+            "trial": sizes,
+            "methods": [line.as_record() | gains[line.name].as_record() for line in lines],
+        },
         sentence=verdict.sentence,
-        headline="Stay with random batches." if verdict.plan is None else f"Take {verdict.plan}.",
-        lead=verdict.sentence,
         question="What does a model gain?",
         meaning="MRR × 100 over random batches, on held-out queries. The thin line spans what may be chance.",
         limits=LIMITS_OF_TRIAL,
@@ -140,7 +138,8 @@ def show(
     out: Output,
     table: "Table",
     values: Mapping[str, tuple[float, tuple[float, float], str]],
-    taken: Any,
+    plans: Mapping[str, PlanSettings],
+    taken: str | None,
     record: Mapping[str, Any],
     *,
     sentence: str,
@@ -148,12 +147,12 @@ def show(
 ) -> None:
     """Print the table, a sentence and the command of the plan to take, and write them as a page, if asked to.
 
-    values: of each plan, what its bar shows, the ends of the line on it, and both in words; taken: name and settings of
-    the plan to take, None for none.
+    values: of each plan, what its bar shows, the ends of the line on it, and both in words; taken: which of the plans
+    to take, None for none.
     """
-    name, plan = taken or (None, None)
     command = None
-    if plan is not None:
+    if taken is not None:
+        plan = plans[taken]
         texts = words(settings.only(TextFile)) if plan.method == NEEDS_TEXT else []
         paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
         output = next(path for path in paths if not Path(path).exists())
@@ -164,19 +163,21 @@ def show(
         from gcbs_cli.reports.page.page import render
 
         rows = list(zip(*(column.cells for column in table.columns), strict=True))
-        kinds = {RANDOM: "random", name: "plan"}
+        kinds = {RANDOM: "random", taken: "plan"}
         bars = [Mark(row, kinds.get(row, "none"), *values[row]) for row, *_ in rows]
-        known = [0.0, *(value for bar in bars for value in (bar.value, *bar.ends))]
+        known = [0.0, *(end for bar in bars for end in bar.ends)]
         names = " · ".join(filter(None, (settings.x, settings.y)))
         page = render(
             "compare.html",
             title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
+            headline="Stay with random batches." if taken is None else f"Take {taken}.",
+            lead=sentence,
             bars=bars,
             axis=Axis("", min(known), max(known)),
             header=[column.header for column in table.columns],
             rows=rows,
             caption=table.caption,
-            taken=name,
+            taken=taken,
             command=command,
             **said,
         )
@@ -184,7 +185,7 @@ def show(
     out.table(table, "", sentence)
     if command is not None:
         out.line(command)
-    out.result({**settings.model_dump(include=SAID), **record, "command": command})
+    out.result({**settings.model_dump(include={"batch_size", "temperature"}), **record, "command": command})
 
 
 @contextmanager
@@ -217,8 +218,7 @@ def trial_table(lines: Sequence[Compared], gains: Mapping[str, Gain], sizes: Map
         found = gains[line.name]
         seconds = fmean(run.plan_seconds for run in found.runs)
         said.append(((line.name, str(found), f"{found.noise:.1f}", f"{seconds:.1f}"), line.report))
-    figures = [figure for figure in shown_in("compare") if figure.path in TRIED]
-    table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], figures, "frrr")
+    table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], shown_in("trial"))
     table.caption = (
         "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
         f" seeds and queries; seconds: for an epoch's plan. {sizes['queries']:,} held-out queries,"

@@ -86,7 +86,7 @@ def console(*, stderr: bool) -> "Console":
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else NO_TERMINAL_WIDTH
-    return Plain(stderr=stderr, width=width, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    return Plain(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
 def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
@@ -111,14 +111,13 @@ def figure_table(
     lines: "Iterable[tuple[Sequence[str], GapReport | Epoch]]",
     headings: Sequence[str],
     figures: "Sequence[Figure]",
-    columns: str = "",
 ) -> "Table":
-    """A line for each report: words, under `headings`, laid out by `columns`, and the figures that any of them has."""
+    """A line for each report: words, under `headings`, and the figures that any of them has."""
     lines = list(lines)
     known = [figure for figure in figures if any(report.at(figure.path) is not None for _, report in lines)]
     cells = ([*said, *(figure.text(report.at(figure.path)) for figure in known)] for said, report in lines)
-    columns = columns or "l" + "r" * (len(headings) - 1)
-    return text_table(cells, [*headings, *(figure.short for figure in known)], columns + "r" * len(known))
+    headings = [*headings, *(figure.short for figure in known)]
+    return text_table(cells, headings, "f" + "r" * (len(headings) - 1))
 
 
 def say(text: str) -> None:

@@ -15,8 +15,6 @@ AROUND: dict[str, tuple[Any, ...]] = {
     "top": (8, 32),
 }
 """Other values of the preset's options."""
-ORDERS = 3
-"""Random ones that gaps are compared with."""
 
 
 def tune(settings: Tune) -> None:
@@ -31,4 +29,4 @@ def tune(settings: Tune) -> None:
             if value != getattr(preset, option):
                 name = f"{PRESET_ROW} --{option.replace('_', '-')} {value}"
                 plans[name] = preset.changed(**{option: value})
-    compare_by_training(settings, plans, Output(settings, settings.html), settings.budget, ORDERS)
+    compare_by_training(settings, plans, Output(settings, settings.html))

@@ -17,8 +17,8 @@ class Figure:
 
     path: its place in the JSON report. words: its name in tables; heading: the same above a narrow column.
     better: which way a plan should move it. show: views that have it beside JSON and the page: table (one report), many
-    (one line a report), history, compare. random, spread: paths of the mean and the standard deviation of the same
-    figure over random orders. meaning: what it is, in a sentence.
+    (one line a report), history, compare, trial (compare --train). random, spread: paths of the mean and the standard
+    deviation of the same figure over random orders. meaning: what it is, in a sentence.
     """
 
     path: str
@@ -98,7 +98,7 @@ _DECLARED = [
     Figure("gap.oracle", "gap, oracle", show="table many", heading="oracle").means(
         "gap if every row had its own hardest negatives; out of reach"
     ),
-    Figure("gap.reduction", "gap reduction", SHARE, "up", "table many history compare", "reduction").means(
+    Figure("gap.reduction", "gap reduction", SHARE, "up", "table many history compare trial", "reduction").means(
         "how much smaller the plan's gap is than that of random batches"
     ),
     Figure("gap.closed_share", "closed share", SHARE, "up", "table many compare", "closed").means(
@@ -107,7 +107,7 @@ _DECLARED = [
     Figure("gap.masked.plan", "masked gap", better="down", show="", random="random_mean", spread="random_std").means(
         "gap without suspected false negatives"
     ),
-    Figure("gap.masked.reduction", "masked reduction", SHARE, "up", "table history compare", "masked").means(
+    Figure("gap.masked.reduction", "masked reduction", SHARE, "up", "table history compare trial", "masked").means(
         "gap reduction without suspected false negatives"
     ),
     Figure("bounds.translation", "translation bound", better="down", show="").means(
@@ -169,7 +169,7 @@ _DECLARED = [
         "suspected pairs",
         COUNT,
         "down",
-        "table many compare",
+        "table many compare trial",
         "suspects",
         random="random",
     ).means("pairs in one batch that are about as similar as true pairs"),
