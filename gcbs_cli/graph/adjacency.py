@@ -71,6 +71,12 @@ class Adjacency(Graph):
         return [measure_order(self, order, batch_size) for order in orders]
 
 
+@compiled
+def entries_of(row: int, indptr: Ints) -> range:
+    """Where the entries of a row lie in a CSR."""
+    return range(indptr[row], indptr[row + 1])
+
+
 def adjacency_from_pairs(nodes: int, rows: Int32s, cols: Int32s) -> Adjacency:
     """The graph with an edge {i, j} for every directed pair (i, j), i ≠ j, in whichever direction and however often."""
     indptr, unsorted = _both_ways(nodes, np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32))
@@ -103,7 +109,7 @@ def sort_neighbours(indptr: Ints, indices: Int32s, order: Ints) -> Int32s:
     """(2E,) the neighbours of each node of a symmetric CSR in the given order of the nodes, by a counting sort."""
     filled, found = indptr.copy(), np.empty_like(indices)
     for node in order:
-        for e in range(indptr[node], indptr[node + 1]):
+        for e in entries_of(node, indptr):
             found[filled[indices[e]]] = node
             filled[indices[e]] += 1
     return found
@@ -149,7 +155,7 @@ def _measure(indptr: Ints, indices: Int32s, place: Ints, batch: Ints) -> tuple[i
     bandwidth, profile, together = 0, 0, 0
     for row in range(len(indptr) - 1):
         farthest = 0
-        for e in range(indptr[row], indptr[row + 1]):
+        for e in entries_of(row, indptr):
             farthest = max(farthest, place[row] - place[indices[e]])
             together += batch[row] == batch[indices[e]]
         bandwidth = max(bandwidth, farthest)

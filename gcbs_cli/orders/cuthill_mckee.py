@@ -11,7 +11,7 @@ sort, so a hub of any degree costs its degree and no more.
 
 import numpy as np
 
-from gcbs_cli.graph.adjacency import Adjacency, sort_neighbours
+from gcbs_cli.graph.adjacency import Adjacency, entries_of, sort_neighbours
 from gcbs_cli.system.arrays import Int32s, Ints
 from gcbs_cli.system.compiled import compiled
 
@@ -43,7 +43,7 @@ def _search(indptr: Ints, neighbours: Int32s, start_order: Ints) -> Ints:
         while visited < end:
             node = queue[visited]
             visited += 1
-            for e in range(indptr[node], indptr[node + 1]):
+            for e in entries_of(node, indptr):
                 if not found[neighbours[e]]:
                     found[neighbours[e]], queue[end] = True, neighbours[e]
                     end += 1

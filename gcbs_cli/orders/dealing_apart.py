@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gcbs_cli.graph.adjacency import entries_of
 from gcbs_cli.system.arrays import Bools, Ints, grouped, inverse
 from gcbs_cli.system.compiled import compiled
 
@@ -93,7 +94,7 @@ def _deal(rows: Ints, home: Ints, dealing: Dealing) -> None:
             taken[:] = 0
             for side in range(2):
                 end = dealing.ends[side, row]
-                for e in range(dealing.indptr[end], dealing.indptr[end + 1]):
+                for e in entries_of(end, dealing.indptr):
                     if dealing.batch[dealing.members[e]] >= 0:
                         taken[dealing.batch[dealing.members[e]]] |= 1 << side
             chosen = _roomiest(taken, 3, room)
@@ -116,7 +117,7 @@ def _roomiest(taken: Ints, mask: int, room: Ints) -> int:
 @compiled
 def _row_in(end: int, batch: int, but: int, dealing: Dealing) -> int:
     """The row of a label in a batch, `but` one left out; −1 for none."""
-    for e in range(dealing.indptr[end], dealing.indptr[end + 1]):
+    for e in entries_of(end, dealing.indptr):
         row = dealing.members[e]
         if dealing.batch[row] == batch and row != but:
             return row

@@ -32,17 +32,17 @@ def order_of(perm: Ints, labels: Ints, batch_size: int) -> Order:
 
 
 @compiled
-def places_of(batch: int, order: Order) -> tuple[int, int]:
-    """Where a batch begins and ends."""
+def places_of(batch: int, order: Order) -> range:
+    """Where the rows of a batch lie."""
     first = batch * order.batch_size
-    return first, min(len(order.perm), first + order.batch_size)
+    return range(first, min(len(order.perm), first + order.batch_size))
 
 
 @compiled
 def rival(row: int, batch: int, ignored: int, order: Order) -> int:
     """The place of another row in a batch with a label of this row, `ignored` left out; −1 for none, −2 for several."""
     found = -1
-    for place in range(*places_of(batch, order)):
+    for place in places_of(batch, order):
         other = order.perm[place]
         if other in (row, ignored):
             continue
@@ -157,7 +157,7 @@ def _swap_away(row: int, start: int, reach: int, order: Order) -> None:
         only = rival(row, there, -1, order)
         if only == -2 or there == here:
             continue
-        for place in range(*places_of(there, order)):
+        for place in places_of(there, order):
             other = order.perm[place]
             if only in (-1, place) and rival(other, here, row, order) == -1:
                 change_places(row, other, order)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gcbs_cli.graph.adjacency import entries_of
 from gcbs_cli.orders.keeping_apart import Order, change_places, may_swap, places_of
 from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.system.arrays import Bools, Floats, Ints
@@ -69,7 +70,7 @@ def objective(order: Order, gains: SwapGains, state: State) -> float:
     total = 0.0
     for row in range(len(order.perm)):
         x, y, cost = 0.0, 0.0, 0.0
-        for e in range(gains.indptr[row], gains.indptr[row + 1]):
+        for e in entries_of(row, gains.indptr):
             if order.batch[gains.indices[e]] == order.batch[row]:
                 x += gains.shares[e, 0]
                 y += gains.shares[e, 1]
@@ -91,7 +92,7 @@ def _worth_of_staying(u: int, batch: Ints, gains: SwapGains, sums: Floats) -> fl
     """What the objective loses when a row leaves its place empty."""
     shares = gains.shares
     worth, product = 0.0, (1.0 + sums[u, 0]) * (1.0 + sums[u, 1])
-    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+    for e in entries_of(u, gains.indptr):
         i = gains.indices[e]
         if batch[i] == batch[u]:
             x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
@@ -118,7 +119,7 @@ def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, gains: S
     shares, here, there = gains.shares, batch[one], batch[other]
     x, y, gain = 1.0, 1.0, -log((1.0 + sums[one, 0]) * (1.0 + sums[one, 1]))
     f, stop = gains.indptr[other], gains.indptr[other + 1]
-    for e in range(gains.indptr[one], gains.indptr[one + 1]):
+    for e in entries_of(one, gains.indptr):
         i = gains.indices[e]
         while f < stop and gains.indices[f] < i:
             f += 1
@@ -147,21 +148,22 @@ def propose(order: Order, gains: SwapGains, state: State, visits: Ints, scratch:
     Rows for which none is found fall asleep, unless their swaps may lose.
     """
     for here in visits:
-        first, stop = places_of(here, order)
-        state.partner[first:stop] = -1
-        if not state.awake[order.perm[first:stop]].any():
+        places = places_of(here, order)
+        rows = order.perm[places.start : places.stop]
+        state.partner[places.start : places.stop] = -1
+        if not state.awake[rows].any():
             continue
-        for p in range(first, stop):
-            _join(order.perm[p], order, gains, state.sums, scratch)
-        for p in range(first, stop):
-            _finish_joins(order.perm[p], order, gains, scratch)
-        for p in range(first, stop):
+        for row in rows:
+            _join(row, order, gains, state.sums, scratch)
+        for row in rows:
+            _finish_joins(row, order, gains, scratch)
+        for p in places:
             u = order.perm[p]
             if state.awake[u]:
                 state.partner[p] = _partner(u, order, gains, state, scratch)
                 state.awake[u] = state.partner[p] >= 0 or state.least[p] < 0.0
-        for p in range(first, stop):
-            _clear(order.perm[p], order.place, gains, scratch.joins)
+        for row in rows:
+            _clear(row, order.place, gains, scratch.joins)
 
 
 @compiled
@@ -169,7 +171,7 @@ def _join(row: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scrat
     """Let a row of the batch in hand count in what others would gain by joining it."""
     shares = gains.shares
     x, y = 1.0 / (1.0 + sums[row, 0]), 1.0 / (1.0 + sums[row, 1])
-    for e in range(gains.indptr[row], gains.indptr[row + 1]):
+    for e in entries_of(row, gains.indptr):
         v = order.place[gains.indices[e]]
         scratch.joins[v] -= gains.penalties[e]
         scratch.added[v, 0] += shares[e, 2]
@@ -183,7 +185,7 @@ def _join(row: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scrat
 @compiled
 def _finish_joins(row: int, order: Order, gains: SwapGains, scratch: Scratch) -> None:
     """Count what the neighbours of a row would see in the batch in hand, each once."""
-    for e in range(gains.indptr[row], gains.indptr[row + 1]):
+    for e in entries_of(row, gains.indptr):
         v = order.place[gains.indices[e]]
         scratch.joins[v] += _gathered(v, scratch)
 
@@ -226,7 +228,7 @@ def _partner(u: int, order: Order, gains: SwapGains, state: State, scratch: Scra
 def _look_around(u: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scratch) -> None:
     """Fill `worth` of the other batches where u has neighbours, and `near` of these."""
     shares = gains.shares
-    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+    for e in entries_of(u, gains.indptr):
         i = gains.indices[e]
         there = order.batch[i]
         if there != order.batch[u]:
@@ -236,7 +238,7 @@ def _look_around(u: int, order: Order, gains: SwapGains, sums: Floats, scratch: 
             scratch.worth[there] += worth
             scratch.added[there, 0] += shares[e, 0]
             scratch.added[there, 1] += shares[e, 1]
-    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+    for e in entries_of(u, gains.indptr):
         there = order.batch[gains.indices[e]]
         scratch.worth[there] += _gathered(there, scratch)
 
@@ -245,7 +247,7 @@ def _look_around(u: int, order: Order, gains: SwapGains, sums: Floats, scratch: 
 def _best_batch(u: int, order: Order, gains: SwapGains, worth: Floats) -> int:
     """The batch of most worth among those where u has neighbours, but its own; −1 for none."""
     best, most = -1, -np.inf
-    for e in range(gains.indptr[u], gains.indptr[u + 1]):
+    for e in entries_of(u, gains.indptr):
         there = order.batch[gains.indices[e]]
         if worth[there] > most and there != order.batch[u]:
             best, most = there, worth[there]
@@ -256,7 +258,7 @@ def _best_batch(u: int, order: Order, gains: SwapGains, worth: Floats) -> int:
 def _best_to_leave(u: int, there: int, order: Order, own: Floats, scratch: Scratch) -> int:
     """The place in a batch of the row that u had best change places with; −1 where labels allow none."""
     best, most = -1, -np.inf
-    for p in range(*places_of(there, order)):
+    for p in places_of(there, order):
         value = scratch.joins[p] - own[p] - scratch.near[p]
         if value > most and may_swap(u, order.perm[p], order):
             best, most = p, value
@@ -266,7 +268,7 @@ def _best_to_leave(u: int, there: int, order: Order, own: Floats, scratch: Scrat
 @compiled
 def _clear(row: int, key: Ints, gains: SwapGains, values: Floats) -> None:
     """Set the values at the keys of a row's neighbours to zero."""
-    for e in range(gains.indptr[row], gains.indptr[row + 1]):
+    for e in entries_of(row, gains.indptr):
         values[key[gains.indices[e]]] = 0.0
 
 
@@ -278,7 +280,7 @@ def make(order: Order, gains: SwapGains, state: State, visits: Ints) -> int:
     """
     swaps = 0
     for here in visits:
-        for p in range(*places_of(here, order)):
+        for p in places_of(here, order):
             u, v = order.perm[p], state.partner[p]
             if v >= 0 and may_swap(u, v, order) and gain_of_swap(u, v, order.batch, gains, state.sums) > state.least[p]:
                 _swap(u, v, order, gains, state)
@@ -297,7 +299,7 @@ def _swap(u: int, v: int, order: Order, gains: SwapGains, state: State) -> None:
     for one in (u, v):
         state.own[order.place[one]] = _worth_of_staying(one, order.batch, gains, state.sums)
         state.awake[one] = True
-        for e in range(gains.indptr[one], gains.indptr[one + 1]):
+        for e in entries_of(one, gains.indptr):
             i = int(gains.indices[e])
             state.awake[i] = True
             if order.batch[i] == order.batch[u] or order.batch[i] == order.batch[v]:
@@ -308,7 +310,7 @@ def _swap(u: int, v: int, order: Order, gains: SwapGains, state: State) -> None:
 def _change_sums(one: int, sign: float, batch: Ints, gains: SwapGains, sums: Floats) -> None:
     """Let a row join (sign 1) the others of its batch, or leave (−1) them; its own sums are those after joining."""
     shares, x, y = gains.shares, 0.0, 0.0
-    for e in range(gains.indptr[one], gains.indptr[one + 1]):
+    for e in entries_of(one, gains.indptr):
         i = gains.indices[e]
         if batch[i] == batch[one]:
             x += shares[e, 0]
