@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcbs_cli.products.operations import Backend, Limits, Product, Progress, Tile
-from gcbs_cli.products.suspects import SuspectPairs, group_numbers
+from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs, group_numbers
 from gcbs_cli.products.top_lists import keep_largest
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, grouped
 
@@ -33,7 +33,7 @@ def loss_sums(
     temperatures: Sequence[float],
     backend: Backend,
     *,
-    removed: SuspectPairs | None = None,
+    removed: SuspectPairs = NO_SUSPECTS,
     hardest: int = 0,
     progress: Progress | None = None,
 ) -> tuple[SideSums, SideSums]:
@@ -43,15 +43,7 @@ def loss_sums(
     `removed`: the suspected pairs; `hardest`: K, for which row i of x and of y must be a pair. Memory: the sums, K
     numbers a row, and the scratch of the tiles.
     """
-    sides = (x,) if x is y else (x, y)
-    work = _Pass(
-        x,
-        y,
-        temperatures,
-        backend,
-        SuspectPairs.none() if removed is None else removed,
-        [_nothing(temperatures, side, hardest) for side in sides],
-    )
+    work = _Pass(x, y, temperatures, backend, removed, hardest)
     for tile, ends in backend.run(_no_two_in_line(backend.tiles(len(x), len(y))), work.of_tile, progress):
         work.add(tile, ends)
     for side in work.sides:
@@ -92,9 +84,9 @@ class _Pass:
         temperatures: Sequence[float],
         backend: Backend,
         removed: SuspectPairs,
-        sides: list[SideSums],
+        hardest: int,
     ) -> None:
-        self.sides = sides
+        self.sides = [_nothing(temperatures, side, hardest) for side in ((x,) if x is y else (x, y))]
         self._scales = [1.0 / temperature for temperature in temperatures]
         self._backend, self._one_side = backend, x is y
         self._loaded = backend.load(x, y)
@@ -104,7 +96,7 @@ class _Pass:
         self._groups = None if removed.groups is None else group_numbers(removed.groups)
         zeros = [np.zeros(len(side), np.float32) for side in (x, y)]
         # For each row, and each column, what its hardest are above; it rises.
-        self._above = [np.full(len(side.hardest), -np.inf, np.float32) for side in sides]
+        self._above = [np.full(len(side.hardest), -np.inf, np.float32) for side in self.sides]
         self._limits = [Limits(self._above[0], zeros[1]), Limits(zeros[0], self._above[-1])]
 
     def add(self, tile: Tile, ends: list[_EndSums]) -> None:

@@ -34,11 +34,6 @@ class SuspectPairs:
     groups: Ints | None = None
     positives: Ints | None = None
 
-    @classmethod
-    def none(cls) -> "SuspectPairs":
-        """No pairs at all."""
-        return cls(np.empty(0, np.int32), np.empty(0, np.int32))
-
     def __len__(self) -> int:
         return len(self.lower)
 
@@ -65,9 +60,12 @@ class SuspectPairs:
         return len(np.unique(np.concatenate([self.lower, self.higher])))
 
 
+NO_SUSPECTS = SuspectPairs(np.empty(0, np.int32), np.empty(0, np.int32))
+
+
 def group_numbers(groups: Ints) -> Int32s:
     """(N,) the same number for rows with the same id >= 0, one of its own for each other row; all below 2N."""
-    numbers = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    numbers = np.unique(groups, return_inverse=True)[1]
     return np.where(groups < 0, len(groups) + np.arange(len(groups)), numbers).astype(np.int32)
 
 
@@ -82,5 +80,5 @@ def group_mates(groups: Ints) -> tuple[Ints, Ints]:
 def pairs_of(rows: Array, cols: Array, count: int) -> SuspectPairs:
     """The unordered pairs among directed ones; `count`: N."""
     keys = np.unique(np.minimum(rows, cols).astype(np.int64) * count + np.maximum(rows, cols))
-    lower, higher = np.divmod(keys, max(count, 1))
+    lower, higher = np.divmod(keys, count)
     return SuspectPairs(lower.astype(np.int32), higher.astype(np.int32))

@@ -6,7 +6,7 @@ from unit_data import KINDS, exact_matrix, make_pair
 
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.products.suspects import SuspectPairs, pairs_of
+from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs, pairs_of
 
 ROWS, HARDEST = 230, 20
 TEMPERATURES = [1e-3, 0.05, 2.0]
@@ -35,7 +35,7 @@ def some_suspects(rows, matrix, kind):
     listed = pairs_of(*(side[apart].astype(np.int32) for side in ends), rows)
     groups = np.where(rng.random(rows) < 0.3, rng.integers(7, size=rows), -rng.integers(1, 4, size=rows))
     return {
-        "none": SuspectPairs.none(),
+        "none": NO_SUSPECTS,
         "groups alone": SuspectPairs(listed.lower[:0], listed.higher[:0], groups),
         "listed": listed,
         "groups": SuspectPairs(listed.lower, listed.higher, groups),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.adjacency import Adjacency, batches_of
-from gcbs_cli.products.suspects import SuspectPairs
+from gcbs_cli.products.suspects import NO_SUSPECTS
 from gcbs_cli.reports.figures import FIGURES, shown_in
 from gcbs_cli.reports.headline import headline, lead, summary, suspects_warning
 from gcbs_cli.reports.in_batch import batch_sums, random_order
@@ -95,7 +95,7 @@ def report_page(
 def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
     """(N,) each row's most similar negative (x→y) in its batch of an order; −inf in a batch of one."""
     pair, size, one_way = measured.inputs.pair, measured.report.batch_size, Loss("infonce")
-    return batch_sums(pair, perm, size, [], SuspectPairs.none(), one_way).hardest[0, 0]
+    return batch_sums(pair, perm, size, [], NO_SUSPECTS, one_way).hardest[0, 0]
 
 
 def _listed_batches(measured: Measured) -> dict[str, list[dict[str, Any]]]:
