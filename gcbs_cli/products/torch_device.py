@@ -9,7 +9,7 @@ Schwarz; `data/grid.py`), which int32 and float32 sums hold. So the type is the 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
 from time import perf_counter
 
@@ -39,18 +39,6 @@ Sides = list[tuple[Tensor, Tensor]]
 """Both sides on each device."""
 
 
-@contextmanager
-def without_tf32() -> Iterator[None]:
-    """Within it float32 products are float32 products, whatever this process has allowed before."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        if before != "highest":  # else another thread may have set it, and sets it back
-            torch.set_float32_matmul_precision(before)
-
-
 class TorchBackend(Backend):
     """Tiles on torch devices; what comes back to the host is as small as the answer."""
 
@@ -70,8 +58,16 @@ class TorchBackend(Backend):
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def running(self) -> AbstractContextManager[None]:
-        return without_tf32()
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Within it float32 products are float32 products, whatever this process has allowed before."""
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            yield
+        finally:
+            if before != "highest":  # else another thread may have set it, and sets it back
+                torch.set_float32_matmul_precision(before)
 
     def load(self, left: Array, right: Array) -> Sides:
         """Rows with zeros after them, in the type whose products are quickest; all copies are under way at once."""
