@@ -49,9 +49,9 @@ PLANNERS: dict[str, Planner] = {
     "metis": Planner(_metis, needs_graph=True, needs_weights=True, check=check_metis),
     "random": Planner(lambda given: plan_random(given.pair.rows, given.settings.seed)),
     "knn-groups": Planner(bsc.knn_groups),
-    "words": Planner(bsc.by_word(bsc.words)),
-    "clusters": Planner(bsc.by_word(bsc.clusters)),
-    "neighbours": Planner(bsc.by_word(bsc.neighbours)),
+    "words": Planner(bsc.words),
+    "clusters": Planner(bsc.clusters),
+    "neighbours": Planner(bsc.neighbours),
 }
 
 

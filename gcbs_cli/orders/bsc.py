@@ -6,16 +6,17 @@ groups in random order, where a row's word is a random shingle of its text, its 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.suspects import group_numbers
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.products.whole_numbers import k_means, whole
-from gcbs_cli.system.arrays import Float32s, Int32s, Ints, equal_rows, ragged
+from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints, equal_rows, ragged
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 
@@ -33,39 +34,39 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 def knn_groups(given: PlannerInput) -> Ints:
-    """Algorithm 1: groups of a row and its nearest free neighbours."""
-    settings = given.settings
-    contents = equal_rows(compared_rows(given))[1] if settings.bsc_skip_identical else None
-    return plan_knn_groups(_neighbours(given, "knn-groups"), settings.bsc_group_size, _generator(given), contents)
+    """Algorithm 1: in random order, each free row and its nearest free neighbours.
+
+    The rows that come last find no free neighbour, so the order is reversed: training begins with the easy groups of
+    one.
+    """
+    settings, rows = given.settings, given.pair.rows
+    contents = equal_rows(compared_rows(given))[1] if settings.bsc_skip_identical else np.arange(rows)
+    visits = _generator(given).permutation(rows)
+    return _grouped(_neighbours(given, "knn-groups"), visits, contents, settings.bsc_group_size)[::-1].copy()
 
 
-def by_word(words_of: Callable[[PlannerInput, np.random.Generator], Ints]) -> Callable[[PlannerInput], Ints]:
-    """Algorithm 2 with these words of the rows."""
-
-    def plan(given: PlannerInput) -> Ints:
-        generator = _generator(given)
-        return group_by_word(words_of(given, generator), given.settings.bsc_group_size, generator)
-
-    return plan
-
-
-def words(given: PlannerInput, generator: np.random.Generator) -> Ints:
-    """A random shingle of each row's text. Raises BadInput without texts."""
-    settings, texts = given.settings, given.inputs.get("texts")
+def words(given: PlannerInput) -> Ints:
+    """Algorithm 2 by a random shingle of each row's text. Raises BadInput without texts."""
+    settings, generator, texts = given.settings, _generator(given), given.inputs.get("texts")
     if texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
-    return text_shingles(texts, settings.bsc_words, generator, consecutive=settings.bsc_shingle == "consecutive")
+    shingles = text_shingles(texts, settings.bsc_words, generator, consecutive=settings.bsc_shingle == "consecutive")
+    return group_by_word(shingles, settings.bsc_group_size, generator)
 
 
-def clusters(given: PlannerInput, generator: np.random.Generator) -> Ints:
-    """Each row's k-means cluster."""
-    count = given.settings.clusters_for(given.pair.rows, given.batch_size)
-    return k_means(whole(compared_rows(given)), count, generator)[0]
+def clusters(given: PlannerInput) -> Ints:
+    """Algorithm 2 by each row's k-means cluster."""
+    settings, generator = given.settings, _generator(given)
+    count = settings.clusters_for(given.pair.rows, given.batch_size)
+    found, _ = k_means(whole(compared_rows(given)), count, generator)
+    return group_by_word(found, settings.bsc_group_size, generator)
 
 
-def neighbours(given: PlannerInput, generator: np.random.Generator) -> Ints:
-    """The ids of each row's nearest neighbours."""
-    return neighbour_shingles(_neighbours(given, "neighbours"), given.settings.bsc_words, generator)
+def neighbours(given: PlannerInput) -> Ints:
+    """Algorithm 2 by the ids of each row's nearest neighbours."""
+    settings, generator = given.settings, _generator(given)
+    shingles = neighbour_shingles(_neighbours(given, "neighbours"), settings.bsc_words, generator)
+    return group_by_word(shingles, settings.bsc_group_size, generator)
 
 
 def compared_rows(given: PlannerInput) -> Float32s:
@@ -86,22 +87,13 @@ def _generator(given: PlannerInput) -> np.random.Generator:
     return np.random.default_rng([given.settings.seed, 0xB5C])
 
 
-def plan_knn_groups(
-    neighbours: Int32s, group_size: int, generator: np.random.Generator, contents: Ints | None = None
-) -> Ints:
-    """(N,) an order of groups: in random order, each free row and its `group_size` − 1 nearest free neighbours.
-
-    `neighbours`: (N, n) rows, nearest first; `contents`: (N,) a number for each row, neighbours with the row's own
-    number are passed over. The rows that come last find no free neighbour, so the order is reversed: training begins
-    with the easy groups of one.
-    """
-    visits = generator.permutation(len(neighbours))
-    numbers = np.arange(len(neighbours)) if contents is None else contents
-    return _grouped(neighbours, visits, numbers, group_size)[::-1].copy()
-
-
 @compiled
 def _grouped(neighbours: Int32s, visits: Ints, contents: Ints, group_size: int) -> Ints:
+    """(N,) an order of groups: each free row and its `group_size` − 1 nearest free neighbours.
+
+    `neighbours`: (N, n) rows, nearest first; `contents`: (N,) a number for each row, neighbours with the row's own
+    number are passed over.
+    """
     order, used, placed = np.empty(len(visits), np.int64), np.zeros(len(visits), np.bool_), 0
     for row in visits:
         if used[row]:
@@ -118,7 +110,7 @@ def _grouped(neighbours: Int32s, visits: Ints, contents: Ints, group_size: int) 
     return order
 
 
-def group_by_word(words: Ints, group_size: int, generator: np.random.Generator) -> Ints:
+def group_by_word(words: Array, group_size: int, generator: np.random.Generator) -> Ints:
     """(N,) an order: rows with the same word in groups of at most `group_size`, the groups in random order.
 
     `words`: (N,) a number for each row. Which of a frequent word's rows share a group is random too.
@@ -128,7 +120,7 @@ def group_by_word(words: Ints, group_size: int, generator: np.random.Generator) 
     _, place = ragged(np.unique(words, return_counts=True)[1])
     group = np.cumsum(place % group_size == 0) - 1
     new_place = generator.permutation(group[-1] + 1)[group]
-    return by_word[np.argsort(new_place, kind="stable")].astype(np.int64)
+    return by_word[np.argsort(new_place, kind="stable")]
 
 
 def text_words(text: str) -> list[str]:
@@ -138,7 +130,7 @@ def text_words(text: str) -> list[str]:
 
 def text_shingles(
     texts: Sequence[str], length: int, generator: np.random.Generator, *, consecutive: bool = False
-) -> Ints:
+) -> Int32s:
     """(N,) a number for a random shingle of each text: `length` of its words in any order, all where there are fewer.
 
     consecutive: words in a row. Numbers are in the order of the shingles; every text without words has a number of its
@@ -149,16 +141,13 @@ def text_shingles(
         start = int(generator.integers(max(1, len(words) - length + 1))) if consecutive else 0
         order = range(len(words)) if consecutive else generator.permutation(len(words))
         shingles.append(" ".join(sorted(words[place] for place in order[start : start + length])))
-    distinct, inverse = np.unique(np.array(shingles, dtype=np.str_), return_inverse=True)
-    numbers = inverse.reshape(-1).astype(np.int64)
-    # Rows without words have no word in common.
-    alone = np.flatnonzero(np.array([not shingle for shingle in shingles], np.bool_))
-    numbers[alone] = len(distinct) + np.arange(len(alone))
-    return numbers
+    found = np.array(shingles, dtype=np.str_)
+    numbers = np.unique(found, return_inverse=True)[1]
+    return group_numbers(np.where(found == "", -1, numbers))  # rows without words have no word in common
 
 
-def neighbour_shingles(neighbours: Int32s, length: int, generator: np.random.Generator) -> Ints:
+def neighbour_shingles(neighbours: Int32s, length: int, generator: np.random.Generator) -> Array:
     """(N,) a number for a random shingle of each row: a subset of `length` of the ids of itself and its neighbours."""
     lists = np.concatenate([np.arange(len(neighbours), dtype=np.int32)[:, None], neighbours], axis=1)
     chosen = generator.permuted(lists, axis=1)[:, :length]
-    return np.unique(np.sort(chosen, axis=1), axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return np.unique(np.sort(chosen, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
