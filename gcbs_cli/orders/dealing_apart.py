@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gcbs_cli.graph.adjacency import entries_of
+from gcbs_cli.products.suspects import group_numbers
 from gcbs_cli.system.arrays import Bools, Ints, grouped, inverse
 from gcbs_cli.system.compiled import compiled
 
@@ -47,10 +48,9 @@ def deal_apart(perm: Ints, labels: Ints, batch_size: int) -> Ints | None:
 
 def _ends(labels: Ints) -> Ints:
     """(2, N) the two labels of each row, numbered together. A row without a label has one of its own."""
-    rows = np.arange(labels.shape[1])
-    sides = [np.where(line >= 0, line, line.max(initial=0) + 1 + rows) for line in labels]
-    numbers = [np.unique(side, return_inverse=True)[1].reshape(-1) for side in [*sides, rows][:2]]
-    return np.stack([numbers[0], numbers[1] + numbers[0].max() + 1])
+    lines = [*labels, np.arange(labels.shape[1])][:2]
+    first, second = (np.unique(group_numbers(line), return_inverse=True)[1] for line in lines)
+    return np.stack([first, second + first.max() + 1])
 
 
 def _short_batch(ends: Ints, needed: Bools, size: int) -> Ints | None:
