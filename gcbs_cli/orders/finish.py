@@ -41,7 +41,7 @@ def finish(perm: Ints, given: PlannerInput, clock: Stopwatch) -> tuple[Ints, Ref
 
 def plan_random(rows: int, seed: int) -> Ints:
     """(N,) a uniformly random permutation, the same for the same seed: what every trainer has without a plan."""
-    return np.random.default_rng([seed, 0x5EED]).permutation(rows).astype(np.int64)
+    return np.random.default_rng([seed, 0x5EED]).permutation(rows)
 
 
 def shuffle_groups(perm: Ints, size: int, seed: int) -> Ints:

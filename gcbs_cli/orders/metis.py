@@ -39,8 +39,8 @@ def plan_metis(graph: Adjacency, worth: Float32s, batch_size: int, seed: int) ->
     sizes[np.argmin(np.bincount(part, minlength=count))] = graph.nodes - batch_size * (count - 1)
     part = fit_parts(part, sizes, graph, worth)
     order = _order_of_parts(part, count, graph)
-    order = np.concatenate([order[sizes[order] == batch_size], order[sizes[order] < batch_size]])
-    return np.argsort(inverse(order)[part], kind="stable").astype(np.int64)
+    order = order[np.argsort(sizes[order] < batch_size, kind="stable")]
+    return np.argsort(inverse(order)[part], kind="stable")
 
 
 def _partition(graph: Adjacency, worth: Float32s, count: int, seed: int) -> Ints:
@@ -82,8 +82,7 @@ def fit_parts(part: Ints, sizes: Ints, graph: Adjacency, worth: Float32s) -> Int
         if fitted[row] < 0 and room[wanted] > 0:
             fitted[row] = wanted
             room[wanted] -= 1
-    left = np.flatnonzero(fitted < 0)
-    fitted[left] = np.repeat(np.arange(count), room)
+    fitted[fitted < 0] = np.repeat(np.arange(count), room)
     return fitted
 
 
