@@ -57,8 +57,8 @@ class Adjacency(Graph):
 
     def kept(self, keep: Bools) -> "Adjacency":
         """Only the edges whose entries are kept; keep: (2E,), the same both ways."""
-        counts = np.bincount(self.row_of_entry()[keep], minlength=self.nodes)
-        return Adjacency(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), self.indices[keep])
+        kept_before = np.concatenate([[0], np.cumsum(keep)])
+        return Adjacency(kept_before[self.indptr], self.indices[keep])
 
     def pairs(self) -> tuple[Int32s, Int32s]:
         """Each edge once, as (E,) lower and (E,) higher index, sorted."""
