@@ -109,8 +109,9 @@ def find(
             limit.add(sum(map(len, found)))
     hardest = [search.lists(found, 0, len(grid.x)) for search, found in zip(searches, parts, strict=False)]
     reaching = Entries.joined(parts[-1])  # without entries asked for, lists have taken what was there
-    np.add(reaching.values, grid.x_offsets[reaching.rows], out=reaching.values)
-    np.add(reaching.values, grid.y_offsets[reaching.cols], out=reaching.values)
+    values = reaching.values
+    values += grid.x_offsets[reaching.rows]
+    values += grid.y_offsets[reaching.cols]
     return PassResult(threshold, reaching, hardest)
 
 
@@ -185,7 +186,9 @@ def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings | Non
 
     avoid: which edges are too hard, or join near duplicates, and what they cost.
     """
-    rows, back, avoid = graph.row_of_entry(), mirror(graph), avoid or FalseNegativeSettings()
+    rows, avoid = graph.row_of_entry(), avoid or FalseNegativeSettings()
+    # Entries lie by (row, column); a stable sort by column puts (i, j) where (j, i) lies.
+    back, _ = grouped(graph.indices, graph.nodes)
     forward = pair_values(pair, rows, graph.indices)
     backward = forward[back]
     too_hard, alike = np.zeros((2, len(rows)), np.bool_)
@@ -201,9 +204,3 @@ def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings | Non
     costs[too_hard] = avoid.fn_weight
     costs[alike] = DUPLICATE_COST
     return WeightedGraph(graph, forward, backward, too_hard | alike, costs)
-
-
-def mirror(graph: Adjacency) -> Ints:
-    """(2E,) for the entry (i, j) the place of the entry (j, i)."""
-    # Entries lie by (row, column); a stable sort by column puts (i, j) where (j, i) lies.
-    return grouped(graph.indices, graph.nodes)[0]
