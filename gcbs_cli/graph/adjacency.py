@@ -60,15 +60,19 @@ class Adjacency(Graph):
         kept_before = np.concatenate([[0], np.cumsum(keep)])
         return Adjacency(kept_before[self.indptr], self.indices[keep])
 
-    def pairs(self) -> tuple[Int32s, Int32s]:
-        """Each edge once, as (E,) lower and (E,) higher index, sorted."""
-        rows = self.row_of_entry()
-        once = rows < self.indices
-        return rows[once], self.indices[once]
+    def measure(self, orders: Sequence[Ints], batch_size: int, *, drop_last: bool = False) -> list[OrderMeasures]:
+        """What each of some orders makes of the graph.
 
-    def measure(self, orders: Sequence[Ints], batch_size: int) -> list[OrderMeasures]:
-        """What each of some orders makes of the graph."""
-        return [measure_order(self, order, batch_size) for order in orders]
+        Bandwidth max |pos(i) − pos(j)|, profile Σ (distance to the farthest lower neighbour), in-batch edge share.
+        drop_last: rows of the short last batch share no batch with any other.
+        George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter 4.
+        """
+        found = []
+        for order in orders:
+            batch = batches_of(order, batch_size, drop_last=drop_last)
+            bandwidth, profile, together = _measure(self.indptr, self.indices, inverse(order), batch)
+            found.append(OrderMeasures(bandwidth, profile, together / len(self.indices) if self.edges else None))
+        return found
 
 
 @compiled
@@ -135,19 +139,6 @@ def batches_of(perm: Ints, batch_size: int, *, drop_last: bool = False) -> Ints:
     batch = place // batch_size
     full = len(perm) - len(perm) % batch_size
     return np.where(place >= full, full - 1 - place, batch) if drop_last else batch
-
-
-def measure_order(graph: Adjacency, perm: Ints, batch_size: int, *, drop_last: bool = False) -> OrderMeasures:
-    """Bandwidth max |pos(i) − pos(j)|, profile Σ (distance to the farthest lower neighbour), in-batch edge share.
-
-    drop_last: rows of the short last batch share no batch with any other.
-    George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter 4.
-    """
-    if graph.edges == 0:
-        return OrderMeasures(0, 0, None)
-    batch = batches_of(perm, batch_size, drop_last=drop_last)
-    bandwidth, profile, together = _measure(graph.indptr, graph.indices, inverse(perm), batch)
-    return OrderMeasures(bandwidth, profile, together / len(graph.indices))
 
 
 @compiled

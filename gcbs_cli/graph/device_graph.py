@@ -54,7 +54,7 @@ class DeviceGraph(Graph):
     def measure(
         self, orders: Sequence[Ints], batch_size: int, *, entries_at_once: int = ENTRIES_AT_ONCE
     ) -> list[OrderMeasures]:
-        """Bandwidth, profile and in-batch edge share of some orders, as `measure_order` defines them, in one pass."""
+        """Bandwidth, profile and in-batch edge share of some orders, as on the host, in one pass."""
         if self.edges == 0:
             return [OrderMeasures(0, 0, None) for _ in orders]
         places = [torch.from_numpy(order).to(self.indptr.device).argsort() for order in orders]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.adjacency import adjacency_from_pairs, measure_order
+from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
@@ -108,7 +108,7 @@ class ReportInputs:
             self.suspects = replace(found.suspects(pair.grid, settings.fn_margin), groups=self.facts.groups)
             above = found.edges()
             self.graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
-            given = measure_order(self.graph, np.arange(pair.rows), settings.batch_sizes[0])
+            (given,) = self.graph.measure([np.arange(pair.rows)], settings.batch_sizes[0])
         self.figures: Figures = {
             "graph.threshold": threshold.similarity,
             "graph.quantile": 1.0 - len(above) / pair.rows**2,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.graph.adjacency import batches_of, measure_order
+from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Figures, ReportInputs, mean_negatives
 from gcbs_cli.reports.figures import FIGURES, nest
@@ -148,7 +148,7 @@ class OrderReports:
         rows, batch_of_row = self.rows(counted), batches_of(perm, size, drop_last=drop_last)
         sums = batch_sums(inputs.pair, perm, size, settings.temperatures, self.suspects, self.loss)
         beside, beside_here = (part[..., rows] for part in (self.beside, self.beside_in(sums, perm, size)))
-        measures = measure_order(inputs.graph, perm, size, drop_last=drop_last)
+        (measures,) = inputs.graph.measure([perm], size, drop_last=drop_last)
         suspects = self.suspects.in_batches(batch_of_row)
         hard = np.add.reduceat(inputs.graph.degrees[counted], np.arange(0, len(counted), size)) > 0
         of_order: Figures = {
@@ -282,5 +282,4 @@ def _edges_across(inputs: ReportInputs, perm: Ints, part_sizes: Sequence[int]) -
         return None
     part = np.empty(len(perm), np.int64)
     part[perm] = np.repeat(np.arange(len(part_sizes)), part_sizes)
-    lower, higher = inputs.graph.pairs()
-    return float(np.mean(part[lower] != part[higher]))
+    return float(np.mean(part[inputs.graph.row_of_entry()] != part[inputs.graph.indices]))
