@@ -181,12 +181,12 @@ def with_every_row(graph: Adjacency, grid: Grid, top: int) -> Adjacency:
     return adjacency_from_pairs(graph.nodes, rows, np.concatenate([graph.indices, others]))
 
 
-def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings | None = None) -> WeightedGraph:
+def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings) -> WeightedGraph:
     """The graph with its similarities, each computed once: the other direction is its mirror image.
 
     avoid: which edges are too hard, or join near duplicates, and what they cost.
     """
-    rows, avoid = graph.row_of_entry(), avoid or FalseNegativeSettings()
+    rows = graph.row_of_entry()
     # Entries lie by (row, column); a stable sort by column puts (i, j) where (j, i) lies.
     back, _ = grouped(graph.indices, graph.nodes)
     forward = pair_values(pair, rows, graph.indices)

@@ -16,11 +16,6 @@ from gcbs_cli.system.arrays import Int32s, Ints
 from gcbs_cli.system.compiled import compiled
 
 
-def plan_rcm(graph: Adjacency, start_order: Ints | None = None) -> Ints:
-    """(N,) reverse Cuthill–McKee order; `start_order` as in `plan_cm`."""
-    return np.ascontiguousarray(plan_cm(graph, start_order)[::-1])
-
-
 def plan_cm(graph: Adjacency, start_order: Ints | None = None) -> Ints:
     """(N,) Cuthill–McKee order.
 

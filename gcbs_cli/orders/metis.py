@@ -10,7 +10,7 @@ follow each other are alike.
 import numpy as np
 
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
-from gcbs_cli.orders.cuthill_mckee import plan_rcm
+from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.system.arrays import Float32s, Ints, inverse, ragged
 from gcbs_cli.system.errors import BadInput
 
@@ -92,4 +92,4 @@ def _order_of_parts(part: Ints, count: int, graph: Adjacency) -> Ints:
     keys, edges = np.unique(ends[0] * count + ends[1], return_counts=True)
     strong = keys[edges > edges.mean()]
     first, second = np.divmod(strong, count)
-    return plan_rcm(adjacency_from_pairs(count, first.astype(np.int32), second.astype(np.int32)))
+    return plan_cm(adjacency_from_pairs(count, first.astype(np.int32), second.astype(np.int32)))[::-1]

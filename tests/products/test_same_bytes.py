@@ -41,7 +41,7 @@ for largest in (BYTES, FINE):
     sums.update(str(threshold.number).encode())
 found["passes"] = sums.hexdigest()
 background = log_background(pair, 0.05, 0)
-gains = swap_gains(weigh(graph, pair), pair, 0.05, 64, background)
+gains = swap_gains(weigh(graph, pair, PlanSettings()), pair, 0.05, 64, background)
 found["weights"] = [hashlib.sha256(part.tobytes()).hexdigest() for part in (*background, gains.shares, gains.worth())]
 for method, more in {"rcm": {}, "metis": {"graph": "top-m", "refine": True, "fn_margin": 0.95}}.items():
     plan = make_plan(pair, PlanSettings(batch_size=16, device="cpu", method=method, **more))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.orders.cuthill_mckee import plan_rcm
+from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.products.whole_numbers import UNIT, k_means, products, whole
 from gcbs_cli.system.arrays import Float32s, Int32s, Ints, inverse, ragged
 
@@ -99,7 +99,7 @@ def _order_of_parts(centres: Float32s) -> Ints:
     np.fill_diagonal(between, np.iinfo(np.int32).min)
     nearest = np.argsort(-between, axis=1, kind="stable")[:, :near]
     rows = np.repeat(np.arange(parts, dtype=np.int32), near)
-    return plan_rcm(adjacency_from_pairs(parts, rows, nearest.reshape(-1).astype(np.int32)))
+    return plan_cm(adjacency_from_pairs(parts, rows, nearest.reshape(-1).astype(np.int32)))[::-1]
 
 
 def _balancing_prices(similar: Int32s, prices: Int32s, rounds: int) -> Int32s:
