@@ -37,7 +37,7 @@ def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np
     found = find(pair.grid, threshold, backend, lists=lists_wanted(settings), seed=settings.seed)
     hard = hard_pairs(pair, settings, found)
     weighted = weigh_every_row(hard, pair, settings)
-    given = PlannerInput(pair, settings, hard.graph, weighted, backend=backend)
+    given = PlannerInput(pair, settings, backend, hard.graph, weighted)
     return planner_named(method).plan(given), given.gains()
 
 

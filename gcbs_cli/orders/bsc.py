@@ -12,7 +12,6 @@ import numpy as np
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.orders.given import PlannerInput
-from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.suspects import group_numbers
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.products.whole_numbers import k_means, whole
@@ -79,7 +78,7 @@ def compared_rows(given: PlannerInput) -> Float32s:
 
 def _neighbours(given: PlannerInput, method: str) -> Int32s:
     side, count, seed = compared_rows(given), given.settings.neighbours_for(method), given.settings.seed
-    lists = lists_by_rows(make_grid(side, side), count, given.backend or CpuBackend(), seed=seed)
+    lists = lists_by_rows(make_grid(side, side), count, given.backend, seed=seed)
     return np.concatenate([found for _, found in lists])
 
 

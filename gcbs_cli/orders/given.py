@@ -20,6 +20,8 @@ class PlannerInput:
 
     pair: PairedRows
     settings: PlanSettings
+    backend: Backend
+    """Where a method makes its products."""
     graph: Any = None
     """Hard negatives without edges that are too hard, where the method asks for it: Adjacency, or DeviceGraph."""
     weighted: WeightedGraph | None = None
@@ -28,8 +30,6 @@ class PlannerInput:
     """(G, N): rows with the same label >= 0 on one line never share a batch. What a method leaves, planning repairs."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Data that the method alone understands, such as texts."""
-    backend: Backend | None = None
-    """Where it makes its products; the CPU where None."""
 
     @property
     def batch_size(self) -> int:

@@ -141,7 +141,7 @@ def make_plan(
         if method.needs_weights or settings.refine:
             with run.clock.step("weights"):
                 weighted = weigh_every_row(hard, rows, settings)
-    given = PlannerInput(rows, settings, hard and hard.graph, weighted, labels, inputs or {}, run.device)
+    given = PlannerInput(rows, settings, run.device, hard and hard.graph, weighted, labels, inputs or {})
     with run.clock.step("order"):
         alone = given.batch_size == 1  # groups of one row are mixed at random in any case
         perm = plan_random(rows.rows, settings.seed) if alone else method.plan(given)

@@ -22,6 +22,7 @@ from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.orders.metis import fit_parts, plan_metis
 from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 
@@ -47,7 +48,7 @@ def test_every_method_orders_any_graph(name, rows, density, share, seed):
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
     batch_size = 2 + round(share * (rows - 2))
     asked = PlanSettings(batch_size=batch_size, seed=seed)
-    given_input = PlannerInput(pair, asked, graph, weigh(graph, pair, asked), inputs={"texts": texts})
+    given_input = PlannerInput(pair, asked, CpuBackend(), graph, weigh(graph, pair, asked), inputs={"texts": texts})
     first, second = (planner_named(name).plan(given_input) for _ in range(2))
     check(first, rows)
     assert first.tobytes() == second.tobytes()
