@@ -1,6 +1,7 @@
 """What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
 
 from collections.abc import Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -88,24 +89,21 @@ def log_background(pair: PairedRows, temperature: float, seed: int) -> Backgroun
     grid, size = pair.grid, min(pair.rows, BACKGROUND_KEYS)
     chosen = np.sort(np.random.default_rng([seed, 0xBAC6]).choice(pair.rows, size, replace=False))
     unit = 1.0 / (temperature * grid.scale**2)
-    sides = []
-    for queries, own, keys, other in (
-        (grid.x, grid.x_offsets, grid.y[chosen], grid.y_offsets[chosen]),
-        (grid.y, grid.y_offsets, grid.x[chosen], grid.x_offsets[chosen]),
-    ):
-        sides.append(_log_means(queries, keys.astype(np.float32).T, other, unit))
-        sides[-1] += (own + grid.constant) * unit
-    return [_settled(side) for side in sides]
+    background = []
+    for (queries, own), (keys, offsets) in permutations([(grid.x, grid.x_offsets), (grid.y, grid.y_offsets)]):
+        means = _log_means(queries, keys[chosen], offsets[chosen], unit)
+        background.append(_settled(means + (own + grid.constant) * unit))
+    return background
 
 
-def _log_means(queries: Numbers, keys: Float32s, offsets: Int32s, unit: float) -> Floats:
+def _log_means(queries: Numbers, keys: Numbers, offsets: Int32s, unit: float) -> Floats:
     """(N,) log mean exp(unit · (product + offset)) over the keys, whose products are exact whole numbers."""
     from threadpoolctl import threadpool_limits
 
-    logs = np.empty(len(queries))
+    logs, columns = np.empty(len(queries)), keys.astype(np.float32).T
 
     def fill(start: int, stop: int) -> None:
-        numbers = queries[start:stop].astype(np.float32) @ keys + offsets.astype(np.float32)
+        numbers = queries[start:stop].astype(np.float32) @ columns + offsets.astype(np.float32)
         largest = numbers.max(axis=1, keepdims=True).astype(np.float64)
         powers = np.exp((numbers - largest) * unit)
         logs[start:stop] = np.log(powers.mean(axis=1)) + largest[:, 0] * unit
