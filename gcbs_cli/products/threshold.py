@@ -147,7 +147,7 @@ def find_threshold(
         return Threshold(max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(given))), given, grid.scale)
     sample = sample or draw_sample(grid, quantile, seed)
     drawn = 0
-    if method == "sample" or (method == "exact" and sample.whole):
+    if method == "sample":
         number = sample.number(quantile)
         interval, drawn = sample.interval(number), 0 if sample.whole else len(sample.rows)
     else:
