@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,10 @@ from gcbs_cli.system.errors import BadInput
 
 KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
 KINDS |= {".parquet": "parquet", ".tar": "tar"}
-_BLOCK_BYTES: Final = 1 << 22
-_TRIAL_ROWS: Final = 256
-_WRITE_ROWS: Final = 1 << 13
-_BOM: Final = b"\xef\xbb\xbf"
+_BLOCK_BYTES = 1 << 22
+_TRIAL_ROWS = 256
+_WRITE_ROWS = 1 << 13
+_BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 
 Write = Callable[[Any], None]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,11 @@ from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
-DEFAULT_MEMORY: Final = 1 << 29
+DEFAULT_MEMORY = 1 << 29
 """Bytes of rows and working copies in memory at once, where nothing was said."""
-MOST_BUCKETS: Final = 256
+MOST_BUCKETS = 256
 """Open files at once; a bucket that is too large for memory is then sorted piece by piece."""
-_COPIES: Final = 8
+_COPIES = 8
 """A bucket as its batches and joined, its sorted rows, the block being read and the block being written."""
 
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from gcbs_cli.system.errors import BadInput, printable
 
 COPIES: dict[str, str] = {}
 """Folders of fetched files, each with the address that it stands for."""
-_STATE: Final = "state.json"
+_STATE = "state.json"
 
 
 @dataclass(frozen=True)

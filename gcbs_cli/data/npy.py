@@ -8,7 +8,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -18,22 +18,22 @@ from gcbs_cli.data.source import ACCEPTED_TYPES, RAW_DTYPES, ColumnChoice, Embed
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
-_HEADER_BYTES: Final = 64 * 1024
+_HEADER_BYTES = 64 * 1024
 """More than any header that numpy's parser accepts (10,000 bytes), so no more of the file needs to be in memory."""
 
-_MOST_DIMENSIONS: Final = 32
+_MOST_DIMENSIONS = 32
 
-_TYPES: Final[dict[str, tuple[str, np.dtype[Any]]]] = {
+_TYPES: dict[str, tuple[str, np.dtype[Any]]] = {
     "F16": ("float16", np.dtype("<f2")),
     "BF16": ("bfloat16", np.dtype("<u2")),
     "F32": ("float32", np.dtype("<f4")),
     "F64": ("float64", np.dtype("<f8")),
 }
 
-_LENGTH_BYTES: Final = 8
+_LENGTH_BYTES = 8
 """A little-endian integer before the header: the header's length in bytes."""
 
-_PARSERS: Final = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+_PARSERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 Header = tuple[tuple[int, ...], bool, np.dtype[Any], int]
 """Shape, whether in Fortran order, dtype, offset of the data."""

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,11 @@ from gcbs_cli.data.tables import TABLE_SUFFIXES, open_embedding_table
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
-SUFFIXES: Final = (".npy", ".safetensors", *TABLE_SUFFIXES)
+SUFFIXES = (".npy", ".safetensors", *TABLE_SUFFIXES)
 """The formats that are read."""
 
-TEXT_SUFFIXES: Final = (".csv", ".jsonl", ".json", ".tsv", ".txt")
-_EXPECTED: Final = "expected .npy, .parquet, .safetensors, .arrow or .feather"
+TEXT_SUFFIXES = (".csv", ".jsonl", ".json", ".tsv", ".txt")
+_EXPECTED = "expected .npy, .parquet, .safetensors, .arrow or .feather"
 
 
 def open_pair(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 import numpy as np
 import xxhash
@@ -16,18 +15,18 @@ from gcbs_cli.system.arrays import Array, Float32s, Floats
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.threads import in_order, in_parts
 
-SLICE_BYTES: Final = 1024 * 1024
+SLICE_BYTES = 1024 * 1024
 """Size of one float64 work buffer: small enough that a few of them stay in a core's cache."""
 
-UNIT_TOLERANCE: Final = 1e-2
+UNIT_TOLERANCE = 1e-2
 """How far from 1 the norm of a row may be that is said to be normalised: float16 and bfloat16 rounding stays below."""
 
-_LEAST_NORM2: Final = 1e-200
+_LEAST_NORM2 = 1e-200
 """A row with a smaller squared norm counts as zeros: near float64's least numbers it would lose digits."""
-BLOCK_BYTES: Final = 4 * 1024 * 1024
+BLOCK_BYTES = 4 * 1024 * 1024
 """Default size of a block of raw rows; larger ones are slower, being new memory."""
 
-ROWS_OF_RAW_BLOCK: Final = 4096
+ROWS_OF_RAW_BLOCK = 4096
 
 
 class RowFault(IntEnum):

@@ -9,16 +9,16 @@ import socket
 import tempfile
 from functools import cache
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from gcbs_cli.data.files import COPIES, one_line, shown
 from gcbs_cli.system.errors import BadInput, without_secrets
 
-_WILD: Final = re.compile(r"[*\[]")
+_WILD = re.compile(r"[*\[]")
 """What makes an address a pattern; a web address's ? begins its query."""
 
-_FREE_BYTES: Final = 1 << 28
+_FREE_BYTES = 1 << 28
 """Left free on the disk of the copies: an answer without an end would fill it."""
 _SILENT_SECONDS = 60.0
 """A server that sends nothing for so long is given up; a slow one may take as long as it wants."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput, nearest
 
-_LABELS: Final = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fromkeys(
+_LABELS = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fromkeys(
     ("0", "false", "no", "negative", "0.0", "-1"), 0.0
 )
-_ROWS_AT_ONCE: Final = 8192
+_ROWS_AT_ONCE = 8192
 
-_USUAL_COLUMN: Final = "id"
+_USUAL_COLUMN = "id"
 """The column of names that is read when none is named."""
 
 
@@ -144,11 +144,11 @@ def _read_csv(path: str, column: str | None) -> list[str]:
         return [line[name] for line in table]
 
 
-READERS: Final[dict[str, Callable[[str, str | None], Iterable[Any]]]] = {
+READERS: dict[str, Callable[[str, str | None], Iterable[Any]]] = {
     ".npy": _read_npy,
     ".parquet": _read_table,
     ".jsonl": _read_jsonl,
     ".csv": _read_csv,
     ".txt": _read_text,
 }
-WITH_COLUMNS: Final = (".parquet", ".jsonl", ".csv")
+WITH_COLUMNS = (".parquet", ".jsonl", ".csv")

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from gcbs_cli.data.files import FileStamp, place, shown
 from gcbs_cli.system.arrays import Array, Bools
 from gcbs_cli.system.errors import BadInput, nearest
 
-RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
+RAW_DTYPES: dict[str, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
     "bfloat16": np.dtype(np.uint16),
     "float32": np.dtype(np.float32),
@@ -20,17 +20,17 @@ RAW_DTYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 """The element types that are read, each with the numpy type that carries its bits."""
 
-_NAMED_ROWS: Final = 10
+_NAMED_ROWS = 10
 """How many of the faulty rows a message names."""
 
 Side = Literal["x", "y"]
 
-_USUAL_NAMES: Final = ("embedding", "embeddings")
+_USUAL_NAMES = ("embedding", "embeddings")
 
-_NAMED_COLUMNS: Final = 10
+_NAMED_COLUMNS = 10
 """How many of a file's columns a message names."""
 
-ACCEPTED_TYPES: Final = "float16, bfloat16, float32 or float64"
+ACCEPTED_TYPES = "float16, bfloat16, float32 or float64"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,24 +12,24 @@ from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.threads import one_ahead
 
-TABLE_SUFFIXES: Final = (".parquet", ".arrow", ".feather")
+TABLE_SUFFIXES = (".parquet", ".arrow", ".feather")
 """The formats that have columns and are read here."""
 
-_STREAM_BYTES: Final = 1024 * 1024
+_STREAM_BYTES = 1024 * 1024
 """How much of a column is read at a time; without it, a whole column of a row group is."""
 
-_SMALL_FILE: Final = 16 * 1024 * 1024
+_SMALL_FILE = 16 * 1024 * 1024
 """Up to here a column is read whole: a stream would allocate the 2 GiB that a damaged page claims."""
 
-_DECODER_SHARE: Final = 8
+_DECODER_SHARE = 8
 """Decoding holds six times a batch beside it, so a batch is an eighth of the block that was asked for."""
 
-_PROBED_ROWS: Final = 16
+_PROBED_ROWS = 16
 """Rows of a batch when only the width of the lists is looked for."""
 
-_ELEMENT_TYPES: Final = {"halffloat": "float16", "float": "float32", "double": "float64"}
+_ELEMENT_TYPES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
-_ARROW_FILE_MAGIC: Final = b"ARROW1"
+_ARROW_FILE_MAGIC = b"ARROW1"
 
 
 class Table:

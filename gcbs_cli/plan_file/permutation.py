@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
@@ -21,11 +21,11 @@ from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_manifest
 from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
-_WRITE_LINES: Final = 1 << 17
-_LINE_BYTES: Final = 1024
+_WRITE_LINES = 1 << 17
+_LINE_BYTES = 1024
 """An int64 has 20 characters; blanks around it are allowed, a file without line ends is not read to its end."""
-_SHOWN_CHARACTERS: Final = 40
-_ROWS_AT_ONCE: Final = 1 << 16
+_SHOWN_CHARACTERS = 40
+_ROWS_AT_ONCE = 1 << 16
 
 Perm = Ints
 
@@ -175,13 +175,13 @@ def _read_lines(file: BinaryIO, source: str) -> Perm:
     return np.array(found, dtype=np.int64)
 
 
-_FORMATS: Final[dict[str, tuple[Callable[[str], Perm], Callable[[BinaryIO, Perm, int], None]]]] = {
+_FORMATS: dict[str, tuple[Callable[[str], Perm], Callable[[BinaryIO, Perm, int], None]]] = {
     ".npy": (_read_npy, write_array),
     ".parquet": (_read_parquet, _write_parquet),
     ".txt": (_read_text, lambda file, perm, _: file.writelines(_lines(perm))),
 }
 """How to read and to write a file with a suffix."""
-SUFFIXES: Final = tuple(_FORMATS)
+SUFFIXES = tuple(_FORMATS)
 
 
 def _read_folder(path: Path) -> Perm:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import (
@@ -23,7 +23,7 @@ from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
-OTHER_MANIFEST: Final = "the manifest is of another permutation: one was changed, or copied without the other"
+OTHER_MANIFEST = "the manifest is of another permutation: one was changed, or copied without the other"
 
 
 def check_plan_output(

@@ -11,18 +11,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 from gcbs_cli.data.files import shown
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
-TEMPORARY_SUFFIX: Final = ".gcbs-tmp"
-MANIFEST_END: Final = ".manifest.json"
-_NAME_BYTES: Final = 180
+TEMPORARY_SUFFIX = ".gcbs-tmp"
+MANIFEST_END = ".manifest.json"
+_NAME_BYTES = 180
 """A file name has at most 255 bytes; the target's is cut so that the random part and the suffix still fit."""
-_ABANDONED_SECONDS: Final = 86_400.0
-_LOCAL_SCHEMES: Final = ("local://", "file://")
-_ADVICE: Final = {
+_ABANDONED_SECONDS = 86_400.0
+_LOCAL_SCHEMES = ("local://", "file://")
+_ADVICE = {
     errno.ENOSPC: "no space left on the disk; free some or write to another folder",
     errno.EFBIG: "the file would pass the size limit; raise it (ulimit -f) or write to another folder",
     errno.EACCES: "no permission to write here; write to another folder",
@@ -30,7 +30,7 @@ _ADVICE: Final = {
     errno.ENAMETOOLONG: "the file name is too long; choose a shorter one",
 }
 
-_DISK_FAILS: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+_DISK_FAILS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Other errors come from file systems that cannot sync a folder."""
 
 PathLike = Path | str | None
