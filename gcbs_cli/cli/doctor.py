@@ -79,7 +79,7 @@ def forecast_plan(rows: int, dim: int, quantile: float) -> dict[str, Any]:
     from gcbs_cli.planning.room import forecast_share
     from gcbs_cli.products.devices import choose_backend
 
-    expected = forecast_share(rows, dim, 1.0 - quantile, [PlanSettings()], choose_backend("cpu"))
+    expected = forecast_share(rows, dim, 1.0 - quantile, [PlanSettings(quantile=quantile)], choose_backend("cpu"))
     fits = expected.memory <= SHARE_TO_USE * available_memory()
     found = {"entries": expected.entries, "memory": expected.memory, "fits": fits}
     return {"rows": rows, "dim": dim, "quantile": quantile, **found}

@@ -62,40 +62,51 @@ class PlanResult:
 class Run:
     """What the steps of a plan share: rows, settings, the device that they name, and who watches."""
 
-    def __init__(self, rows: PairedRows, settings: PlanSettings, progress: Progress | None, taken: int = 0) -> None:
-        """Raises BadInput where the settings do not fit the rows, and for a GPU that is not there."""
+    def __init__(
+        self,
+        rows: PairedRows,
+        settings: PlanSettings,
+        progress: Progress | None,
+        *,
+        taken: int = 0,
+        plans: Collection[PlanSettings] = (),
+    ) -> None:
+        """`plans`: those that the pass serves, where they are several.
+
+        Raises BadInput where the settings do not fit the rows, and for a GPU that is not there.
+        """
         settings.check_rows(rows.rows)
-        self._taken = taken
+        self._taken, self._plans = taken, plans
         self.rows, self.settings, self.progress = rows, settings, progress or Progress()
         self.device, self.clock = choose_backend(settings.device), Stopwatch(self.progress)
         self.device.tile_rows = settings.chunk_rows
 
     def threshold(self) -> Threshold:
-        """t by the settings."""
-        return find_threshold(self.rows.grid, self.settings, self.settings.seed, self.device, self.progress.progress)
+        """t by the settings. Raises BadInput where there is no room for the sample that it comes from."""
+        grid = self.rows.grid
+        self.expect(None)
+        return find_threshold(grid, self.settings, self.settings.seed, self.device, self.progress.progress)
 
-    def expect(self, threshold: Threshold, *, plans: Collection[PlanSettings] = (), on_host: bool = False) -> Forecast:
+    def expect(self, threshold: Threshold | None, *, on_host: bool = False) -> Forecast:
         """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
-        rows, settings = self.rows, self.settings
+        rows, settings, plans = self.rows, self.settings, self._plans
         expected = forecast(rows, threshold, settings, self.device, plans=plans, on_host=on_host).beside(self._taken)
         otherwise = "use fewer rows" if plans else "use fewer rows, or more parts with --partitions"
         check_room(rows.rows, expected, settings, "the plan", otherwise, settings.max_edges)
-        self.progress.note(f"expecting {expected}")
+        if threshold is not None:
+            self.progress.note(f"expecting {expected}")
         return expected
 
-    def find(self, threshold: Threshold, plans: Collection[PlanSettings] = ()) -> PassResult:
-        """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds.
-
-        `plans`: those that it serves, where they are several.
-        """
-        settings = self.settings
-        expected = self.expect(threshold, plans=plans, on_host=True)
+    def find(self, threshold: Threshold) -> PassResult:
+        """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds."""
+        settings, plans = self.settings, self._plans or (self.settings,)
+        expected = self.expect(threshold, on_host=True)
         return find(
             self.rows.grid,
             threshold,
             self.device,
-            above=any(plan.uses_threshold for plan in plans or (settings,)),
-            lists=max(map(lists_wanted, plans or (settings,))),
+            above=any(plan.uses_threshold for plan in plans),
+            lists=max(map(lists_wanted, plans)),
             seed=settings.seed,
             progress=self.progress.progress,
             limit=entry_limit(self.rows.rows, expected, settings.max_memory),
@@ -106,8 +117,8 @@ def find_pairs(
     rows: PairedRows, settings: PlanSettings, plans: Collection[PlanSettings], progress: Progress
 ) -> PassResult:
     """One pass for several plans; `settings`: what they share. Raises BadInput where the settings do not fit."""
-    run = Run(rows, settings, progress)
-    return run.find(run.threshold(), plans)
+    run = Run(rows, settings, progress, plans=plans)
+    return run.find(run.threshold())
 
 
 def make_plan(
@@ -127,7 +138,7 @@ def make_plan(
     are held beside the rows, as in a plan in parts.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    method, run = planner_named(settings.method), Run(rows, settings, progress, taken)
+    method, run = planner_named(settings.method), Run(rows, settings, progress, taken=taken)
     labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:

@@ -11,7 +11,7 @@ from gcbs_cli.products.operations import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS
 from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold, draw_sample, sample_rows
 from gcbs_cli.products.top_lists import likely_candidates
-from gcbs_cli.settings.plan import PlanSettings, WorkSettings
+from gcbs_cli.settings.plan import PlanSettings, ThresholdSettings, WorkSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
@@ -65,6 +65,8 @@ class Forecast:
     """How many of the entries equal t."""
     taken: int = 0
     """Of the fixed bytes those that are taken before the pass."""
+    sampled: bool = True
+    """Whether a sample was seen; before it, only what is fixed can be said to be too much."""
 
     @property
     def entries(self) -> int:
@@ -87,24 +89,24 @@ class Forecast:
 
 def forecast(
     rows: PairedRows,
-    threshold: Threshold,
+    threshold: Threshold | None,
     settings: PlanSettings,
     device: Backend,
     *,
     plans: Collection[PlanSettings] = (),
     on_host: bool = False,
 ) -> Forecast:
-    """Entries and memory of a plan's pass, from a sample.
+    """Entries and memory of a plan's pass, from a sample; without t, by the quantile alone.
 
     `plans`: those of the pass, where they are several of the same data; `on_host`: the edges come to the host's memory
     even if a device could hold them.
     """
     quantile = settings.requested_quantile(rows.rows)
     reaching = _promised(threshold, quantile)
-    if quantile is None:
+    if quantile is None and threshold is not None:
         reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed).share_above(threshold.number)
     expected = forecast_share(rows.rows, rows.dim, reaching, plans or (settings,), device, on_host=on_host)
-    return replace(expected, fixed=max(expected.fixed, _with_sample(rows, quantile)))
+    return replace(expected, sampled=threshold is not None)
 
 
 def forecast_share(
@@ -122,8 +124,9 @@ def forecast_share(
         each = 0
     length = max(map(lists_wanted, plans))
     listed = 2 * rows * likely_candidates(length, rows) if length else 0
+    fixed += max(BYTES_PER_LISTED * listed, each * 2 * rows * length)
     return Forecast(
-        fixed + max(BYTES_PER_LISTED * listed, each * 2 * rows * length),
+        max(fixed, *(_with_sample(rows, dim, plan) for plan in plans)),
         round(reaching * rows**2) if any(plan.uses_threshold for plan in plans) else 0,
         each,
         listed,
@@ -132,16 +135,9 @@ def forecast_share(
 
 
 def forecast_report(
-    rows: PairedRows, threshold: Threshold, settings: ReportSettings, device: Backend, hardest: int
+    rows: PairedRows, threshold: Threshold | None, settings: ReportSettings, device: Backend, hardest: int
 ) -> Forecast:
-    """Entries and memory of a report's passes, from a sample; `hardest`: the longest list a row."""
-    sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed)
-    sampled = sample.share_above(threshold.number - 1)
-    quantile = settings.requested_quantile(rows.rows)
-    reaching = max(_promised(threshold, quantile), sampled)
-    tied = sampled - sample.share_above(threshold.number)
-    found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
-    suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
+    """Entries and memory of a report's passes as `forecast` says them; `hardest`: the longest list a row."""
     passes = 3 if "simclr" in settings.loss else 1
     height, width = (min(rows.rows, side) for side in device.tile_shape)
     hard = BYTES_PER_HARD_ENTRY * (min(1.0, hardest / height) + min(1.0, hardest / width))
@@ -149,16 +145,20 @@ def forecast_report(
     scratch += REPORT_SCRATCH * min(rows.rows, 4096) // 4096
     sums = 8 * SUMS_PER_ROW * len(settings.temperatures) + 4 * COPIES_OF_HARDEST * passes * hardest
     raw = BYTES_PER_RAW_COORDINATE if settings.batch_coordinates else 0
-    return Forecast(
-        max(
-            held(rows.rows, rows.dim) + rows.rows * ((1 + raw) * rows.dim + sums) + scratch,
-            _with_sample(rows, quantile),
-        ),
-        round(reaching * rows.rows**2),
-        ceil(BYTES_PER_EDGE + ties * BYTES_PER_TIED + (1.0 - ties) * suspects * BYTES_PER_SUSPECT),
-        tied=round(tied * rows.rows**2),
-        taken=held(rows.rows, rows.dim),
+    taken, entries = held(rows.rows, rows.dim), rows.rows**2
+    fixed = max(
+        taken + rows.rows * ((1 + raw) * rows.dim + sums) + scratch, _with_sample(rows.rows, rows.dim, settings)
     )
+    promised = _promised(threshold, settings.requested_quantile(rows.rows))
+    if threshold is None:
+        return Forecast(fixed, round(promised * entries), taken=taken, sampled=False)
+    sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed)
+    sampled = sample.share_above(threshold.number - 1)
+    reaching, tied = max(promised, sampled), sampled - sample.share_above(threshold.number)
+    found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
+    suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
+    each = ceil(BYTES_PER_EDGE + ties * BYTES_PER_TIED + (1.0 - ties) * suspects * BYTES_PER_SUSPECT)
+    return Forecast(fixed, round(reaching * entries), each, tied=round(tied * entries), taken=taken)
 
 
 def needed(rows: int, dim: int, device: Backend) -> int:
@@ -172,17 +172,19 @@ def held(rows: int, dim: int) -> int:
     return 2 * rows * dim * (4 + 2)
 
 
-def _with_sample(rows: PairedRows, quantile: float | None) -> int:
+def _with_sample(rows: int, dim: int, settings: ThresholdSettings) -> int:
     """Bytes that are taken when t is looked for."""
-    size = sample_rows(rows.rows, SAMPLE_QUANTILE if quantile is None else quantile)
-    return held(rows.rows, rows.dim) + BYTES_PER_DRAWN * size**2
+    quantile = settings.requested_quantile(rows)
+    size = sample_rows(rows, SAMPLE_QUANTILE if quantile is None else quantile)
+    return held(rows, dim) + BYTES_PER_DRAWN * size**2
 
 
-def _promised(threshold: Threshold, quantile: float | None) -> float:
+def _promised(threshold: Threshold | None, quantile: float | None) -> float:
     """The share of the N² entries that may reach t, by the quantile alone; 0 where a threshold was given."""
     reaching = 0.0 if quantile is None else 1.0 - quantile
+    interval = None if threshold is None else threshold.interval
     # Less where many entries equal t.
-    return reaching if threshold.interval is None else min(reaching, 1.0 - threshold.interval[0])
+    return reaching if interval is None else min(reaching, 1.0 - interval[0])
 
 
 def memory_limit(expected: Forecast, max_memory: int | None) -> int:
@@ -200,10 +202,10 @@ def check_room(
     most: entries.
     """
     limit = memory_limit(expected, work.max_memory)
-    if most is not None and expected.entries > most:
+    if most is not None and expected.sampled and expected.entries > most:
         head, fits = f"--max-edges {most:,}", [f"--max-edges {expected.entries}"]
         entries = most - expected.listed
-    elif expected.memory > limit:
+    elif (expected.memory if expected.sampled else expected.fixed) > limit:
         head, fits = f"{show_size(limit)} of memory can be used", []
         if work.max_memory is not None:
             head, fits = f"--max-memory {show_size(limit)}", [f"--max-memory {ceil(expected.memory / 2**20)}M"]

@@ -9,11 +9,11 @@ import numpy as np
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.planning.room import check_room, entry_limit, forecast_report
+from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import SideSums, loss_sums
-from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.arrays import Float32s, Floats, Ints
@@ -88,14 +88,22 @@ class ReportInputs:
             with self.clock.step("coordinates"):
                 self.coordinates = CoordinateLosses(raw, settings.temperatures, how, self._backend)
 
+    def _expect(self, threshold: Threshold | None) -> Forecast:
+        """What the passes will find. Raises BadInput where there is no room for it."""
+        pair, settings = self.pair, self.settings
+        expected = forecast_report(pair, threshold, settings, self._backend, self._hardest).beside(self._taken)
+        otherwise = "use fewer rows" if self._taken else "use --rows, on some of the rows"
+        check_room(pair.rows, expected, settings, "the report", otherwise)
+        return expected
+
     def _find_hard_pairs(self) -> None:
         """The graph with its figures, and the suspected pairs."""
         pair, settings = self.pair, self.settings
         with self.clock.step("quantile"):
-            threshold = find_threshold(pair.grid, settings, settings.seed, self._backend, self._progress.progress)
-            expected = forecast_report(pair, threshold, settings, self._backend, self._hardest).beside(self._taken)
-        otherwise = "use fewer rows" if self._taken else "use --rows, on some of the rows"
-        check_room(pair.rows, expected, settings, "the report", otherwise)
+            grid = pair.grid
+            self._expect(None)
+            threshold = find_threshold(grid, settings, settings.seed, self._backend, self._progress.progress)
+            expected = self._expect(threshold)
         with self.clock.step("hard pairs"):
             found = find(
                 pair.grid,

@@ -10,7 +10,9 @@ from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.planning.room import BYTES_PER_REFINED_EDGE, Forecast, check_room, forecast
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import Threshold, draw_sample, find_threshold
+from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
+from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 ROWS = 120
@@ -85,6 +87,17 @@ def no_pass(chosen_backend, monkeypatch):
     for name in ("planning.plan.find", "graph.device_graph.find_device_graph"):
         monkeypatch.setattr(f"gcbs_cli.{name}", fail)
     return chosen_backend
+
+
+@pytest.mark.parametrize("asked", [{"quantile": 0.99999}, {"threshold": 0.2}], ids=["q", "threshold"])
+def test_a_sample_that_takes_too_much_is_not_drawn(asked, no_pass, monkeypatch):
+    pair, limits = make_pair("related", 700), {"max_memory": 1 << 20, **asked}
+    for user in ("products.threshold", "planning.room"):
+        monkeypatch.setattr(f"gcbs_cli.{user}.draw_sample", None)
+    with pytest.raises(BadInput, match="^--max-memory 1.0 MiB: the plan would need"):
+        make_plan(pair, PlanSettings(**limits))
+    with pytest.raises(BadInput, match="^--max-memory 1.0 MiB: the report would need"):
+        ReportInputs(pair, ReportSettings(**limits))
 
 
 def suggested_quantile(message):

@@ -120,11 +120,12 @@ def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, Forecast]:
 def _forecast(stream: PairStream, settings: PlanSettings, parts: int) -> Forecast:
     """What the whole takes at once: its bookkeeping, and the largest part that may come or the sample for centres."""
     largest = ceil((1.0 + SLACK) * stream.rows / parts)
-    elsewhere = settings.engine == "ray"  # on machines that look at their own memory
-    quantile = settings.requested_quantile(largest)
-    share = 0.0 if quantile is None or elsewhere else 1.0 - quantile
-    backend = choose_backend("cpu" if elsewhere else settings.device)
-    part = forecast_share(largest, stream.dim, share, [settings], backend)
+    if settings.engine == "ray":  # on machines that look at their own memory
+        backend = choose_backend("cpu")
+        part = Forecast(needed(largest, stream.dim, backend), 0)
+    else:
+        backend, quantile = choose_backend(settings.device), settings.requested_quantile(largest)
+        part = forecast_share(largest, stream.dim, 0.0 if quantile is None else 1.0 - quantile, [settings], backend)
     sample = BYTES_PER_SAMPLED * min(stream.rows, SAMPLE_ROWS) * (stream.dim + parts)
     sample += needed(0, stream.dim, backend)
     return replace(part, fixed=max(part.fixed, sample) + BYTES_PER_ROW * stream.rows, taken=0)
