@@ -1,5 +1,6 @@
 """The `gcbs` program: its commands, and how it ends."""
 
+import gc
 import os
 import re
 import signal
@@ -132,6 +133,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
+    gc.disable()  # until the command begins: nothing that is imported is garbage
     signal.signal(signal.SIGTERM, _terminate)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # libraries warn their programmers
@@ -139,7 +141,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII alone shows ? where there was an arrow
-    app()
+    try:
+        app()
+    finally:
+        gc.freeze()  # or Python would search all modules for garbage at its end, for a tenth of a second
 
 
 def _open_closed_streams() -> None:

@@ -4,6 +4,7 @@ Typer takes every value as text; pydantic reads it, whether typed, set in a vari
 is wrong with it is said in the same words.
 """
 
+import gc
 import inspect
 import re
 from collections.abc import Mapping
@@ -45,6 +46,9 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
         if used and not (typed.get("quiet") or typed.get("json_")):
             say(f"defaults from {' and '.join(used)}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
         work(settings, file) if name == "config" else work(settings)
 
     kind, file = inspect.Parameter.KEYWORD_ONLY, Annotated[str | None, typer.Option("--config", hidden=True)]
