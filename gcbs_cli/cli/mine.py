@@ -1,12 +1,11 @@
 """`gcbs mine`: hard negatives for each row, as .parquet, .jsonl or .csv."""
 
-import codecs
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output, show_progress, text_table
@@ -19,7 +18,9 @@ from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.others import Mine
 from gcbs_cli.system.errors import BadInput
 
-Columns = dict[str, Any]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 LINES_AT_ONCE = 1 << 16
 
 
@@ -77,45 +78,41 @@ def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]
 
     Raises GcbsError when the disk does not take them.
     """
-    columns: Columns = {name: getattr(negatives, name) for name in COLUMNS}
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {name: getattr(negatives, name) for name in COLUMNS}
     if texts:
         columns["query_text"] = [texts[row][0] for row in negatives.query.tolist()]
         columns["positive_text"] = [texts[row][1] for row in negatives.query.tolist()]
         columns["negative_text"] = [texts[row][1] for row in negatives.negative.tolist()]
+    table = pa.table(columns)
     if output == "-":
-        sys.stdout.writelines(_json_lines(columns))
+        sys.stdout.writelines(_json_lines(table))
     else:
-        write(output, partial(WRITERS[Path(output).suffix.lower()], columns))
+        write(output, partial(WRITERS[Path(output).suffix.lower()], table))
 
 
-def _write_parquet(columns: Columns, file: BinaryIO) -> None:
-    import pyarrow as pa
+def _write_parquet(table: "pa.Table", file: BinaryIO) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(columns), file, use_dictionary=False)
+    pq.write_table(table, file, use_dictionary=False)
 
 
-def _write_jsonl(columns: Columns, file: BinaryIO) -> None:
-    file.writelines(line.encode() for line in _json_lines(columns))
+def _write_jsonl(table: "pa.Table", file: BinaryIO) -> None:
+    file.writelines(map(str.encode, _json_lines(table)))
 
 
-def _write_csv(columns: Columns, file: BinaryIO) -> None:
-    import csv
+def _write_csv(table: "pa.Table", file: BinaryIO) -> None:
+    from pyarrow.csv import WriteOptions, write_csv
 
-    lines = csv.writer(codecs.getwriter("utf-8")(file), lineterminator="\n")
-    lines.writerow(columns)
-    lines.writerows(_lines(columns))
-
-
-def _json_lines(columns: Columns) -> Iterator[str]:
-    return (json.dumps(dict(zip(columns, line, strict=True))) + "\n" for line in _lines(columns))
+    file.write(f"{','.join(table.column_names)}\n".encode())  # without the quotes that Arrow puts around names
+    write_csv(table, file, WriteOptions(include_header=False))
 
 
-def _lines(columns: Columns) -> Iterator[tuple[Any, ...]]:
+def _json_lines(table: "pa.Table") -> Iterator[str]:
     """Plain numbers and texts; a float is written with the digits that give it back."""
-    for start in range(0, len(columns["query"]), LINES_AT_ONCE):
-        parts = (column[start : start + LINES_AT_ONCE] for column in columns.values())
-        yield from zip(*(part if isinstance(part, list) else part.tolist() for part in parts), strict=True)
+    for lines in table.to_batches(LINES_AT_ONCE):
+        yield from (json.dumps(line) + "\n" for line in lines.to_pylist())
 
 
 WRITERS = {".parquet": _write_parquet, ".jsonl": _write_jsonl, ".csv": _write_csv}
