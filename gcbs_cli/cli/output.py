@@ -13,6 +13,7 @@ from gcbs_cli.system.progress import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.progress import Progress as Bar
     from rich.table import Table
 
     from gcbs_cli.comparison.history import Epoch
@@ -150,9 +151,6 @@ def forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-
 SECONDS_BETWEEN_LINES = 60.0
 QUIET_SECONDS = 0.5
 """A pass shorter than this shows no bar."""
@@ -173,21 +171,17 @@ class ShownProgress(Progress):
         self._name, self._began = name, time.monotonic()
 
     def note(self, text: str) -> None:
-        self.close()
         self._output.note(text)
 
     def warn(self, text: str) -> None:
-        self.close()
         self._output.warning(text)
 
     def progress(self, done: int, total: int) -> None:
         now = time.monotonic()
         seconds = now - self._began
         rate = f"{done / max(seconds, 1e-9) / 1e6:,.0f} million pairs/s"
-        bar = self._bar  # a note from another thread may take it away meanwhile
         if self._on_terminal and seconds >= QUIET_SECONDS:
-            bar = bar or self._open_bar(total)
-        if bar is not None:
+            bar = self._bar or self._open_bar(total)
             bar.update(bar.task_ids[0], completed=done, rate=rate)
         elif not self._on_terminal and now - self._said >= SECONDS_BETWEEN_LINES:
             self._said = now
@@ -198,9 +192,15 @@ class ShownProgress(Progress):
         from rich.progress import BarColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        texts = "{task.description}", "{task.percentage:>3.0f} %", "{task.fields[rate]}"
-        columns = texts[0], BarColumn(bar_width=24), *texts[1:], TimeRemainingColumn()
-        self._bar = bar = Bar(*columns, console=console(stderr=True), transient=True)
+        self._bar = bar = Bar(
+            "{task.description}",
+            BarColumn(bar_width=24),
+            "{task.percentage:>3.0f} %",
+            "{task.fields[rate]}",
+            TimeRemainingColumn(),
+            console=console(stderr=True),
+            transient=True,
+        )
         bar.start()
         bar.add_task(self._name, total=total, rate="")
         return bar
