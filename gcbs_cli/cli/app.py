@@ -6,8 +6,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -48,9 +47,19 @@ class Commands(TyperGroup):
     """Builds a command when it is called, and says in a line what was mistyped."""
 
     def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
-        """Run the command line, and leave with its exit code."""
-        run = partial(super().main, *args, standalone_mode=False, **more)  # type: ignore[misc]
-        code = guarded(lambda: run() or 0)
+        """Run the command line, and leave with its exit code; what goes wrong, in any library, is a line on stderr."""
+        WRITTEN.clear()
+        try:
+            check_address_space()
+            code = super().main(*args, standalone_mode=False, **more) or 0  # type: ignore[misc]
+            message = "interrupted" if code == INTERRUPTED else ""
+            sys.stdout.flush()
+        except Exception as error:
+            if isinstance(error, OSError):
+                forget_stdout()
+            message, code = _explained(error)
+        if message:
+            say(f"gcbs: {message}" + (f"; in place: {', '.join(WRITTEN)}" if WRITTEN else ""))
         if standalone_mode:
             sys.exit(code)
         return code
@@ -160,31 +169,13 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
 
 
-def guarded(work: Callable[[], int]) -> int:
-    """The exit code of a command. Whatever goes wrong in it, in any library, is a line on stderr and no traceback."""
-    WRITTEN.clear()
-    try:
-        check_address_space()
-        code = work()
-        sys.stdout.flush()
-    except TyperException as error:
-        return in_one_line(error)
-    except Exception as error:
-        if isinstance(error, OSError):
-            forget_stdout()
-        message, code = _explained(error)
-    else:
-        message = "interrupted" if code == INTERRUPTED else ""
-    if message:
-        say(f"gcbs: {message}" + (f"; in place: {', '.join(WRITTEN)}" if WRITTEN else ""))
-    return code
-
-
 def _explained(error: Exception) -> tuple[str, int]:
     """What to say of an error, and the exit code."""
-    name, torch = type(error).__name__, sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     if isinstance(error, GcbsError):
         return str(error), error.exit_code
+    if isinstance(error, TyperException):
+        return _mistyped(error), error.exit_code
     if isinstance(error, BrokenPipeError):  # the reader of stdout has left (`| head`): nobody is there to be told
         return "", 1
     if torch is not None and isinstance(error, torch.OutOfMemoryError):
@@ -196,11 +187,11 @@ def _explained(error: Exception) -> tuple[str, int]:
         return f"{error.filename or 'input/output'}: {error.strerror or error}", 1
     if os.environ.get(TRACEBACK):
         raise error
-    return f"{name}: {error}; a bug in gcbs or a library: {TRACEBACK}=1 shows where", 1
+    return f"{type(error).__name__}: {error}; a bug in gcbs or a library: {TRACEBACK}=1 shows where", 1
 
 
-def in_one_line(error: TyperException) -> int:
-    """Say what is wrong with the words of a command line, as every other error is said; the exit code."""
+def _mistyped(error: TyperException) -> str:
+    """What is wrong with the words of a command line."""
     context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
     said = error.format_message().rstrip(".")
     if context is not None and option is not None:
@@ -210,8 +201,7 @@ def in_one_line(error: TyperException) -> int:
         said = f"{error.param.metavar} is missing"  # type: ignore[attr-defined]
     if context is not None and "did you mean" not in said:
         said += f"; {context.command_path} --help shows what there is"
-    say(f"gcbs: {said}")
-    return error.exit_code
+    return said
 
 
 def show_examples(said: str, examples: Sequence[str], more: str) -> None:
