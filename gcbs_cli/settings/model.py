@@ -5,7 +5,7 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import UnionType
@@ -54,7 +54,7 @@ class Leaf:
 
     name: str
     field: FieldInfo
-    model: type
+    model: "type[Settings]"
     panel: str | None
     option: str
     short: str | None = None
@@ -118,7 +118,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
     panel: ClassVar[str | None]
-    omitted: ClassVar[frozenset[str]] = frozenset()
+    omitted: ClassVar[tuple[str, ...]] = ()
     """Fields that a command inherits and does not offer."""
 
     def __init_subclass__(cls, panel: str | None = None, **config: Any) -> None:
@@ -141,19 +141,23 @@ class Settings(BaseModel):
         """What an option is unless given, which another option may decide."""
         return leaf.default
 
-    def check_effects(self, **chosen: Sequence[Any]) -> None:
-        """Raises BadSetting for an option without effect beside the others; chosen: values that the command sets."""
+    def chosen(self) -> Mapping[str, Sequence[Any]]:
+        """Values that the command sets for other options."""
+        return {}
+
+    def check_effects(self) -> None:
+        """Raises BadSetting for an option without effect beside the others."""
         for leaf in leaves(type(self)):
             changed = getattr(self, leaf.name) != self.default_of(leaf)
-            lacking = self.lacking(leaf, **chosen) if changed else None
+            lacking = self.lacking(leaf) if changed else None
             if lacking is not None:
                 raise BadSetting(f"{leaf.option} has no effect without {lacking}", leaf.name)
 
-    def lacking(self, leaf: Leaf, **chosen: Sequence[Any]) -> str | None:
+    def lacking(self, leaf: Leaf) -> str | None:
         """What an option lacks to have an effect, as it is typed; None where it has one."""
         for condition in (leaf.only_with or "").split():
             name, _, values = condition.partition("=")
-            found, wanted = chosen.get(name) or listed(getattr(self, name)), values.split("|")
+            found, wanted = self.chosen().get(name) or listed(getattr(self, name)), values.split("|")
             if not any(value in wanted if values else value for value in found):
                 return f"--{name.replace('_', '-')} {', '.join(wanted)}".rstrip()
         return None
@@ -168,7 +172,7 @@ def leaves(model: type[Settings]) -> list[Leaf]:
     found: dict[str, Leaf] = {}
     for base in model.__mro__:
         for name in inspect.get_annotations(base):
-            if name in model.model_fields and name not in model.omitted | found.keys():
+            if name in model.model_fields and name not in (*model.omitted, *found):
                 found[name] = _leaf(name, model.model_fields[name], base)
     return sorted(found.values(), key=lambda leaf: leaf.panel == OUTPUT_PANEL)
 
@@ -187,8 +191,8 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
     return found
 
 
-def _leaf(name: str, field: FieldInfo, model: type) -> Leaf:
-    typed: dict[str, Any] = {"panel": vars(model).get("panel"), "option": "--" + name.replace("_", "-")}
+def _leaf(name: str, field: FieldInfo, model: type[Settings]) -> Leaf:
+    typed: dict[str, Any] = {"panel": model.panel, "option": "--" + name.replace("_", "-")}
     typed |= {key: value for key, value in cast(dict[str, Any], field.json_schema_extra or {}).items() if value}
     if "argument" in typed:
         typed["option"] = typed.get("metavar", name.upper())
@@ -255,12 +259,10 @@ def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Func
                 raise BadInput(as_arguments(str(error))) from error
 
         options = [leaf for leaf in leaves(model) if leaf.name not in left_out]
-        known = inspect.signature(function).parameters
-        taken = [parameter for parameter in known.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+        *taken, _settings = inspect.signature(function).parameters.values()
         for leaf in options:
-            if leaf.name not in known:
-                kind, annotation = inspect.Parameter.KEYWORD_ONLY, leaf.field.annotation
-                taken.append(inspect.Parameter(leaf.name, kind, default=leaf.default, annotation=annotation))
+            kind, annotation = inspect.Parameter.KEYWORD_ONLY, leaf.field.annotation
+            taken.append(inspect.Parameter(leaf.name, kind, default=leaf.default, annotation=annotation))
         call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
         helps = "\n".join(f"- {leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
         call.__doc__ = f"{inspect.getdoc(function) or ''}\n\n{helps}"

@@ -1,6 +1,6 @@
 """What is common to commands, inputs and outputs, and what the small commands can be asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -261,7 +261,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     budget: Budget = option(300.0, metavar="TIME", expected=A_TIME, default_words="5m", only_with="train")
     """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds."""
     trials: Trials = option(5, "Number of random orders to compare with.")
-    omitted = frozenset(OF_ONE_PLAN)
+    omitted = OF_ONE_PLAN
 
     @property
     def names(self) -> list[str]:
@@ -269,13 +269,13 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
         usual = ("random", "rcm", PRESET) if self.train else (*get_args(Method), PRESET)
         return [name.strip() for name in self.methods.split(",")] if self.methods else list(usual)
 
-    def check_effects(self, **chosen: Sequence[Any]) -> None:
-        """Each option for the methods that are compared; those that go with the preset's are for its plan."""
-        wanted = PRESET if PRESET in self.names else None
-        preset = {name: [value] for name, value in preset_defaults(wanted).items()}
+    def chosen(self) -> Mapping[str, Sequence[Any]]:
+        """Those of the methods that are compared, and of the preset."""
+        preset = preset_defaults(PRESET) if PRESET in self.names else {}
         refined = self.methods is None or self.refine or any(REFINED in name for name in self.names)
         methods = [name.removesuffix(REFINED) for name in self.names]
-        super().check_effects(**preset | {"method": methods, "refine": [refined or bool(preset)]})
+        of_preset = {name: [value] for name, value in preset.items()}
+        return of_preset | {"method": methods, "refine": [refined or bool(preset)]}
 
 
 class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
@@ -291,11 +291,11 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """Time for everything, such as 90s or 20m; it decides the number of rows, epochs and seeds."""
     trials: ClassVar[int] = 3
     """Random orders that gaps are compared with."""
-    omitted = frozenset({*OF_ONE_PLAN, *TRIED})
+    omitted = (*OF_ONE_PLAN, *TRIED)
 
-    def check_effects(self, **chosen: Sequence[Any]) -> None:
+    def chosen(self) -> Mapping[str, Sequence[Any]]:
         """All methods are tried, refined."""
-        super().check_effects(method=get_args(Method), refine=[True])
+        return {"method": get_args(Method), "refine": [True]}
 
 
 class PlanFile(Settings):
@@ -312,9 +312,9 @@ class PlanFile(Settings):
     def _plan_first(cls, values: dict[str, Any]) -> dict[str, Any]:
         if "perm" in values or cls.moved_by not in values:
             return values
-        shifted = dict(zip(("perm", *cls.files), map(values.get, cls.files), strict=False))
+        given = [values[name] for name in cls.files if name in values]
         beside = {name: value for name, value in values.items() if name not in cls.files}
-        return beside | {name: value for name, value in shifted.items() if value is not None}
+        return beside | dict(zip(("perm", *cls.files), given, strict=False))
 
 
 class Check(PlanFile, Columns, Shown):
