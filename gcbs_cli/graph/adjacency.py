@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.system.arrays import Bools, Int32s, Ints, inverse
+from gcbs_cli.system.arrays import Array, Bools, Int32s, Ints, inverse
 from gcbs_cli.system.compiled import compiled
 
 
@@ -81,7 +81,7 @@ def entries_of(row: int, indptr: Ints) -> range:
     return range(indptr[row], indptr[row + 1])
 
 
-def adjacency_from_pairs(nodes: int, rows: Int32s, cols: Int32s) -> Adjacency:
+def adjacency_from_pairs(nodes: int, rows: Array, cols: Array) -> Adjacency:
     """The graph with an edge {i, j} for every directed pair (i, j), i ≠ j, in whichever direction and however often."""
     indptr, unsorted = _both_ways(nodes, np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32))
     indices = sort_neighbours(indptr, unsorted, np.arange(nodes))

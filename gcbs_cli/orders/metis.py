@@ -88,8 +88,6 @@ def fit_parts(part: Ints, sizes: Ints, graph: Adjacency, worth: Float32s) -> Int
 
 def _order_of_parts(part: Ints, count: int, graph: Adjacency) -> Ints:
     """(P,) parts by reverse Cuthill–McKee; parts are neighbours where more edges than on average run between them."""
-    ends = part[graph.row_of_entry()], part[graph.indices]
-    keys, edges = np.unique(ends[0] * count + ends[1], return_counts=True)
+    keys, edges = np.unique(part[graph.row_of_entry()] * count + part[graph.indices], return_counts=True)
     strong = keys[edges > edges.mean()]
-    first, second = np.divmod(strong, count)
-    return plan_cm(adjacency_from_pairs(count, first.astype(np.int32), second.astype(np.int32)))[::-1]
+    return plan_cm(adjacency_from_pairs(count, *np.divmod(strong, count)))[::-1]

@@ -98,8 +98,8 @@ def _order_of_parts(centres: Float32s) -> Ints:
     between = products(centres, centres)
     np.fill_diagonal(between, np.iinfo(np.int32).min)
     nearest = np.argsort(-between, axis=1, kind="stable")[:, :near]
-    rows = np.repeat(np.arange(parts, dtype=np.int32), near)
-    return plan_cm(adjacency_from_pairs(parts, rows, nearest.reshape(-1).astype(np.int32)))[::-1]
+    rows = np.repeat(np.arange(parts), near)
+    return plan_cm(adjacency_from_pairs(parts, rows, nearest.reshape(-1)))[::-1]
 
 
 def _balancing_prices(similar: Int32s, prices: Int32s, rounds: int) -> Int32s:
