@@ -64,7 +64,7 @@ def _short_batch(ends: Ints, needed: Bools, size: int) -> Ints | None:
 
     count = len(needed)
     source, sink, forced_source, forced_sink = range(count, count + 4)
-    firsts, seconds = np.unique(ends[0]), np.unique(ends[1])
+    firsts, seconds = map(np.unique, ends)
     into_firsts = np.where(needed[firsts], forced_source, source)
     out_of_seconds = np.where(needed[seconds], forced_sink, sink)
     tails = np.concatenate([ends[0], into_firsts, seconds, [source, forced_source, forced_source, sink]])

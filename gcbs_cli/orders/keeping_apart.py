@@ -118,14 +118,13 @@ def keep_apart(perm: Ints, labels: Ints, batch_size: int, seed: int) -> Ints:
     if len(labels) <= 2:
         reach = min(batches, max(1, LOOKS // (1 + conflicts(perm, labels, batch_size))))
     _repair(order, np.random.default_rng([seed, 0xA9A27]).integers(batches, size=len(perm)), reach)
-    repaired = order.perm
-    left = conflicts(repaired, labels, batch_size)
-    if left and len(labels) <= 2:
-        dealt = deal_apart(perm, labels, batch_size)
-        repaired, left = (repaired, left) if dealt is None else (dealt, 0)
-    if left:
+    left = conflicts(order.perm, labels, batch_size)
+    if left == 0:
+        return order.perm
+    dealt = deal_apart(perm, labels, batch_size) if len(labels) <= 2 else None
+    if dealt is None:
         raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept apart from their own group")
-    return repaired
+    return dealt
 
 
 def conflicts(perm: Ints, labels: Ints, batch_size: int) -> int:
