@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.orders import PLANNERS, planner_named
+from gcbs_cli.orders import PLANNERS
 from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.figures import nest, shown_in
@@ -17,7 +17,7 @@ from gcbs_cli.settings.others import PRESET, REFINED
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.errors import BadInput, nearest
 from gcbs_cli.system.progress import Progress
 
 MASKED = "gap.masked.reduction"
@@ -82,7 +82,9 @@ def plain_names(rows: Sequence[str]) -> list[str]:
     """The methods of rows of the table, each once. Raises BadInput for one that does not exist or is not installed."""
     names = list(dict.fromkeys(row.removesuffix(REFINED) for row in rows if row != PRESET_ROW))
     for name in names:
-        planner_named(name).check()
+        if name not in PLANNERS:
+            raise BadInput(f"--methods {name}: expected {', '.join(PLANNERS)}{nearest(name, PLANNERS)}")
+        PLANNERS[name].check()
     return names
 
 

@@ -10,9 +10,8 @@ from gcbs_cli.orders.finish import plan_random
 from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.orders.metis import check_metis, plan_metis
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.errors import BadInput, nearest
 
-__all__ = ["PLANNERS", "Planner", "PlannerInput", "planner_named"]
+__all__ = ["PLANNERS", "Planner", "PlannerInput"]
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,3 @@ PLANNERS: dict[str, Planner] = {
     "clusters": Planner(bsc.clusters),
     "neighbours": Planner(bsc.neighbours),
 }
-
-
-def planner_named(name: str) -> Planner:
-    """Raises BadInput with the names there are."""
-    if name not in PLANNERS:
-        raise BadInput(f"--method {name}: expected {', '.join(PLANNERS)}{nearest(name, PLANNERS)}")
-    return PLANNERS[name]

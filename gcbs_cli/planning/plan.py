@@ -10,7 +10,7 @@ import numpy as np
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import OrderMeasures
 from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, weigh_every_row
-from gcbs_cli.orders import PlannerInput, planner_named
+from gcbs_cli.orders import PLANNERS, PlannerInput
 from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.refinement import Refinement
@@ -138,7 +138,7 @@ def make_plan(
     are held beside the rows, as in a plan in parts.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    method, run = planner_named(settings.method), Run(rows, settings, progress, taken=taken)
+    method, run = PLANNERS[settings.method], Run(rows, settings, progress, taken=taken)
     labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:

@@ -17,7 +17,7 @@ from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
 
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import weigh, with_every_row
-from gcbs_cli.orders import PLANNERS, PlannerInput, planner_named
+from gcbs_cli.orders import PLANNERS, PlannerInput
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.orders.metis import fit_parts, plan_metis
@@ -49,7 +49,7 @@ def test_every_method_orders_any_graph(name, rows, density, share, seed):
     batch_size = 2 + round(share * (rows - 2))
     asked = PlanSettings(batch_size=batch_size, seed=seed)
     given_input = PlannerInput(pair, asked, CpuBackend(), graph, weigh(graph, pair, asked), inputs={"texts": texts})
-    first, second = (planner_named(name).plan(given_input) for _ in range(2))
+    first, second = (PLANNERS[name].plan(given_input) for _ in range(2))
     check(first, rows)
     assert first.tobytes() == second.tobytes()
 

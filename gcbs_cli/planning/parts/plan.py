@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.orders import planner_named
+from gcbs_cli.orders import PLANNERS
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.parts.kept import KeptParts, scattered
@@ -62,7 +62,7 @@ def plan_in_parts(
     progress, inputs = progress or Progress(), inputs or {}
     clock = Stopwatch(progress)
     engine = engine or engine_of(settings)
-    planner_named(settings.method).check()
+    PLANNERS[settings.method].check()
     count, expected = _parts(stream, settings)
     otherwise = "use fewer rows" if settings.partitions == "auto" else "use more --partitions"
     check_room(-(-stream.rows // count), expected, settings, "the plan", otherwise)
