@@ -156,7 +156,7 @@ def propose(order: Order, gains: SwapGains, state: State, visits: Ints, scratch:
         for row in rows:
             _join(row, order, gains, state.sums, scratch)
         for row in rows:
-            _finish_joins(row, order, gains, scratch)
+            _gather(row, order.place, gains, scratch.joins, scratch)
         for p in places:
             u = order.perm[p]
             if state.awake[u]:
@@ -183,21 +183,14 @@ def _join(row: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scrat
 
 
 @compiled
-def _finish_joins(row: int, order: Order, gains: SwapGains, scratch: Scratch) -> None:
-    """Count what the neighbours of a row would see in the batch in hand, each once."""
+def _gather(row: int, key: Ints, gains: SwapGains, values: Floats, scratch: Scratch) -> None:
+    """Give the values at the keys of a row's neighbours the logarithm of what was added and multiplied there, once."""
     for e in entries_of(row, gains.indptr):
-        v = order.place[gains.indices[e]]
-        scratch.joins[v] += _gathered(v, scratch)
-
-
-@compiled
-def _gathered(at: int, scratch: Scratch) -> float:
-    """The logarithm of what was added and multiplied there, which begins anew."""
-    x, y, product = scratch.added[at, 0], scratch.added[at, 1], scratch.product[at]
-    if x + y == 0.0 and product == 1.0:
-        return 0.0
-    scratch.added[at, 0], scratch.added[at, 1], scratch.product[at] = 0.0, 0.0, 1.0
-    return log(product * (1.0 + x) * (1.0 + y))
+        at = key[gains.indices[e]]
+        x, y, product = scratch.added[at, 0], scratch.added[at, 1], scratch.product[at]
+        if x + y != 0.0 or product != 1.0:
+            values[at] += log(product * (1.0 + x) * (1.0 + y))
+            scratch.added[at, 0], scratch.added[at, 1], scratch.product[at] = 0.0, 0.0, 1.0
 
 
 @compiled
@@ -238,9 +231,7 @@ def _look_around(u: int, order: Order, gains: SwapGains, sums: Floats, scratch: 
             scratch.worth[there] += worth
             scratch.added[there, 0] += shares[e, 0]
             scratch.added[there, 1] += shares[e, 1]
-    for e in entries_of(u, gains.indptr):
-        there = order.batch[gains.indices[e]]
-        scratch.worth[there] += _gathered(there, scratch)
+    _gather(u, order.batch, gains, scratch.worth, scratch)
 
 
 @compiled

@@ -154,9 +154,10 @@ def test_what_rows_gain_by_joining_a_batch_or_staying_equals_sums_written_out(ki
         gains.shares[together] = 0.0
     before = sum_up(order, gains, state)
     swaps.fill_own(order, gains, state)
-    for step in (swaps._join, lambda row, order, gains, _, scratch: swaps._finish_joins(row, order, gains, scratch)):
-        for row in perm[:SIZE]:
-            step(row, order, gains, state.sums, scratch)
+    for row in perm[:SIZE]:
+        swaps._join(row, order, gains, state.sums, scratch)
+    for row in perm[:SIZE]:
+        swaps._gather(row, order.place, gains, scratch.joins, scratch)
     own, around = perm[SIZE], new_scratch(ROWS, 10)
     swaps._look_around(own, order, gains, state.sums, around)
     assert around.worth[0] == pytest.approx(scratch.joins[order.place[own]], rel=1e-6)
