@@ -54,14 +54,12 @@ class Scratch(NamedTuple):
 
 def new_state(rows: int) -> State:
     """Before anything is summed; all rows are awake."""
-    sums, (own, least) = np.zeros((rows, 2)), np.zeros((2, rows))
-    return State(sums, np.ones(rows, np.bool_), own, least, np.full(rows, -1))
+    return State(np.zeros((rows, 2)), np.ones(rows, np.bool_), np.zeros(rows), np.zeros(rows), np.full(rows, -1))
 
 
 def new_scratch(rows: int, batches: int) -> Scratch:
     """For one thread."""
-    joins, near = np.zeros((2, rows))
-    return Scratch(joins, near, np.zeros(batches), np.zeros((rows, 2)), np.ones(rows))
+    return Scratch(np.zeros(rows), np.zeros(rows), np.zeros(batches), np.zeros((rows, 2)), np.ones(rows))
 
 
 @compiled
