@@ -11,12 +11,13 @@ from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.progress import Stopwatch
 
 
-def finish(perm: Ints, given: PlannerInput, clock: Stopwatch) -> tuple[Ints, Refinement | None]:
+def finish(perm: Ints, given: PlannerInput, labels: Ints, clock: Stopwatch) -> tuple[Ints, Refinement | None]:
     """The order as it is saved, and what the refinement did where one was asked for.
 
+    labels: (G, N), rows with the same label >= 0 on one line never share a batch, as a method may leave them.
     Raises BadInput where rows that must be apart cannot be.
     """
-    settings, labels, seed = given.settings, given.labels, given.settings.seed
+    settings, seed = given.settings, given.settings.seed
     with clock.step("order"):
         if given.graph is not None:
             # An order of the graph leaves rows without an edge as they come in the data.

@@ -7,11 +7,9 @@ from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import WeightedGraph
-from gcbs_cli.orders.keeping_apart import NO_LABELS
 from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.arrays import Ints
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,6 @@ class PlannerInput:
     """Hard negatives without edges that are too hard, where the method asks for it: Adjacency, or DeviceGraph."""
     weighted: WeightedGraph | None = None
     """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
-    labels: Ints = field(default_factory=lambda: NO_LABELS)
-    """(G, N): rows with the same label >= 0 on one line never share a batch. What a method leaves, planning repairs."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """Data that the method alone understands, such as texts."""
 

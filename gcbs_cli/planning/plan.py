@@ -152,11 +152,11 @@ def make_plan(
         if method.needs_weights or settings.refine:
             with run.clock.step("weights"):
                 weighted = weigh_every_row(hard, rows, settings)
-    given = PlannerInput(rows, settings, run.device, hard and hard.graph, weighted, labels, inputs or {})
+    given = PlannerInput(rows, settings, run.device, hard and hard.graph, weighted, inputs or {})
     with run.clock.step("order"):
         alone = given.batch_size == 1  # groups of one row are mixed at random in any case
         perm = plan_random(rows.rows, settings.seed) if alone else method.plan(given)
-    perm, refinement = finish(perm, given, run.clock)
+    perm, refinement = finish(perm, given, labels, run.clock)
     with run.clock.step("measures"):
         figures = None if hard is None else _figures(hard, perm, settings)
     inside = None
