@@ -122,6 +122,8 @@ def test_page_of_several_reports_without_a_plan_and_of_a_plan_whose_short_batch_
     words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48]
     run(*words, "--html", tmp_path / "dropped.html")
     assert "nan" not in (tmp_path / "dropped.html").read_text()
+    run("report", folder / "a<b>&'.parquet", "-k", ROWS, "--html", tmp_path / "no-gap.html")
+    assert "<b>gap 0.000</b>" in (tmp_path / "no-gap.html").read_text()
 
 
 def test_suspects_are_shown_with_the_texts_of_both_rows(folder, tmp_path):
