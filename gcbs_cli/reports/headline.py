@@ -1,11 +1,9 @@
 """What a report says in a sentence."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gcbs_cli.reports.schema import GapReport
-
+from gcbs_cli.reports.schema import GapReport
 
 MANY_SUSPECTS_SHARE = 0.1
 MANY_SUSPECTS_TIMES_RANDOM = 5
@@ -13,12 +11,9 @@ MANY_SUSPECTS_TIMES_RANDOM = 5
 LEAST_MASKED_SHARE = 0.5
 """Of the plain reduction, under which the masked one says that suspects made it."""
 LEAST_GAP = 1e-9
-HEADLINE = ("gap.plan", "gap.random_mean", "gap.oracle", "gap.reduction", "gap.masked.reduction")
-SUSPECTS = [f"false_negatives.{name}" for name in ("suspected_pairs", "rows", "random")]
-HARD_PAIRS = ("in_batch_edge_share.plan", "in_batch_edge_share.random", "graph.isolated_batches")
 
 
-def headline(report: "GapReport") -> str:
+def headline(report: GapReport) -> str:
     """Say in a sentence what the plan is worth, first without suspected false negatives."""
     plan, random, most, reduction, masked = _gap(report)
     if plan is None:
@@ -33,7 +28,7 @@ def headline(report: "GapReport") -> str:
     return f"This plan {verb} {abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave{beside}."
 
 
-def summary(report: "GapReport") -> list[tuple[str, str]]:
+def summary(report: GapReport) -> list[tuple[str, str]]:
     """What a report says in a few lines, each with its name."""
     plan, random, most, reduction, masked = _gap(report)
     if plan is None:
@@ -43,27 +38,25 @@ def summary(report: "GapReport") -> list[tuple[str, str]]:
         return [("verdict", "one batch holds all rows, so there is no gap to close")]
     beside = "" if masked is None else f"; {masked:.1%} without suspects"
     unit = f" {report.unit}" if report.unit == "nats" else ""
-    low = getattr(report.at("gap.reduction"), "low", None)
+    low = getattr(report.gap.reduction, "low", None)
     around = "" if low is None else f" ± {reduction - low:.1%}"
     lines = [("closes", f"{reduction:.1%}{around} of random's gap ({random:.3f} → {plan:.3f}{unit}){beside}")]
-    (share,) = _values(report, "gap.closed_share")
+    share, suspects, inside = report.gap.closed_share, report.false_negatives, report.in_batch_edge_share
     if share is not None and most:
         lines.append(("oracle", f"{share:.1%} of the most that any order can close ({most} of the gap)"))
-    pairs, rows, by_chance = _values(report, *SUSPECTS)
-    if pairs is not None and rows is not None:
-        touched = f"touching {rows / report.n:.0%} of the rows (random {by_chance:,.0f})"
-        lines.append(("suspects", f"{pairs:,.0f} pairs share a batch, {touched}"))
-    inside, inside_random, without = _values(report, *HARD_PAIRS)
-    if inside is not None and without is not None:
-        count = -(-report.n // report.batch_size)
+    if suspects.suspected_pairs is not None:
+        touched = f"touching {suspects.rows / report.n:.0%} of the rows (random {suspects.random:,.0f})"
+        lines.append(("suspects", f"{suspects.suspected_pairs:,.0f} pairs share a batch, {touched}"))
+    if inside.plan is not None:
+        without, count = report.graph.isolated_batches, -(-report.n // report.batch_size)
         beside = f"; {without:,.0f} of {count:,} batches have none" if without else ""
-        lines.append(("hard pairs", f"{inside:.1%} share a batch (random {inside_random:.1%}){beside}"))
+        lines.append(("hard pairs", f"{inside.plan:.1%} share a batch (random {inside.random:.1%}){beside}"))
     return [*lines, ("verdict", verdict(report))]
 
 
-def verdict(report: "GapReport") -> str:
+def verdict(report: GapReport) -> str:
     """Whether it may pay to train on the plan, as far as the gap can tell."""
-    reduction, masked = _values(report, "gap.reduction", "gap.masked.reduction")
+    *_, reduction, masked = _gap(report)
     if _is_noise(report):
         return "no better than random batches: the difference is within their spread"
     if reduction < 0:
@@ -75,24 +68,24 @@ def verdict(report: "GapReport") -> str:
     return "harder than random; only training tells whether it is better"
 
 
-def _values(report: "GapReport", *paths: str) -> list[Any]:
-    """Figures, estimates by their middle."""
-    return [getattr(value, "value", value) for value in map(report.at, paths)]
+def _gap(report: GapReport) -> tuple[Any, Any, str, Any, Any]:
+    """The plan's and the random orders', the most of it that an order can close, and the two reductions.
 
-
-def _gap(report: "GapReport") -> tuple[Any, Any, str, Any, Any]:
-    """The plan's and the random orders', the most of it that an order can close, and the two reductions."""
-    plan, random, oracle, reduction, masked = _values(report, *HEADLINE)
+    Estimates by their middle.
+    """
+    gap = report.gap
+    figures = gap.plan, gap.random_mean, gap.oracle, gap.reduction, gap.masked.reduction
+    plan, random, oracle, reduction, masked = (getattr(value, "value", value) for value in figures)
     most = "" if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:.0%}"
     return plan, random, most, reduction, masked
 
 
-def _is_noise(report: "GapReport") -> bool:
-    plan, random, spread = _values(report, "gap.plan", "gap.random_mean", "gap.random_std")
-    return spread is not None and bool(abs(plan - random) <= 3 * spread)
+def _is_noise(report: GapReport) -> bool:
+    gap = report.gap
+    return gap.random_std is not None and bool(abs(gap.plan - gap.random_mean) <= 3 * gap.random_std)
 
 
-def lead(report: "GapReport") -> str:
+def lead(report: GapReport) -> str:
     """Explain the gap, and what a plan does about it, to a reader who has heard of neither."""
     loss, unit = report.loss, report.unit
     meaning = (
@@ -105,11 +98,11 @@ def lead(report: "GapReport") -> str:
     return f"{meaning}: {seen}." if loss.plan is None else f"{meaning}: {seen}; this plan exposes {loss.plan:.3f}."
 
 
-def suspects_warning(reports: Sequence["GapReport"]) -> str | None:
+def suspects_warning(reports: Sequence[GapReport]) -> str | None:
     """The warning, for the first report that deserves it."""
     for report in reports:
         false = report.false_negatives
-        if false.suspected_pairs is None or false.rows is None:
+        if false.suspected_pairs is None:
             continue
         touched = false.rows / report.n
         if touched > MANY_SUSPECTS_SHARE and false.suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * false.random:
