@@ -70,11 +70,11 @@ def nest(values: Mapping[str, Any]) -> dict[str, Any]:
 def _with_random(figure: Figure) -> list[Figure]:
     """A figure of the plan, and what random orders give beside it: on average, and in spread."""
     folder = figure.path.rpartition(".")[0]
-    random, spread = (name and f"{folder}.{name}" for name in (figure.random, figure.spread))
-    found = [replace(figure, random=random, spread=spread)]
-    if random:
-        mean = Figure(random, f"{figure.words}, random", figure.format, show="")
-        found.append(mean.means(f"{figure.meaning}, in random batches"))
+    if figure.random is None:
+        return [figure]
+    random, spread = f"{folder}.{figure.random}", f"{folder}.random_std" if figure.random == "random_mean" else None
+    mean = Figure(random, f"{figure.words}, random", figure.format, show="")
+    found = [replace(figure, random=random, spread=spread), mean.means(f"{figure.meaning}, in random batches")]
     if spread:
         deviation = Figure(spread, f"{figure.words}, spread", figure.format, show="")
         found.append(deviation.means(f"{figure.meaning}: standard deviation over random orders"))
@@ -89,10 +89,10 @@ def _of_every_order(name: str, meaning: str, show: str = "table") -> list[Figure
 
 _DECLARED = [
     Figure("loss.global", "L_global", show="table many history").means("loss if every row saw all other rows"),
-    Figure(
-        "loss.plan", "L_train", better="up", show="table many history", random="random_mean", spread="random_std"
-    ).means("loss that training on the batches sees"),
-    Figure("gap.plan", "gap", better="down", show="table history", random="random_mean", spread="random_std").means(
+    Figure("loss.plan", "L_train", better="up", show="table many history", random="random_mean").means(
+        "loss that training on the batches sees"
+    ),
+    Figure("gap.plan", "gap", better="down", show="table history", random="random_mean").means(
         "the part of the loss over all pairs that training does not see"
     ),
     Figure("gap.oracle", "gap, oracle", show="table many", heading="oracle").means(
@@ -104,7 +104,7 @@ _DECLARED = [
     Figure("gap.closed_share", "closed share", SHARE, "up", "table many compare", "closed").means(
         "what the plan closes, as a share of what the oracle could"
     ),
-    Figure("gap.masked.plan", "masked gap", better="down", show="", random="random_mean", spread="random_std").means(
+    Figure("gap.masked.plan", "masked gap", better="down", show="", random="random_mean").means(
         "gap without suspected false negatives"
     ),
     Figure("gap.masked.reduction", "masked reduction", SHARE, "up", "table history compare trial", "masked").means(
@@ -131,13 +131,13 @@ _DECLARED = [
     Figure("coordinates.global", "L_global, coordinates", show="").means(
         "loss where coordinates are normalised over all rows"
     ),
-    Figure("coordinates.plan", "L_train, coordinates", better="up", random="random_mean", spread="random_std").means(
+    Figure("coordinates.plan", "L_train, coordinates", better="up", random="random_mean").means(
         "loss where coordinates are normalised over the rows of each batch"
     ),
     Figure("accuracy.global", "accuracy, all", SHARE, show="").means(
         "share of rows whose positive is the nearest of all keys, x→y"
     ),
-    Figure("accuracy.plan", "accuracy", SHARE, "down", random="random_mean", spread="random_std").means(
+    Figure("accuracy.plan", "accuracy", SHARE, "down", random="random_mean").means(
         "share of rows whose positive is the nearest of the keys they see, x→y"
     ),
     Figure("similarity.positive", "positives").means("mean similarity of the positive pairs"),
