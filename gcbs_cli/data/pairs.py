@@ -37,11 +37,11 @@ class PairedRows:
 
     def diagonal(self) -> Floats:
         """(N,) the exact s_ii."""
-        rows = np.arange(self.rows, dtype=np.int32)
+        rows = np.arange(self.rows)
         return pair_values(self, rows, rows)
 
 
-def pair_values(pair: PairedRows, rows: Int32s, cols: Int32s) -> Floats:
+def pair_values(pair: PairedRows, rows: Ints | Int32s, cols: Ints | Int32s) -> Floats:
     """(n,) s_ij of index pairs: exact float64 products, added in the order of `sum_by_halving` on every machine."""
     values = np.empty(len(rows), np.float64)
     left, right = np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32)
@@ -97,7 +97,7 @@ class Positives:
     def least_scores(self, pair: PairedRows, rows: Ints) -> Floats:
         """(n,) the least canonical similarity of each row to one of its positives."""
         places, others = self.of(rows)
-        scores = pair_values(pair, rows[places].astype(np.int32), others.astype(np.int32))
+        scores = pair_values(pair, rows[places], others)
         return np.minimum.reduceat(scores, np.searchsorted(places, np.arange(len(rows))))
 
 

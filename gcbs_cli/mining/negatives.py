@@ -37,14 +37,6 @@ class Negatives:
     skipped: dict[str, int]
     """Candidates refused, by reason."""
 
-    def table(self, rows: int, width: int) -> tuple[Ints, Floats]:
-        """(N, width) negatives, −1 where there are fewer, and their scores, −inf there."""
-        counts = np.bincount(self.query, minlength=rows)
-        filled = np.arange(width) < counts[:, None]
-        keys, scores = np.full(filled.shape, -1, np.int64), np.full(filled.shape, -np.inf)
-        keys[filled], scores[filled] = self.negative, self.score
-        return keys, scores
-
 
 def mine_negatives(
     pair: PairedRows, positives: Positives, settings: MineSettings, backend: Backend, watcher: Progress | None = None
@@ -77,9 +69,8 @@ def mine_negatives(
         chosen = allowed & (place > settings.range_min) & (place <= last)
         if settings.sampling == "random":
             chosen = _drawn(chosen, rows.start, settings.negatives, settings.seed)
-        lines, places = np.nonzero(chosen)
-        ranks = np.cumsum(others, axis=1)[lines, places].astype(np.int32)
-        parts.append((queries[lines], keys[lines, places].astype(np.int64), scores[lines, places], ranks))
+        ranks = np.cumsum(others, axis=1)[chosen].astype(np.int32)
+        parts.append((queries[np.nonzero(chosen)[0]], keys[chosen].astype(np.int64), scores[chosen], ranks))
     query, negative, score, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
     return Negatives(query, negative, score, rank, dict(skipped))
 

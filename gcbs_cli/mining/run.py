@@ -12,13 +12,11 @@ from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.top_lists import likely_candidates
-from gcbs_cli.reports.in_batch import log_sum_exp, random_order
+from gcbs_cli.reports.in_batch import log_sum_exp, of_orders, random_orders
 from gcbs_cli.reports.schema import ReportPart
 from gcbs_cli.settings.mine import MineSettings
-from gcbs_cli.system.arrays import Floats
-from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.progress import Progress, Stopwatch
-from gcbs_cli.system.threads import in_order
 
 BYTES_PER_NEGATIVE = 64
 """Peak memory for a negative: found, joined, and laid in a table for the losses (measured)."""
@@ -119,20 +117,19 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
 
     Hard Negative (1..l) of GCBS (section 4). A key that a row sees twice counts once, so that no loss exceeds L_global.
     """
-    from threadpoolctl import threadpool_limits
-
     size, temperature = settings.batch_size, settings.temperature
     log_sums = loss_sums(pair.x, pair.y, [temperature], backend)[0].log_sums[0]
-    keys, scores = negatives.table(pair.rows, settings.negatives)
     positive = pair.diagonal() / temperature
+    filled = np.arange(settings.negatives) < np.bincount(negatives.query, minlength=pair.rows)[:, None]
+    keys, scores = np.zeros(filled.shape, np.int64), np.zeros(filled.shape)
+    keys[filled], scores[filled] = negatives.negative, negatives.score
 
-    def trial(number: int) -> Floats:
+    def trial(order: Ints) -> Floats:
         """(3, N) log sums of random batches alone, with each row's own negatives, with those of the whole batch."""
-        order = random_order(pair.rows, settings.seed, number)
         sums = np.empty((3, pair.rows))
         for start in range(0, pair.rows, size):
             batch = order[start : start + size]
-            new = (keys[batch] >= 0) & ~np.isin(keys[batch], batch)
+            new = filled[batch] & ~np.isin(keys[batch], batch)
             seen = np.concatenate([batch, np.unique(keys[batch][new])])
             values = pair.x[batch] @ pair.y[seen].T
             alone = log_sum_exp(values[:, : len(batch)], temperature)
@@ -140,8 +137,7 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
             sums[:, batch] = alone, np.logaddexp(alone, own), log_sum_exp(values, temperature)
         return np.minimum(sums, log_sums)  # rounding apart, no part of the keys sums to more than all of them
 
-    with threadpool_limits(limits=1, user_api="blas"):
-        seen = np.mean(list(in_order(available_cpus(), range(settings.trials), trial)), axis=0)
+    seen = np.mean(of_orders(random_orders(pair.rows, settings.seed, settings.trials), trial), axis=0)
     random, own, shared = (seen - positive).mean(axis=1).tolist()
     return MinedLoss(global_=float((log_sums - positive).mean()), random=random, own=own, shared=shared)
 

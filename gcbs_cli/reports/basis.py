@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast_report
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
-from gcbs_cli.products.sums import SideSums, loss_sums
+from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.settings.report import ReportSettings
@@ -44,7 +45,7 @@ class ReportInputs:
     """What all losses and batch sizes share: the graph of hard pairs, the suspected pairs, and the sums over all keys.
 
     across, same_side: of both sides, over the keys of the other and, where a loss has them, of the own;
-    diagonal: (N,) s_ii; total_y: (d,) the sum of all rows of y; coordinates: what `batch_coordinates` asked for;
+    diagonal: (N,) s_ii; coordinates: what `batch_coordinates` asked for;
     figures: those of the data, by path.
     """
 
@@ -63,54 +64,61 @@ class ReportInputs:
         Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
         """
         self.pair, self.settings, self.facts = pair, settings, facts or RowFacts()
-        self._progress, self._taken = watcher or Progress(), taken
-        self.clock = Stopwatch(self._progress)
+        self.clock = Stopwatch(watcher or Progress())
         settings.check_rows(pair.rows)
         wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
-        self._hardest = min(max(wanted), pair.rows - 1)
-        self._backend = choose_backend(settings.device)
-        self._backend.tile_rows = settings.chunk_rows
+        hardest, backend = min(max(wanted), pair.rows - 1), choose_backend(settings.device)
+        backend.tile_rows = settings.chunk_rows
         self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
-        self._find_hard_pairs()
+        self._find_hard_pairs(backend, hardest, taken)
+        sums = partial(
+            loss_sums,
+            temperatures=settings.temperatures,
+            backend=backend,
+            removed=self.suspects,
+            hardest=hardest,
+            progress=self.clock.watcher.progress,
+        )
         with self.clock.step("all pairs"):
-            self.across = self._sums(pair.x, pair.y)
-            self.same_side: tuple[SideSums, ...] = ()
-            if "simclr" in settings.loss:
-                self.same_side = tuple(self._sums(side, side)[0] for side in (pair.x, pair.y))
+            self.across = sums(pair.x, pair.y)
+            viewed = (pair.x, pair.y) if "simclr" in settings.loss else ()
+            self.same_side = [sums(side, side)[0] for side in viewed]
         with self.clock.step("representation"):
-            self.figures["alignment"] = alignment(pair)
-            for name, side in (("x", pair.x), ("y", pair.y)):
-                self.figures[f"uniformity.{name}"] = uniformity(side, settings.seed)
-            self.figures["uniformity.rows"] = SAMPLED_ROWS if pair.rows > MOST_ROWS else pair.rows
-            self.total_y = pair.y.sum(axis=0, dtype=np.float64)
-        self.coordinates, raw, how = None, self.facts.raw, settings.batch_coordinates
-        if raw is not None and how is not None:
+            self.figures |= {
+                "alignment": alignment(pair),
+                "uniformity.x": uniformity(pair.x, settings.seed),
+                "uniformity.y": uniformity(pair.y, settings.seed),
+                "uniformity.rows": SAMPLED_ROWS if pair.rows > MOST_ROWS else pair.rows,
+            }
+            self._total_y = pair.y.sum(axis=0, dtype=np.float64)
+        self.coordinates = None
+        if self.facts.raw is not None:
             with self.clock.step("coordinates"):
-                self.coordinates = CoordinateLosses(raw, settings.temperatures, how, self._backend)
+                self.coordinates = CoordinateLosses(self.facts.raw, settings, backend)
 
-    def _expect(self, threshold: Threshold | None) -> Forecast:
-        """What the passes will find. Raises BadInput where there is no room for it."""
-        pair, settings = self.pair, self.settings
-        expected = forecast_report(pair, threshold, settings, self._backend, self._hardest).beside(self._taken)
-        otherwise = "use fewer rows" if self._taken else "use --rows, on some of the rows"
-        check_room(pair.rows, expected, settings, "the report", otherwise)
-        return expected
+    def _find_hard_pairs(self, backend: Backend, hardest: int, taken: int) -> None:
+        """The graph with its figures, and the suspected pairs; hardest: keys that are listed of each row."""
+        pair, settings, progress = self.pair, self.settings, self.clock.watcher.progress
 
-    def _find_hard_pairs(self) -> None:
-        """The graph with its figures, and the suspected pairs."""
-        pair, settings = self.pair, self.settings
+        def expect(threshold: Threshold | None) -> Forecast:
+            """What the passes will find. Raises BadInput where there is no room for it."""
+            expected = forecast_report(pair, threshold, settings, backend, hardest).beside(taken)
+            otherwise = "use fewer rows" if taken else "use --rows, on some of the rows"
+            check_room(pair.rows, expected, settings, "the report", otherwise)
+            return expected
+
         with self.clock.step("quantile"):
             grid = pair.grid
-            self._expect(None)
-            threshold = find_threshold(grid, settings, settings.seed, self._backend, self._progress.progress)
-            expected = self._expect(threshold)
+            expect(None)
+            threshold = find_threshold(grid, settings, settings.seed, backend, progress)
+            expected = expect(threshold)
         with self.clock.step("hard pairs"):
             found = find(
                 pair.grid,
                 threshold,
-                self._backend,
+                backend,
                 ties=True,
-                progress=self._progress.progress,
+                progress=progress,
                 limit=entry_limit(pair.rows, expected, settings.max_memory),
             )
             self.suspects = replace(found.suspects(pair.grid, settings.fn_margin), groups=self.facts.groups)
@@ -127,16 +135,24 @@ class ReportInputs:
             "profile.identity": given.profile,
         }
 
-    def _sums(self, x: Float32s, y: Float32s) -> tuple[SideSums, SideSums]:
-        return loss_sums(
-            x,
-            y,
-            self.settings.temperatures,
-            self._backend,
-            removed=self.suspects,
-            hardest=self._hardest,
-            progress=self._progress.progress,
-        )
+    def mean_negatives(self, perm: Ints, batch_size: int) -> tuple[float | None, float]:
+        """Mean s_ij, i ≠ j, of the rows of an order and the other keys of their batch, and all other keys.
+
+        The products of a batch add up to the product of the sums of its rows. The first is None where no batch has two.
+        """
+        rest, positives = len(perm) % batch_size, float(self.diagonal[perm].sum())
+        full = len(perm) - rest
+
+        def totals(side: Float32s) -> Floats:
+            step = batch_size * -(-ROWS_AT_ONCE // batch_size)
+            parts = (side[perm[start : min(start + step, full)]] for start in range(0, full, step))
+            sums = [part.reshape(-1, batch_size, self.pair.dim).sum(axis=1, dtype=np.float64) for part in parts]
+            return np.concatenate([*sums, side[perm[full:]].sum(axis=0, dtype=np.float64, keepdims=True)])
+
+        x, y = totals(self.pair.x), totals(self.pair.y)
+        pairs = full * (batch_size - 1) + rest * (rest - 1)
+        in_all = (float(x.sum(axis=0) @ self._total_y) - positives) / (len(perm) * (self.pair.rows - 1))
+        return ((float(np.vdot(x, y)) - positives) / pairs if pairs else None), in_all
 
 
 MOST_ROWS = 10_000
@@ -161,39 +177,16 @@ def uniformity(side: Float32s, seed: int) -> float:
     for start in range(0, count, ROWS_AT_ONCE):
         powers = side[start : start + ROWS_AT_ONCE] @ side.T
         # ‖u_i − u_j‖² = 2 − 2 u_i·u_j for unit rows, 0 on the diagonal.
-        np.minimum(powers, np.float32(1.0), out=powers)
-        powers *= np.float32(4.0)
-        powers -= np.float32(4.0)
+        np.minimum(powers, 1.0, out=powers)
+        powers *= 4.0
+        powers -= 4.0
         np.exp(powers, out=powers)
         powers[np.arange(len(powers)), start + np.arange(len(powers))] = 0.0
         total += float(powers.sum(dtype=np.float64))
     return float(np.log(total / (count * (count - 1))))
 
 
-def mean_negatives(
-    pair: PairedRows, perm: Ints, batch_size: int, positives: float, total_y: Floats
-) -> tuple[float | None, float]:
-    """Mean s_ij, i ≠ j, of the rows of an order and the other keys of their batch, and all other keys.
-
-    positives: the sum of these rows' s_ii; total_y: (d,) the sum of all rows of y. The products of a batch add up to
-    the product of the sums of its rows. The first is None where no batch has two rows.
-    """
-    rest = len(perm) % batch_size
-    full = len(perm) - rest
-
-    def totals(side: Float32s) -> Floats:
-        step = batch_size * -(-ROWS_AT_ONCE // batch_size)
-        parts = (side[perm[start : min(start + step, full)]] for start in range(0, full, step))
-        sums = [part.reshape(-1, batch_size, pair.dim).sum(axis=1, dtype=np.float64) for part in parts]
-        return np.concatenate([*sums, side[perm[full:]].sum(axis=0, dtype=np.float64, keepdims=True)])
-
-    x, y = totals(pair.x), totals(pair.y)
-    pairs = full * (batch_size - 1) + rest * (rest - 1)
-    in_all = (float(x.sum(axis=0) @ total_y) - positives) / (len(perm) * (pair.rows - 1))
-    return ((float(np.vdot(x, y)) - positives) / pairs if pairs else None), in_all
-
-
-def normalised(rows: Float32s, how: str) -> Float32s:
+def normalised(rows: Float32s, how: str | None) -> Float32s:
     """The rows (n, d) of a batch, each coordinate over its norm or range in them (how: l2, min-max, range), or 0."""
     least = rows.min(axis=0)
     size = np.linalg.norm(rows.astype(np.float64), axis=0) if how == "l2" else (rows.max(axis=0) - least)
@@ -210,13 +203,13 @@ class CoordinateLosses:
     in_all: (T, 2, N) at each temperature, in both directions, by input row, with all rows as one batch.
     """
 
-    def __init__(self, raw: PairedRows, temperatures: Sequence[float], how: str, backend: Backend) -> None:
-        self._raw, self._temperatures, self._how = raw, temperatures, how
-        sides = [normalised(side, how) for side in (raw.x, raw.y)]
+    def __init__(self, raw: PairedRows, settings: ReportSettings, backend: Backend) -> None:
+        self._raw, self._temperatures, self._how = raw, settings.temperatures, settings.batch_coordinates
+        sides = [normalised(side, self._how) for side in (raw.x, raw.y)]
         # The sums expect products of at most 1: rows are scaled to that, and temperatures with them.
         scales = [float(np.sqrt(np.einsum("ij,ij->i", side, side).max())) or 1.0 for side in sides]
-        x, y = (side / np.float32(scale) for side, scale in zip(sides, scales, strict=True))
-        scaled = np.array(temperatures) / np.prod(scales)
+        x, y = (side / scale for side, scale in zip(sides, scales, strict=True))
+        scaled = np.array(self._temperatures) / np.prod(scales)
         own = np.einsum("ij,ij->i", x, y, dtype=np.float64) / scaled[:, None]
         self.in_all = np.stack([side.log_sums - own for side in loss_sums(x, y, scaled.tolist(), backend)], axis=1)
 

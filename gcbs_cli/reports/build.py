@@ -44,8 +44,8 @@ class TripletReports(OrderReports):
     def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
         return np.maximum(beside, 0.0)
 
-    def oracle(self, number: int) -> Floats:
-        return np.zeros_like(self.log_sums[number, 0])
+    def oracle(self) -> Floats:
+        return np.zeros_like(self.log_sums[:, 0])
 
 
 class BscReports(OrderReports):
@@ -73,7 +73,7 @@ class BscReports(OrderReports):
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         super().__init__(inputs, loss, batch_size)
         pair, facts, suspects = inputs.pair, inputs.facts, inputs.suspects
-        ids = equal_rows(pair.x)[1] if facts.positives is None else np.unique(facts.positives, return_inverse=True)[1]
+        ids = equal_rows(pair.x)[1] if facts.positives is None else facts.positives
         self._targets = np.ones(pair.rows) if facts.labels is None else facts.labels
         threshold = inputs.settings.label_threshold
         ids = np.where(self._targets > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
@@ -88,12 +88,12 @@ class BscReports(OrderReports):
             )
         self.comparable = bool(sizes.max() == 1)
         self.in_nats = self.comparable and loss.divide_by == "positives" and loss.mse is None
-        numbers = group_numbers(ids)
-        places, self._others = Positives(numbers.astype(np.int64)).of(self._asking)
+        places, self._others = Positives(ids).of(self._asking)
         self._places = self._asking[places]
-        ends = self._places.astype(np.int32), self._others.astype(np.int32)
+        ends = self._places, self._others
         self._products = np.stack([pair_values(pair, *ends), pair_values(pair, *ends[::-1])])
         self.beside = self._means(slice(None))
+        numbers = group_numbers(ids)
         known = numbers[suspects.lower] == numbers[suspects.higher]
         self.suspects = SuspectPairs(suspects.lower[~known], suspects.higher[~known], suspects.groups, ids)
         # The sums were made without all suspected pairs: those that are known positives are put back.

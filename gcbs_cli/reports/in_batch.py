@@ -1,16 +1,20 @@
 """What each row sees inside its batch, for any order: log-sum-exp, least and largest similarity, number of keys."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.suspects import SuspectPairs, group_numbers
+from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs, group_numbers
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Float32s, Floats, Ints, inverse
+from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.threads import in_order
+
+Result = TypeVar("Result")
 
 ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 21, 1 << 12
 TRIALS_STREAM = 0x7121A1
@@ -32,13 +36,27 @@ class BatchSums:
     seen: Ints
 
 
-def random_order(rows: int, seed: int, number: int) -> Ints:
-    """The random order of the trial with this number."""
-    return np.random.default_rng([seed, TRIALS_STREAM, number]).permutation(rows).astype(np.int64)
+def random_orders(rows: int, seed: int, trials: int = 1) -> Iterator[Ints]:
+    """The random order of each trial."""
+    for number in range(trials):
+        yield np.random.default_rng([seed, TRIALS_STREAM, number]).permutation(rows)
+
+
+def of_orders(orders: Iterable[Ints], work: Callable[[Ints], Result]) -> list[Result]:
+    """What the work finds in each order, a thread each: products of batches are too small for several."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1, user_api="blas"):
+        return list(in_order(available_cpus(), orders, work))
 
 
 def batch_sums(
-    pair: PairedRows, perm: Ints, batch_size: int, temperatures: Sequence[float], suspects: SuspectPairs, loss: Loss
+    pair: PairedRows,
+    perm: Ints,
+    batch_size: int,
+    temperatures: Sequence[float],
+    loss: Loss,
+    suspects: SuspectPairs = NO_SUSPECTS,
 ) -> BatchSums:
     """Cut `perm` into batches and sum what each row meets there; results are by input row, not by position."""
     count, directions = len(perm), len(loss.sides)

@@ -1,7 +1,8 @@
 """The losses a report knows: what each makes of the sums over all keys and over a batch's keys, order by order."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import log
 from typing import Any
@@ -10,20 +11,17 @@ import numpy as np
 
 from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
-from gcbs_cli.reports.basis import Figures, ReportInputs, mean_negatives
+from gcbs_cli.reports.basis import Figures, ReportInputs
 from gcbs_cli.reports.figures import FIGURES, nest
-from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, random_order
+from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, of_orders, random_orders
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import Floats, Ints
-from gcbs_cli.system.limits import available_cpus
-from gcbs_cli.system.threads import in_order
+from gcbs_cli.system.arrays import Floats, Ints, inverse
 
 TIE = 4 * FLOAT32_UNIT_ROUNDOFF
 """Two float32 products of equal rows differ by no more."""
 OF_ROWS = ("gap.oracle", "similarity.positive", *(one.path for one in FIGURES if one.path.endswith(".global")))
 """Figures that depend on an order only by the rows that it counts."""
-NO_BATCHES: Figures = {"batch_losses": np.empty(0), "batch_hard": np.empty(0, np.bool_)}
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ class OrderReports:
     bounded = True
     """Whether the translation and the log-sum-exp bound hold."""
     beside: Floats
-    _random: list[list[Figures]] | None = None
 
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         self.inputs, self.loss, self.size = inputs, loss, batch_size
@@ -74,25 +71,25 @@ class OrderReports:
         self.log_sums = np.maximum(sums.transpose(2, 1, 0, 3), inputs.diagonal / temperatures)
         self.hardest = [parts[0].hardest for parts in sides]
         if views:
-            self.hardest = [np.concatenate([part.hardest for part in parts], axis=1) for parts in sides]
-            for hardest in self.hardest:
-                hardest[:, ::-1].sort(axis=1)
-        self._oracle = [self.oracle(number) for number in range(len(temperatures))]
+            found = ([part.hardest for part in parts] for parts in sides)
+            self.hardest = [np.sort(np.concatenate(one, axis=1), axis=1)[:, ::-1] for one in found]
+        self._oracle = self.oracle()
+
+    @cached_property
+    def _random(self) -> list[list[Figures]]:
+        """What the random orders give, each at each temperature."""
+        inputs, asked = self.inputs, self.inputs.settings
+        with inputs.clock.step("random batches"):
+            return of_orders(random_orders(inputs.pair.rows, asked.seed, asked.trials), self._values)
 
     def of(self, perm: Ints | None) -> list[Measured]:
         """For each temperature."""
-        inputs, part_sizes = self.inputs, self.inputs.facts.part_sizes
-        if self._random is None:
-            with inputs.clock.step("random batches"):
-                asked = inputs.settings
-                orders = (random_order(inputs.pair.rows, asked.seed, number) for number in range(asked.trials))
-                self._random = self._values(orders)
+        inputs, part_sizes, trials = self.inputs, self.inputs.facts.part_sizes, self._random
+        temperatures = inputs.settings.temperatures
         with inputs.clock.step("planned batches"):
-            plans = [] if perm is None else self._values([perm])
+            planned = [None] * len(temperatures) if perm is None else of_orders([perm], self._values)[0]
         found = []
-        for number, temperature in enumerate(inputs.settings.temperatures):
-            random = [values[number] for values in self._random]
-            plan = plans[0][number] if plans else None
+        for temperature, plan, *random in zip(temperatures, planned, *trials, strict=True):
             figures = inputs.figures | self._compared(plan, random, temperature)
             if perm is not None and part_sizes is not None:
                 figures["partitions.parts"] = len(part_sizes)
@@ -104,9 +101,9 @@ class OrderReports:
                 temperature=temperature,
                 loss_kind=self.loss.name,
                 timings=dict(inputs.clock.seconds),
-                **nest({figure.path: figures.get(figure.path) for figure in FIGURES}),
+                **nest(figures),
             )
-            found.append(Measured(report, inputs, perm, plan or NO_BATCHES, [order["loss.plan"] for order in random]))
+            found.append(Measured(report, inputs, perm, plan or {}, [order["loss.plan"] for order in random]))
         return found
 
     def _compared(self, plan: Figures | None, random: list[Figures], temperature: float) -> Figures:
@@ -133,20 +130,13 @@ class OrderReports:
             found["gap.closed_share"] = _share(closed, whole - plan["gap.oracle"], temperature)
         return found
 
-    def _values(self, orders: Iterable[Ints]) -> list[list[Figures]]:
-        """What each order gives, at each temperature."""
-        from threadpoolctl import threadpool_limits
-
-        with threadpool_limits(limits=1, user_api="blas"):  # products of batches are too small for several threads
-            return list(in_order(available_cpus(), orders, self._values_of))
-
-    def _values_of(self, perm: Ints) -> list[Figures]:
+    def _values(self, perm: Ints) -> list[Figures]:
         """Means over the counted rows and the loss's directions, by the paths of a plan's figures; and its batches."""
         inputs, size = self.inputs, self.size
         settings, drop_last = inputs.settings, inputs.settings.drop_last
         counted = perm[: len(perm) - len(perm) % size] if drop_last else perm
         rows, batch_of_row = self.rows(counted), batches_of(perm, size, drop_last=drop_last)
-        sums = batch_sums(inputs.pair, perm, size, settings.temperatures, self.suspects, self.loss)
+        sums = batch_sums(inputs.pair, perm, size, settings.temperatures, self.loss, self.suspects)
         beside, beside_here = (part[..., rows] for part in (self.beside, self.beside_in(sums, perm, size)))
         (measures,) = inputs.graph.measure([perm], size, drop_last=drop_last)
         suspects = self.suspects.in_batches(batch_of_row)
@@ -173,18 +163,20 @@ class OrderReports:
             whole = factor * self.losses(total, beside, temperature)
             train = factor * self.losses(seen, beside_here, temperature)
             gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
-            translation, logsumexp = self._bounds(sums, rows, temperature, gap)
-            figures: Figures = of_order | {
-                "loss.global": float(whole[0].mean()) + added,
-                "loss.plan": float(train[0].mean()) + added,
-                "gap.plan": gap,
-                "gap.masked.plan": masked_gap,
-                "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
-                "bounds.translation": translation,
-                "bounds.logsumexp": logsumexp,
-                "positive_probability.global": float(np.exp(positive - total[0]).mean()),
-                "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
-            }
+            bounds = self._bounds(sums, rows, temperature, gap) if self.bounded else {}
+            figures: Figures = (
+                of_order
+                | bounds
+                | {
+                    "loss.global": float(whole[0].mean()) + added,
+                    "loss.plan": float(train[0].mean()) + added,
+                    "gap.plan": gap,
+                    "gap.masked.plan": masked_gap,
+                    "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
+                    "positive_probability.global": float(np.exp(positive - total[0]).mean()),
+                    "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+                }
+            )
             for path, losses in coordinates.items():
                 figures[path] = factor * losses[number] + added
             if self.in_nats:  # van den Oord et al. (2018)
@@ -197,9 +189,8 @@ class OrderReports:
 
     def _similarities(self, sums: BatchSums, rows: Ints, counted: Ints) -> Figures:
         """Means over rows of the products in a batch, of which no temperature is a part."""
-        inputs, positive = self.inputs, self.inputs.diagonal[rows]
-        total = float(inputs.diagonal[counted].sum())
-        in_batch, in_all = mean_negatives(inputs.pair, counted, self.size, total, inputs.total_y)
+        positive = self.inputs.diagonal[rows]
+        in_batch, in_all = self.inputs.mean_negatives(counted, self.size)
         found: Figures = {
             "similarity.positive": float(positive.mean()),
             "similarity.negative.plan": in_batch,
@@ -221,11 +212,9 @@ class OrderReports:
         of_rows = {"coordinates.plan": losses.in_batches(counted, self.size), "coordinates.global": losses.in_all}
         return {path: part[:, sides][..., rows].mean(axis=(1, 2)).tolist() for path, part in of_rows.items()}
 
-    def _bounds(self, sums: BatchSums, rows: Ints, temperature: float, gap: float) -> tuple[float | None, float | None]:
+    def _bounds(self, sums: BatchSums, rows: Ints, temperature: float, gap: float) -> Figures:
         """The translation and the log-sum-exp bound on the gap (docs/method.md)."""
         positive = self.inputs.diagonal[rows]
-        if not self.bounded:
-            return None, None
         # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
         largest, here = (
             np.maximum(part[:, rows], positive)
@@ -236,7 +225,7 @@ class OrderReports:
         translation = float((reach + np.log(self.keys / sums.seen[rows])).mean())
         logsumexp = float(excess.mean()) + log(self.keys)
         # The true gap is never above the true bounds, but where they are equal the rounded one can be.
-        return max(translation, gap), max(logsumexp, gap)
+        return {"bounds.translation": max(translation, gap), "bounds.logsumexp": max(logsumexp, gap)}
 
     def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
         """The same as `beside` in the batches of an order, whose sums these are."""
@@ -254,19 +243,21 @@ class OrderReports:
         """(2, S, n) the loss of each row and direction, and the same without suspected pairs."""
         return log_sums - beside / temperature
 
-    def oracle(self, number: int) -> Floats:
-        """(S, N) each row's gap if it saw its own hardest negatives, out of reach of orders; number: temperature's."""
-        log_sums, temperature = self.log_sums[number, 0], self.inputs.settings.temperatures[number]
+    def oracle(self) -> Floats:
+        """(T, S, N) each row's gap if it saw its own hardest negatives, out of reach of orders."""
+        log_sums = self.log_sums[:, 0]
         negatives = self.loss.oracle_negatives(self.inputs.pair.rows, self.size)
         if negatives == self.keys - 1:
             return np.zeros_like(log_sums)
         seen = np.empty_like(log_sums)
-        for (side, hardest), start in product(enumerate(self.hardest), range(0, log_sums.shape[1], ROWS_AT_ONCE)):
+        starts = range(0, log_sums.shape[-1], ROWS_AT_ONCE)
+        cases = product(enumerate(self.inputs.settings.temperatures), enumerate(self.hardest), starts)
+        for (number, temperature), (side, hardest), start in cases:
             some = slice(start, start + ROWS_AT_ONCE)
             positive, hard = self.inputs.diagonal[some], hardest[some, :negatives]
             keys = np.hstack([positive[:, None], hard]) / temperature
             largest = keys.max(axis=1)
-            seen[side, some] = largest + np.log(np.exp(keys - largest[:, None]).sum(axis=1))
+            seen[number, side, some] = largest + np.log(np.exp(keys - largest[:, None]).sum(axis=1))
         return np.maximum(log_sums - seen, 0.0)
 
 
@@ -280,6 +271,5 @@ def _edges_across(inputs: ReportInputs, perm: Ints, part_sizes: Sequence[int]) -
     """Share of the hard pairs whose rows lie in different parts."""
     if inputs.graph.edges == 0:
         return None
-    part = np.empty(len(perm), np.int64)
-    part[perm] = np.repeat(np.arange(len(part_sizes)), part_sizes)
+    part = np.repeat(np.arange(len(part_sizes)), part_sizes)[inverse(perm)]
     return float(np.mean(part[inputs.graph.row_of_entry()] != part[inputs.graph.indices]))

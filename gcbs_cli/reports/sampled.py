@@ -16,7 +16,6 @@ from gcbs_cli.planning.room import Forecast, check_room, needed
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.products.suspects import NO_SUSPECTS
 from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
@@ -61,11 +60,11 @@ def sampled_report(
         sides = _read(stream, drawn)
         pair = PairedRows(*(side[np.searchsorted(drawn, planned.reshape(-1))] for side in sides))
     with clock.step("all columns"):
-        total = _log_sums(stream, pair, loss, temperature, backend, progress or Progress())
+        total = _log_sums(stream, pair, loss, temperature, backend, clock.watcher)
     with clock.step("batches"):
         positive = pair.diagonal() / temperature
         total = np.maximum(total, positive)
-        plans = batch_sums(pair, np.arange(pair.rows), size, [temperature], NO_SUSPECTS, loss).log_sums[0, 0]
+        plans = batch_sums(pair, np.arange(pair.rows), size, [temperature], loss).log_sums[0, 0]
         trials = np.empty_like(total)
         for batch, others in enumerate(random):
             places, found = slice(batch * size, (batch + 1) * size), np.searchsorted(drawn, others)

@@ -11,7 +11,6 @@ import numpy as np
 
 from gcbs_cli.api import plan, report
 from gcbs_cli.data.opening import open_arrays
-from gcbs_cli.products.suspects import NO_SUSPECTS
 from gcbs_cli.reports.in_batch import batch_sums
 from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
 from gcbs_cli.settings.report import ReportSettings
@@ -184,7 +183,7 @@ def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss
     """
     pair = open_arrays(x, y).read()
     kind = ReportSettings(loss=[loss]).losses[0]  # type: ignore[arg-type]
-    sums = batch_sums(pair, np.arange(pair.rows), pair.rows, [temperature], NO_SUSPECTS, kind)
+    sums = batch_sums(pair, np.arange(pair.rows), pair.rows, [temperature], kind)
     return float((sums.log_sums[0, 0] - pair.diagonal() / temperature).mean())
 
 

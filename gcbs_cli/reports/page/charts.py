@@ -119,8 +119,7 @@ def batch_chart(losses: Floats, hard: Bools, random_mean: float) -> Chart:
 def loss_marks(report: GapReport) -> list[Mark]:
     """Random batches, the plan and the oracle on the way to all pairs, by their loss; the gap is the plan's, if any."""
     loss, gap = report.loss, report.gap
-    whose = "plan" if gap.plan is not None else "random"
-    marks = [Mark("random batches", "random", loss.random_mean, gap=gap.random_mean if whose == "random" else None)]
+    marks = [Mark("random batches", "random", loss.random_mean, gap=gap.random_mean if gap.plan is None else None)]
     if gap.plan is not None:
         marks.append(Mark("this plan", "plan", loss.plan, gap=gap.plan))
     marks.append(Mark("oracle", "oracle", loss.global_ - gap.oracle))

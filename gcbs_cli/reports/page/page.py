@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.adjacency import Adjacency, batches_of
-from gcbs_cli.products.suspects import NO_SUSPECTS
 from gcbs_cli.reports.figures import FIGURES, shown_in
 from gcbs_cli.reports.headline import headline, lead, summary, suspects_warning
-from gcbs_cli.reports.in_batch import batch_sums, random_order
+from gcbs_cli.reports.in_batch import batch_sums, random_orders
 from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page import charts
 from gcbs_cli.settings.report import Loss
@@ -54,14 +53,11 @@ def report_page(
     """
     measured, every = reports[0], [one.report for one in reports]
     report, perm = measured.report, measured.perm
-    orders = {"random": random_order(report.n, measured.inputs.settings.seed, 0)}
+    orders = {"random": next(random_orders(report.n, measured.inputs.settings.seed))}
     orders |= {} if perm is None else {"plan": perm}
-    hardest = {kind: hardest_in_order(measured, order) for kind, order in orders.items()}
     batches, suspects = _listed_batches(measured), suspect_examples(measured)
-    named = names_of(
-        [row for suspect in suspects for row in suspect[:2]]
-        + [row for group in batches.values() for batch in group for row in batch["rows"]]
-    )
+    suspected = [row for suspect in suspects for row in suspect[:2]]
+    named = names_of(suspected + [row for group in batches.values() for batch in group for row in batch["rows"]])
     return render(
         "report.html",
         title=f"gcbs report: {names}",
@@ -72,19 +68,17 @@ def report_page(
         marks=charts.loss_marks(report),
         trials=measured.trial_losses,
         pictures=pictures(measured),
-        hardest={kind: values[np.isfinite(values)] for kind, values in hardest.items()},
-        batch_losses=measured.of_plan["batch_losses"],
-        batch_hard=measured.of_plan["batch_hard"],
-        without=report.graph.isolated_batches,
+        hardest={kind: hardest_in_order(measured, order) for kind, order in orders.items()},
+        plan=measured.of_plan,
         batches=batches,
         suspects=suspects,
         shown_suspects=SHOWN_EXAMPLES,
-        texts=texts_of([row for suspect in suspects for row in suspect[:2]]),
+        texts=texts_of(suspected),
         hint=hint,
         reports=every,
         warning=suspects_warning(every),
         facts={title: list(_lines(values)) for title, values in facts.items()},
-        figures={figure.path: figure for figure in FIGURES},
+        figures=FIGURES,
         compared=shown_in("many"),
         row_name=lambda row: f"{row} ({named[row][:LONGEST]})" if row in named else f"{row}",
         longest=LONGEST,
@@ -93,9 +87,9 @@ def report_page(
 
 
 def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
-    """(N,) each row's most similar negative (x→y) in its batch of an order; −inf in a batch of one."""
-    pair, size, one_way = measured.inputs.pair, measured.report.batch_size, Loss("infonce")
-    return batch_sums(pair, perm, size, [], NO_SUSPECTS, one_way).hardest[0, 0]
+    """(n,) each row's most similar negative (x→y) in its batch of an order, but for a batch of one row."""
+    hardest = batch_sums(measured.inputs.pair, perm, measured.report.batch_size, [], Loss("infonce")).hardest[0, 0]
+    return hardest[np.isfinite(hardest)]
 
 
 def _listed_batches(measured: Measured) -> dict[str, list[dict[str, Any]]]:
@@ -173,22 +167,22 @@ def pictures(measured: Measured) -> list[Picture]:
     """The hard pairs: all rows before and after, then both near the middle."""
     inputs, size = measured.inputs, measured.report.batch_size
     rows = inputs.pair.rows
-    orders = [("before (the input's order)", np.arange(rows))]
+    orders = {"before (the input's order)": np.arange(rows)}
     if measured.perm is None:
-        orders.append(("in a random order", random_order(rows, inputs.settings.seed, 0)))
+        orders["in a random order"] = next(random_orders(rows, inputs.settings.seed))
     else:
-        orders.append(("after (this plan)", measured.perm))
+        orders["after (this plan)"] = measured.perm
     windows = [(0, rows, f"all {rows:,} rows")]
     if size < PLAIN_SHARE * rows:
         start, stop = zoom_window(rows, size)
         windows.append((start, stop, f"rows {start:,} to {stop - 1:,}, each square a batch"))
     found = []
     for start, stop, where in windows:
-        counts = [density(inputs.graph, perm, start, stop) for _, perm in orders]
+        counts = {name: density(inputs.graph, perm, start, stop) for name, perm in orders.items()}
         # What pictures to be compared show at full strength is exceeded by few of their marked cells.
-        full = max(np.quantile(part[part > 0], _FULL_QUANTILE) if part.any() else 1.0 for part in counts)
+        full = max(np.quantile(part[part > 0], _FULL_QUANTILE) if part.any() else 1.0 for part in counts.values())
         batch = size if size >= LEAST_SHARE * (stop - start) else 0
-        for (name, _), part in zip(orders, counts, strict=True):
+        for name, part in counts.items():
             found.append(Picture(f"{name}, {where}", stop - start, density_uri(part, full), batch))
     return found
 
