@@ -54,7 +54,6 @@ class TrialSettings:
 
     batch_size: int = DEFAULT_BATCH_SIZE
     temperature: float = DEFAULT_TEMPERATURE
-    train_rows: int | None = None
     epochs: int | None = None
     seeds: Sequence[int] = tuple(range(MOST_SEEDS))
     budget: float | None = None
@@ -125,7 +124,7 @@ class Trial:
         self._progress, self._began = progress or Progress(), time.monotonic()
         self._ids = [equal_rows(pair.x)[1], *([] if groups is None else [groups])]
         self._answers = equal_rows(pair.y)[1]
-        self.split = split_rows([*self._ids, self._answers], settings.train_rows or MOST_TRAINED)
+        self.split = split_rows([*self._ids, self._answers], MOST_TRAINED)
         self._validated, self._tested = (self._asked(queries) for queries in (self.split.validation, self.split.test))
         if len(self.split.train) < 2 * settings.batch_size:
             raise BadInput(
@@ -148,16 +147,15 @@ class Trial:
     ) -> tuple[list[TrialRun], "Verdict"]:
         """Runs of whole seeds until more of them would not change the verdict, or time is up."""
         runs: list[TrialRun] = []
-        for run in self.run(plans):
-            runs.append(run)
-            if len(runs) % len(plans) == 0:
-                verdict = judge(runs, preferred, len(self.settings.seeds))
-                if verdict.final:
-                    break
+        for of_seed in self.run(plans):
+            runs += of_seed
+            verdict = judge(runs, preferred, len(self.settings.seeds))
+            if verdict.final:
+                break
         return runs, verdict
 
-    def run(self, plans: Mapping[str, PlanSettings | Planner]) -> Iterator[TrialRun]:
-        """A run for each seed and plan, all plans of a seed after each other; the budget decides how many seeds."""
+    def run(self, plans: Mapping[str, PlanSettings | Planner]) -> Iterator[list[TrialRun]]:
+        """For each seed a run of each plan; the budget decides how many seeds."""
         self._fit(plans)
         longest = 0.0
         for number, seed in enumerate(self.settings.seeds):
@@ -166,7 +164,7 @@ class Trial:
             if number >= LEAST_SEEDS and self.settings.budget is not None and spent > self.settings.budget:
                 return
             self._progress.step(f"training, seed {seed}")
-            yield from self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
+            yield self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
             longest = max(longest, time.monotonic() - began)
 
     def run_one(self, name: str, plan: PlanSettings | Planner, seed: int) -> TrialRun:
@@ -183,22 +181,22 @@ class Trial:
         planning, training = map(float, np.mean(seconds, axis=0))
         return TrialRun(name, seed, validation, 1.0 / heads.ranks(*self._tested), planning, training)
 
-    def _at_once(self, work: Sequence[Callable[[], Result]]) -> Iterator[Result]:
+    def _at_once(self, work: Sequence[Callable[[], Result]]) -> list[Result]:
         """What each returns, in their order; a processor each, as one thread is quickest for small batches."""
         workers = 1 if self.settings.device != "cpu" else min(available_cpus(), len(work))
-        return in_order(workers, work, lambda item: item())
+        return list(in_order(workers, work, lambda item: item()))
 
     def _fit(self, plans: Mapping[str, PlanSettings | Planner]) -> None:
         """Take as many rows as the time allows, by the seconds of one epoch of each plan; of few rows, fewer epochs."""
         settings, rows = self.settings, len(self.split.train)
-        if settings.budget is None or settings.train_rows is not None:
+        if settings.budget is None:
             return
         seconds = 0.0
         self._progress.step("measuring an epoch")
         for batches in (LEAST_BATCHES, 2 * LEAST_BATCHES):  # once for what compiles or loads only the first time
             train, began = np.sort(self.split.train[: batches * settings.batch_size]), time.monotonic()
             planners = [self._planner(plan, train) for plan in plans.values()]
-            list(self._at_once([partial(self._epoch, self._heads(), train, planner, 0) for planner in planners]))
+            self._at_once([partial(self._epoch, self._heads(), train, planner, 0) for planner in planners])
             seconds = (time.monotonic() - began) / len(train)
         began = time.monotonic()
         self._validate(self._heads())

@@ -179,7 +179,7 @@ PLANS = {
 
 def test_a_plan_that_helps_is_told_from_one_that_does_not():
     settings = TrialSettings(batch_size=32, seeds=(0, 1, 2), epochs=3, learning_rate=3e-3)
-    runs = list(Trial(_clustered(), settings).run(PLANS))
+    runs = [run for of_seed in Trial(_clustered(), settings).run(PLANS) for run in of_seed]
     assert [(run.plan, run.seed) for run in runs] == [(plan, seed) for seed in (0, 1, 2) for plan in PLANS]
     for run in runs:
         assert run.validation[0] == runs[0].validation[0]
