@@ -59,7 +59,7 @@ class RowEmbedder:
         return self._embed_chunks([rows], keep=False)
 
     def all_rows(self, rows: Ints) -> Sides | None:
-        """Both sides of these rows, in their order, on rank 0; None on the others. Call it on every rank."""
+        """Both sides of these rows, which rise, on rank 0; None on the others. Call it on every rank."""
         rank, world = place()
         wanted = self._order[np.isin(self._order, rows)]
         shares = [wanted[start::world] for start in range(world)]
@@ -74,12 +74,13 @@ class RowEmbedder:
                 self._size //= 2
                 self._cache.clear()
                 torch.cuda.empty_cache()
-        gathered = [self._gather(side, shares) for side in mine]
+        parts = [mine] * world
+        if is_distributed():
+            torch.distributed.gather_object(mine, None if rank else parts, group=_patient_group())
         if rank > 0:
             return None
-        places = np.empty(len(self._order), np.int64)
-        places[np.concatenate(shares)] = np.arange(len(rows))
-        x, y = (np.concatenate(side)[places[rows]] for side in gathered)
+        rising, filled = np.argsort(np.concatenate(shares)), [part for part in parts if len(part[0])]
+        x, y = (np.concatenate(side)[rising] for side in zip(*filled, strict=True))
         return x, y
 
     def share(self, make: Callable[[], Any]) -> Any:
@@ -105,18 +106,6 @@ class RowEmbedder:
         torch.distributed.all_reduce(sums, group=_patient_group())
         return (sums / place()[1]).tolist()
 
-    def _gather(self, mine: Float32s, shares: list[Ints]) -> list[Float32s]:
-        """Each rank's rows, on rank 0."""
-        if not is_distributed():
-            return [mine]
-        width = torch.tensor(mine.shape[1])  # 0 where this rank has none of the rows
-        torch.distributed.all_reduce(width, torch.distributed.ReduceOp.MAX, group=_patient_group())
-        padded = torch.zeros(max(map(len, shares)), int(width))
-        padded[: len(mine), : mine.shape[1]] = torch.from_numpy(mine)
-        into = [torch.empty_like(padded) for _ in shares] if place()[0] == 0 else None
-        torch.distributed.gather(padded, into, dst=0, group=_patient_group())
-        return [part[: len(share)].numpy() for part, share in zip(into or [], shares, strict=False)]
-
     def _embed_chunks(self, chunks: list[Ints], *, keep: bool) -> Sides:
         """Both sides of these rows, chunk by chunk; `keep`: their batches are those of the next call, too."""
         kept = self._cache if keep else []
@@ -129,15 +118,17 @@ class RowEmbedder:
         )
         sides: list[Sides] = []
         with nullcontext() if self.model is None else evaluating(self.model), torch.no_grad(), self._precision():
-            for batch in chain(list(kept), fresh):
-                room -= _bytes(batch) if len(sides) >= len(kept) else 0
-                if keep and len(kept) == len(sides) and room >= 0:
-                    kept.append(batch)
-                found = self._embed(_changed(batch, lambda values: values.to(_device(self.model), copy=False)))
+            for chunk, batch in zip(chunks, chain(list(kept), fresh), strict=True):
+                if keep and len(kept) == len(sides):
+                    room -= _bytes(batch)
+                    if room >= 0:
+                        kept.append(batch)
+                found = self._embed(_changed(batch, lambda values: values.to(_device(self.model))))
                 x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in found)
-                count = len(chunks[len(sides)])
-                if x.shape != y.shape or x.ndim != 2 or len(x) != count:
-                    raise BadInput(f"embed: returned shapes {x.shape} and {y.shape}, expected ({count}, d) for both")
+                if x.shape != y.shape or x.ndim != 2 or len(x) != len(chunk):
+                    raise BadInput(
+                        f"embed: returned shapes {x.shape} and {y.shape}, expected ({len(chunk)}, d) for both"
+                    )
                 sides.append((x, y))
         if not sides:
             return np.empty((0, 0), np.float32), np.empty((0, 0), np.float32)
