@@ -13,7 +13,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.loop import PlannedLoader
-from gcbs_cli.trainers.planner import DROPOUT_TOLERANCE, HALF_TOLERANCE, TOLERANCE, LossCheck, has_dropout
+from gcbs_cli.trainers.planner import LossCheck, has_dropout
 
 
 class PlannedCallback(pl.Callback):
@@ -38,7 +38,6 @@ class PlannedCallback(pl.Callback):
         loader = source.dataloader()
         if not isinstance(loader, torch.utils.data.DataLoader):
             raise BadInput(f"{type(loader).__name__}: found as the train loader, expected one DataLoader")
-        dropout, half = has_dropout(pl_module), "16" in str(trainer.precision)
         self.planned = PlannedLoader(
             loader,
             self._plan,
@@ -47,7 +46,7 @@ class PlannedCallback(pl.Callback):
             model=pl_module,
             log=lambda figures: [logger.log_metrics(figures, trainer.global_step) for logger in trainer.loggers],
             precision=trainer.precision_plugin.forward_context,
-            check=LossCheck(DROPOUT_TOLERANCE if dropout else HALF_TOLERANCE if half else TOLERANCE),
+            check=LossCheck(half="16" in str(trainer.precision), dropout=has_dropout(pl_module)),
         )
         source.instance = self.planned
 

@@ -33,12 +33,12 @@ class Planner:
     """Makes a sampler's plans: `sampler.replan = planner`.
 
     On every rank at once it embeds the rows that are left (each rank a share), plans them on rank 0, measures what the
-    plan is worth, and logs the figures and what they cost, their names after `prefix`. asked: with the temperature and
-    the kind of the loss that is trained. labels: (N,) an id for each row, rows with the same one never share a batch.
-    `history` holds what was logged.
+    plan is worth, and logs the figures and what they cost. asked: with the temperature and the kind of the loss that is
+    trained. name: of the data set, where there are several. labels: (N,) an id for each row, rows with the same one
+    never share a batch. `history` holds what was logged.
     """
 
-    prefix = "gcbs/"
+    name = ""
     labels: Ints | None = None
 
     def __init__(self, embedder: RowEmbedder, asked: TrainingSettings, log: Log) -> None:
@@ -54,7 +54,8 @@ class Planner:
         embedded = time.perf_counter()
         order, figures = self.embedder.share(lambda: self._plan(sampler, rows, sides))
         spent = {"embed_seconds": embedded - started, "plan_seconds": time.perf_counter() - embedded}
-        logs = {self.prefix + name: value for name, value in {**figures, **spent}.items()}
+        prefix = f"gcbs/{self.name}/" if self.name else "gcbs/"
+        logs = {prefix + name: value for name, value in {**figures, **spent}.items()}
         self.history.append(logs)
         logger.info("epoch %d, step %d: %s", sampler.epoch, step, logs)
         self._log(dict(logs))
@@ -67,8 +68,16 @@ class Planner:
         if self.labels is not None:
             settings["groups"] = self.labels[rows]
         perm = plan(x, y, **settings).perm
-        of_plan: dict[str, Any] = {"batch_size": size, "temperature": asked.temperature, "drop_last": sampler.drop_last}
-        found = report(x, y, perm, loss=asked.loss_kind, trials=TRIALS, **of_plan)
+        found = report(
+            x,
+            y,
+            perm,
+            batch_size=size,
+            temperature=asked.temperature,
+            loss=asked.loss_kind,
+            drop_last=sampler.drop_last,
+            trials=TRIALS,
+        )
         figures = {
             "L_global": found.loss.global_,
             "L_train": found.loss.plan,
@@ -113,8 +122,6 @@ HALF_TOLERANCE = 0.05
 DROPOUT_TOLERANCE = 0.25
 """The same where the reported loss was computed with dropout, which makes the check much less sharp."""
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -130,11 +137,12 @@ class LossCheck:
     """Compares the first losses with those that `gcbs report` gives for the planned batches, and warns.
 
     It detects a shuffled order, batches cut elsewhere, neighbours that went to different ranks, another temperature,
-    and a loss that gathers although the plan assumes that it does not. tolerance: see `TOLERANCE`.
+    and a loss that gathers although the plan assumes that it does not. half: in 16 bits; dropout: the reported loss was
+    computed with it.
     """
 
-    def __init__(self, tolerance: float = TOLERANCE) -> None:
-        self.tolerance = tolerance
+    def __init__(self, *, half: bool = False, dropout: bool = False) -> None:
+        self._tolerance = DROPOUT_TOLERANCE if dropout else HALF_TOLERANCE if half else TOLERANCE
         self.comparisons: list[Comparison] = []
         self.over = False
         """Nothing more is checked: in a run that resumes, or where the plan cannot say what the loss should be."""
@@ -143,7 +151,7 @@ class LossCheck:
     def watch(self, sampler: PlannedBatchSampler, planner: Planner) -> None:
         """Note the rows of the first losses, in the order in which a loader asks the samplers for them."""
 
-        def note(sampler: PlannedBatchSampler, step: int) -> None:
+        def note(step: int) -> None:
             if len(self._handed) < STEPS:
                 self._handed.append((planner, sampler.step_rows(step, sampler.rank)[0]))
 
@@ -162,14 +170,13 @@ class LossCheck:
         asked, embedder = planner.asked, planner.embedder
         own = batch_loss(*embedder.rows(rows), temperature=asked.temperature, loss=asked.loss_kind)
         reported, expected = embedder.mean([reported, own])
-        agrees = abs(reported - expected) <= self.tolerance * max(expected, 1.0)
-        found = Comparison(step, reported, expected, agrees)
-        self.comparisons.append(found)
-        if found.agrees:
-            logger.info("step %d: the loss is that of the planned batch (%.4f)", found.step, expected)
+        agrees = abs(reported - expected) <= self._tolerance * max(expected, 1.0)
+        self.comparisons.append(Comparison(step, reported, expected, agrees))
+        if agrees:
+            logger.info("step %d: the loss is that of the planned batch (%.4f)", step, expected)
         elif place()[0] == 0:
             warnings.warn(
-                f"step {found.step}: the trainer's loss is {reported:.4f}, the planned batch's is {expected:.4f} nats; "
+                f"step {step}: the trainer's loss is {reported:.4f}, the planned batch's is {expected:.4f} nats; "
                 "the batches that reach the loss are not the planned ones, or its temperature or direction differs",
                 PlanWarning,
                 stacklevel=3,

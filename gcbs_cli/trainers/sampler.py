@@ -117,8 +117,8 @@ class PlannedBatchSampler(BatchSampler):
 
     replan: Replan | None = None
     every: int | None = None
-    on_batch: Callable[["PlannedBatchSampler", int], None] | None = None
-    """Called with the sampler and the step before a list is handed out."""
+    on_batch: Callable[[int], None] | None = None
+    """Called with the step before a list is handed out."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class PlannedBatchSampler(BatchSampler):
                 self._plan_again(step)
                 self._next = step + 1
                 if self.on_batch is not None:
-                    self.on_batch(self, step)
+                    self.on_batch(step)
                 yield self.plan.perm[shares[self.rank]].tolist()
 
     def set_epoch(self, epoch: int) -> None:
@@ -259,7 +259,7 @@ class PlannedBatchSampler(BatchSampler):
 
     def _plan_again(self, step: int) -> None:
         """Plan what is left of the epoch, where a plan is due at this step and this epoch's is not from it or later."""
-        due = step == 0 or (self.every is not None and step % self.every == 0)
+        due = step % (self.every or len(self)) == 0
         if self.replan is None or not due or step <= self.planned_at:
             return
         places, perm = self._places_after(step), self.plan.perm.copy()

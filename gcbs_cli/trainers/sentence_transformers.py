@@ -60,8 +60,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
         return labels
 
     def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
-        (name,) = (name for name, own in self.planned.items() if own.planner is planner)
-        loss = self._loss(name)
+        loss = self._loss(planner.name)
         directions = set(getattr(loss, "directions", _ONE_WAY))
         joint = len(directions) > 1 and getattr(loss, "partition_mode", "") == "joint"
         cosine = getattr(getattr(loss, "similarity_fct", None), "__name__", "") == "cos_sim"

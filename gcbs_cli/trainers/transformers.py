@@ -15,7 +15,7 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import evaluating
 from gcbs_cli.trainers.loop import PlannedLoader, loader_like
-from gcbs_cli.trainers.planner import HALF_TOLERANCE, TOLERANCE, LossCheck, Planner, check_plannable
+from gcbs_cli.trainers.planner import LossCheck, Planner, check_plannable
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 STATE = "gcbs"
@@ -42,7 +42,7 @@ class PlannedTrainer:
         self.parts: dict[str, Any] = dict(trainer.train_dataset) if several else {"": trainer.train_dataset}
         self._plans: dict[str, Any] = {} if plan is None else plan if several else {"": plan}
         self.check_trainer()
-        self.check = LossCheck(HALF_TOLERANCE if args.bf16 or args.fp16 else TOLERANCE)
+        self.check = LossCheck(half=args.bf16 or args.fp16)
         self.planned = {name: self._planned(name) for name in self.parts}
         self._compute = trainer.compute_loss
         trainer.get_train_dataloader, trainer.compute_loss = self._loader, self._compute_loss
@@ -124,14 +124,14 @@ class PlannedTrainer:
             said="per_device_train_batch_size",
         )
         if planned.planner is not None:
-            planned.planner.prefix = f"gcbs/{name}/" if name else "gcbs/"
+            planned.planner.name = name
             planned.planner.labels = self.labels(dataset, planned.sampler.loss_batch_size)
-            planned.sampler.replan = partial(self._replan, name, planned.planner)
+            planned.sampler.replan = partial(self._replan, planned.planner)
         return planned
 
-    def _replan(self, name: str, planner: Planner, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
+    def _replan(self, planner: Planner, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """The plan of this epoch from the checkpoint, in a run that resumes within it, else a new one to keep."""
-        state = self.trainer.state
+        state, name = self.trainer.state, planner.name
         saved = state.stateful_callbacks.get(STATE, {})
         if step == 0 and saved.get(name, {}).get("epoch") == sampler.epoch:
             sampler.planned_at = saved[name]["step"]

@@ -11,7 +11,7 @@ from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
 import gcbs_cli as gcbs
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning
-from gcbs_cli.trainers.planner import DROPOUT_TOLERANCE, LossCheck, batch_loss, has_dropout
+from gcbs_cli.trainers.planner import LossCheck, batch_loss, has_dropout
 
 X, Y = make_sides()
 LOADER = DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y), torch.arange(ROWS)), BATCH, shuffle=True)
@@ -86,7 +86,7 @@ def test_dropout_loosens_the_check_which_still_finds_another_temperature():
         None,
         gcbs.settings.training.TrainingSettings(temperature=TEMPERATURE),
         embed=both,
-        check=LossCheck(DROPOUT_TOLERANCE),
+        check=LossCheck(dropout=True),
     )
     loader = iter(batches)
     x, y, _ = next(loader)
