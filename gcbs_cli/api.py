@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gcbs_cli.data.opening import open_arrays
-from gcbs_cli.data.pairs import Positives
 from gcbs_cli.data.row_values import ids_of, labels_of
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
@@ -122,8 +121,7 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
     """
     asked = MineSettings(**settings)
     pair = open_arrays(x, y, normalize=normalize).read()
-    ids = _ids(positives, "positives", pair.rows)
-    return mine_pair(pair, asked, None if ids is None else Positives(ids))
+    return mine_pair(pair, asked, _ids(positives, "positives", pair.rows))
 
 
 def _ids(ids: ArrayLike | None, name: str, rows: int) -> Ints | None:

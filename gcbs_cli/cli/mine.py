@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output, show_progress, text_table
-from gcbs_cli.data.pairs import Positives
 from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.mining.run import MineReport
 from gcbs_cli.mining.run import mine as mine_pair
@@ -37,7 +36,7 @@ def mine(settings: Mine) -> None:
     texts = texts_of_rows(settings, stream, range(stream.rows))
     pair = stream.read()
     with show_progress(out) as progress:
-        mined = mine_pair(pair, asked, None if ids is None else Positives(ids), progress)
+        mined = mine_pair(pair, asked, ids, progress)
     stream.check_unchanged()
     _write(output, mined.negatives, texts)
     out.table(text_table(_figures(mined.report, output), ["figure", "value", "what it says"], "lrf"))

@@ -78,15 +78,16 @@ class Mined:
     report: MineReport
 
 
-def mine(
-    pair: PairedRows, settings: MineSettings, positives: Positives | None = None, watcher: Progress | None = None
-) -> Mined:
-    """Mine every row's negatives and compute the losses. Raises BadInput where the settings do not fit the data."""
+def mine(pair: PairedRows, settings: MineSettings, ids: Ints | None = None, watcher: Progress | None = None) -> Mined:
+    """Mine every row's negatives and compute the losses; ids: (N,) rows with the same id are positives of each other.
+
+    Raises BadInput where the settings do not fit the data.
+    """
     settings.check_rows(pair.rows)
     clock = Stopwatch(watcher or Progress())
     backend = choose_backend(settings.device)
     backend.tile_rows = settings.chunk_rows
-    positives = positives or each_its_own(pair.rows)
+    positives = each_its_own(pair.rows) if ids is None else Positives(ids)
     expected = _forecast(pair, settings, positives, backend)
     check_room(pair.rows, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
     with clock.step("negatives"):
