@@ -1,5 +1,7 @@
 """`gcbs check`: may this plan be trained on."""
 
+from typing import Any
+
 import typer
 
 from gcbs_cli.cli.inputs import open_inputs
@@ -16,15 +18,14 @@ def check(settings: Check) -> None:
     order = read_permutation(settings.perm)
     manifest = read_manifest(settings.perm)
     entry = entry_to_check(manifest, order)
-    fingerprints: tuple[str | None, str | None] = (None, None)
-    rows = None
+    given: tuple[Any, ...] = ()
     if settings.x is not None:
         stream = open_inputs(settings.only(Inputs), out, planned_inputs(manifest))
         stream.normalize = entry is None or entry.normalize
         rows = stream.read().rows
-        fingerprints = stream.fingerprints
+        given = (*stream.fingerprints, rows)
         stream.check_unchanged()
-    findings = list(check_plan(order, entry, *fingerprints, rows))
+    findings = list(check_plan(order, entry, *given))
     wrong = any(level == "error" for level, _ in findings)
     for level, message in findings:
         if level == "ok":

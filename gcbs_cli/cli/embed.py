@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,8 @@ def embed(settings: Embed) -> None:
     if both:
         import pyarrow.parquet as pq
 
-        table = as_table(x, y, read_ids(settings.texts), (x_texts, y_texts))
+        texts = dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
+        table = as_table({"x": x, "y": y}, read_ids(settings.texts) | texts)
         write(target, lambda file: pq.write_table(table, file))
     else:
         target.mkdir(parents=True, exist_ok=True)
@@ -56,7 +57,6 @@ TEXT_SUFFIXES = (".parquet", ".csv", ".jsonl")
 HUB_SECONDS = 10.0
 TEXT_COLUMNS = ("x_text", "y_text")
 """Of the table that is written: the texts beside the embeddings."""
-_IDS = "id"
 
 
 def read_texts(path: str, column: str, option: str) -> list[str]:
@@ -76,12 +76,12 @@ def read_texts(path: str, column: str, option: str) -> list[str]:
     return values
 
 
-def read_ids(path: str) -> list[Any] | None:
-    """The values of the column `id`; None where the file has none."""
+def read_ids(path: str) -> dict[str, list[Any]]:
+    """The column `id`; nothing where the file has none."""
     try:
-        return read_row_values(path, "", _IDS)
+        return {"id": read_row_values(path, "", "id")}
     except BadInput:
-        return None
+        return {}
 
 
 def load_model(name: str, device: str) -> Any:
@@ -127,11 +127,10 @@ def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, 
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
-def as_table(x: Float32s, y: Float32s, ids: list[Any] | None, texts: Sequence[Sequence[str]]) -> Any:
-    """Return a pyarrow table with the columns id (where there are some), the texts of both sides, x and y."""
+def as_table(sides: Mapping[str, Float32s], columns: dict[str, Any]) -> Any:
+    """Return a pyarrow table with these columns, and behind them the embeddings of both sides."""
     import pyarrow as pa
 
-    columns: dict[str, Any] = ({} if ids is None else {_IDS: ids}) | dict(zip(TEXT_COLUMNS, texts, strict=True))
-    for name, side in (("x", x), ("y", y)):
+    for name, side in sides.items():
         columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
     return pa.table(columns)
