@@ -76,9 +76,9 @@ class Commands(TyperGroup):
         from gcbs_cli.settings.model import leaves
 
         name, *rest = args
-        if name not in COMMANDS and not ctx.resilient_parsing:
-            ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
         if name not in COMMANDS:
+            if not ctx.resilient_parsing:
+                ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
             return super().resolve_command(ctx, args)
         asked = any(word == "--help" or re.match("-[a-zA-Z]*h", word) for word in rest)
         command = make_command(name, COMMANDS, helped=asked or ctx.resilient_parsing)

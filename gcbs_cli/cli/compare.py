@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcbs_cli.cli.inputs import open_inputs, read_ids, read_texts
+from gcbs_cli.cli.inputs import open_inputs, read_given
 from gcbs_cli.cli.output import Output, figure_table, show_progress
 from gcbs_cli.comparison.compare import (
-    MASKED,
     NEEDS_TEXT,
     PRESET_ROW,
     RANDOM,
@@ -71,13 +70,12 @@ def compare(settings: Compare) -> None:
         return
     with show_progress(out) as progress, read_data(settings, out) as (rows, given):
         lines = compare_plans(rows, plans, shared, progress, trials=settings.trials, **given)
-    lines.sort(key=lambda line: line.report.at(MASKED) or 0.0, reverse=True)
-    values = {line.name: (line.report.at(MASKED) or 0.0, line.report.gap.reduction or 0.0) for line in lines}
+    lines.sort(key=lambda line: line.masked, reverse=True)
     show(
         settings,
         out,
         compare_table(lines),
-        {name: (masked, (masked, plain), f"{masked:.1%}") for name, (masked, plain) in values.items()},
+        {one.name: (one.masked, (one.masked, one.report.gap.reduction or 0.0), f"{one.masked:.1%}") for one in lines},
         {PRESET_ROW: settings_of(PRESET_ROW, shared)},
         PRESET_ROW,
         {"methods": [line.as_record() for line in lines]},
@@ -196,7 +194,7 @@ def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRow
     check_outputs([settings.html], [settings.x, settings.y, settings.groups, settings.text], force=settings.force)
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
-    given = {"groups": read_ids(settings, "groups", stream.rows), "inputs": read_texts(settings, stream.rows)}
+    given = read_given(settings, stream.rows)
     yield stream.read(), given
     stream.check_unchanged()
 

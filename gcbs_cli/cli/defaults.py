@@ -96,7 +96,7 @@ def build(
     model: type[Settings], defaults: Mapping[str, Value], typed: Mapping[str, Any]
 ) -> tuple[Settings, dict[str, Value]]:
     """The settings of one call, and which of the defaults it took. Raises BadInput that names where a bad value is."""
-    taken = {name: value for name, value in _over(defaults, typed).items() if name not in typed}
+    taken = _left(defaults, typed)
     try:
         settings = model(**{name: value.value for name, value in taken.items()}, **typed)
         settings.check_effects()
@@ -114,14 +114,15 @@ def defaults_of(command: str, model: type[Settings], file: ConfigFile) -> dict[s
     for values, named in ((file.values, str), (variables, variable)):
         for chosen in (slice(1, None), slice(1)):  # the keys for all commands, then those for this one
             keys = {named(key): leaf.name for leaf in options_of(model) for key in keys_of(command, leaf)[chosen]}
-            found = _over(found, {name: values[key] for key, name in keys.items() if key in values})
+            given = {name: values[key] for key, name in keys.items() if key in values}
+            found = _left(found, given) | given
     return found
 
 
-def _over(lower: Mapping[str, Value], higher: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, the higher where both say something; of options that exclude each other those of the higher alone."""
+def _left(lower: Mapping[str, Value], higher: Mapping[str, Any]) -> dict[str, Value]:
+    """What the higher does not say itself; of options that exclude each other, none where it says one."""
     hidden = EXCLUSIVE if higher.keys() & set(EXCLUSIVE) else ()
-    return {name: value for name, value in lower.items() if name not in hidden} | dict(higher)
+    return {name: value for name, value in lower.items() if name not in (*higher, *hidden)}
 
 
 def check_keys(models: Models, file: ConfigFile) -> None:

@@ -10,7 +10,7 @@ from gcbs_cli.data import PairStream, open_pair, row_values
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.settings.model import Settings
-from gcbs_cli.settings.others import Columns, GroupFile, Inputs, PairTexts, TextFile
+from gcbs_cli.settings.others import Columns, Compare, GroupFile, Inputs, PairTexts, Plan, Tune
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, without_secrets
 
@@ -51,10 +51,11 @@ def read_ids(settings: Settings, name: str, rows: int) -> Ints | None:
     return None if values is None else ids_of(values)
 
 
-def read_texts(file: TextFile, rows: int) -> dict[str, list[str]]:
-    """What the method words is given: a text for each row, or nothing."""
-    values = read_values(file, "text", rows)
-    return {} if values is None else {"texts": texts_of(values)}
+def read_given(settings: Plan | Compare | Tune, rows: int) -> dict[str, Any]:
+    """What plans are given beside the embeddings: the groups of the rows, and their texts for the method words."""
+    texts = read_values(settings, "text", rows)
+    inputs = {} if texts is None else {"texts": texts_of(texts)}
+    return {"groups": read_ids(settings, "groups", rows), "inputs": inputs}
 
 
 def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from threading import Thread
 
-from gcbs_cli.cli.inputs import command_line, open_inputs, read_ids, read_texts
+from gcbs_cli.cli.inputs import command_line, open_inputs, read_given
 from gcbs_cli.cli.output import Output, show_progress, text_table
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import ManifestEntry
@@ -38,37 +38,34 @@ def plan(settings: Plan) -> None:
         _forecast(stream.read(), asked, out)
         return
     Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
-    texts, groups = read_texts(settings, stream.rows), read_ids(settings, "groups", stream.rows)
-    work_dir = None if settings.work_dir is None else Path(settings.work_dir)
+    given = read_given(settings, stream.rows)
     with show_progress(out) as progress:
         clock, pair = Stopwatch(progress), None
         if asked.partitions is None:
             with clock.step("read"):
                 pair = stream.read()
-            result = make_plan(pair, asked, progress, groups=groups, inputs=texts)
+            result = make_plan(pair, asked, progress, **given)
         else:
             from gcbs_cli.planning.parts.plan import plan_in_parts
 
             beside = None if output == "-" else Path(output)
-            result = plan_in_parts(
-                stream, asked, progress, groups=groups, inputs=texts, beside=beside, work_dir=work_dir
-            )
+            result = plan_in_parts(stream, asked, progress, beside=beside, work_dir=settings.work_dir, **given)
         stream.check_unchanged()
         entry = plan_entry(
             result,
             stream,
             command_line(),
-            groups=groups,
+            groups=given["groups"],
             files=(settings.only(GroupFile), settings.only(TextFile)),
             seconds=clock.seconds,
         )
         save_plan(output, result.perm, entry)
-        if work_dir is not None:
+        if settings.work_dir is not None:
             from gcbs_cli.planning.parts.kept import clear
 
-            clear(work_dir)
+            clear(settings.work_dir)
         if settings.report is not None and pair is not None:
-            _report(settings.report, pair, result, groups, progress)
+            _report(settings.report, pair, result, given["groups"], progress)
     out.table(text_table(_done(entry, output, time.perf_counter() - began)))
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 

@@ -39,6 +39,11 @@ class Compared:
     seconds: float
     report: GapReport
 
+    @property
+    def masked(self) -> float:
+        """The gap reduction without suspected false negatives; 0 where there is no gap."""
+        return self.report.at(MASKED) or 0.0
+
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
         figures = nest({figure.path: self.report.at(figure.path) for figure in SHOWN})

@@ -25,6 +25,7 @@ _EXPECTED = {
     "float": "a number",
     "bool": "true or false",
     "string": "text",
+    "path": "text",
     "too": "at least one",
 }
 """What pydantic's kinds of errors expect, by their first word; where nothing is said, a whole number."""
@@ -193,7 +194,7 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
 
 def _leaf(name: str, field: FieldInfo, model: type[Settings]) -> Leaf:
     typed: dict[str, Any] = {"panel": model.panel, "option": "--" + name.replace("_", "-")}
-    typed |= {key: value for key, value in cast(dict[str, Any], field.json_schema_extra or {}).items() if value}
+    typed |= cast(dict[str, Any], field.json_schema_extra or {})
     if "argument" in typed:
         typed["option"] = typed.get("metavar", name.upper())
     return Leaf(name, field, model, **({"one_call": typed["panel"] == OUTPUT_PANEL} | typed))

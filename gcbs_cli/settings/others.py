@@ -1,6 +1,7 @@
 """What is common to commands, inputs and outputs, and what the small commands can be asked for."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -29,8 +30,8 @@ SecondSide = Annotated[
 ]
 
 
-def _column(file: str, panel: str | None = None) -> Any:
-    return option(None, "Name of the column to read, where the file has several.", panel=panel, only_with=file)
+def _column(file: str, **panel: str | None) -> Any:
+    return option(None, "Name of the column to read, where the file has several.", only_with=file, **panel)
 
 
 class Columns(Settings, panel=INPUT_PANEL):
@@ -111,7 +112,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
 
-    work_dir: str | None = option(None, only_with="partitions")
+    work_dir: Path | None = option(None, only_with="partitions")
     """With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a kill, the
     same command resumes there.
     """
@@ -155,10 +156,10 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     groups_column: str | None = _column("groups")
     positives: str | None = option(None, default_words="rows with equal x", panel=LOSS_PANEL, only_with="loss=bsc")
     """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
-    positives_column: str | None = _column("positives", LOSS_PANEL)
+    positives_column: str | None = _column("positives", panel=LOSS_PANEL)
     labels: str | None = option(None, panel=LOSS_PANEL, only_with="loss=bsc")
     """bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."""
-    labels_column: str | None = _column("labels", LOSS_PANEL)
+    labels_column: str | None = _column("labels", panel=LOSS_PANEL)
     id_column: str | None = option(None, default_words="id, where there is one", panel=INPUT_PANEL, only_with="html")
     """Column with the rows' names for --html."""
     full: bool = option(False, "Print every figure and what it means.", panel=OUTPUT_PANEL)
@@ -206,7 +207,7 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
 
     positives: str | None = option(None, panel=NegativeSettings.panel)
     """A value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
-    positives_column: str | None = _column("positives", NegativeSettings.panel)
+    positives_column: str | None = _column("positives", panel=NegativeSettings.panel)
     output: str = option("negatives.parquet", short="-o", panel=OUTPUT_PANEL)
     """The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout."""
 
