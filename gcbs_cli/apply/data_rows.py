@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from math import ceil
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,12 +23,18 @@ from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, in_place, sync, temporary_folder
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.limits import show_size
 
 KINDS = {".npy": "npy", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
 KINDS |= {".parquet": "parquet", ".tar": "tar"}
 _BLOCK_BYTES = 1 << 22
 _TRIAL_ROWS = 256
 _WRITE_ROWS = 1 << 13
+_OF_A_BATCH, _OF_A_COLUMN, _COPIES_READ = 30 << 20, 5 << 20, 4
+"""What reading Parquet takes: for a batch, and for a row group copies of it, or of the pages of its columns (measured).
+"""
+_LEAST_ROWS_BYTES = 8 << 20
+"""With less beside that, row groups would be so small that their metadata take more than the rows."""
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 
@@ -222,10 +229,11 @@ def _ends(data: bytes, quoted: bool) -> Ints:
 class ByteData:
     """Rows of bytes, byte for byte. Raises BadInput when a file is damaged or unlike the first.
 
-    row_bytes: of a row in memory, about. group_rows: how many are written together.
+    row_bytes: of a row in memory, about. group_rows: how many are written together. reading: bytes that reading takes
+    beside the rows.
     """
 
-    group_rows = _WRITE_ROWS
+    group_rows, reading = _WRITE_ROWS, 0
 
     def __init__(self, files: DataFiles, rows: int, *, header: bool) -> None:
         self.schema = pa.schema({"row": pa.large_binary()})
@@ -261,17 +269,27 @@ class ByteData:
 
 
 class TableData:
-    """The rows of Parquet files of one schema. Raises BadInput when one is damaged or differs."""
+    """The rows of Parquet files of one schema.
 
-    def __init__(self, files: DataFiles) -> None:
-        self._stamps = files.stamps
+    Raises BadInput when one is damaged or differs, or takes more than `memory` to read.
+    """
+
+    def __init__(self, files: DataFiles, memory: int) -> None:
+        self._stamps, self.reading = files.stamps, 0
         with open_table(self._stamps[0]) as table:
             self.schema, metadata = table.schema, table.parquet.metadata
             group = metadata.row_group(0) if metadata.num_row_groups else None
-        for stamp in self._stamps[1:]:
+        for stamp in self._stamps:
             with open_table(stamp) as table:
                 if not table.schema.equals(self.schema):
                     raise BadInput(f"{stamp.shown}: its columns differ from those of {self._stamps[0].shown}")
+                self.reading = max(self.reading, _reading(table.parquet.metadata))
+                least = self.reading + _LEAST_ROWS_BYTES
+                if least > memory:
+                    raise BadInput(
+                        f"--max-memory {show_size(memory)}: {stamp.shown} would need about {show_size(least)};"
+                        f" --max-memory {ceil(least / 2**20)}M would fit"
+                    )
         self.group_rows = max(group.num_rows, 1) if group else 1
         self._compression, self.row_bytes = "snappy", 1.0
         trial = next((batch for _, batch in self._read(_TRIAL_ROWS) if batch.num_rows), None)
@@ -297,6 +315,13 @@ class TableData:
         """As that of `ByteData`."""
         with pq.ParquetWriter(file, self.schema, compression=self._compression) as writer:
             yield lambda table: writer.write_table(table.unify_dictionaries(), row_group_size=table.num_rows)
+
+
+def _reading(metadata: Any) -> int:
+    """Bytes that reading a Parquet file takes: for a batch, and for the columns of its largest row group."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    sizes = (min(_COPIES_READ * group.total_byte_size, _OF_A_COLUMN * group.num_columns) for group in groups)
+    return _OF_A_BATCH + max(0, *sizes)
 
 
 def rows_at_once(row_bytes: float) -> int:

@@ -56,11 +56,13 @@ def reorder(
     """Write row perm[p] of the data at place p, rows byte for byte; shards keep their names and numbers of rows.
 
     memory: bytes. header: the first record of each CSV file names its columns and stays there.
-    Raises BadInput when the data has more or fewer rows than the plan, is damaged, or holds what Arrow cannot reorder.
+    Raises BadInput when the data has more or fewer rows than the plan, is damaged, holds what Arrow cannot reorder, or
+    takes more memory to read.
     """
-    limit = max(1, memory // _COPIES)
+    pa.set_memory_pool(pa.system_memory_pool())  # the others keep twice of what was freed
     try:
-        data = TableData(files) if files.kind == "parquet" else ByteData(files, len(perm), header=header)
+        data = TableData(files, memory) if files.kind == "parquet" else ByteData(files, len(perm), header=header)
+        limit = max(1, (memory - data.reading) // _COPIES)
         pieces = np.array_split(perm, min(most_buckets, len(perm), int(data.row_bytes * len(perm) / limit) + 1))
         with atomic_targets(files, output) as targets, ExitStack() as open_files:
             buckets = [

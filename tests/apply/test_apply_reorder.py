@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from running import run_gcbs
 
+from gcbs_cli.apply import data_rows
 from gcbs_cli.apply.data_rows import find_files
 from gcbs_cli.apply.reorder import reorder
 from gcbs_cli.plan_file.permutation import write_permutation
@@ -121,7 +122,7 @@ def test_shards_keep_names_and_sizes(kind, tmp_path):
 
 @MODES
 @pytest.mark.parametrize("shards", [1, 3])
-def test_parquet(shards, memory, most, tmp_path):
+def test_parquet(shards, memory, most, tmp_path, monkeypatch):
     table = pa.table(
         {
             "id": pa.array(range(ROWS), pa.int32()),
@@ -138,7 +139,10 @@ def test_parquet(shards, memory, most, tmp_path):
         path = tmp_path / "data" / f"{number}.parquet"
         pq.write_table(table.slice(number * each, each), path, row_group_size=64, compression="zstd")
     data, out = (tmp_path / "data", tmp_path / "out") if shards > 1 else (path, tmp_path / "out.parquet")
-    run(order(), data, out, memory, most)
+    monkeypatch.setattr(data_rows, "_LEAST_ROWS_BYTES", 0)
+    run(order(), data, out, memory + data_rows.TableData(find_files(str(data)), AMPLE).reading, most)
+    with pytest.raises(BadInput, match=r"^--max-memory 20.0 MiB: .* would need .* --max-memory 31M would fit$"):
+        run(order(), data, tmp_path / "refused", 20 << 20)
     written = sorted(out.iterdir()) if shards > 1 else [out]
     found = pa.concat_tables([pq.read_table(path) for path in written])
     assert found.to_pylist() == table.take(pa.array(order())).to_pylist()
