@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from unit_data import Listener, make_pair, stream_of, unit
 
-from gcbs_cli.data import open_pair
+from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.planning.parts import part
@@ -211,7 +211,7 @@ def test_rows_of_a_part_whose_file_was_cut_short_are_not_planned(tmp_path):
     partition = make_partition(stream, learn_centres(mean_rows(pair.x, pair.y), 4, seed=0), 64)
     with scattered(stream, partition, tmp_path / "plan") as read:
         assert read(3).rows == ROWS - sum(read(part).rows for part in range(3))
-        (file,) = tmp_path.rglob("y.f32")
+        (file,) = tmp_path.rglob("rows.f32")
         with file.open("r+b") as cut:
             cut.truncate(file.stat().st_size - 4)
         with pytest.raises(GcbsError, match="cut short"):

@@ -5,11 +5,13 @@ a run that was killed plans only the others.
 import errno
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import xxhash
@@ -87,7 +89,8 @@ def clear(folder: Path) -> None:
 
 @contextmanager
 def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> Iterator[ReadPart]:
-    """One pass that writes both files into a folder beside `beside`, or in the temporary one, gone when the block ends.
+    """One pass that writes all rows, x before y, to a file in a folder beside `beside`, or in the temporary one, gone
+    when the block ends.
 
     Gives the function that reads the unit rows of a part. Raises BadInput where the disk has no room for 8 · N · d
     bytes.
@@ -95,22 +98,22 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
     row_bytes = stream.dim * FLOAT32_BYTES
     needed = 2 * stream.rows * row_bytes
     with temporary_folder(beside or Path(tempfile.gettempdir()) / "gcbs-plan") as folder:
-        free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+        free = shutil.disk_usage(folder).free
         if needed > free:
             raise BadInput(
                 f"--partitions: a temporary copy of the rows beside the output needs {show_size(needed)}, and "
                 f"{show_size(free)} are free in {folder.parent}; write to a larger disk"
             )
-        paths = folder / "x.f32", folder / "y.f32"
-        with explained(folder):
-            _write(stream, partition, paths, row_bytes)
+        path = folder / "rows.f32"
+        with explained(folder), path.open("wb") as file:
+            _write(stream, partition, file)
 
         def read(part: int) -> PairedRows:
             first, stop = (int(bound) for bound in partition.starts[part : part + 2])
             sides = np.empty((2, stop - first, stream.dim), np.float32)
-            for path, side in zip(paths, sides, strict=True):
-                with explained(folder), path.open("rb") as file:
-                    file.seek(first * row_bytes)
+            with explained(folder), path.open("rb") as file:
+                for number, side in enumerate(sides):
+                    file.seek((number * stream.rows + first) * row_bytes)
                     if file.readinto(side.data) != side.nbytes:
                         raise OSError(errno.EIO, "a temporary file was cut short")
             return PairedRows(*sides)
@@ -118,14 +121,13 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
         yield read
 
 
-def _write(stream: PairStream, partition: Partition, paths: tuple[Path, Path], row_bytes: int) -> None:
+def _write(stream: PairStream, partition: Partition, file: BinaryIO) -> None:
     places = inverse(partition.members)
-    with paths[0].open("wb") as x_file, paths[1].open("wb") as y_file:
-        for start, x, y in stream.blocks():
-            to = places[start : start + len(x)]
-            order = np.argsort(to)
-            # Rows of one part that come together in the data lie together in the files.
-            for rows in np.split(order, np.flatnonzero(np.diff(to[order]) != 1) + 1):
-                for file, side in ((x_file, x), (y_file, y)):
-                    file.seek(int(to[rows[0]]) * row_bytes)
-                    file.write(side[rows].data)
+    for start, *sides in stream.blocks():
+        to = places[start : start + len(sides[0])]
+        order = np.argsort(to)
+        # Rows of one part that come together in the data lie together in the file.
+        for rows in np.split(order, np.flatnonzero(np.diff(to[order]) != 1) + 1):
+            for number, side in enumerate(sides):
+                file.seek((number * stream.rows + int(to[rows[0]])) * side[0].nbytes)
+                file.write(side[rows].data)
