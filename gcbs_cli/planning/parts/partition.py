@@ -127,8 +127,9 @@ def make_partition(stream: PairStream, centres: Centres, batch_size: int) -> Par
     best, scores = _best_parts(stream, centres)
     parts = len(centres.values)
     labels = best[:, 0].copy()
-    sizes = part_sizes(np.bincount(labels, minlength=parts), batch_size)
-    room = sizes - np.bincount(labels, minlength=parts)
+    wanted = np.bincount(labels, minlength=parts)
+    sizes = part_sizes(wanted, batch_size)
+    room = sizes - wanted
     between = products(centres.values, centres.values)
     moved = 0
     while (room < 0).any():
