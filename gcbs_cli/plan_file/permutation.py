@@ -39,13 +39,8 @@ def check_suffix(path: Path | str) -> str:
     return suffix
 
 
-def write_permutation(path: Path | str, perm: Perm, batch_size: int) -> None:
-    """Write `perm`, (N,) int64, whole or not at all. Raises GcbsError when the disk does not take it."""
-    writing.write(path, partial(fill, path, perm, batch_size))
-
-
 def fill(path: Path | str, perm: Perm, batch_size: int, file: BinaryIO) -> None:
-    """Write `perm` to an open file in the format of `path`. Raises BadInput for an unknown suffix."""
+    """Write `perm`, (N,) int64, to an open file in the format of `path`. Raises BadInput for an unknown suffix."""
     _, write = _FORMATS[check_suffix(path)]
     write(file, perm, batch_size)
 

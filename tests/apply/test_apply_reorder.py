@@ -23,7 +23,6 @@ from running import run_gcbs
 from gcbs_cli.apply import data_rows
 from gcbs_cli.apply.data_rows import find_files
 from gcbs_cli.apply.reorder import reorder
-from gcbs_cli.plan_file.permutation import write_permutation
 from gcbs_cli.system.errors import BadInput
 
 ROWS = 500
@@ -242,7 +241,7 @@ def test_data_larger_than_memory(kind, tmp_path):
     """300 MB under a limit: the process may hold 64 MB of rows above what Python and its libraries take."""
     path, out, perm = tmp_path / f"d.{kind}", tmp_path / f"o.{kind}", order(LARGE_ROWS)
     write_lines(path, LARGE_ROWS) if kind == "jsonl" else write_table(path)
-    write_permutation(tmp_path / "perm.npy", perm, 64)
+    np.save(tmp_path / "perm.npy", perm)
     limit = 1 << 28  # of private memory: heap, mappings, stacks
     done = run_gcbs(
         *("apply", tmp_path / "perm.npy", path, "-o", out, *LIMITED),
@@ -276,7 +275,7 @@ def test_killed_while_writing_leaves_nothing(tmp_path):
     rows = 40_000
     (tmp_path / "data").mkdir()
     write_lines(tmp_path / "data" / "a.jsonl", rows)
-    write_permutation(tmp_path / "perm.npy", order(rows), 64)
+    np.save(tmp_path / "perm.npy", order(rows))
     words = ("apply", tmp_path / "perm.npy", tmp_path / "data", "-o", tmp_path / "out", *LIMITED)
     with subprocess.Popen([sys.executable, "-m", "gcbs_cli", *words]) as process:
         deadline = time.monotonic() + 60

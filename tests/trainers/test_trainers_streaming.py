@@ -5,11 +5,11 @@ Its pins exclude the other frameworks' versions, so that these tests run where i
 
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from launching import applied, torchrun
 from toy_pairs import BATCH, ROWS, load_records, planned_batches
 
-from gcbs_cli.plan_file.permutation import write_permutation
 from gcbs_cli.trainers import interleave_batches
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("streaming") is None, reason="not installed: streaming")]
@@ -20,7 +20,7 @@ def read(tmp_path, plan_path, perm, launch):
     """What each rank reads, `gcbs apply`'s output written as MDS: the batches of an epoch by name."""
 
     def run(ranks):
-        write_permutation(tmp_path / "dealt.npy", interleave_batches(perm, BATCH, ranks), BATCH)
+        np.save(tmp_path / "dealt.npy", interleave_batches(perm, BATCH, ranks))
         lines = [applied(tmp_path, plan) for plan in (plan_path, tmp_path / "dealt.npy")]
         folder = launch("streamed.py", *lines, launcher=torchrun(ranks) if ranks > 1 else None)
         records = load_records(folder, "streamed", ranks)
