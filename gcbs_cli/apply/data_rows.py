@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gcbs_cli.data.files import FileStamp, list_files, one_line, open_unchanged, read_bytes, shown, stamp_file
-from gcbs_cli.data.npy import check_size, read_header
+from gcbs_cli.data.npy import read_header
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file.writing import PathLike, check_outputs, explained, in_place, sync, temporary_folder
 from gcbs_cli.system.arrays import Ints
@@ -147,7 +147,6 @@ def open_npy_rows(stamp: FileStamp) -> ByteRows:
     """Open a .npy array of any shape and type of fixed size, along its first axis. Raises BadInput."""
     with open_unchanged(stamp) as file:
         shape, fortran_order, stored, offset = read_header(stamp, file)
-        check_size(stamp, shape, stored, offset)
         if stored.hasobject or not shape or 0 in (stored.itemsize, *shape) or (fortran_order and len(shape) > 1):
             raise BadInput(
                 f"{stamp.shown}: found an array of shape {shape}, expected rows of numbers or non-empty"

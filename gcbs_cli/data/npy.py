@@ -35,9 +35,6 @@ _LENGTH_BYTES = 8
 
 _PARSERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
-Header = tuple[tuple[int, ...], bool, np.dtype[Any], int]
-"""Shape, whether in Fortran order, dtype, offset of the data."""
-
 
 def open_npy(path: str, dtype: str | None = None) -> EmbeddingSource:
     """Open a `.npy` file: parse its header and compare it with the file's size, reading none of the data.
@@ -50,12 +47,14 @@ def open_npy(path: str, dtype: str | None = None) -> EmbeddingSource:
         shape, fortran_order, stored, offset = read_header(stamp, file)
     element = _element_type(stamp.shown, stored, dtype)
     check_matrix(stamp.shown, shape)
-    check_size(stamp, shape, stored, offset)
     return matrix_source(stamp, shape, element, stored, offset, fortran_order=fortran_order)
 
 
-def read_header(stamp: FileStamp, file: BinaryIO) -> Header:
-    """Parse the header of an open `.npy` file. Raises BadInput for a damaged one."""
+def read_header(stamp: FileStamp, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Parse the header of an open `.npy` file: shape, whether in Fortran order, dtype, offset of the data.
+
+    Raises BadInput for a damaged one, and unless the file holds just the bytes of the array that it declares.
+    """
     stream = io.BytesIO(file.read(_HEADER_BYTES))
     try:
         with warnings.catch_warnings():
@@ -68,7 +67,15 @@ def read_header(stamp: FileStamp, file: BinaryIO) -> Header:
             f"{stamp.shown}: found no valid .npy header ({one_line(error)}), expected a file written by numpy.save;"
             " write it again"
         ) from None
-    return shape, fortran_order, stored, stream.tell()
+    offset = stream.tell()
+    needed, found = stored.itemsize * math.prod(shape), stamp.size - offset
+    if found != needed and not stored.hasobject:  # objects are refused by who knows what is expected
+        raise BadInput(
+            f"{stamp.shown}: found {found:,} bytes of data, expected {needed:,} for the {stored.name} array of shape"
+            f" {shape} of its header; the file {'is truncated' if found < needed else 'has bytes after its data'},"
+            " write it again"
+        )
+    return shape, fortran_order, stored, offset
 
 
 def read_vector(path: str, dtype: np.dtype[Any] | None, expected: str) -> Array:
@@ -83,21 +90,9 @@ def read_vector(path: str, dtype: np.dtype[Any] | None, expected: str) -> Array:
             raise BadInput(f"{stamp.shown}: found an array of shape {shape}, expected a 1-D array")
         if stored.hasobject or stored.itemsize == 0 or dtype not in (None, stored):
             raise BadInput(f"{stamp.shown}: found {shown(str(stored)[:40])}, expected {expected}")
-        check_size(stamp, shape, stored, offset)
         values = np.empty(shape, stored)
         read_into(file, values, offset)
     return values
-
-
-def check_size(stamp: FileStamp, shape: tuple[int, ...], stored: np.dtype[Any], offset: int) -> None:
-    """Raise BadInput unless the file holds just the bytes of the array that its header declares."""
-    needed, found = stored.itemsize * math.prod(shape), stamp.size - offset
-    if found != needed:
-        raise BadInput(
-            f"{stamp.shown}: found {found:,} bytes of data, expected {needed:,} for the {stored.name} array of shape"
-            f" {shape} of its header; the file {'is truncated' if found < needed else 'has bytes after its data'},"
-            " write it again"
-        )
 
 
 def matrix_source(
