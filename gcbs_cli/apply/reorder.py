@@ -19,8 +19,6 @@ from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
-DEFAULT_MEMORY = 1 << 29
-"""Bytes of rows and working copies in memory at once, where nothing was said."""
 MOST_BUCKETS = 256
 """Open files at once; a bucket that is too large for memory is then sorted piece by piece."""
 _COPIES = 8
@@ -49,13 +47,13 @@ def reorder(
     files: DataFiles,
     output: Path,
     *,
-    memory: int = DEFAULT_MEMORY,
+    memory: int,
     header: bool = True,
     most_buckets: int = MOST_BUCKETS,
 ) -> Reordered:
     """Write row perm[p] of the data at place p, rows byte for byte; shards keep their names and numbers of rows.
 
-    memory: bytes. header: the first record of each CSV file names its columns and stays there.
+    memory: bytes of rows and working copies. header: the first record of each CSV file names its columns and stays.
     Raises BadInput when the data has more or fewer rows than the plan, is damaged, holds what Arrow cannot reorder, or
     takes more memory to read.
     """

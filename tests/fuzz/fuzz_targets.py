@@ -12,8 +12,9 @@ from fuzz_inputs import make_input
 
 from gcbs_cli.apply.data_rows import KINDS
 from gcbs_cli.cli.embed import TEXT_SUFFIXES
-from gcbs_cli.data import open_pair, opening, read_unit_rows
-from gcbs_cli.data.opening import open_side
+from gcbs_cli.data import opening
+from gcbs_cli.data.opening import open_pair, open_side
+from gcbs_cli.data.reading import read_unit_rows
 from gcbs_cli.data.row_values import READERS
 from gcbs_cli.data.source import ColumnChoice
 from gcbs_cli.plan_file import permutation
@@ -105,12 +106,12 @@ def _applied(path):
 
     def turned(source, target):
         try:
-            reorder(np.arange(1), find_files(str(source)), target)
+            reorder(np.arange(1), find_files(str(source)), target, memory=1 << 29)
         except BadInput as error:
             rows = ROWS_FOUND.search(str(error))
             if rows is None or not 0 < int(rows[1].replace(",", "")) < 10**5:
                 raise
-            reorder(np.arange(int(rows[1].replace(",", "")))[::-1], find_files(str(source)), target)
+            reorder(np.arange(int(rows[1].replace(",", "")))[::-1], find_files(str(source)), target, memory=1 << 29)
         return target.read_bytes()
 
     first, second = (path.with_name(f"{name}{path.suffix}") for name in ("first", "second"))
