@@ -8,7 +8,7 @@ Prints a table: of so many seeds, the share whose interval holds the figure. Of 
 import argparse
 from pathlib import Path
 
-from gcbs_cli.data import open_pair
+from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.reports.build import make_reports

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import read_unit_rows
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.threads import in_parts
 

@@ -91,7 +91,7 @@ def kills(count: int) -> bool:
     """So many plans in this process, in each of which a node dies at a random moment."""
     import ray
 
-    from gcbs_cli.data import open_pair
+    from gcbs_cli.data.opening import open_pair
     from gcbs_cli.data.reading import PairStream
     from gcbs_cli.planning.parts.plan import plan_in_parts
     from gcbs_cli.planning.parts.ray_engine import plan_on_ray

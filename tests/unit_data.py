@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import reference
 
-from gcbs_cli.data import from_array
+from gcbs_cli.data.opening import from_array
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted

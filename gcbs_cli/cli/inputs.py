@@ -6,7 +6,9 @@ from typing import Any
 
 from gcbs_cli.cli.embed import TEXT_COLUMNS
 from gcbs_cli.cli.output import Output
-from gcbs_cli.data import PairStream, open_pair, row_values
+from gcbs_cli.data import row_values
+from gcbs_cli.data.opening import open_pair
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
 from gcbs_cli.settings.model import Settings

@@ -7,7 +7,8 @@ from typing import Any
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
 from gcbs_cli.cli.output import Output, figure_table, show_progress, text_table
-from gcbs_cli.data import PairStream, row_values
+from gcbs_cli.data import row_values
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import (
     InputsRecord,
     ManifestEntry,

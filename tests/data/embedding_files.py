@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from gcbs_cli.data import from_array, read_unit_rows
+from gcbs_cli.data.opening import from_array
+from gcbs_cli.data.reading import read_unit_rows
 from gcbs_cli.system.errors import BadInput
 
 

@@ -20,8 +20,10 @@ from embedding_files import (
 )
 from running import run_python
 
-from gcbs_cli.data import open_pair, read_unit_rows, tables
+from gcbs_cli.data import tables
 from gcbs_cli.data.npy import open_npy
+from gcbs_cli.data.opening import open_pair
+from gcbs_cli.data.reading import read_unit_rows
 
 
 @pytest.mark.parametrize("dtype", ["V2", "<u2", ">u2"])
@@ -118,7 +120,8 @@ BLOCK = 8 * MEGABYTE
 SCRIPT = """
 import sys
 import pyarrow.parquet
-from gcbs_cli.data import open_pair, read_unit_rows
+from gcbs_cli.data.opening import open_pair
+from gcbs_cli.data.reading import read_unit_rows
 
 def peak():  # getrusage would give the peak of the process that started this one
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from embedding_files import lists, refusal, write_npy, write_parquet, write_safetensors
 
-from gcbs_cli.data import open_pair
+from gcbs_cli.data.opening import open_pair
 
 ONE = np.ones((23, 5), np.float32)
 ARRAYS = {

@@ -11,8 +11,8 @@ from embedding_files import refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcbs_cli.data import from_array, open_pair, read_unit_rows
-from gcbs_cli.data.opening import open_arrays
+from gcbs_cli.data.opening import from_array, open_arrays, open_pair
+from gcbs_cli.data.reading import read_unit_rows
 
 
 def read(array, **settings):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gcbs_cli.data import from_array
+from gcbs_cli.data.opening import from_array
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.parts import ray_engine
 from gcbs_cli.planning.parts.part import plan_part

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from gcbs_cli.api import plan
 from gcbs_cli.cli.app import app
-from gcbs_cli.data import from_array, read_unit_rows
+from gcbs_cli.data.opening import from_array
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.data.reading import read_unit_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import measure
