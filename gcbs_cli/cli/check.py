@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from gcbs_cli.cli.inputs import open_inputs
-from gcbs_cli.cli.output import Output
+from gcbs_cli.cli.output import Output, say
 from gcbs_cli.plan_file.manifest import planned_inputs, read_manifest
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.plans import check_plan, entry_to_check
@@ -30,8 +30,10 @@ def check(settings: Check) -> None:
     for level, message in findings:
         if level == "ok":
             out.table(f"ok       {message}")
+        elif level == "warning":
+            out.warning(message)
         else:
-            out.warning(message) if level == "warning" else out.error(message)
+            say(f"error: {message}")
     out.result({"ok": not wrong, "findings": [finding._asdict() for finding in findings]})
     if wrong:
         raise typer.Exit(1)

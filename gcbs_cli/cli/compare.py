@@ -79,7 +79,7 @@ def compare(settings: Compare) -> None:
         {PRESET_ROW: settings_of(PRESET_ROW, shared)},
         PRESET_ROW,
         {"methods": [line.as_record() for line in lines]},
-        sentence=GAP_ALONE,
+        lead=GAP_ALONE,
         question="How much smaller is the gap, the part of the loss over all pairs that training does not see?",
         meaning="Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
         limits=LIMITS_OF_GAP,
@@ -124,7 +124,7 @@ def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettin
             "trial": sizes,
             "methods": [line.as_record() | gains[line.name].as_record() for line in lines],
         },
-        sentence=verdict.sentence,
+        lead=verdict.sentence,
         question="What does a model gain?",
         meaning="MRR × 100 over random batches, on held-out queries. The thin line spans what may be chance.",
         limits=LIMITS_OF_TRIAL,
@@ -139,14 +139,12 @@ def show(
     plans: Mapping[str, PlanSettings],
     taken: str | None,
     record: Mapping[str, Any],
-    *,
-    sentence: str,
     **said: str,
 ) -> None:
     """Print the table, a sentence and the command of the plan to take, and write them as a page, if asked to.
 
     values: of each plan, what its bar shows, the ends of the line on it, and both in words; taken: which of the plans
-    to take, None for none.
+    to take, None for none; said: the texts of the page, of which `lead` is the sentence.
     """
     command = None
     if taken is not None:
@@ -169,7 +167,6 @@ def show(
             "compare.html",
             title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
             headline="Stay with random batches." if taken is None else f"Take {taken}.",
-            lead=sentence,
             bars=bars,
             axis=Axis("", min(known), max(known)),
             header=[column.header for column in table.columns],
@@ -180,7 +177,7 @@ def show(
             **said,
         )
         write(settings.html, page)
-    out.table(table, "", sentence)
+    out.table(table, "", said["lead"])
     if command is not None:
         out.line(command)
     out.result({**settings.model_dump(include={"batch_size", "temperature"}), **record, "command": command})

@@ -109,12 +109,12 @@ def build(
 
 def defaults_of(command: str, model: type[Settings], file: ConfigFile) -> dict[str, Value]:
     """The options of a command that the file or a variable sets, by their names in Python."""
-    variables = {name: Value(value, name) for name, value in os.environ.items() if value}
+    known = known_keys({command: model})
+    variables = {key: Value(os.environ[name], name) for key in known if os.environ.get(name := variable(key))}
     found: dict[str, Value] = {}
-    for values, named in ((file.values, str), (variables, variable)):
-        for chosen in (slice(1, None), slice(1)):  # the keys for all commands, then those for this one
-            keys = {named(key): leaf.name for leaf in options_of(model) for key in keys_of(command, leaf)[chosen]}
-            given = {name: values[key] for key, name in keys.items() if key in values}
+    for values in (file.values, variables):
+        for own in (False, True):  # the keys for all commands, then those for this one
+            given = {leaf.name: values[key] for key, leaf in known.items() if key in values and ("." in key) is own}
             found = _left(found, given) | given
     return found
 

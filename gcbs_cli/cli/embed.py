@@ -119,7 +119,6 @@ def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, 
             [prompt + text for text in texts],
             batch_size=batch_size,
             normalize_embeddings=True,
-            convert_to_numpy=True,
             show_progress_bar=progress,
         )
     except RuntimeError as error:

@@ -63,10 +63,6 @@ class Output:
         if not self.is_quiet:
             say(f"warning: {text}")
 
-    def error(self, text: str) -> None:
-        """Say what is wrong, whatever the mode."""
-        say(f"error: {text}")
-
     def hint(self, text: str) -> None:
         """Suggest a next step."""
         if self.for_people:

@@ -193,7 +193,7 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
 
 
 def _leaf(name: str, field: FieldInfo, model: type[Settings]) -> Leaf:
-    typed: dict[str, Any] = {"panel": model.panel, "option": "--" + name.replace("_", "-")}
+    typed: dict[str, Any] = {"panel": model.panel, "option": f"--{name.replace('_', '-')}"}
     typed |= cast(dict[str, Any], field.json_schema_extra or {})
     if "argument" in typed:
         typed["option"] = typed.get("metavar", name.upper())
@@ -211,8 +211,6 @@ def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
             found.append(str(value))
         elif isinstance(value, bool):
             found.append(leaf.option if value else str(leaf.off))
-        elif leaf.many:
-            found += [word for item in value for word in (leaf.option, str(item))]
         else:
             found += [leaf.option, ":".join(map(str, value)) if isinstance(value, tuple) else str(value)]
     return found

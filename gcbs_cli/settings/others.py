@@ -192,8 +192,8 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
             )
         for name in ("html", "groups", "threshold", "quantile", "per_row", "fn_margin", "trials", "batch_coordinates"):
             if name in self.model_fields_set:
-                name = name.replace("_", "-")
-                raise BadInput(f"--{name}: needs all pairs, so it does not work with --rows; leave one out")
+                option = name.replace("_", "-")
+                raise BadInput(f"--{option}: needs all pairs, so it does not work with --rows; leave one out")
 
 
 class Mine(MineSettings, PairTexts, Inputs, Written):

@@ -90,7 +90,7 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
 
     @model_validator(mode="after")
     def _check_exclusive(self) -> Self:
-        named = ["--" + name.replace("_", "-") for name in EXCLUSIVE if getattr(self, name) is not None]
+        named = [f"--{name.replace('_', '-')}" for name in EXCLUSIVE if getattr(self, name) is not None]
         if len(named) > 1:
             raise BadInput(f"{' and '.join(named)}: give only one; each says where the edges begin")
         return self
