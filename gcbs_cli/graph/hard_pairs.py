@@ -56,9 +56,8 @@ class PassResult:
         return sum(array.nbytes for array in held)
 
     def edges(self) -> Entries:
-        """The entries above t: those listed themselves, where none of them equals it."""
-        above = self.reaching.values > self.threshold.number
-        return self.reaching if above.all() else self.reaching.chosen(above)
+        """Of the entries from t on those above it."""
+        return self.reaching.chosen(self.reaching.values > self.threshold.number)
 
     def suspects(self, grid: Grid, margin: float) -> SuspectPairs:
         """The suspected pairs among the entries from t on."""
@@ -116,12 +115,12 @@ def find(
 
 
 def hard_pairs(pair: PairedRows, settings: PlanSettings, found: PassResult) -> HardPairs:
-    """The graph from what a pass has found; its lists may be longer than the settings ask."""
+    """The graph from what a pass has found above t; its lists may be longer than the settings ask."""
     graph, weighted = _graph(pair.rows, settings, found), None
     if settings.avoids:
         weighted = weigh(graph, pair, settings)
         graph = graph.kept(~weighted.apart)
-    achieved = 1.0 - len(found.edges()) / pair.rows**2 if settings.uses_threshold else None
+    achieved = 1.0 - len(found.reaching) / pair.rows**2 if settings.uses_threshold else None
     return HardPairs(graph, weighted, achieved)
 
 
@@ -150,8 +149,7 @@ def _graph(count: int, settings: PlanSettings, found: PassResult) -> Adjacency:
         lists = [each[:, : settings.top] for each in found.hardest]
         pairs = [_ends(np.hstack(lists)), *map(_with_like_lists, lists if settings.apart_from is not None else [])]
         return adjacency_from_pairs(count, *map(np.concatenate, zip(*pairs, strict=True)))
-    edges = found.edges()
-    return adjacency_from_pairs(count, edges.rows, edges.cols)
+    return adjacency_from_pairs(count, found.reaching.rows, found.reaching.cols)
 
 
 def _ends(lists: Int32s) -> tuple[Int32s, Int32s]:
