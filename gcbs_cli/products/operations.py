@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gcbs_cli.system.arrays import Array, Bools, Floats, Int32s, Ints
+from gcbs_cli.system.arrays import Array, Bools, Floats, Int32s
 from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
 from gcbs_cli.system.threads import in_order
 
@@ -96,8 +96,8 @@ class Entries:
         columns = zip(_NO_ENTRIES, *((part.rows, part.cols, part.values) for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
-    def chosen(self, which: Bools | Ints) -> "Entries":
-        """Only these, by a mask or by their places."""
+    def chosen(self, which: Bools) -> "Entries":
+        """Only these, by a mask."""
         return Entries(self.rows[which], self.cols[which], self.values[which])
 
 
@@ -134,8 +134,6 @@ class Backend(ABC):
     """Operations on tiles, on one device or several."""
 
     name: str
-    devices: tuple[str, ...] = ("cpu",)
-    """What torch calls them, such as `cuda:0`."""
     workers: int
     """Threads that ask for tiles at once, each on its own."""
     tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)

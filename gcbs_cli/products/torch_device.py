@@ -47,8 +47,7 @@ class TorchBackend(Backend):
 
     def __init__(self, devices: Sequence[str]) -> None:
         """`devices`: their names, such as cuda:0; the first does what is not dealt to the threads."""
-        self.devices = tuple(devices)
-        self.workers = len(devices)
+        self.devices, self.workers = devices, len(devices)
         self.name = ",".join([devices[0], *(device.removeprefix("cuda:") for device in devices[1:])])
         if devices[0].startswith("cuda"):
             self.tile_shape = GPU_TILE
