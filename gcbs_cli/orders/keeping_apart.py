@@ -79,7 +79,7 @@ def duplicate_labels(side: Float32s) -> Ints:
 
 def labels_of(pair: PairedRows, groups: Ints | None, *, no_duplicates: bool) -> Ints:
     """(G, N) int64: rows with the same label >= 0 on one line never share a batch."""
-    lines = [] if groups is None else [np.asarray(groups, np.int64)]
+    lines = [] if groups is None else [groups]
     if no_duplicates:
         lines += [duplicate_labels(pair.x), duplicate_labels(pair.y)]
     lines = [line for line in lines if (line >= 0).any()]

@@ -47,14 +47,12 @@ def _partition(graph: Adjacency, worth: Float32s, count: int, seed: int) -> Ints
     import pymetis
 
     # int64 arrays are read where they lie; lists of numbers would take 80 bytes an entry.
-    weights = np.maximum(1, np.rint(worth * WEIGHT_UNITS)).astype(np.int64)
-    options = pymetis.Options(seed=seed % (1 << 31))
     _, part = pymetis.part_graph(
         count,
         adjacency=pymetis.CSRAdjacency(adj_starts=graph.indptr, adjacent=graph.indices.astype(np.int64)),
-        eweights=weights,
+        eweights=np.maximum(1, np.rint(worth * WEIGHT_UNITS)).astype(np.int64),
         recursive=False,
-        options=options,
+        options=pymetis.Options(seed=seed % (1 << 31)),
     )
     return np.asarray(part, np.int64)
 
