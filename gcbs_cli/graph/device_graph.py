@@ -55,8 +55,6 @@ class DeviceGraph(Graph):
         self, orders: Sequence[Ints], batch_size: int, *, entries_at_once: int = ENTRIES_AT_ONCE
     ) -> list[OrderMeasures]:
         """Bandwidth, profile and in-batch edge share of some orders, as on the host, in one pass."""
-        if self.edges == 0:
-            return [OrderMeasures(0, 0, None) for _ in orders]
         places = [torch.from_numpy(order).to(self.indptr.device).argsort() for order in orders]
         farthest, together = [torch.zeros_like(place) for place in places], [0 for _ in places]
         for rows, entries in row_blocks(self.indptr, entries_at_once):
@@ -67,8 +65,8 @@ class DeviceGraph(Graph):
                 own = torch.repeat_interleave(place[rows] // batch_size, self.counts[rows])
                 together[number] += int((own == near // batch_size).sum())
         return [
-            OrderMeasures(int(distances.max()), int(distances.sum()), inside / len(self.indices))
-            for distances, inside in zip(farthest, together, strict=True)
+            OrderMeasures(int(reach.max()), int(reach.sum()), inside / len(self.indices) if self.edges else None)
+            for reach, inside in zip(farthest, together, strict=True)
         ]
 
 
