@@ -15,6 +15,7 @@ from gcbs_cli.orders.given import PlannerInput
 from gcbs_cli.products.suspects import group_numbers
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.products.whole_numbers import k_means, whole
+from gcbs_cli.settings.plan import DEFAULT_NEIGHBOURS, MOST_CLUSTERS
 from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints, equal_rows, ragged
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
@@ -55,9 +56,9 @@ def words(given: PlannerInput) -> Ints:
 
 def clusters(given: PlannerInput) -> Ints:
     """Algorithm 2 by each row's k-means cluster."""
-    settings, generator = given.settings, _generator(given)
-    count = settings.clusters_for(given.pair.rows, given.batch_size)
-    found, _ = k_means(whole(compared_rows(given)), count, generator)
+    settings, generator, rows = given.settings, _generator(given), given.pair.rows
+    count = settings.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / given.batch_size)))
+    found, _ = k_means(whole(compared_rows(given)), min(rows, count), generator)
     return group_by_word(found, settings.bsc_group_size, generator)
 
 
@@ -77,8 +78,8 @@ def compared_rows(given: PlannerInput) -> Float32s:
 
 
 def _neighbours(given: PlannerInput, method: str) -> Int32s:
-    side, count, seed = compared_rows(given), given.settings.neighbours_for(method), given.settings.seed
-    lists = lists_by_rows(make_grid(side, side), count, given.backend, seed=seed)
+    side, count = compared_rows(given), given.settings.bsc_neighbours or DEFAULT_NEIGHBOURS[method]
+    lists = lists_by_rows(make_grid(side, side), count, given.backend, seed=given.settings.seed)
     return np.concatenate([found for _, found in lists])
 
 

@@ -169,14 +169,6 @@ class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, ne
     bsc_shingle: Literal["subset", "consecutive"] = option("subset", only_with="method=words")
     """Which words of a text: any of them (algorithm 2), or consecutive ones."""
 
-    def neighbours_for(self, method: str) -> int:
-        """Nearest neighbours considered by a method."""
-        return self.bsc_neighbours or DEFAULT_NEIGHBOURS.get(method, 1)
-
-    def clusters_for(self, rows: int, batch_size: int) -> int:
-        """The number of clusters for N rows."""
-        return min(rows, self.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / batch_size))))
-
 
 class RankSettings(Settings, panel="Ranks"):
     """The ranks that train on a plan."""
