@@ -134,6 +134,8 @@ class Backend(ABC):
     """Operations on tiles, on one device or several."""
 
     name: str
+    devices: Sequence[str] = ("cpu",)
+    """What torch calls them, such as `cuda:0`."""
     workers: int
     """Threads that ask for tiles at once, each on its own."""
     tile_shape = (DEFAULT_TILE_ROWS, DEFAULT_TILE_COLS)
