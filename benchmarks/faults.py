@@ -161,14 +161,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def plan_is_whole(folder: Path) -> bool:
     """The permutation is one, and the manifest has its entry; or there is neither."""
-    from gcbs_cli.plan_file.manifest import entry_for, read_manifest
+    from gcbs_cli.plan_file.manifest import entry_for, read_entries
     from gcbs_cli.plan_file.permutation import read_permutation
 
     path = folder / "perm.npy"
     if not path.exists():
         return True
-    manifest = read_manifest(path)
-    return manifest is not None and entry_for(manifest, read_permutation(path, ROWS)) is not None
+    return entry_for(read_entries(path), read_permutation(path, ROWS)) is not None
 
 
 def kills(faults: Faults, count: int, work: Path) -> None:

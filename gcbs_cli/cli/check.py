@@ -6,7 +6,7 @@ import typer
 
 from gcbs_cli.cli.inputs import open_inputs
 from gcbs_cli.cli.output import Output, say
-from gcbs_cli.plan_file.manifest import planned_inputs, read_manifest
+from gcbs_cli.plan_file.manifest import read_entries
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.plans import check_plan, entry_to_check
 from gcbs_cli.settings.others import Check, Inputs
@@ -16,11 +16,11 @@ def check(settings: Check) -> None:
     """Check, print what was found, and exit with 1 when something is wrong."""
     out = Output(settings)
     order = read_permutation(settings.perm)
-    manifest = read_manifest(settings.perm)
-    entry = entry_to_check(manifest, order)
+    entries = read_entries(settings.perm)
+    entry = entry_to_check(entries, order)
     given: tuple[Any, ...] = ()
     if settings.x is not None:
-        stream = open_inputs(settings.only(Inputs), out, planned_inputs(manifest))
+        stream = open_inputs(settings.only(Inputs), out, entries)
         stream.normalize = entry is None or entry.normalize
         rows = stream.read().rows
         given = (*stream.fingerprints, rows)

@@ -10,7 +10,7 @@ from gcbs_cli.data import row_values
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
-from gcbs_cli.plan_file.manifest import InputsRecord, ManifestEntry, permutation_hash
+from gcbs_cli.plan_file.manifest import ManifestEntry, permutation_hash
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, Compare, GroupFile, Inputs, PairTexts, Plan, Tune
 from gcbs_cli.system.arrays import Ints
@@ -24,9 +24,9 @@ def command_line() -> list[str]:
     return ["gcbs", *map(without_secrets, sys.argv[1:])]
 
 
-def open_inputs(inputs: Inputs, out: Output, planned: InputsRecord | None = None) -> PairStream:
+def open_inputs(inputs: Inputs, out: Output, planned: Sequence[ManifestEntry] = ()) -> PairStream:
     """Open both sides, check headers, and say in which order shards are read; planned: whose columns are usual."""
-    before = (planned.x.column, planned.y.column) if planned else (None, None)
+    before = (planned[0].inputs.x.column, planned[0].inputs.y.column) if planned else (None, None)
     sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=before)
     stream = PairStream(*sources, normalize=inputs.normalize)
     for source in stream.sources:

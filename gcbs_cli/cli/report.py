@@ -15,8 +15,7 @@ from gcbs_cli.plan_file.manifest import (
     entry_for,
     permutation_hash,
     plan_files,
-    planned_inputs,
-    read_manifest,
+    read_entries,
 )
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.plan_file.writing import check_outputs, write
@@ -41,10 +40,10 @@ def report(settings: Report) -> None:
     beside = (settings.groups, settings.positives, settings.labels, settings.texts)
     read = [settings.x, settings.y, *beside, *plan_files(settings.perm)]
     check_outputs([settings.output, settings.html], read, force=settings.force)
-    manifest = None if settings.perm is None else read_manifest(settings.perm)
-    stream = open_inputs(settings, out, planned_inputs(manifest))
+    entries = [] if settings.perm is None else read_entries(settings.perm)
+    stream = open_inputs(settings, out, entries)
     perm = None if settings.perm is None else read_permutation(settings.perm, stream.rows)
-    entry = None if perm is None else entry_for(manifest, perm)
+    entry = None if perm is None else entry_for(entries, perm)
     asked = as_planned(settings, entry)
     asked.check_rows(stream.rows)
     measured: list[Measured] = []

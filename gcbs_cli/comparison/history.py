@@ -10,7 +10,7 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.data.files import list_files, list_pattern, natural_key, open_file, shown
-from gcbs_cli.plan_file.manifest import entry_for, read_manifest
+from gcbs_cli.plan_file.manifest import entry_for, read_entries
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
@@ -100,7 +100,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
         perm = entry = None
         if plan is not None:
             perm = read_permutation(plan, report.n)
-            entry = entry_for(read_manifest(plan), perm)
+            entry = entry_for(read_entries(plan), perm)
         gap = report.gap.masked
         epochs.append(
             Epoch(

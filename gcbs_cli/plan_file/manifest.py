@@ -1,6 +1,7 @@
 """The manifest beside a permutation: what it was made from and how, `PERM.manifest.json`."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -219,26 +220,21 @@ def plan_files(perm: Path | str | None) -> list[Path | str]:
     return [perm] if os.path.isdir(perm) else [perm, manifest_path(Path(perm))]
 
 
-def read_manifest(perm_path: Path | str) -> Manifest | None:
-    """The manifest of the permutation at `perm_path`; None when there is no such file, as for `-`.
+def read_entries(perm_path: Path | str) -> list[ManifestEntry]:
+    """The entries of the manifest of the permutation at `perm_path`, the newest first; none without one, as for `-`.
 
     Raises BadInput when it is damaged, is no manifest, or comes from a newer major version of the schema.
     """
     path = manifest_path(Path(perm_path))
     if not os.path.lexists(path):
-        return None
+        return []
     with open_file(str(path)) as file:
-        return parse_manifest(file.read(), shown(str(path)))
-
-
-def parse_manifest(data: bytes, source: str) -> Manifest:
-    """The manifest in `data`; `source` names it in the errors, which are BadInput."""
-    try:
-        return Manifest.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise BadInput(f"{source}: cannot be read as a gcbs manifest: {place}: {first['msg']}") from error
+        try:
+            return Manifest.model_validate_json(file.read()).entries
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"])) or "the file"
+            raise BadInput(f"{shown(str(path))}: cannot be read as a gcbs manifest: {place}: {first['msg']}") from error
 
 
 def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
@@ -246,14 +242,7 @@ def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
     write(manifest_path(perm_path), Manifest(entries=entries).model_dump_json(indent=2) + "\n")
 
 
-def entry_for(manifest: Manifest | None, perm: Ints) -> ManifestEntry | None:
-    """The entry of this very permutation, by hash; None when the manifest has none."""
-    if manifest is None:
-        return None
+def entry_for(entries: Iterable[ManifestEntry], perm: Ints) -> ManifestEntry | None:
+    """The entry of this very permutation, by hash; None where there is none."""
     wanted = permutation_hash(perm)
-    return next((entry for entry in manifest.entries if entry.permutation_hash == wanted), None)
-
-
-def planned_inputs(manifest: Manifest | None) -> InputsRecord | None:
-    """What the newest plan of the manifest was made from; None without one."""
-    return manifest.entries[0].inputs if manifest is not None and manifest.entries else None
+    return next((entry for entry in entries if entry.permutation_hash == wanted), None)

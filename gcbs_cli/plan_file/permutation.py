@@ -17,7 +17,7 @@ from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_manifest
+from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_entries
 from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
@@ -181,8 +181,8 @@ SUFFIXES = tuple(_FORMATS)
 
 def _read_folder(path: Path) -> Perm:
     """Read the shards that the manifest of a folder names. Raises BadInput for one that is missing or not as long."""
-    manifest, pieces = read_manifest(path), []
-    shards = manifest.entries[0].shards if manifest is not None and manifest.entries else None
+    entries, pieces = read_entries(path), []
+    shards = entries[0].shards if entries else None
     if not shards:
         raise BadInput(f"{shown(str(path))}: is a folder without the {FOLDER_MANIFEST} of a plan; name a permutation")
     for shard in shards:

@@ -10,12 +10,11 @@ from typing import Literal, NamedTuple
 
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import (
-    Manifest,
     ManifestEntry,
     entry_for,
     manifest_path,
     permutation_hash,
-    read_manifest,
+    read_entries,
     write_manifest,
 )
 from gcbs_cli.plan_file.permutation import check_suffix, fill, read_permutation, verify_permutation, write_stdout
@@ -53,14 +52,14 @@ def save_plan(path: Path | str, perm: Ints, entry: ManifestEntry) -> None:
         return
     path = Path(path)
     with _locked(path.parent):
-        manifest = None
+        before: list[ManifestEntry] = []
         with suppress(BadInput):  # a damaged one is replaced
-            manifest = read_manifest(path)
+            before = read_entries(path)
         with writing.file(path) as output:
             fill(path, perm, entry.batch_size, output)
             output.flush()
             with suppress(writing.NotSynced):  # the permutation's own follows
-                write_manifest(path, [entry, *(manifest.entries if manifest else ())])
+                write_manifest(path, [entry, *before])
         with suppress(GcbsError):  # what is on disk is whole already: every reader picks the entry by its hash
             write_manifest(path, [entry])
 
@@ -108,10 +107,10 @@ def load_plan(path: Path | str, rows: int | None = None) -> Plan:
     """
     perm = read_permutation(path, rows)
     verify_permutation(perm, len(perm), str(path))
-    manifest = read_manifest(path)
-    if manifest is None:
+    entries = read_entries(path)
+    if not entries:
         return Plan(perm, "stdin" if str(path) == "-" else str(path))
-    entry = entry_for(manifest, perm)
+    entry = entry_for(entries, perm)
     if entry is None:
         raise BadInput(f"{path}: {OTHER_MANIFEST}; plan again, or remove the manifest")
     return Plan(perm, str(path), entry.batch_size, entry.drop_last, entry.world_size, entry.gather or None)
@@ -124,9 +123,9 @@ class Finding(NamedTuple):
     message: str
 
 
-def entry_to_check(manifest: Manifest | None, perm: Ints) -> ManifestEntry | None:
+def entry_to_check(entries: Iterable[ManifestEntry], perm: Ints) -> ManifestEntry | None:
     """The entry of `perm`, else the manifest's first, which `check_plan` then finds to be another one's."""
-    return entry_for(manifest, perm) or (manifest.entries[0] if manifest and manifest.entries else None)
+    return entry_for(entries, perm) or next(iter(entries), None)
 
 
 def check_plan(

@@ -18,7 +18,7 @@ from gcbs_cli.data.reading import read_unit_rows
 from gcbs_cli.data.row_values import READERS
 from gcbs_cli.data.source import ColumnChoice
 from gcbs_cli.plan_file import permutation
-from gcbs_cli.plan_file.manifest import Manifest, parse_manifest
+from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_entries
 from gcbs_cli.plan_file.permutation import read_permutation
 from gcbs_cli.system.errors import BadInput
 
@@ -64,7 +64,8 @@ def _permutation(path):
 
 
 def _manifest(path):
-    assert isinstance(parse_manifest(path.read_bytes(), path.name), Manifest)
+    (path.parent / FOLDER_MANIFEST).write_bytes(path.read_bytes())
+    assert isinstance(read_entries(path.parent), list)
 
 
 def _report(path):

@@ -19,7 +19,7 @@ from running import files_of
 from unit_data import build_entry
 
 from gcbs_cli.plan_file import plans
-from gcbs_cli.plan_file.manifest import Manifest, entry_for, manifest_path, read_manifest
+from gcbs_cli.plan_file.manifest import entry_for, manifest_path, read_entries
 from gcbs_cli.plan_file.permutation import read_permutation, write_array
 from gcbs_cli.plan_file.plans import check_plan_output, load_plan, save_plan
 from gcbs_cli.plan_file.writing import check_outputs, file, write
@@ -36,7 +36,7 @@ def order(seed, rows=ROWS):
 
 def assert_whole(path):
     """The permutation at `path` is whole and its manifest has its entry."""
-    assert entry_for(read_manifest(path), read_permutation(path, ROWS)) is not None
+    assert entry_for(read_entries(path), read_permutation(path, ROWS)) is not None
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_a_plan_replaces_another_with_its_manifest(output):
         save_plan(output, order(seed), entry)
         plan = load_plan(output)
         assert (plan.perm.tolist(), plan.name, plan.gather) == (order(seed).tolist(), output, seed > 1 or None)
-        assert read_manifest(output) == Manifest(entries=[entry])
+        assert read_entries(output) == [entry]
         assert list(WRITTEN) == [output]
     assert os.listdir("/proc/self/fd") == opened
     assert set(files_of(Path())) == {output, f"{output}.manifest.json"}
