@@ -20,7 +20,6 @@ from gcbs_cli.comparison.compare import (
     SHOWN,
     Compared,
     compare_plans,
-    default_methods,
     not_installed,
     options_of,
     plain_names,
@@ -32,7 +31,7 @@ from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.products.devices import devices_named
 from gcbs_cli.reports.figures import shown_in
 from gcbs_cli.settings.model import words
-from gcbs_cli.settings.others import PRESET, Compare, GroupFile, Inputs, TextFile, Tune
+from gcbs_cli.settings.others import PRESET, REFINED, Compare, GroupFile, Inputs, TextFile, Tune
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.limits import OF_TORCH, check_address_space
 
@@ -53,14 +52,15 @@ LIMITS_OF_TRIAL = (
 
 def compare(settings: Compare) -> None:
     """Plan with each method, and print what each plan is worth."""
-    out, texts = Output(settings, settings.html), settings.text is not None
+    out = Output(settings, settings.html)
     names = [PRESET_ROW if name == PRESET else name for name in settings.names]
     if settings.train:
-        names = [*dict.fromkeys([RANDOM, *names, *[NEEDS_TEXT] * (texts and settings.methods is None)])]
+        names = [*dict.fromkeys([RANDOM, *names])]
     elif settings.methods is None:
-        names = default_methods(texts=texts)
-        for missing in not_installed().values():
-            out.note(f"left out: {missing}")
+        missing = not_installed()
+        names = [name for name in names if name.removesuffix(REFINED) not in missing]
+        for reason in missing.values():
+            out.note(f"left out: {reason}")
     methods = plain_names(names)
     settings.check_text(methods)
     shared = settings.only(PlanSettings)

@@ -57,13 +57,6 @@ def options_of(settings: PlanSettings) -> list[str]:
     return words(used, always=("batch_size", "temperature", *(() if settings.preset else ("method",))))
 
 
-def default_methods(*, texts: bool = False) -> list[str]:
-    """Every method that is installed, the graph methods refined, the preset; those that need `texts` with some."""
-    missing = not_installed()
-    found = [name for name in PLANNERS if name not in missing and (texts or name != NEEDS_TEXT)]
-    return [*found, *(name + REFINED for name in ("rcm", "metis") if name in found), PRESET_ROW]
-
-
 def settings_of(name: str, shared: PlanSettings) -> PlanSettings:
     """Those of a row of the table: a method, `rcm+refine` for rcm refined, or the preset."""
     if name == PRESET_ROW:

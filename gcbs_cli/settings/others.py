@@ -252,7 +252,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
 
     methods: str | None = option(
-        None, short="-M", default_words="all, words only with --text; with --train: random,rcm,train"
+        None, short="-M", default_words="all; with --train: random,rcm,train; words only with --text"
     )
     """Comma-separated names, such as rcm,metis+refine; train is the preset."""
     train: bool = False
@@ -267,13 +267,16 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     @property
     def names(self) -> list[str]:
         """The rows of the table that were asked for; without any, those that may be there."""
-        usual = ("random", "rcm", PRESET) if self.train else (*get_args(Method), PRESET)
-        return [name.strip() for name in self.methods.split(",")] if self.methods else list(usual)
+        if self.methods:
+            return [name.strip() for name in self.methods.split(",")]
+        every = (*get_args(Method), f"rcm{REFINED}", f"metis{REFINED}", PRESET)
+        usual = ("random", "rcm", "words", PRESET) if self.train else every
+        return [name for name in usual if name != "words" or self.text is not None]
 
     def chosen(self) -> Mapping[str, Sequence[Any]]:
         """Those of the methods that are compared, and of the preset."""
         preset = preset_defaults(PRESET) if PRESET in self.names else {}
-        refined = self.methods is None or self.refine or any(REFINED in name for name in self.names)
+        refined = self.refine or any(REFINED in name for name in self.names)
         methods = [name.removesuffix(REFINED) for name in self.names]
         of_preset = {name: [value] for name, value in preset.items()}
         return of_preset | {"method": methods, "refine": [refined or bool(preset)]}
