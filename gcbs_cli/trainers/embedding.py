@@ -44,9 +44,9 @@ class RowEmbedder:
         loader: "DataLoader[Any]",
         embed: Embed,
         *,
-        model: torch.nn.Module | None = None,
-        lengths: Ints | None = None,
-        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        model: torch.nn.Module | None,
+        lengths: Ints | None,
+        precision: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._loader, self._embed, self.model, self._precision = loader, embed, model, precision
         count = len(loader.dataset)  # type: ignore[arg-type]

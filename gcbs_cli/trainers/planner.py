@@ -12,7 +12,6 @@ import numpy as np
 from gcbs_cli.api import plan, report
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.reports.in_batch import batch_sums
-from gcbs_cli.settings.plan import DEFAULT_TEMPERATURE
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
@@ -153,7 +152,7 @@ class LossCheck:
 
         def note(step: int) -> None:
             if len(self._handed) < STEPS:
-                self._handed.append((planner, sampler.step_rows(step, sampler.rank)[0]))
+                self._handed.append((planner, sampler.step_rows(step)))
 
         sampler.on_batch = note
 
@@ -183,7 +182,7 @@ class LossCheck:
             )
 
 
-def batch_loss(x: Any, y: Any, *, temperature: float = DEFAULT_TEMPERATURE, loss: str = "symmetric") -> float:
+def batch_loss(x: Any, y: Any, *, temperature: float, loss: str) -> float:
     """The loss of one batch, in nats, as `gcbs report` counts it. x, y: (n, d) embeddings of its rows.
 
     loss: infonce (x→y), symmetric or simclr. Raises BadInput for arrays or a loss that do not fit.

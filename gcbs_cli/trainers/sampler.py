@@ -179,15 +179,11 @@ class PlannedBatchSampler(BatchSampler):
             self.planned_at = -1
             self._agree()
 
-    def step_rows(self, step: int, rank: int | None = None) -> list[Ints]:
-        """Return the rows of each loss at a step of this epoch: one batch if the loss gathers, else one per rank.
-
-        rank: only this rank's batch (the whole batch if the loss gathers).
-        """
+    def step_rows(self, step: int) -> Ints:
+        """Return the rows of this rank's loss at a step of this epoch: the whole batch, if the loss gathers."""
         shares = next(islice(self._deal(), step, None))
-        if self.sharding.gather:
-            return [self.plan.perm[shares[0].start : shares[-1].stop]]
-        return [self.plan.perm[share] for share in (shares if rank is None else [shares[rank]])]
+        seen = shares if self.sharding.gather else [shares[self.rank]]
+        return self.plan.perm[seen[0].start : seen[-1].stop]
 
     def left_out(self) -> Ints:
         """Return the rows that this epoch does not train on, ascending; `RankSharding` says why there may be some."""

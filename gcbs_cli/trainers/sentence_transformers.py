@@ -44,8 +44,8 @@ class PlannedSentenceTrainer(PlannedTrainer):
         return dataset, self.trainer.data_collator
 
     def lengths(self, dataset: Any) -> Ints:
-        sides = [dataset[column] for column in _columns(dataset, self.trainer.data_collator)]
-        return np.array([sum(len(str(text)) for text in row) for row in zip(*sides, strict=True)])
+        columns = _columns(dataset, self.trainer.data_collator)
+        return np.sum([[len(str(text)) for text in dataset[column]] for column in columns], axis=0)
 
     def labels(self, dataset: Any, batch_size: int) -> Ints | None:
         """Rows that have a text in common, directly or through others, if the trainer keeps duplicates apart."""

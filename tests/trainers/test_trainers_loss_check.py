@@ -71,7 +71,7 @@ def test_a_wrong_loss_is_warned_of(wrong):
     loader = iter(batches)
     x, y, _ = next(loader)
     if wrong == "the next batch":
-        x, y = X[batches.sampler.step_rows(1)[0]], Y[batches.sampler.step_rows(1)[0]]
+        x, y = X[batches.sampler.step_rows(1)], Y[batches.sampler.step_rows(1)]
     elif wrong == "half a batch":
         x, y = x[: BATCH // 2], y[: BATCH // 2]
     else:
