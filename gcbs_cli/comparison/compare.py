@@ -93,8 +93,8 @@ def compare_plans(
     progress: Progress,
     *,
     trials: int,
-    groups: Ints | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    groups: Ints | None,
+    inputs: Mapping[str, Any] | None,
 ) -> list[Compared]:
     """What each plan is worth, with one pass for all plans and one for all reports.
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pydantic_core
-from pydantic import BaseModel, ConfigDict
 
 from gcbs_cli.data.files import list_files, list_pattern, natural_key, open_file, shown
 from gcbs_cli.plan_file.manifest import entry_for, read_entries
 from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
 from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
-from gcbs_cli.reports.schema import Estimate, GapReport
+from gcbs_cli.reports.schema import Estimate, GapReport, ReportPart
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
@@ -35,7 +34,7 @@ LOSSES = ("loss.random_mean", "loss.global")
 PROBABILITIES = [f"positive_probability.{order}" for order in ("plan", "random", "global")]
 
 
-class Epoch(BaseModel):
+class Epoch(ReportPart):
     """One epoch. What is not known is None.
 
     closed: how much of the gap the plan closes without suspected false negatives, in nats. threshold_drift: change of
@@ -43,14 +42,12 @@ class Epoch(BaseModel):
     again. plan_seconds: from the manifest.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     name: str
     report: GapReport
-    closed: float | None
-    threshold_drift: float | None
-    recurring: float | None
-    plan_seconds: float | None
+    closed: float | None = None
+    threshold_drift: float | None = None
+    recurring: float | None = None
+    plan_seconds: float | None = None
 
     def at(self, path: str) -> Any:
         """The value of a figure of the report, or of one that only a history has."""
@@ -62,13 +59,11 @@ class Epoch(BaseModel):
         return self.closed is not None and self.closed > max(LEAST_SHARE_OF_BEST * best, LEAST_NATS, NOISE * spread)
 
 
-class History(BaseModel):
+class History(ReportPart):
     """All epochs. pays_until: the last epoch whose plan paid, None if none did; verdict: the same in a sentence."""
 
-    model_config = ConfigDict(frozen=True)
-
     epochs: list[Epoch]
-    pays_until: str | None
+    pays_until: str | None = None
     verdict: str
 
 

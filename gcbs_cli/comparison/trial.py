@@ -328,13 +328,11 @@ def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs say: `plan`, by its name, or None for random batches; the gain of the best; a sentence; and whether
-    it is final, as more seeds would change nothing.
+    """What the runs say: `plan`, by its name, or None for random batches; a sentence; and whether it is final, as more
+    seeds would change nothing.
     """
 
     plan: str | None
-    best: str
-    gain: Gain
     sentence: str
     final: bool
 
@@ -354,4 +352,4 @@ def judge(runs: Sequence[TrialRun], preferred: str | None = None, most_seeds: in
     what = f"{best}: {found} MRR over random"
     chance = f"no difference beyond noise ({what}, less than {found.noise:.1f} may be chance): stay with random batches"
     sentence = f"{what}: planning pays" if found.counts else chance
-    return Verdict(best if found.counts else None, best, found, sentence, final)
+    return Verdict(best if found.counts else None, sentence, final)
