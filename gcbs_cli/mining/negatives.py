@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
-from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.operations import Backend, Progress
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.system.arrays import Bools, Floats, Int32s, Ints
-from gcbs_cli.system.progress import Progress
 
 SPARE_KEYS, SPARE_SHARE = 8, 4
 """So many keys, and a quarter of those wanted, are listed beside these: rounded rows rank keys a little otherwise."""
@@ -39,7 +38,7 @@ class Negatives:
 
 
 def mine_negatives(
-    pair: PairedRows, positives: Positives, settings: MineSettings, backend: Backend, watcher: Progress | None = None
+    pair: PairedRows, positives: Positives, settings: MineSettings, backend: Backend, progress: Progress | None = None
 ) -> Negatives:
     """The negatives of every row of x among the rows of y, the same on every device and for every size of tile.
 
@@ -53,7 +52,7 @@ def mine_negatives(
         backend,
         seed=settings.seed,
         skip_own=False,
-        progress=watcher.progress if watcher else None,
+        progress=progress,
     )
     parts, skipped = [], Counter[str]()
     for rows, listed in lists:

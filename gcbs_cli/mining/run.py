@@ -91,7 +91,7 @@ def mine(pair: PairedRows, settings: MineSettings, ids: Ints | None = None, watc
     expected = _forecast(pair, settings, positives, backend)
     check_room(pair.rows, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
     with clock.step("negatives"):
-        found = mine_negatives(pair, positives, settings, backend, watcher)
+        found = mine_negatives(pair, positives, settings, backend, clock.watcher.progress)
     with clock.step("losses"):
         loss = mined_losses(pair, found, settings, backend)
     counts = np.bincount(found.query, minlength=pair.rows)

@@ -163,20 +163,17 @@ class OrderReports:
             whole = factor * self.losses(total, beside, temperature)
             train = factor * self.losses(seen, beside_here, temperature)
             gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
-            bounds = self._bounds(sums, rows, temperature, gap) if self.bounded else {}
-            figures: Figures = (
-                of_order
-                | bounds
-                | {
-                    "loss.global": float(whole[0].mean()) + added,
-                    "loss.plan": float(train[0].mean()) + added,
-                    "gap.plan": gap,
-                    "gap.masked.plan": masked_gap,
-                    "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
-                    "positive_probability.global": float(np.exp(positive - total[0]).mean()),
-                    "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
-                }
-            )
+            figures: Figures = of_order | {
+                "loss.global": float(whole[0].mean()) + added,
+                "loss.plan": float(train[0].mean()) + added,
+                "gap.plan": gap,
+                "gap.masked.plan": masked_gap,
+                "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
+                "positive_probability.global": float(np.exp(positive - total[0]).mean()),
+                "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+            }
+            if self.bounded:
+                figures |= self._bounds(sums, rows, temperature, gap)
             for path, losses in coordinates.items():
                 figures[path] = factor * losses[number] + added
             if self.in_nats:  # van den Oord et al. (2018)

@@ -84,8 +84,9 @@ class Chart:
 def hardest_chart(hardest: Mapping[str, Float32s]) -> Chart:
     """How similar each row's hardest in-batch negative is, in `random` batches and in the `plan`'s."""
     names = {"random": "random batches", "plan": "this plan"}
-    low = min(float(values.min()) for values in hardest.values())
-    high = max(low + 1e-3, *(float(values.max()) for values in hardest.values()))
+    every = np.concatenate([*hardest.values()])
+    low = float(every.min())
+    high = max(low + 1e-3, float(every.max()))
     edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
     shares = {kind: np.histogram(values, edges)[0] / len(values) for kind, values in hardest.items()}
     means = {kind: float(values.mean(dtype=np.float64)) for kind, values in hardest.items()}
@@ -103,7 +104,7 @@ def batch_chart(losses: Floats, hard: Bools, random_mean: float) -> Chart:
     edges = np.cumsum([0, *map(len, groups)])
     lowest, mean, highest = (np.array([take(losses[group]) for group in groups]) for take in (np.min, np.mean, np.max))
     some = np.array([hard[group].any() for group in groups])
-    lines = [Line("columns plan", _area(edges, np.where(some, mean, 0.0)), "with hard pairs" * bool(not some.all()))]
+    lines = [Line("columns plan", _area(edges, np.where(some, mean, 0.0)), "with hard pairs")]
     if not some.all():
         lines.append(Line("columns none", _area(edges, np.where(some, 0.0, mean)), "without a hard pair"))
     if len(groups) < len(losses):

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from numpy.typing import NDArray
 
 from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
@@ -44,7 +43,7 @@ def report_page(
     facts: Mapping[str, Mapping[str, object]],
     names_of: Callable[[Sequence[int]], Mapping[int, str]],
     texts_of: Callable[[Sequence[int]], Mapping[int, Sequence[str]]],
-    hint: str = "",
+    hint: str,
 ) -> str:
     """The page on the first of the reports as HTML, complete in itself, with a line for each of the others.
 
@@ -206,14 +205,12 @@ def density(graph: Adjacency, perm: Ints, start: int, stop: int) -> Ints:
 
 
 def density_uri(counts: Ints, full: float) -> str:
-    """A data: URI of a (rows, columns) picture: zero is clear, opacity rises with the root of the count to `full`."""
+    """A data: URI of a (rows, columns) picture: zero is clear, opacity rises with the root of the count to `full`.
+
+    The PNG has one hue, and a palette with it in every opacity.
+    """
     share = np.sqrt(np.minimum(counts / full, 1.0))
     opacity = np.where(counts > 0, _FAINTEST + (255 - _FAINTEST) * share, 0).astype(np.uint8)
-    return "data:image/png;base64," + base64.b64encode(encode_png(opacity)).decode()
-
-
-def encode_png(opacity: NDArray[np.uint8]) -> bytes:
-    """(height, width) bytes as a PNG file of one hue, whose palette has it in every opacity."""
     height, width = opacity.shape
     chunks = {
         b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
@@ -222,7 +219,8 @@ def encode_png(opacity: NDArray[np.uint8]) -> bytes:
         b"IDAT": zlib.compress(np.pad(opacity, ((0, 0), (1, 0))).tobytes(), 9),  # 0 before a line: not filtered
         b"IEND": b"",
     }
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         for kind, data in chunks.items()
     )
+    return "data:image/png;base64," + base64.b64encode(png).decode()
