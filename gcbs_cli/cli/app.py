@@ -153,7 +153,8 @@ def main() -> None:
     try:
         app()
     finally:
-        gc.freeze()  # or Python would search all modules for garbage at its end, for a tenth of a second
+        if "triton" not in sys.modules:  # which calls what is kept to the end leaks, and lists it
+            gc.freeze()  # or Python would search all modules for garbage at its end, for a tenth of a second
 
 
 def _open_closed_streams() -> None:
