@@ -90,8 +90,8 @@ class BscReports(OrderReports):
         self.in_nats = self.comparable and loss.divide_by == "positives" and loss.mse is None
         places, self._others = Positives(ids).of(self._asking)
         self._places = self._asking[places]
-        ends = self._places, self._others
-        self._products = np.stack([pair_values(pair, *ends), pair_values(pair, *ends[::-1])])
+        ends = (self._places, self._others), (self._others, self._places)
+        self._products = np.stack([pair_values(pair, rows, cols) for rows, cols in ends])
         self.beside = self._means(slice(None))
         numbers = group_numbers(ids)
         known = numbers[suspects.lower] == numbers[suspects.higher]

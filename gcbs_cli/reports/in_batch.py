@@ -68,7 +68,8 @@ def batch_sums(
     )
     hidden = _Hidden(suspects, perm, batch_size, loss.queue_batches)
     for rows, seen in _blocks(count, batch_size, loss.queue_batches):
-        height, first, places = min(batch_size, rows.stop - rows.start), rows.start - seen.start, perm[rows]
+        height, first = min(batch_size, rows.stop - rows.start), rows.start - seen.start
+        places = perm[rows].reshape(-1, height)
         sides = pair.x[perm[seen]], pair.y[perm[seen]]  # some at a time: all would be as large as the data
         for side, values in enumerate(_tables(sides, first, height, loss)):
             own = np.s_[:, range(height), range(first, first + height)]
@@ -81,12 +82,12 @@ def batch_sums(
                 keys = _counting(values, own, positives, loss.top)
                 if not masked:
                     finite = np.isfinite(keys)
-                    sums.seen[places] = np.count_nonzero(finite, axis=-1).reshape(-1)
-                    sums.least[side, places] = np.where(finite, keys, np.inf).min(axis=-1).reshape(-1)
+                    sums.seen[places] = np.count_nonzero(finite, axis=-1)
+                    sums.least[side, places] = np.where(finite, keys, np.inf).min(axis=-1)
                 for number, temperature in enumerate(temperatures):
-                    sums.log_sums[number, masked, side, places] = log_sum_exp(keys, temperature).reshape(-1)
+                    sums.log_sums[number, masked, side, places] = log_sum_exp(keys, temperature)
                 values[own] = -np.inf
-                sums.hardest[masked, side, places] = values.max(axis=-1).reshape(-1)
+                sums.hardest[masked, side, places] = values.max(axis=-1)
     return sums
 
 
@@ -161,7 +162,7 @@ class _Hidden:
         first, stop = np.searchsorted(self._rows, [rows.start, rows.stop])
         batch, row = np.divmod(self._rows[first:stop] - rows.start, height)
         column = self._cols[first:stop] - seen.start - batch * height
-        inside = (column >= 0) & (column < width)
+        inside = column < width  # a row sees none of the batches after its own
         hidden = np.zeros((batches, height, width), np.bool_)
         hidden[batch[inside], row[inside], column[inside]] = True
         if self._groups is not None:

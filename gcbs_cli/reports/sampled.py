@@ -54,11 +54,13 @@ def sampled_report(
     with clock.step("rows drawn"):
         generator = np.random.default_rng([settings.seed, 0x5A3D])
         chosen = np.sort(generator.choice(full, min(full, rows // size), replace=False))
-        planned = perm[: full * size].reshape(full, size)[chosen]
         random = generator.integers(stream.rows, size=(len(chosen), size - 1))
-        drawn = np.unique(np.concatenate([planned.reshape(-1), random.reshape(-1)]))
+        drawn, places = np.unique(
+            np.hstack([perm[: full * size].reshape(full, size)[chosen], random]), return_inverse=True
+        )
+        own, others = np.split(places.reshape(len(chosen), -1), [size], axis=1)
         sides = _read(stream, drawn)
-        pair = PairedRows(*(side[np.searchsorted(drawn, planned.reshape(-1))] for side in sides))
+        pair = PairedRows(*(side[own.ravel()] for side in sides))
     with clock.step("all columns"):
         total = _log_sums(stream, pair, loss, temperature, backend, clock.watcher)
     with clock.step("batches"):
@@ -66,13 +68,13 @@ def sampled_report(
         total = np.maximum(total, positive)
         plans = batch_sums(pair, np.arange(pair.rows), size, [temperature], loss).log_sums[0, 0]
         trials = np.empty_like(total)
-        for batch, others in enumerate(random):
-            places, found = slice(batch * size, (batch + 1) * size), np.searchsorted(drawn, others)
+        for batch, (queries, keys) in enumerate(zip(own, others, strict=True)):
+            some = slice(batch * size, (batch + 1) * size)
             for side in loss.sides:
-                values = (pair.x, pair.y)[side][places] @ sides[1 - side][found].T
-                values[planned[batch][:, None] == others] = -np.inf
-                own = (positive[places, None] * temperature).astype(np.float32)
-                trials[side, places] = log_sum_exp(np.concatenate([own, values], axis=1), temperature)
+                values = sides[side][queries] @ sides[1 - side][keys].T
+                values[queries[:, None] == keys] = -np.inf
+                positives = (positive[some, None] * temperature).astype(np.float32)
+                trials[side, some] = log_sum_exp(np.hstack([positives, values]), temperature)
         whole, plan, random_loss = (
             (np.clip(sums, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
             for sums in (total, plans, trials)
