@@ -23,12 +23,8 @@ _HEADER_BYTES = 64 * 1024
 
 _MOST_DIMENSIONS = 32
 
-_TYPES: dict[str, tuple[str, np.dtype[Any]]] = {
-    "F16": ("float16", np.dtype("<f2")),
-    "BF16": ("bfloat16", np.dtype("<u2")),
-    "F32": ("float32", np.dtype("<f4")),
-    "F64": ("float64", np.dtype("<f8")),
-}
+_TYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+"""Of tensors, by safetensors' names."""
 
 _LENGTH_BYTES = 8
 """A little-endian integer before the header: the header's length in bytes."""
@@ -168,5 +164,5 @@ def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
     if kind not in _TYPES:
         raise BadInput(f"{label}: found a tensor of {shown(kind)}, expected {ACCEPTED_TYPES}; save it as float32")
     check_matrix(label, shape)
-    offset = _LENGTH_BYTES + length + tensors[name]["data_offsets"][0]
-    return matrix_source(stamp, shape, *_TYPES[kind], offset, column=name)
+    offset, stored = _LENGTH_BYTES + length + tensors[name]["data_offsets"][0], RAW_DTYPES[_TYPES[kind]]
+    return matrix_source(stamp, shape, _TYPES[kind], stored.newbyteorder("<"), offset, column=name)
