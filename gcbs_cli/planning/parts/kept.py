@@ -36,14 +36,14 @@ class KeptParts:
     with a damaged byte, is planned again.
     """
 
-    def __init__(self, folder: Path | None, key: str | None, progress: Progress) -> None:
+    def __init__(self, folder: Path | None, key: str, progress: Progress) -> None:
         """Make the folder if need be and read the parts of the run with this `key`; no folder keeps nothing.
 
         Raises BadInput.
         """
         self.parts: dict[int, PartPlan] = {}
-        self._works = folder is not None
-        if folder is None or key is None:
+        self._path: Path | None = None
+        if folder is None:
             return
         self._path, self._key, self._progress = folder / FILE, key.encode(), progress
         try:
@@ -64,16 +64,17 @@ class KeptParts:
     def save(self, part: PartPlan) -> None:
         """Keep the plan of a part. A disk that does not take it is said once; the work goes on without."""
         self.parts[part.number] = part
+        if self._path is None:
+            return
+        plan = json.dumps(asdict(part) | {"order": part.order.tolist()}).encode()
         try:
-            if self._works:
-                plan = json.dumps(asdict(part) | {"order": part.order.tolist()}).encode()
-                with explained(self._path), self._path.open("ab") as file:
-                    # What a kill left of a line ends at the line break.
-                    file.write(b"\n" + self._digest(plan) + b" " + plan)
-                    file.flush()
-                    os.fsync(file.fileno())
+            with explained(self._path), self._path.open("ab") as file:
+                # What a kill left of a line ends at the line break.
+                file.write(b"\n" + self._digest(plan) + b" " + plan)
+                file.flush()
+                os.fsync(file.fileno())
         except GcbsError as error:
-            self._works = False
+            self._path = None
             self._progress.note(f"{error}; continuing without --work-dir")
 
     def _digest(self, plan: bytes) -> bytes:

@@ -79,7 +79,7 @@ def plan_in_parts(
         "are not in their nearest part, so that parts are whole batches"
     )
     with clock.step("rows to parts"), scattered(stream, partition, beside) as read:
-        key = None if work_dir is None else _run_key(stream, each, count, groups, inputs)
+        key = "" if work_dir is None else _run_key(stream, each, count, groups, inputs)
         kept = KeptParts(work_dir, key, progress)
         with clock.step("plans"):
             tasks = [task for task in _tasks(partition, each, groups, inputs) if task.number not in kept.parts]
