@@ -3,7 +3,6 @@
 import platform
 import time
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from gcbs_cli import __version__
@@ -11,6 +10,7 @@ from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.settings.others import Doctor
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
+from gcbs_cli.system.version import installed
 
 if TYPE_CHECKING:
     import torch
@@ -67,10 +67,10 @@ def examine(seconds: float) -> dict[str, Any]:
         "gcbs": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "libraries": {name: version(name) for name in LIBRARIES},
+        "libraries": {name: installed(name) for name in LIBRARIES},
         "cpus": available_cpus(),
         "devices": [_device(name, seconds / (2 * len(names))) for name in names],
-        "optional": [{"name": name, "version": _installed(name), "used_for": use} for name, use in OPTIONAL.items()],
+        "optional": [{"name": name, "version": installed(name), "used_for": use} for name, use in OPTIONAL.items()],
     }
 
 
@@ -83,13 +83,6 @@ def forecast_plan(rows: int, dim: int, quantile: float) -> dict[str, Any]:
     fits = expected.memory <= SHARE_TO_USE * available_memory()
     found = {"entries": expected.entries, "memory": expected.memory, "fits": fits}
     return {"rows": rows, "dim": dim, "quantile": quantile, **found}
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _device(name: str, seconds: float) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """What a manifest says of a plan."""
 
-from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from gcbs_cli import __version__
@@ -18,8 +16,10 @@ from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.model import Settings, leaves
 from gcbs_cli.settings.plan import BatchOrderSettings, BscSettings, FalseNegativeSettings
 from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.version import installed
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
+"""Those on which a permutation could depend."""
 SETTINGS = ("batch_size", "temperature", "seed", "method", "drop_last", "world_size", "gather")
 """Those that an entry has under the same name."""
 
@@ -61,7 +61,7 @@ def plan_entry(
         device=result.device,
         timings={**seconds, **result.seconds},
         permutation_hash=permutation_hash(result.perm),
-        libraries=library_versions(),
+        libraries={name: found for name in RECORDED_LIBRARIES if (found := installed(name))},
         normalize=stream.normalize,
         **{name: getattr(settings, name) for name in SETTINGS},
     )
@@ -72,15 +72,6 @@ def full_batches_per_rank(entry: ManifestEntry) -> dict[str, int]:
     if entry.world_size is None or entry.gather:
         return {}
     return {"full_batches_per_rank": entry.rows // entry.batch_size // entry.world_size}
-
-
-def library_versions() -> dict[str, str]:
-    """Those on which a permutation could depend; a library that was built in place may have no metadata."""
-    found = {}
-    for name in RECORDED_LIBRARIES:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
 
 
 def _asked(result: PlanResult) -> dict[str, Any]:
