@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gcbs_cli.products.operations import Backend, Limits, Product, Progress, Tile
+from gcbs_cli.products.operations import Backend, Entries, Limits, Product, Progress, Tile
 from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs, group_numbers
 from gcbs_cli.products.top_lists import keep_largest
-from gcbs_cli.system.arrays import Float32s, Floats, Int32s, grouped
+from gcbs_cli.system.arrays import Float32s, Floats, grouped
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ def _no_two_in_line(tiles: list[Tile]) -> list[Tile]:
     return [tiles[row * wide + (row + shift) % wide] for shift in range(wide) for row in range(high)]
 
 
-_EndSums = tuple[Floats, Floats, Float32s, Int32s, Float32s]
-"""Of a tile's n rows, or columns: log sums (T, n), those masked, the largest unsuspected (n,), and of what may be among
-the hardest the row or column (c,) in the matrix, and its similarity."""
+_EndSums = tuple[Floats, Floats, Float32s, Entries]
+"""Of a tile's n rows, or columns: log sums (T, n), those masked, the largest unsuspected (n,), and the entries that may
+be among the hardest."""
 
 
 class _Pass:
@@ -101,13 +101,13 @@ class _Pass:
 
     def add(self, tile: Tile, ends: list[_EndSums]) -> None:
         """Add a tile's sums to those of its rows, and of its columns."""
-        for end, (side, (plain, masked, largest, indices, values)) in enumerate(zip(self.sides, ends, strict=True)):
+        for end, (side, (plain, masked, largest, hard)) in enumerate(zip(self.sides, ends, strict=True)):
             places = (tile.rows, tile.cols)[end]
             for total, part in ((side.log_sums, plain), (side.masked, masked)):
                 np.logaddexp(total[:, places], part, out=total[:, places])
             np.maximum(side.hardest_unsuspected[places], largest, out=side.hardest_unsuspected[places])
             if side.hardest.size:
-                keep_largest(side.hardest, indices, values)
+                keep_largest(side.hardest, (hard.rows, hard.cols)[end], hard.values)
                 np.maximum(self._above[end][places], side.hardest[places, 0], out=self._above[end][places])
 
     def of_tile(self, tile: Tile) -> list[_EndSums]:
@@ -125,7 +125,7 @@ class _Pass:
         if removed:
             product[own] = positives
             masked = self._log_sums(product)
-        return [(plain[end], masked[end], largest[end], *found) for end, found in enumerate(hard)]
+        return list(zip(plain, masked, largest, hard, strict=False))  # sums are by both ends whatever is asked
 
     def _log_sums(self, product: Product) -> list[Floats]:
         """(T, n) by row, and by column."""
@@ -134,16 +134,15 @@ class _Pass:
             for parts in zip(*(self._backend.log_sums(product, scale) for scale in self._scales), strict=True)
         ]
 
-    def _candidates(self, product: Product, tile: Tile, end: int) -> tuple[Int32s, Float32s]:
-        """Row (end 0) or column (end 1), and value, of what may be among the hardest there."""
+    def _candidates(self, product: Product, tile: Tile, end: int) -> Entries:
+        """What may be among the hardest of its row (end 0) or column (end 1)."""
         above, count = self._above[end][(tile.rows, tile.cols)[end]], self.sides[end].hardest.shape[1]
         if count == 0:
-            return np.empty(0, np.int32), np.empty(0, np.float32)
+            return Entries.joined([])
         along = product.T if end else product
         if along.shape[1] >= count and np.isneginf(above).any():
             np.maximum(above, np.nextafter(self._backend.of_rank(along, count), np.float32(-np.inf)), out=above)
-        found = self._backend.above(product, tile, self._limits[end])
-        return found.cols if end else found.rows, found.values
+        return self._backend.above(product, tile, self._limits[end])
 
     def _remove_suspects(self, product: Product, tile: Tile) -> bool:
         """Put −inf at the suspected entries of a tile; whether there may be any."""
