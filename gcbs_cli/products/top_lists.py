@@ -81,10 +81,10 @@ class TopSearch:
         """
         found = Entries.joined(candidates)
         candidates.clear()
-        if self._skip_own:
-            found = found.chosen(found.rows != found.cols)
         queries, keys = (found.cols, found.rows) if self._side else (found.rows, found.cols)
         ranks = _ranks(found.values + self._offsets[keys], keys)
+        if self._skip_own:
+            ranks[queries == keys] = NO_KEY
         heaps = np.full((stop - start, self._count), NO_KEY)
         keep_largest(heaps, queries - np.int32(start), ranks)
         heaps.sort(axis=1)
