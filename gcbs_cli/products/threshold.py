@@ -183,7 +183,7 @@ def _quantile(
 
     def tell(done: int, _: int) -> None:
         if progress is not None:
-            progress(rows.start * count + done, len(grid.x) * count)
+            progress(rows.start * count + done, count**2)
 
     while len(tail) < rank:
         share *= WIDER_TAIL
