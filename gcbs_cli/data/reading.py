@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gcbs_cli.data.files import check_still_the_same
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows
-from gcbs_cli.system.arrays import Array, Float32s, Floats
+from gcbs_cli.system.arrays import Array, Float32s, Floats, Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.threads import in_order, in_parts
 
@@ -207,6 +207,15 @@ class PairStream:
         x, y = in_order(2, self.sources, lambda side: read_unit_rows(side, normalize=self.normalize))
         self.fingerprints = x.fingerprint, y.fingerprint
         return PairedRows(x.values, y.values)
+
+    def read_rows(self, wanted: Ints) -> Float32s:
+        """(2, n, d) the unit rows of both sides with these numbers, which rise; all are checked and fingerprinted."""
+        sides = np.empty((2, len(wanted), self.dim), np.float32)
+        for start, *blocks in self.blocks():
+            first, stop = np.searchsorted(wanted, [start, start + len(blocks[0])])
+            for side, block in zip(sides, blocks, strict=True):
+                side[first:stop] = block[wanted[first:stop] - start]
+        return sides
 
     def read_raw(self) -> PairedRows:
         """The rows in float32 as the data has them, whatever their norms."""

@@ -20,7 +20,7 @@ from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledReport
 from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
-from gcbs_cli.system.arrays import Float32s, Floats, Ints
+from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 
@@ -59,7 +59,7 @@ def sampled_report(
             np.hstack([perm[: full * size].reshape(full, size)[chosen], random]), return_inverse=True
         )
         own, others = np.split(places.reshape(len(chosen), -1), [size], axis=1)
-        sides = _read(stream, drawn)
+        sides = stream.read_rows(drawn)
         pair = PairedRows(*(side[own.ravel()] for side in sides))
     with clock.step("all columns"):
         total = _log_sums(stream, pair, loss, temperature, backend, clock.watcher)
@@ -99,16 +99,6 @@ def sampled_report(
         timings=clock.seconds,
         **nest(figures),
     )
-
-
-def _read(stream: PairStream, wanted: Ints) -> tuple[Float32s, Float32s]:
-    """The unit rows of both sides with these numbers, which rise."""
-    x, y = np.empty((2, len(wanted), stream.dim), np.float32)
-    for start, *blocks in stream.blocks():
-        first, stop = np.searchsorted(wanted, [start, start + len(blocks[0])])
-        for side, block in zip((x, y), blocks, strict=True):
-            side[first:stop] = block[wanted[first:stop] - start]
-    return x, y
 
 
 def _log_sums(

@@ -64,12 +64,7 @@ def sample_means(stream: PairStream, seed: int) -> Float32s:
     """(S, d) the unit means of random pairs, from one pass that also checks and fingerprints all rows."""
     size = min(stream.rows, SAMPLE_ROWS)
     chosen = np.sort(np.random.default_rng([seed, 0x9A48]).choice(stream.rows, size, replace=False))
-    means = np.empty((size, stream.dim), np.float32)
-    for start, x, y in stream.blocks():
-        first, stop = np.searchsorted(chosen, [start, start + len(x)])
-        inside = chosen[first:stop] - start
-        means[first:stop] = mean_rows(x[inside], y[inside])
-    return means
+    return mean_rows(*stream.read_rows(chosen))
 
 
 def learn_centres(means: Float32s, parts: int, seed: int) -> Centres:
