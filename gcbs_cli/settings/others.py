@@ -19,19 +19,18 @@ from gcbs_cli.settings.plan import (
     Trials,
     preset_defaults,
 )
-from gcbs_cli.settings.report import LOSS_PANEL, ReportSettings
+from gcbs_cli.settings.report import LossSettings, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
 INPUT_PANEL = "Input"
-MODEL_PANEL = "Model"
 FORECAST_PANEL = "Forecast of a plan"
 SecondSide = Annotated[
     str | None, option(..., "Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
 
 
-def _column(file: str, **panel: str | None) -> Any:
-    return option(None, "Name of the column to read, where the file has several.", only_with=file, **panel)
+def _column(file: str) -> Any:
+    return option(None, "Name of the column to read, where the file has several.", only_with=file)
 
 
 class Columns(Settings, panel=INPUT_PANEL):
@@ -134,7 +133,18 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
         return self
 
 
-class Report(ReportSettings, PairTexts, Inputs, Page):
+class LabelFiles(Settings, panel=LossSettings.panel):
+    """Which rows are positives of each other."""
+
+    positives: str | None = option(None, default_words="rows with equal x", only_with="loss=bsc")
+    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
+    positives_column: str | None = _column("positives")
+    labels: str | None = option(None, only_with="loss=bsc")
+    """bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."""
+    labels_column: str | None = _column("labels")
+
+
+class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
     """L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
     threshold and columns come from the plan's manifest unless given.
 
@@ -154,12 +164,6 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
     groups: str | None = option(None, default_words="as planned")
     """An id for each row: rows with the same id are suspected false negatives, too."""
     groups_column: str | None = _column("groups")
-    positives: str | None = option(None, default_words="rows with equal x", panel=LOSS_PANEL, only_with="loss=bsc")
-    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
-    positives_column: str | None = _column("positives", panel=LOSS_PANEL)
-    labels: str | None = option(None, panel=LOSS_PANEL, only_with="loss=bsc")
-    """bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."""
-    labels_column: str | None = _column("labels", panel=LOSS_PANEL)
     id_column: str | None = option(None, default_words="id, where there is one", panel=INPUT_PANEL, only_with="html")
     """Column with the rows' names for --html."""
     full: bool = option(False, "Print every figure and what it means.", panel=OUTPUT_PANEL)
@@ -196,7 +200,7 @@ class Report(ReportSettings, PairTexts, Inputs, Page):
                 raise BadInput(f"--{option}: needs all pairs, so it does not work with --rows; leave one out")
 
 
-class Mine(MineSettings, PairTexts, Inputs, Written):
+class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.panel):
     """The other way to train on hard negatives: Hard Negative (1..l) gives each row of a random batch its own l hardest
     rows of Y. Options are those of sentence-transformers' mine_hard_negatives.
 
@@ -205,9 +209,9 @@ class Mine(MineSettings, PairTexts, Inputs, Written):
       gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
 
-    positives: str | None = option(None, panel=NegativeSettings.panel)
+    positives: str | None = None
     """A value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
-    positives_column: str | None = _column("positives", panel=NegativeSettings.panel)
+    positives_column: str | None = _column("positives")
     output: str = option("negatives.parquet", short="-o", panel=OUTPUT_PANEL)
     """The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout."""
 
@@ -352,7 +356,7 @@ class Apply(PlanFile, Written):
     """A file (without a suffix, it gets the input's), or for shards a new folder."""
 
 
-class Embed(Written):
+class Embed(Written, panel="Model"):
     """A .parquet keeps the texts beside the embeddings, for reports to show.
 
     Examples:
@@ -360,10 +364,10 @@ class Embed(Written):
     """
 
     texts: str = option(..., "Pairs of texts: a .parquet, .csv or .jsonl file.", argument=True)
-    model: str = option(..., "A sentence-transformers model: a folder or a name on the hub.", "-m", panel=MODEL_PANEL)
-    x_prompt: str = option("", "Put this before each text of X, such as 'query: '.", panel=MODEL_PANEL)
-    y_prompt: str = option("", "Put this before each text of Y.", panel=MODEL_PANEL)
-    encode_batch: int = option(64, "Number of texts that the model takes at once.", ge=1, panel=MODEL_PANEL)
+    model: str = option(..., "A sentence-transformers model: a folder or a name on the hub.", "-m")
+    x_prompt: str = option("", "Put this before each text of X, such as 'query: '.")
+    y_prompt: str = option("", "Put this before each text of Y.")
+    encode_batch: int = option(64, "Number of texts that the model takes at once.", ge=1)
     x_text: str = option("x", "Column with the texts of X.", "--x-column", panel=INPUT_PANEL)
     y_text: str = option("y", "Column with the texts of Y.", "--y-column", panel=INPUT_PANEL)
     device: Device = "auto"
@@ -382,7 +386,7 @@ class Demo(Written):
     folder: str = option("gcbs-demo", "Where the data, the plan and the page are written.", argument=True)
 
 
-class History(Page):
+class History(Page, panel=INPUT_PANEL):
     """Reads one report per epoch. Where it finds the plans, it also says how long they took and how much of each
     recurs.
 
@@ -393,11 +397,9 @@ class History(Page):
 
     reports: tuple[str, ...] = option(..., min_length=1, argument=True, metavar="REPORT")
     """Reports that gcbs report -o or gcbs plan --report wrote, or a folder of them."""
-    plans: str | None = option(
-        None, default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json", panel=INPUT_PANEL
-    )
+    plans: str | None = option(None, default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json")
     """Quoted pattern of the plans, in the reports' order."""
-    keep_order: bool = option(False, "Take the reports in the order given, not by number.", panel=INPUT_PANEL)
+    keep_order: bool = option(False, "Take the reports in the order given, not by number.")
 
 
 class Doctor(Shown):

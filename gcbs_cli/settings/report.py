@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from gcbs_cli.settings.model import Listed, option
+from gcbs_cli.settings.model import Listed, Settings, option
 from gcbs_cli.settings.plan import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_MARGIN,
@@ -20,7 +20,6 @@ from gcbs_cli.settings.plan import (
     check_batch_size,
 )
 
-LOSS_PANEL = "Which loss"
 LEAST_BATCHES = 30
 """Of a report on a sample: fewer say little about how batches differ."""
 
@@ -94,59 +93,38 @@ class Loss:
         return min(negatives, self.keys_in_all(rows) - 1, self.top or negatives)
 
 
-class ReportSettings(ThresholdSettings, WorkSettings):
-    """What a report covers."""
+class LossSettings(Settings, panel="Which loss"):
+    """The losses of a report, each with the options that it takes."""
 
-    batch_sizes: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Listed] = option(
-        (DEFAULT_BATCH_SIZE,), short="-k", min_length=1, option="--batch-size", default_words="the plan's, else 64"
-    )
-    """Pairs in one loss; may be given several times."""
-    temperatures: Annotated[tuple[Temperature, ...], Listed] = option(
-        (DEFAULT_TEMPERATURE,), short="-t", min_length=1, option="--temperature", default_words="the plan's, else 0.05"
-    )
-    """Temperature of the loss; may be given several times."""
     loss: Annotated[tuple[Annotated[LossKind, BeforeValidator(_loss_named)], ...], Listed] = option(
         ("symmetric",),
         min_length=1,
         metavar="LOSS",
         default_words="symmetric; bsc with --positives or --labels",
-        panel=LOSS_PANEL,
     )
     """infonce (MultipleNegativesRankingLoss): x→y; symmetric (CLIP): both ways; simclr (NT-Xent); bsc: symmetric, with
     several positives for a row; triplet: hardest negative. May be given several times.
     """
-    queue: int = option(0, ge=0, panel=LOSS_PANEL, only_with="loss=infonce|symmetric")
+    queue: int = option(0, ge=0, only_with="loss=infonce|symmetric")
     """Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them."""
-    queue_mode: QueueMode = option("xbm", panel=LOSS_PANEL, only_with="queue")
+    queue_mode: QueueMode = option("xbm", only_with="queue")
     """moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue."""
-    loss_margin: Margin = option(0.2, panel=LOSS_PANEL, only_with="loss=triplet")
+    loss_margin: Margin = option(0.2, only_with="loss=triplet")
     """triplet: margin between positive and hardest negative."""
-    loss_top: int | None = option(
-        None, ge=1, panel=LOSS_PANEL, default_words="all", only_with="loss=infonce|symmetric|simclr"
-    )
+    loss_top: int | None = option(None, ge=1, default_words="all", only_with="loss=infonce|symmetric|simclr")
     """L_train counts only this many of the negatives that a row sees, the hardest; L_global counts all."""
-    label_threshold: float | None = option(
-        None, panel=LOSS_PANEL, default_words="labels are 1 or 0", only_with="loss=bsc"
-    )
+    label_threshold: float | None = option(None, default_words="labels are 1 or 0", only_with="loss=bsc")
     """bsc: labels are numbers, and a row is a positive pair if its label is above this."""
-    bsc_divide_by: Literal["positives", "all"] = option("positives", panel=LOSS_PANEL, only_with="loss=bsc")
+    bsc_divide_by: Literal["positives", "all"] = option("positives", only_with="loss=bsc")
     """bsc: divide the sum over the positive pairs by their number, or by that of all rows (the paper's eq. 5)."""
-    bsc_mse: float | None = option(None, gt=0, lt=1, panel=LOSS_PANEL, only_with="loss=bsc")
+    bsc_mse: float | None = option(None, gt=0, lt=1, only_with="loss=bsc")
     """bsc: the combo loss (eq. 6), this · L_BSC + (1 − this) · mean (s_ii − label)²; labels are target similarities, 1
     where none are given.
     """
-    batch_coordinates: Literal["l2", "min-max", "range"] | None = option(
-        None, panel=LOSS_PANEL, only_with="loss=infonce|symmetric|bsc"
-    )
+    batch_coordinates: Literal["l2", "min-max", "range"] | None = option(None, only_with="loss=infonce|symmetric|bsc")
     """Also report the loss where each coordinate of the raw rows is normalised over the rows of a batch: divided by its
     L2 norm, scaled to 0 to 1, or divided by its range.
     """
-    drop_last: bool = option(False, off="--keep-last", default_words="as planned, else kept")
-    """Whether the trainer drops the short last batch."""
-    trials: Trials = option(20, "Number of random orders to compare with.")
-    fn_margin: Margin = DEFAULT_MARGIN
-    """Treat a pair as a suspected false negative when its similarity is at least this fraction of its positive's."""
-    seed: Seed = 0
 
     @property
     def losses(self) -> list[Loss]:
@@ -164,6 +142,25 @@ class ReportSettings(ThresholdSettings, WorkSettings):
     def graded_labels(self) -> bool:
         """Whether labels are numbers, not only 1 and 0."""
         return self.label_threshold is not None or self.bsc_mse is not None
+
+
+class ReportSettings(LossSettings, ThresholdSettings, WorkSettings):
+    """What a report covers."""
+
+    batch_sizes: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Listed] = option(
+        (DEFAULT_BATCH_SIZE,), short="-k", min_length=1, option="--batch-size", default_words="the plan's, else 64"
+    )
+    """Pairs in one loss; may be given several times."""
+    temperatures: Annotated[tuple[Temperature, ...], Listed] = option(
+        (DEFAULT_TEMPERATURE,), short="-t", min_length=1, option="--temperature", default_words="the plan's, else 0.05"
+    )
+    """Temperature of the loss; may be given several times."""
+    drop_last: bool = option(False, off="--keep-last", default_words="as planned, else kept")
+    """Whether the trainer drops the short last batch."""
+    trials: Trials = option(20, "Number of random orders to compare with.")
+    fn_margin: Margin = DEFAULT_MARGIN
+    """Treat a pair as a suspected false negative when its similarity is at least this fraction of its positive's."""
+    seed: Seed = 0
 
     def check_rows(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
