@@ -46,6 +46,7 @@ CERTAIN = 2.0
 
 Planner = Callable[[Float32s, Float32s, int], Any]
 """From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows of more negatives."""
+Plans = Mapping[str, PlanSettings | Planner]
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,7 @@ class Trial:
             "inputs": {name: [values[row] for row in rows] for name, values in self._inputs.items()},
         }
 
-    def decide(
-        self, plans: Mapping[str, PlanSettings | Planner], preferred: str | None
-    ) -> tuple[list[TrialRun], "Verdict"]:
+    def decide(self, plans: Plans, preferred: str | None) -> tuple[list[TrialRun], "Verdict"]:
         """Runs of whole seeds until more of them would not change the verdict, or time is up."""
         runs: list[TrialRun] = []
         for of_seed in self.run(plans):
@@ -154,7 +153,7 @@ class Trial:
                 break
         return runs, verdict
 
-    def run(self, plans: Mapping[str, PlanSettings | Planner]) -> Iterator[list[TrialRun]]:
+    def run(self, plans: Plans) -> Iterator[list[TrialRun]]:
         """For each seed a run of each plan; the budget decides how many seeds."""
         self._fit(plans)
         longest = 0.0
@@ -186,7 +185,7 @@ class Trial:
         workers = 1 if self.settings.device != "cpu" else min(available_cpus(), len(work))
         return list(in_order(workers, work, lambda item: item()))
 
-    def _fit(self, plans: Mapping[str, PlanSettings | Planner]) -> None:
+    def _fit(self, plans: Plans) -> None:
         """Take as many rows as the time allows, by the seconds of one epoch of each plan; of few rows, fewer epochs."""
         settings, rows = self.settings, len(self.split.train)
         if settings.budget is None:
@@ -255,8 +254,8 @@ def planner_of(settings: PlanSettings, groups: Ints | None = None, inputs: Mappi
 
 def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
     """The same split for all seeds. ids: (N,) each; rows with one in common stay together where they are few."""
-    kinds = (1 + max(int(line.max()) for line in ids)) * np.arange(len(ids))
-    unit = joined(np.stack(ids) + kinds[:, None])
+    lines = np.stack(ids)
+    unit = joined(lines + (1 + lines.max()) * np.arange(len(ids))[:, None])
     unit = np.where(np.bincount(unit)[unit] > MOST_KEPT_TOGETHER, unit.max() + 1 + np.arange(len(unit)), unit)
     order = np.argsort(np.random.default_rng(SPLIT_SEED).random(int(unit.max()) + 1)[unit], kind="stable")
     first = np.append(True, np.diff(unit[order]) != 0)  # of its unit
@@ -264,7 +263,7 @@ def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
     wanted = min(MOST_TEST, int(TEST_SHARE * count)), min(MOST_VALIDATION, int(VALIDATION_SHARE * count))
     held_out = min(max(sum(wanted), count - most_trained), MOST_CANDIDATES)
     ends = [int(np.argmax(first[end:])) + end for end in (wanted[0], sum(wanted), held_out)]
-    test, validation, train = order[: ends[0]], order[ends[0] : ends[1]], order[ends[2] :]
+    test, validation, _, train = np.split(order, ends)
     return Split(train[:most_trained], np.sort(validation), np.sort(test), np.sort(order[: ends[2]]))
 
 
@@ -317,13 +316,12 @@ class Gain:
 
 
 def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
-    """By the seeds that both plans have."""
-    ours, theirs = ({run.seed: run for run in runs if run.plan == name} for name in (plan, over))
-    seeds = sorted(ours.keys() & theirs.keys())
-    each = 100.0 * np.array([ours[seed].reciprocal_ranks - theirs[seed].reciprocal_ranks for seed in seeds])
+    """By the runs of both plans, which have the same seeds."""
+    ours, theirs = ([run for run in runs if run.plan == name] for name in (plan, over))
+    each = 100.0 * np.array([a.reciprocal_ranks - b.reciprocal_ranks for a, b in zip(ours, theirs, strict=True)])
     means, queries = each.mean(axis=1), each.mean(axis=0)
-    std = float(means.std(ddof=1)) if len(seeds) > 1 else None
-    return Gain(float(means.mean()), std, float(queries.std() / len(queries) ** 0.5), [ours[seed] for seed in seeds])
+    std = float(means.std(ddof=1)) if len(ours) > 1 else None
+    return Gain(float(means.mean()), std, float(queries.std() / len(queries) ** 0.5), ours)
 
 
 @dataclass(frozen=True)
