@@ -120,7 +120,8 @@ import json, runpy, sys
 from gcbs_cli.reports.figures import FIGURES, Figure
 
 meaning = "two times the gap"
-FIGURES.append(Figure("gap.twice", "gap twice over", show="table many history compare", heading="twice").means(meaning))
+shown = {"show": "table many history compare", "heading": "twice", "meaning": meaning}
+FIGURES.append(Figure("gap.twice", "gap twice over", **shown))
 from gcbs_cli.reports.losses import OrderReports
 
 compared = OrderReports._compared
