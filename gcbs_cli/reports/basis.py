@@ -181,7 +181,7 @@ def uniformity(side: Float32s, seed: int) -> float:
         powers *= 4.0
         powers -= 4.0
         np.exp(powers, out=powers)
-        powers[np.arange(len(powers)), start + np.arange(len(powers))] = 0.0
+        np.fill_diagonal(powers[:, start:], 0.0)
         total += float(powers.sum(dtype=np.float64))
     return float(np.log(total / (count * (count - 1))))
 

@@ -61,7 +61,7 @@ def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
     Raises BadInput if the plan is not a permutation, or has fewer than W full batches.
     """
     perm = PlanSource(plan).for_epoch(0).perm
-    rows = len(perm) // (batch_size * world_size) * (batch_size * world_size)
+    rows = len(perm) - len(perm) % (batch_size * world_size)
     if rows == 0:
         raise BadInput(f"batch_size {batch_size}: {len(perm):,} rows make no full batch for each of {world_size} ranks")
     steps = perm[:rows].reshape(-1, world_size, batch_size)
