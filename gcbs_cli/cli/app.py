@@ -153,7 +153,7 @@ def main() -> None:
     try:
         app()
     finally:
-        if "triton" not in sys.modules:  # which calls what is kept to the end leaks, and lists it
+        if "torch" not in sys.modules:  # Triton, which it loads, calls what is kept to the end leaks, and lists it
             gc.freeze()  # or Python would search all modules for garbage at its end, for a tenth of a second
 
 
