@@ -27,8 +27,6 @@ _LINE_BYTES = 1024
 _SHOWN_CHARACTERS = 40
 _ROWS_AT_ONCE = 1 << 16
 
-Perm = Ints
-
 
 def check_suffix(path: Path | str) -> str:
     """Return the suffix that decides the format, in lower case. Raises BadInput for any other than SUFFIXES."""
@@ -39,13 +37,13 @@ def check_suffix(path: Path | str) -> str:
     return suffix
 
 
-def fill(path: Path | str, perm: Perm, batch_size: int, file: BinaryIO) -> None:
+def fill(path: Path | str, perm: Ints, batch_size: int, file: BinaryIO) -> None:
     """Write `perm`, (N,) int64, to an open file in the format of `path`. Raises BadInput for an unknown suffix."""
     _, write = _FORMATS[check_suffix(path)]
     write(file, perm, batch_size)
 
 
-def read_permutation(path: Path | str, rows: int | None = None) -> Perm:
+def read_permutation(path: Path | str, rows: int | None = None) -> Ints:
     """Read a permutation, (N,) int64; `-` reads one index a line from stdin, a folder is read shard after shard.
 
     With `rows` it is verified to be a permutation of 0..rows-1.
@@ -84,7 +82,7 @@ def verify_permutation(perm: Array, rows: int, source: str = "permutation") -> N
         )
 
 
-def write_stdout(perm: Perm) -> None:
+def write_stdout(perm: Ints) -> None:
     """Write one index a line to stdout; BrokenPipeError passes through, other failures raise GcbsError."""
     if sys.stdout is None:
         raise GcbsError("stdout is closed; write to a file with -o")
@@ -105,7 +103,7 @@ def write_array(file: BinaryIO, array: Array, batch_size: int = 0) -> None:
     file.write(array.data)
 
 
-def _write_parquet(file: BinaryIO, perm: Perm, batch_size: int) -> None:
+def _write_parquet(file: BinaryIO, perm: Ints, batch_size: int) -> None:
     """Write the columns `index` (int64), the row at each position, and `batch` (int32), the number of its batch."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -114,25 +112,22 @@ def _write_parquet(file: BinaryIO, perm: Perm, batch_size: int) -> None:
     pq.write_table(pa.table({"index": perm, "batch": batch}), file, use_dictionary=["batch"])
 
 
-def _lines(perm: Perm) -> Iterator[bytes]:
+def _lines(perm: Ints) -> Iterator[bytes]:
     for start in range(0, len(perm), _WRITE_LINES):
         lines = "\n".join(map(str, perm[start : start + _WRITE_LINES].tolist()))
         yield lines.encode("ascii") + b"\n"
 
 
-def _read_npy(path: str) -> Perm:
+def _read_npy(path: str) -> Ints:
     return read_vector(path, np.dtype("<i8"), "int64; write it with np.save(path, perm.astype('int64'))")
 
 
-def _read_parquet(path: str) -> Perm:
+def _read_parquet(path: str) -> Ints:
     stamp = stamp_file(path)
     with open_table(stamp) as table:
-        kinds = [str(field.type) for field in table.schema if field.name == "index"]
-        if kinds != ["int64"]:
-            found = (
-                f"the column index of {kinds[0]}" if len(kinds) == 1 else f"the columns {listed(table.schema.names)}"
-            )
-            raise BadInput(f"{stamp.shown}: found {found}, expected one column index of int64")
+        columns = [f"{field.name} of {field.type}" for field in table.schema]
+        if "index of int64" not in columns:
+            raise BadInput(f"{stamp.shown}: found the columns {listed(columns)}, expected one column index of int64")
         pieces = [np.empty(0, np.int64)]
         for values in table.column("index", _ROWS_AT_ONCE):
             if values.null_count:
@@ -141,7 +136,7 @@ def _read_parquet(path: str) -> Perm:
     return np.concatenate(pieces)
 
 
-def _read_text(path: str) -> Perm:
+def _read_text(path: str) -> Ints:
     """Read one index a line; blanks around an index, Windows line ends and empty lines are allowed.
 
     Raises BadInput where there is no index at all, and for a line that is none, with its number.
@@ -156,7 +151,7 @@ def _read_text(path: str) -> Perm:
         raise unreadable(source, error) from None
 
 
-def _read_lines(file: BinaryIO, source: str) -> Perm:
+def _read_lines(file: BinaryIO, source: str) -> Ints:
     found = array("q")
     for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
         try:
@@ -170,7 +165,7 @@ def _read_lines(file: BinaryIO, source: str) -> Perm:
     return np.array(found, dtype=np.int64)
 
 
-_FORMATS: dict[str, tuple[Callable[[str], Perm], Callable[[BinaryIO, Perm, int], None]]] = {
+_FORMATS: dict[str, tuple[Callable[[str], Ints], Callable[[BinaryIO, Ints, int], None]]] = {
     ".npy": (_read_npy, write_array),
     ".parquet": (_read_parquet, _write_parquet),
     ".txt": (_read_text, lambda file, perm, _: file.writelines(_lines(perm))),
@@ -179,7 +174,7 @@ _FORMATS: dict[str, tuple[Callable[[str], Perm], Callable[[BinaryIO, Perm, int],
 SUFFIXES = tuple(_FORMATS)
 
 
-def _read_folder(path: Path) -> Perm:
+def _read_folder(path: Path) -> Ints:
     """Read the shards that the manifest of a folder names. Raises BadInput for one that is missing or not as long."""
     entries, pieces = read_entries(path), []
     shards = entries[0].shards if entries else None
