@@ -117,7 +117,7 @@ def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool
 def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, measured: list[Measured]) -> str:
     """The page, with the names of plan and inputs, and at its foot what it takes to make the same again."""
     first, names = measured[0], [side.name for side in stream.sources]
-    inputs = InputsRecord.of(stream.sources, stream.fingerprints).model_dump(mode="json")
+    inputs = InputsRecord.of(stream).model_dump(mode="json")
     ours = {"gcbs": __version__, "command": " ".join(command_line()), **inputs, **dict(first.inputs.settings)}
     facts = {"This report": ours}
     if first.perm is not None:

@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from gcbs_cli.data.files import open_file, shown
-from gcbs_cli.data.source import EmbeddingSource
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.writing import MANIFEST_END, write
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
@@ -71,12 +71,12 @@ class InputsRecord(_Record):
     y: InputRecord
 
     @classmethod
-    def of(cls, sources: tuple[EmbeddingSource, EmbeddingSource], fingerprints: tuple[str, str]) -> "InputsRecord":
+    def of(cls, stream: PairStream) -> "InputsRecord":
         """Record what was read."""
         names = ("paths", "name", "rows", "dim", "dtype", "column")
         x, y = (
             InputRecord(fingerprint=fingerprint, **{name: getattr(source, name) for name in names})
-            for source, fingerprint in zip(sources, fingerprints, strict=True)
+            for source, fingerprint in zip(stream.sources, stream.fingerprints, strict=True)
         )
         return cls(x=x, y=y)
 

@@ -52,7 +52,7 @@ def plan_entry(
         tool_version=__version__,
         command=command,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        inputs=InputsRecord.of(stream.sources, stream.fingerprints),
+        inputs=InputsRecord.of(stream),
         rows=stream.rows,
         quantile=_quantile(result, stream.rows),
         **of_graph,
