@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from gcbs_cli.data.files import one_line
 from gcbs_cli.planning.parts.part import PartPlan, PartTask, ReadPart, plan_part
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
@@ -65,7 +66,7 @@ def connected(ray: Any, address: str) -> Iterator[None]:
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:160]
+        reason = one_line(error)
         raise BadInput(f"--address {address}: no Ray cluster answers ({reason}); try --address local") from error
     worker = ray._private.worker  # it tells of lost nodes on stdout, where a permutation may be on its way
     tell, worker.print_to_stdstream = worker.print_to_stdstream, lambda *message, **how: None
