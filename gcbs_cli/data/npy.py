@@ -42,7 +42,6 @@ def open_npy(path: str, dtype: str | None = None) -> EmbeddingSource:
     with open_unchanged(stamp) as file:
         shape, fortran_order, stored, offset = read_header(stamp, file)
     element = _element_type(stamp.shown, stored, dtype)
-    check_matrix(stamp.shown, shape)
     return matrix_source(stamp, shape, element, stored, offset, fortran_order=fortran_order)
 
 
@@ -101,7 +100,12 @@ def matrix_source(
     fortran_order: bool = False,
     column: str | None = None,
 ) -> EmbeddingSource:
-    """Return the source of (rows, dim) elements of the numpy type `stored` from byte `offset` of a file on."""
+    """Return the source of (rows, dim) elements of the numpy type `stored` from byte `offset` of a file on.
+
+    Raises BadInput for another shape.
+    """
+    label = stamp.label(column)
+    check_matrix(label, shape)
     rows, dim = shape
 
     def read(file: BinaryIO, start: int, count: int) -> Array:
@@ -121,7 +125,7 @@ def matrix_source(
                 yield (block if stored.isnative else block.byteswap(inplace=True)).view(RAW_DTYPES[dtype])
                 del block  # or it would stay in memory while the next one is read
 
-    return EmbeddingSource(stamp.label(column), rows, dim, dtype, blocks, column, (stamp,))
+    return EmbeddingSource(label, rows, dim, dtype, blocks, column, (stamp,))
 
 
 def _element_type(name: str, stored: np.dtype[Any], dtype: str | None) -> str:
@@ -163,6 +167,5 @@ def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
     label, kind, shape = stamp.label(name), tensors[name]["dtype"], tuple(tensors[name]["shape"])
     if kind not in _TYPES:
         raise BadInput(f"{label}: found a tensor of {shown(kind)}, expected {ACCEPTED_TYPES}; save it as float32")
-    check_matrix(label, shape)
     offset, stored = _LENGTH_BYTES + length + tensors[name]["data_offsets"][0], RAW_DTYPES[_TYPES[kind]]
     return matrix_source(stamp, shape, _TYPES[kind], stored.newbyteorder("<"), offset, column=name)

@@ -20,15 +20,10 @@ RAW_DTYPES: dict[str, np.dtype[Any]] = {
 }
 """The element types that are read, each with the numpy type that carries its bits."""
 
-_NAMED_ROWS = 10
-"""How many of the faulty rows a message names."""
-
-Side = Literal["x", "y"]
+_NAMED = 10
+"""How many of the faulty rows, or of a file's columns, a message names."""
 
 _USUAL_NAMES = ("embedding", "embeddings")
-
-_NAMED_COLUMNS = 10
-"""How many of a file's columns a message names."""
 
 ACCEPTED_TYPES = "float16, bfloat16, float32 or float64"
 
@@ -85,15 +80,15 @@ class FaultyRows:
         """Add the rows of a block whose first row is `start` and where `mask` is true."""
         rows = np.flatnonzero(mask)
         self.count += len(rows)
-        self.first += (start + rows[: _NAMED_ROWS - len(self.first)]).tolist()
+        self.first += (start + rows[: _NAMED - len(self.first)]).tolist()
 
     def refuse(self, name: str, locate: Callable[[int], str] | None = None) -> None:
         """Raise BadInput where there are any: "x.npy: found 3 rows (numbers 5, 17, 40, counted from 0) of zeros"."""
         if not self.count:
             return
         rows = "1 row (number" if self.count == 1 else f"{self.count:,} rows (numbers"
-        if self.count > _NAMED_ROWS:
-            rows = f"{self.count:,} rows (the first {_NAMED_ROWS}:"
+        if self.count > _NAMED:
+            rows = f"{self.count:,} rows (the first {_NAMED}:"
         where = locate(self.first[0]) if locate else ""
         raise BadInput(
             f"{name}: found {rows} {', '.join(map(str, self.first))}, counted from 0) {self.found}"
@@ -131,8 +126,8 @@ def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
 
 def listed(names: list[str]) -> str:
     """Return the columns of a file for a message."""
-    some = ", ".join(shown(str(name)[:40]) for name in names[:_NAMED_COLUMNS]) or "none"
-    return some if len(names) <= _NAMED_COLUMNS else f"{some} and {len(names) - _NAMED_COLUMNS} more"
+    some = ", ".join(shown(str(name)[:40]) for name in names[:_NAMED]) or "none"
+    return some if len(names) <= _NAMED else f"{some} and {len(names) - _NAMED} more"
 
 
 @dataclass(frozen=True)
@@ -142,7 +137,7 @@ class ColumnChoice:
     planned: the column that a plan was made from; taken where nothing was named and the file has it.
     """
 
-    side: Side
+    side: Literal["x", "y"]
     wanted: str | None = None
     holds_both: bool = False
     planned: str | None = None
