@@ -117,14 +117,10 @@ def check_unchanged(stamp: FileStamp, file: BinaryIO) -> None:
 def check_still_the_same(stamp: FileStamp) -> None:
     """Raise BadInput when the file that lies at the stamp's path now is another, or was written to since."""
     try:
-        same = stamp_file(stamp.path) == stamp
+        with open_unchanged(stamp):
+            pass
     except BadInput:
-        same = False
-    if not same:
-        raise BadInput(
-            f"{stamp.shown}: changed or vanished while the work ran, so the result would belong to data that is gone;"
-            " run again when it is complete"
-        )
+        raise _changed(stamp) from None
 
 
 def read_bytes(file: BinaryIO, count: int, offset: int) -> bytes:
@@ -145,7 +141,7 @@ def read_into(file: BinaryIO, array: Array, offset: int) -> None:
 
 def _changed(stamp: FileStamp) -> BadInput:
     return BadInput(
-        f"{stamp.shown}: changed while it was read, expected a finished file; run again when it is complete"
+        f"{stamp.shown}: changed or vanished during the work, expected a finished file; run again when it is complete"
     )
 
 

@@ -136,9 +136,9 @@ def test_a_file_that_changes_before_it_is_opened_or_after_it_was_read_is_found(t
     with open_file(str(path)) as file:
         assert (read_bytes(file, 1, 2), read_bytes(file, 1, 0)) == (b"2", b"1")
     stamp = stamp_file(str(path))
-    with pytest.raises(BadInput, match="changed while it was read"), open_unchanged(stamp):
+    with pytest.raises(BadInput, match="changed or vanished during the work"), open_unchanged(stamp):
         path.write_text("1")
-    with pytest.raises(BadInput, match="changed while it was read"), open_unchanged(stamp):
+    with pytest.raises(BadInput, match="changed or vanished during the work"), open_unchanged(stamp):
         pytest.fail("it was opened")
 
 
