@@ -31,7 +31,7 @@ def check(settings: Check) -> None:
         if level == "ok":
             out.table(f"ok       {message}")
         elif level == "warning":
-            out.warning(message)
+            out.warn(message)
         else:
             say(f"error: {message}")
     out.result({"ok": not wrong, "findings": [finding._asdict() for finding in findings]})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcbs_cli.cli.inputs import open_inputs, read_given
-from gcbs_cli.cli.output import Output, figure_table, show_progress
+from gcbs_cli.cli.output import Output, figure_table
 from gcbs_cli.comparison.compare import (
     NEEDS_TEXT,
     PRESET_ROW,
@@ -68,8 +68,8 @@ def compare(settings: Compare) -> None:
     if settings.train:
         compare_by_training(settings, plans, out)
         return
-    with show_progress(out) as progress, read_data(settings, out) as (rows, given):
-        lines = compare_plans(rows, plans, shared, progress, trials=settings.trials, **given)
+    with out, read_data(settings, out) as (rows, given):
+        lines = compare_plans(rows, plans, shared, out, trials=settings.trials, **given)
     lines.sort(key=lambda line: line.masked, reverse=True)
     show(
         settings,
@@ -90,14 +90,14 @@ def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettin
     """Print what a model gains by each plan, the verdict and the command of the best plan."""
     began = time.monotonic()
     check_address_space(OF_TORCH)
-    with show_progress(out) as progress, read_data(settings, out) as (rows, given):
+    with out, read_data(settings, out) as (rows, given):
         device = devices_named(settings.device)[0]
         asked = TrialSettings(settings.batch_size, settings.temperature, budget=settings.budget, device=device)
-        trial = Trial(rows, asked, progress=progress, **given)
+        trial = Trial(rows, asked, progress=out, **given)
         trained = np.sort(trial.split.train)
         part = PairedRows(rows.x[trained], rows.y[trained])
         shared = settings.only(PlanSettings)
-        lines = compare_plans(part, plans, shared, progress, trials=settings.trials, **trial.given(trained))
+        lines = compare_plans(part, plans, shared, out, trials=settings.trials, **trial.given(trained))
         runs, verdict = trial.decide(plans, PRESET_ROW)
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)

@@ -14,7 +14,7 @@ def config(settings: Config, file: ConfigFile) -> None:
     out = Output(settings)
     models = {name: model_of(name) for name in COMMANDS if name != "config"}
     for unknown in unknown_variables(models):
-        out.warning(unknown)
+        out.warn(unknown)
     shown: dict[str, dict[str, Any]] = {}
     lines: dict[tuple[str, str, str], list[str]] = {}
     for command, model in models.items():

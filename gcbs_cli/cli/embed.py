@@ -1,7 +1,6 @@
 """`gcbs embed`: texts in, embeddings out."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -32,11 +31,10 @@ def embed(settings: Embed) -> None:
     x_texts = read_texts(settings.texts, settings.x_text, "--x-text")
     y_texts = read_texts(settings.texts, settings.y_text, "--y-text")
     encoder = load_model(settings.model, settings.device)
-    progress = out.for_people and sys.stderr.isatty()
     named = f"{len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}"
     out.note(f"embedding {named}, on {encoder.device}")
-    x = embed_texts(encoder, x_texts, settings.x_prompt, settings.encode_batch, progress)
-    y = embed_texts(encoder, y_texts, settings.y_prompt, settings.encode_batch, progress)
+    x = embed_texts(encoder, x_texts, settings.x_prompt, settings.encode_batch, out.on_terminal)
+    y = embed_texts(encoder, y_texts, settings.y_prompt, settings.encode_batch, out.on_terminal)
     if both:
         import pyarrow.parquet as pq
 

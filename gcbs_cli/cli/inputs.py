@@ -86,5 +86,5 @@ def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> Ints 
             return ids
     except BadInput as error:
         reason = str(error)
-    out.warning(f"{reason}; the report leaves the groups out: name the file with --groups to count them")
+    out.warn(f"{reason}; the report leaves the groups out: name the file with --groups to count them")
     return None

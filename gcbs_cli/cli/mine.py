@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
-from gcbs_cli.cli.output import Output, show_progress, text_table
+from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.mining.run import MineReport
 from gcbs_cli.mining.run import mine as mine_pair
@@ -35,14 +35,14 @@ def mine(settings: Mine) -> None:
     ids = read_ids(settings, "positives", stream.rows)
     texts = texts_of_rows(settings, stream, range(stream.rows))
     pair = stream.read()
-    with show_progress(out) as progress:
-        mined = mine_pair(pair, asked, ids, progress)
+    with out:
+        mined = mine_pair(pair, asked, ids, out)
     stream.check_unchanged()
     _write(output, mined.negatives, texts)
     out.table(text_table(_figures(mined.report, output), ["figure", "value", "what it says"], "lrf"))
     out.result({"output": output, **mined.report.model_dump(mode="json")})
     if mined.report.short:
-        out.warning(
+        out.warn(
             f"{mined.report.short:,} rows have fewer than {settings.negatives} negatives; a larger "
             "--range-max or a smaller margin leaves more candidates"
         )

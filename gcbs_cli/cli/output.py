@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from gcbs_cli.system.errors import GcbsError, printable, without_secrets
@@ -22,19 +22,27 @@ if TYPE_CHECKING:
     from gcbs_cli.settings.others import Shown
 
 NO_TERMINAL_WIDTH = 80
+SECONDS_BETWEEN_LINES = 60.0
+QUIET_SECONDS = 0.5
+"""A pass shorter than this shows no bar."""
 
 
-class Output:
+class Output(Progress, AbstractContextManager["Output"]):
     """All that a command prints: for a person, for a program (--json), and errors only (-q, which keeps the JSON).
 
+    For the time of a `with` block it shows how far the work is: by a bar where stderr is a terminal, else in lines.
     `written`: where the result goes: `-` is data on stdout, so that a table for people goes to stderr; beside a file,
     a table is lost without harm where stdout is full or closed.
     """
 
+    _bar: "Bar | None" = None
+
     def __init__(self, shown: "Shown", written: str | None = None) -> None:
         self.is_json, self.is_quiet = shown.json_, shown.quiet
         self.for_people = not (self.is_json or self.is_quiet)
-        self._written = written
+        self._written, self._name = written, ""
+        self.on_terminal = not self.is_quiet and sys.stderr.isatty()
+        self._began = self._said = time.monotonic()
 
     def table(self, *parts: "RenderableType") -> None:
         """Show tables or sentences to people; programs and -q do not see them."""
@@ -58,7 +66,7 @@ class Output:
         if self.for_people:
             say(text)
 
-    def warning(self, text: str) -> None:
+    def warn(self, text: str) -> None:
         """Say what may spoil the user's run."""
         if not self.is_quiet:
             say(f"warning: {text}")
@@ -67,6 +75,48 @@ class Output:
         """Suggest a next step."""
         if self.for_people:
             say(f"hint: {text}")
+
+    def step(self, name: str) -> None:
+        self.close()
+        self._name, self._began = name, time.monotonic()
+
+    def progress(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        seconds = now - self._began
+        rate = f"{done / max(seconds, 1e-9) / 1e6:,.0f} million pairs/s"
+        if self.on_terminal and seconds >= QUIET_SECONDS:
+            bar = self._bar or self._open_bar(total)
+            bar.update(bar.task_ids[0], completed=done, rate=rate)
+        elif not self.on_terminal and now - self._said >= SECONDS_BETWEEN_LINES:
+            self._said = now
+            rest = (total - done) * seconds / max(done, 1)
+            self.note(f"{self._name}: {done / total:.0%}, {rate}, about {rest:.0f} s left")
+
+    def _open_bar(self, total: int) -> "Bar":
+        from rich.progress import BarColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        self._bar = bar = Bar(
+            "{task.description}",
+            BarColumn(bar_width=24),
+            "{task.percentage:>3.0f} %",
+            "{task.fields[rate]}",
+            TimeRemainingColumn(),
+            console=console(stderr=True),
+            transient=True,
+        )
+        bar.start()
+        bar.add_task(self._name, total=total, rate="")
+        return bar
+
+    def close(self) -> None:
+        """Take the bar away, if there is one."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = None
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def console(*, stderr: bool) -> "Console":
@@ -145,69 +195,3 @@ def put(show: Callable[[Any], None], result: "RenderableType") -> None:
 def forget_stdout() -> None:
     """Let what is still to be printed go nowhere, so that the interpreter does not fail on it at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-SECONDS_BETWEEN_LINES = 60.0
-QUIET_SECONDS = 0.5
-"""A pass shorter than this shows no bar."""
-
-
-class ShownProgress(Progress):
-    """A bar where stderr is a terminal, gone when the work is done, lines where it is not; and the notes."""
-
-    _bar: "Bar | None" = None
-
-    def __init__(self, output: Output) -> None:
-        self._output, self._name = output, ""
-        self._on_terminal = not output.is_quiet and sys.stderr.isatty()
-        self._began = self._said = time.monotonic()
-
-    def step(self, name: str) -> None:
-        self.close()
-        self._name, self._began = name, time.monotonic()
-
-    def note(self, text: str) -> None:
-        self._output.note(text)
-
-    def warn(self, text: str) -> None:
-        self._output.warning(text)
-
-    def progress(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        seconds = now - self._began
-        rate = f"{done / max(seconds, 1e-9) / 1e6:,.0f} million pairs/s"
-        if self._on_terminal and seconds >= QUIET_SECONDS:
-            bar = self._bar or self._open_bar(total)
-            bar.update(bar.task_ids[0], completed=done, rate=rate)
-        elif not self._on_terminal and now - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = now
-            rest = (total - done) * seconds / max(done, 1)
-            self._output.note(f"{self._name}: {done / total:.0%}, {rate}, about {rest:.0f} s left")
-
-    def _open_bar(self, total: int) -> "Bar":
-        from rich.progress import BarColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        self._bar = bar = Bar(
-            "{task.description}",
-            BarColumn(bar_width=24),
-            "{task.percentage:>3.0f} %",
-            "{task.fields[rate]}",
-            TimeRemainingColumn(),
-            console=console(stderr=True),
-            transient=True,
-        )
-        bar.start()
-        bar.add_task(self._name, total=total, rate="")
-        return bar
-
-    def close(self) -> None:
-        """Take the bar away, if there is one."""
-        if self._bar is not None:
-            self._bar.stop()
-        self._bar = None
-
-
-def show_progress(output: Output) -> "closing[ShownProgress]":
-    """Progress for people, for the time of a `with` block."""
-    return closing(ShownProgress(output))

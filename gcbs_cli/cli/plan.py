@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Thread
 
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_given
-from gcbs_cli.cli.output import Output, show_progress, text_table
+from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import ManifestEntry
 from gcbs_cli.plan_file.plans import check_plan_output, save_plan
@@ -18,7 +18,7 @@ from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.limits import show_size
-from gcbs_cli.system.progress import Progress, Stopwatch
+from gcbs_cli.system.progress import Stopwatch
 
 STEPS_SHOWN = 3
 """Of the steps that took longest."""
@@ -39,17 +39,17 @@ def plan(settings: Plan) -> None:
         return
     Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
     given = read_given(settings, stream.rows)
-    with show_progress(out) as progress:
-        clock, pair = Stopwatch(progress), None
+    with out:
+        clock, pair = Stopwatch(out), None
         if asked.partitions is None:
             with clock.step("read"):
                 pair = stream.read()
-            result = make_plan(pair, asked, progress, **given)
+            result = make_plan(pair, asked, out, **given)
         else:
             from gcbs_cli.planning.parts.plan import plan_in_parts
 
             beside = None if output == "-" else Path(output)
-            result = plan_in_parts(stream, asked, progress, beside=beside, work_dir=settings.work_dir, **given)
+            result = plan_in_parts(stream, asked, out, beside=beside, work_dir=settings.work_dir, **given)
         stream.check_unchanged()
         entry = plan_entry(
             result,
@@ -65,12 +65,12 @@ def plan(settings: Plan) -> None:
 
             clear(settings.work_dir)
         if settings.report is not None and pair is not None:
-            _report(settings.report, pair, result, given["groups"], progress)
+            _report(settings.report, pair, result, given["groups"], out)
     out.table(text_table(_done(entry, output, time.perf_counter() - began)))
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
 
-def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None, progress: Progress) -> None:
+def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> None:
     """Write the report on the plan."""
     from gcbs_cli.reports.basis import RowFacts
     from gcbs_cli.reports.build import make_reports
@@ -78,7 +78,7 @@ def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None
 
     threshold = None if result.threshold is None else result.threshold.similarity
     wanted = report_on(result.settings, threshold)
-    report = make_reports(pair, result.perm, wanted, progress, facts=RowFacts(groups=groups))[0]
+    report = make_reports(pair, result.perm, wanted, out, facts=RowFacts(groups=groups))[0]
     write(path, report.model_dump_json(indent=2) + "\n")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
-from gcbs_cli.cli.output import Output, figure_table, show_progress, text_table
+from gcbs_cli.cli.output import Output, figure_table, text_table
 from gcbs_cli.data import row_values
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import (
@@ -31,7 +31,6 @@ from gcbs_cli.settings.others import Report
 from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.progress import Progress
 
 
 def report(settings: Report) -> None:
@@ -47,15 +46,15 @@ def report(settings: Report) -> None:
     asked = as_planned(settings, entry)
     asked.check_rows(stream.rows)
     measured: list[Measured] = []
-    with show_progress(out) as progress:
+    with out:
         if settings.rows is None or perm is None:
-            measured = _measured(settings, stream, perm, entry, out, progress)
+            measured = _measured(settings, stream, perm, entry, out)
             reports: list[GapReport] = [one.report for one in measured]
         else:
-            reports = [sampled_report(stream, perm, settings.rows, asked, progress)]
+            reports = [sampled_report(stream, perm, settings.rows, asked, out)]
     stream.check_unchanged()
     if entry is not None and not entry.is_from(stream.fingerprints):
-        out.warning(f"{settings.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
+        out.warn(f"{settings.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
     if settings.html is not None:
         write(settings.html, _page(settings, stream, entry, measured))
     result = reports[0] if len(reports) == 1 else GapReports(results=reports)
@@ -65,7 +64,7 @@ def report(settings: Report) -> None:
     out.result(result.model_dump(mode="json"))
     warning = suspects_warning(reports)
     if warning is not None:
-        out.warning(warning)
+        out.warn(warning)
         if _hint(entry):
             out.hint(f"{_hint(entry)} keeps most of them apart")
 
@@ -76,7 +75,6 @@ def _measured(
     perm: Ints | None,
     entry: ManifestEntry | None,
     out: Output,
-    progress: Progress,
 ) -> list[Measured]:
     """The reports on all rows; warns where the plan was made for other batches."""
     positives, groups = (read_ids(settings, name, stream.rows) for name in ("positives", "groups"))
@@ -89,11 +87,11 @@ def _measured(
         groups = planned_groups(entry, stream.rows, out)
     if entry is not None and set(asked.batch_sizes) != {entry.batch_size}:
         sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
-        out.warning(f"{settings.perm} was planned for batches of {entry.batch_size}, but this report is for {sizes}")
+        out.warn(f"{settings.perm} was planned for batches of {entry.batch_size}, but this report is for {sizes}")
     part_sizes = entry.part_sizes if entry is not None and same else None
     raw = None if asked.batch_coordinates is None else stream.read_raw()
     facts = RowFacts(positives, targets, groups, part_sizes, raw)
-    return measure(ReportInputs(pair, asked, progress, facts), perm)
+    return measure(ReportInputs(pair, asked, out, facts), perm)
 
 
 def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
