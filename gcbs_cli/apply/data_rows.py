@@ -320,7 +320,7 @@ def _reading(metadata: Any) -> int:
     """Bytes that reading a Parquet file takes: for a batch, and for the columns of its largest row group."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
     sizes = (min(_COPIES_READ * group.total_byte_size, _OF_A_COLUMN * group.num_columns) for group in groups)
-    return _OF_A_BATCH + max(0, *sizes)
+    return _OF_A_BATCH + max(sizes, default=0)
 
 
 def rows_at_once(row_bytes: float) -> int:

@@ -134,7 +134,7 @@ def test_parquet(shards, memory, most, tmp_path, monkeypatch):
     )
     (tmp_path / "data").mkdir()
     each = -(-ROWS // shards)
-    for number in range(shards):
+    for number in range(shards + (shards > 1)):  # the last of several has no rows
         path = tmp_path / "data" / f"{number}.parquet"
         pq.write_table(table.slice(number * each, each), path, row_group_size=64, compression="zstd")
     data, out = (tmp_path / "data", tmp_path / "out") if shards > 1 else (path, tmp_path / "out.parquet")
