@@ -22,8 +22,8 @@ def check(settings: Check) -> None:
     if settings.x is not None:
         stream = open_inputs(settings.only(Inputs), out, entries)
         stream.normalize = entry is None or entry.normalize
-        rows = stream.read().rows
-        given = (*stream.fingerprints, rows)
+        stream.read()
+        given = (*stream.fingerprints, stream.rows)
         stream.check_unchanged()
     findings = list(check_plan(order, entry, *given))
     wrong = any(level == "error" for level, _ in findings)

@@ -12,7 +12,7 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of
 from gcbs_cli.plan_file.manifest import ManifestEntry, permutation_hash
 from gcbs_cli.settings.model import Settings
-from gcbs_cli.settings.others import Columns, Compare, GroupFile, Inputs, PairTexts, Plan, Tune
+from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan, Tune
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, without_secrets
 
@@ -81,8 +81,8 @@ def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> Ints 
         return None
     reason = f"--groups {path}: holds different groups from when the plan was made"
     try:
-        ids = read_ids(GroupFile(groups=path, groups_column=record.get("groups_column")), "groups", rows)
-        if ids is not None and permutation_hash(ids) == record["groups_hash"]:
+        ids = ids_of(read_row_values(path, "--groups", record.get("groups_column"), rows))
+        if permutation_hash(ids) == record["groups_hash"]:
             return ids
     except BadInput as error:
         reason = str(error)

@@ -66,7 +66,7 @@ def plan(settings: Plan) -> None:
             clear(settings.work_dir)
         if settings.report is not None and pair is not None:
             _report(settings.report, pair, result, given["groups"], out)
-    out.table(text_table(_done(entry, output, time.perf_counter() - began)))
+    out.table(text_table(_done(entry, output, time.perf_counter() - began).items()))
     out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
 
 
@@ -91,14 +91,15 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     backend = choose_backend(asked.device)
     threshold = find_threshold(rows.grid, asked, asked.seed, backend)
     expected = forecast(rows, threshold, asked, backend)
-    lines = [("options", " ".join(words(asked.changed(preset=None), always=("method",))))]
-    lines += [("pairs", f"{rows.rows:,}"), ("threshold", f"{threshold.similarity:.4f}")]
+    options = " ".join(words(asked.changed(preset=None), always=("method",)))
+    lines = {"options": options, "pairs": f"{rows.rows:,}", "threshold": f"{threshold.similarity:.4f}"}
     if threshold.interval is not None:
         low, high = threshold.interval
-        lines.append(("quantile", f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"))
-    lines.append(("entries above it", f"about {expected.entries:,} ({expected.entries / rows.rows:,.1f} a row)"))
-    lines.append(("memory", f"about {show_size(expected.memory)} on {backend.name}"))
-    out.table(text_table([*lines, ("written", "nothing (dry run)")]))
+        lines["quantile"] = f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"
+    lines["entries above it"] = f"about {expected.entries:,} ({expected.entries / rows.rows:,.1f} a row)"
+    lines["memory"] = f"about {show_size(expected.memory)} on {backend.name}"
+    lines["written"] = "nothing (dry run)"
+    out.table(text_table(lines.items()))
     out.result(
         {
             "settings": asked.model_dump(mode="json"),
@@ -112,34 +113,36 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     )
 
 
-def _done(entry: ManifestEntry, output: str, seconds: float) -> list[tuple[str, str]]:
+def _done(entry: ManifestEntry, output: str, seconds: float) -> dict[str, str]:
     """What was done, in a few lines; the manifest has the rest."""
     full, rest = divmod(entry.rows, entry.batch_size)
     record, parts, quantile = entry.method_settings, entry.partitions, entry.quantile
     batches = f"{full:,} batches of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
-    lines = [("pairs", f"{entry.rows:,} × {entry.inputs.x.dim} in {batches}")]
+    lines = {"pairs": f"{entry.rows:,} × {entry.inputs.x.dim} in {batches}"}
     if entry.gather:
-        lines.append(("ranks", f"{entry.world_size}: each takes a share of the rows of every batch"))
+        lines["ranks"] = f"{entry.world_size}: each takes a share of the rows of every batch"
     elif entry.world_size is not None:
         each, over = divmod(full, entry.world_size)
-        lines.append(("ranks", f"{entry.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")))
+        lines["ranks"] = f"{entry.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
     if parts is not None:
-        lines.append(("parts", f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"))
-    method = entry.method + (f" (preset {record['preset']})" if "preset" in record else "")
+        lines["parts"] = f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"
+    lines["method"] = entry.method + (f" (preset {record['preset']})" if "preset" in record else "")
     if "refinement" in record:
         done = record["refinement"]
         ended = "; stopped by --time-limit" if done["timed_out"] else ""
-        method += f", {done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"
-    lines.append(("method", method))
+        lines["method"] += f", {done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"
     found = entry.graph or (parts if parts is not None and parts.edges else None)
     if found is not None:
         by_quantile = entry.graph is not None and entry.graph.kind == "quantile" and entry.graph.rank_window is None
         above = f" above {quantile.threshold:.4f}" if by_quantile and quantile and quantile.threshold else ""
-        lines.append(("hard pairs", f"{found.edges:,}{above}; {found.isolated / entry.rows:.1%} of the rows have none"))
+        lines["hard pairs"] = f"{found.edges:,}{above}; {found.isolated / entry.rows:.1%} of the rows have none"
         shares = entry.in_batch_edge_share or {"plan": None if parts is None else parts.in_batch_edge_share}
         inside, random = shares.get("plan"), shares.get("random")
-        beside = "" if random is None else f" (random order {random:.1%})"
-        lines += [] if inside is None else [("in batches", f"{inside:.1%} of them{beside}")]
+        if inside is not None:
+            beside = "" if random is None else f" (random order {random:.1%})"
+            lines["in batches"] = f"{inside:.1%} of them{beside}"
     longest = sorted(entry.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
     steps = ", ".join(f"{name} {value:.2f}" for name, value in longest)
-    return [*lines, ("seconds", f"{seconds:.2f} ({steps})"), ("written", "stdout" if output == "-" else output)]
+    lines["seconds"] = f"{seconds:.2f} ({steps})"
+    lines["written"] = "stdout" if output == "-" else output
+    return lines

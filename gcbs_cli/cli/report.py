@@ -109,7 +109,7 @@ def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool
     if quantile is not None and not asked.model_fields_set & set(EXCLUSIVE):
         own = quantile.threshold is not None and (same_data or quantile.requested is None)
         planned |= {"threshold": quantile.threshold} if own else {"quantile": quantile.requested}
-    return asked.changed(**{name: value for name, value in planned.items() if name not in asked.model_fields_set})
+    return ReportSettings(**planned | asked.model_dump(exclude_unset=True))
 
 
 def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, measured: list[Measured]) -> str:
