@@ -92,7 +92,7 @@ class _Pass:
         self._loaded = backend.load(x, y)
         rows, cols = removed.both_ways()
         places, self._starts = grouped(rows, len(x))
-        self._rows, self._cols = rows[places], cols[places]
+        self._suspects = rows[places], cols[places]
         self._groups = None if removed.groups is None else group_numbers(removed.groups)
         zeros = [np.zeros(len(side), np.float32) for side in (x, y)]
         # For each row, and each column, what its hardest are above; it rises.
@@ -147,7 +147,7 @@ class _Pass:
     def _remove_suspects(self, product: Product, tile: Tile) -> bool:
         """Put −inf at the suspected entries of a tile; whether there may be any."""
         some = slice(self._starts[tile.rows.start], self._starts[tile.rows.stop])
-        rows, cols = (ends[some].astype(np.int64) for ends in (self._rows, self._cols))
+        rows, cols = (ends[some].astype(np.int64) for ends in self._suspects)
         inside = (cols >= tile.cols.start) & (cols < tile.cols.stop)
         product[rows[inside] - tile.rows.start, cols[inside] - tile.cols.start] = -np.inf
         if self._groups is not None:
