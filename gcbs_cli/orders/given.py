@@ -7,9 +7,10 @@ from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import WeightedGraph
-from gcbs_cli.orders.swap_gains import Background, SwapGains, log_background, swap_gains
+from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class PlannerInput:
         return self.settings.group_size or self.settings.batch_size
 
     @cached_property
-    def _background(self) -> Background:
+    def _background(self) -> Floats:
         return log_background(self.pair, self.settings.temperature, self.settings.seed)
 
     def gains(self) -> SwapGains:

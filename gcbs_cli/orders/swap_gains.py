@@ -1,6 +1,5 @@
 """What two rows are worth to each other inside a batch: the numbers that the refinement adds up."""
 
-from collections.abc import Sequence
 from itertools import permutations
 from typing import NamedTuple
 
@@ -17,10 +16,6 @@ ROWS_AT_ONCE = 2048
 ENTRIES_AT_ONCE = 1 << 15
 RESOLUTION = 2.0**-20
 """Nats, or shares: so coarsely what is computed with exponentials and logarithms is rounded before it decides."""
-
-
-Background = Sequence[Floats]
-"""(N,) each: the logarithm of what another row adds to a row's sum on average, x→y and y→x."""
 
 
 class SwapGains(NamedTuple):
@@ -53,15 +48,18 @@ class SwapGains(NamedTuple):
 
 
 def swap_gains(
-    weighted: WeightedGraph, pair: PairedRows, temperature: float, batch_size: int, background: Background
+    weighted: WeightedGraph, pair: PairedRows, temperature: float, batch_size: int, background: Floats
 ) -> SwapGains:
-    """The gains of a weighted graph; pairs that are better kept apart gain nothing."""
+    """The gains of a weighted graph; pairs that are better kept apart gain nothing.
+
+    background: (2, N) the logarithm of what another row adds to a row's sum on average, x→y and y→x.
+    """
     graph = weighted.graph
     own, other = graph.row_of_entry(), graph.indices
     x, y = background
     positive = pair.diagonal() / temperature
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
-    x_sum, y_sum = (np.logaddexp(positive, np.log(batch_size - 1) + side) for side in background)
+    x_sum, y_sum = np.logaddexp(positive, np.log(batch_size - 1) + background)
     shares = np.empty((len(own), 4), np.float32)
 
     def fill(start: int, stop: int) -> None:
@@ -84,16 +82,16 @@ def _share(exponent: Floats, background: Floats, total: Floats) -> Float32s:
     return _settled(np.maximum(share, 0.0)).astype(np.float32)
 
 
-def log_background(pair: PairedRows, temperature: float, seed: int) -> Background:
-    """(N,) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys, from the grid."""
+def log_background(pair: PairedRows, temperature: float, seed: int) -> Floats:
+    """(2, N) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys, from the grid."""
     grid, size = pair.grid, min(pair.rows, BACKGROUND_KEYS)
     chosen = np.sort(np.random.default_rng([seed, 0xBAC6]).choice(pair.rows, size, replace=False))
     unit = 1.0 / (temperature * grid.scale**2)
-    background = []
-    for (queries, own), (keys, offsets) in permutations([(grid.x, grid.x_offsets), (grid.y, grid.y_offsets)]):
-        means = _log_means(queries, keys[chosen], offsets[chosen], unit)
-        background.append(_settled(means + (own + grid.constant) * unit))
-    return background
+    means = [
+        _log_means(queries, keys[chosen], offsets[chosen], unit) + (own + grid.constant) * unit
+        for (queries, own), (keys, offsets) in permutations([(grid.x, grid.x_offsets), (grid.y, grid.y_offsets)])
+    ]
+    return _settled(np.stack(means))
 
 
 def _log_means(queries: Numbers, keys: Numbers, offsets: Int32s, unit: float) -> Floats:
