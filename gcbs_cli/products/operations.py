@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -37,8 +37,7 @@ Product = Any
 _NO_ENTRIES = np.empty((3, 0), np.int32)
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """Rows × columns of the product."""
 
     rows: slice

@@ -102,7 +102,7 @@ class _Pass:
     def add(self, tile: Tile, ends: list[_EndSums]) -> None:
         """Add a tile's sums to those of its rows, and of its columns."""
         for end, (side, (plain, masked, largest, hard)) in enumerate(zip(self.sides, ends, strict=True)):
-            places = (tile.rows, tile.cols)[end]
+            places = tile[end]
             for total, part in ((side.log_sums, plain), (side.masked, masked)):
                 np.logaddexp(total[:, places], part, out=total[:, places])
             np.maximum(side.hardest_unsuspected[places], largest, out=side.hardest_unsuspected[places])
@@ -136,7 +136,7 @@ class _Pass:
 
     def _candidates(self, product: Product, tile: Tile, end: int) -> Entries:
         """What may be among the hardest of its row (end 0) or column (end 1)."""
-        above, count = self._above[end][(tile.rows, tile.cols)[end]], self.sides[end].hardest.shape[1]
+        above, count = self._above[end][tile[end]], self.sides[end].hardest.shape[1]
         if count == 0:
             return Entries.joined([])
         along = product.T if end else product
