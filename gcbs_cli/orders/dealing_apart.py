@@ -59,7 +59,7 @@ def _short_batch(ends: Ints, needed: Bools, size: int) -> Ints | None:
     A flow from labels to labels of exactly `size`, with a lower bound of 1 at needed labels: the least that must pass
     an edge leaves its end for a second sink, and enters at its other end from a second source.
     """
-    from scipy.sparse import coo_array
+    from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
     count = len(needed)
@@ -72,7 +72,7 @@ def _short_batch(ends: Ints, needed: Bools, size: int) -> Ints | None:
     capacities = np.ones(len(tails), np.int32)
     capacities[-4:] = needed[firsts].sum(), needed[seconds].sum(), size, size
     edges = np.stack([tails, heads]).astype(np.int32)  # scipy 1.14's flow takes no other type
-    network = coo_array((capacities, edges), shape=(count + 4, count + 4)).tocsr()
+    network = csr_array((capacities, edges), shape=(count + 4, count + 4))
     found = maximum_flow(network, forced_source, forced_sink)
     if found.flow_value < needed.sum() + size:
         return None

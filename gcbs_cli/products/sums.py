@@ -48,7 +48,7 @@ def loss_sums(
         work.add(tile, ends)
     for side in work.sides:
         side.hardest.sort(axis=1)
-        side.hardest[:] = side.hardest[:, ::-1].copy()
+        side.hardest[:] = side.hardest[:, ::-1]
     return work.sides[0], work.sides[-1]
 
 
