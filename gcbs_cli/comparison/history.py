@@ -143,7 +143,7 @@ def recurring_pairs(old: Ints | None, new: Ints | None, batch_size: int) -> floa
         return None
     batches = np.arange(len(old)) // batch_size
     together = batches * len(old) + inverse(new)[old] // batch_size
-    sizes, common = (np.unique(labels, return_counts=True)[1] for labels in (batches, together))
+    sizes, common = (np.unique_counts(labels).counts for labels in (batches, together))
     return float((common * (common - 1)).sum() / (sizes * (sizes - 1)).sum())
 
 

@@ -240,7 +240,7 @@ class Trial:
         _, first, column = np.unique(self._answers[pool], return_index=True, return_inverse=True)
         found = [Positives(ids[pool]).of(np.searchsorted(pool, queries)) for ids in self._ids]
         places, answers = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return queries, pool[first], (places, column.reshape(-1)[answers])
+        return queries, pool[first], (places, column[answers])
 
 
 def planner_of(settings: PlanSettings, groups: Ints | None = None, inputs: Mapping[str, Any] | None = None) -> Planner:
@@ -258,7 +258,7 @@ def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
     unit = joined(lines + (1 + lines.max()) * np.arange(len(ids))[:, None])
     unit = np.where(np.bincount(unit)[unit] > MOST_KEPT_TOGETHER, unit.max() + 1 + np.arange(len(unit)), unit)
     order = np.argsort(np.random.default_rng(SPLIT_SEED).random(int(unit.max()) + 1)[unit], kind="stable")
-    first = np.append(True, np.diff(unit[order]) != 0)  # of its unit
+    first = np.diff(unit[order], prepend=-1) != 0  # of its unit
     count = len(order)
     wanted = min(MOST_TEST, int(TEST_SHARE * count)), min(MOST_VALIDATION, int(VALIDATION_SHARE * count))
     held_out = min(max(sum(wanted), count - most_trained), MOST_CANDIDATES)

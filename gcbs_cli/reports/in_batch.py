@@ -125,16 +125,16 @@ def _tables(sides: tuple[Float32s, Float32s], first: int, height: int, loss: Los
     for the views of SimCLR, which follow.
     """
     queries = [side[first:].reshape(-1, height, side.shape[1]) for side in sides]
-    keys = [side.reshape(len(queries[0]), -1, side.shape[1]).transpose(0, 2, 1) for side in sides]
+    keys = [side.reshape(len(queries[0]), -1, side.shape[1]).mT for side in sides]
     tables = [queries[0] @ keys[1]]
     if len(loss.sides) == 2:
-        tables.append(tables[0].transpose(0, 2, 1).copy() if first == 0 else queries[1] @ keys[0])
+        tables.append(tables[0].mT.copy() if first == 0 else queries[1] @ keys[0])
     same = np.eye(height, dtype=np.bool_)
     for side, table in enumerate(tables):
         if loss.queue_alone:
             table[:, :, -height:][:, ~same] = -np.inf
         elif loss.views:
-            views = queries[side] @ queries[side].transpose(0, 2, 1)
+            views = queries[side] @ queries[side].mT
             views[:, same] = -np.inf
             tables[side] = np.concatenate([table, views], axis=-1)
     return tables

@@ -71,8 +71,7 @@ class OrderReports:
         self.log_sums = np.maximum(sums.transpose(2, 1, 0, 3), inputs.diagonal / temperatures)
         self.hardest = [parts[0].hardest for parts in sides]
         if views:
-            found = ([part.hardest for part in parts] for parts in sides)
-            self.hardest = [np.sort(np.concatenate(one, axis=1), axis=1)[:, ::-1] for one in found]
+            self.hardest = [np.sort(np.hstack([part.hardest for part in parts]))[:, ::-1] for parts in sides]
         self._oracle = self.oracle()
 
     @cached_property

@@ -55,10 +55,8 @@ def sampled_report(
         generator = np.random.default_rng([settings.seed, 0x5A3D])
         chosen = np.sort(generator.choice(full, min(full, rows // size), replace=False))
         random = generator.integers(stream.rows, size=(len(chosen), size - 1))
-        drawn, places = np.unique(
-            np.hstack([perm[: full * size].reshape(full, size)[chosen], random]), return_inverse=True
-        )
-        own, others = np.split(places.reshape(len(chosen), -1), [size], axis=1)
+        drawn, places = np.unique_inverse(np.hstack([perm[: full * size].reshape(full, size)[chosen], random]))
+        own, others = np.split(places, [size], axis=1)
         sides = stream.read_rows(drawn)
         pair = PairedRows(*(side[own.ravel()] for side in sides))
     with clock.step("all columns"):

@@ -65,7 +65,7 @@ def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
     if rows == 0:
         raise BadInput(f"batch_size {batch_size}: {len(perm):,} rows make no full batch for each of {world_size} ranks")
     steps = perm[:rows].reshape(-1, world_size, batch_size)
-    return np.concatenate([steps.swapaxes(1, 2).ravel(), perm[rows:]])
+    return np.concatenate([steps.mT.ravel(), perm[rows:]])
 
 
 def _from_array(given: Any, rows: int | None) -> Plan:

@@ -12,7 +12,7 @@ import numpy as np
 from gcbs_cli.api import plan, report
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.reports.in_batch import batch_sums
-from gcbs_cli.settings.report import ReportSettings
+from gcbs_cli.settings.report import Loss
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
@@ -185,11 +185,10 @@ class LossCheck:
 def batch_loss(x: Any, y: Any, *, temperature: float, loss: str) -> float:
     """The loss of one batch, in nats, as `gcbs report` counts it. x, y: (n, d) embeddings of its rows.
 
-    loss: infonce (x→y), symmetric or simclr. Raises BadInput for arrays or a loss that do not fit.
+    loss: infonce (x→y), symmetric or simclr. Raises BadInput for arrays that do not fit.
     """
     pair = open_arrays(x, y).read()
-    kind = ReportSettings(loss=[loss]).losses[0]  # type: ignore[arg-type]
-    sums = batch_sums(pair, np.arange(pair.rows), pair.rows, [temperature], kind)
+    sums = batch_sums(pair, np.arange(pair.rows), pair.rows, [temperature], Loss(loss))  # type: ignore[arg-type]
     return float((sums.log_sums[0, 0] - pair.diagonal() / temperature).mean())
 
 

@@ -34,9 +34,9 @@ class RankSharding:
 
     rows: int
     batch_size: int
-    world_size: int = 1
-    gather: bool = False
-    drop_last: bool = False
+    world_size: int
+    gather: bool
+    drop_last: bool
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:

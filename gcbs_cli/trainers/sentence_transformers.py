@@ -53,10 +53,10 @@ class PlannedSentenceTrainer(PlannedTrainer):
             return None
         from gcbs_cli.orders.keeping_apart import check_possible
 
-        rows, columns = len(dataset), _columns(dataset, self.trainer.data_collator)
-        texts = np.unique([str(text) for column in columns for text in dataset[column]], return_inverse=True)[1]
-        labels = joined(texts.reshape(len(columns), rows))
-        check_possible(labels[None], rows, batch_size, "batch_sampler no_duplicates")
+        columns = _columns(dataset, self.trainer.data_collator)
+        texts = np.unique_inverse([[str(text) for text in dataset[column]] for column in columns])
+        labels = joined(texts.inverse_indices)
+        check_possible(labels[None], len(dataset), batch_size, "batch_sampler no_duplicates")
         return labels
 
     def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
