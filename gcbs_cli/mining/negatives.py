@@ -64,10 +64,11 @@ def mine_negatives(
             skipped[reason] += int(np.count_nonzero(allowed & refused))
             allowed &= ~refused
         place = np.cumsum(allowed, axis=1)
-        last = last_rank if settings.sampling == "random" else settings.range_min + settings.negatives
-        chosen = allowed & (place > settings.range_min) & (place <= last)
+        chosen = allowed & (place > settings.range_min) & (place <= last_rank)
         if settings.sampling == "random":
             chosen = _drawn(chosen, rows.start, settings.negatives, settings.seed)
+        else:
+            chosen &= place <= settings.range_min + settings.negatives
         ranks = np.cumsum(others, axis=1)[chosen].astype(np.int32)
         parts.append((queries[np.nonzero(chosen)[0]], keys[chosen].astype(np.int64), scores[chosen], ranks))
     query, negative, score, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
