@@ -21,7 +21,7 @@ class Heads:
 
     def __init__(self, pair: PairedRows, device: str, learning_rate: float) -> None:
         torch.set_num_threads(1)  # more wait for each other: small batches, and other heads on the other processors
-        self._device = torch.device(device)
+        self._device = device
         self._sides = [torch.from_numpy(np.ascontiguousarray(side)).to(self._device) for side in (pair.x, pair.y)]
         self._changes = nn.ModuleList(nn.Linear(pair.dim, pair.dim) for _ in self._sides).to(self._device)
         for weight in self._changes.parameters():

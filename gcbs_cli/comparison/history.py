@@ -189,9 +189,8 @@ def history_page(history: History) -> str:
         lines: list[Line] = []
         for path in paths:
             values = enumerate(epoch.at(path) for epoch in epochs)
-            if points := [(float(place), value) for place, value in values if value is not None]:
-                other = "other" if lines else "plan"
-                kind = next((kind for kind in ("random", "global", "oracle", "masked") if kind in path), other)
+            if points := [(place, value) for place, value in values if value is not None]:
+                kind = next((kind for kind in ("random", "global", "oracle", "masked") if kind in path), "plan")
                 lines.append(Line(f"line {kind}", points, words[path]))
         known = [value for line in lines for _, value in line.points]
         if not known:

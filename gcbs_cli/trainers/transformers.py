@@ -50,8 +50,7 @@ class PlannedTrainer:
     @property
     def history(self) -> list[dict[str, float]]:
         """What was logged of each plan."""
-        planners = (one.planner for one in self.planned.values())
-        return [figures for planner in planners if planner is not None for figures in planner.history]
+        return [figures for one in self.planned.values() if one.planner for figures in one.planner.history]
 
     def check_trainer(self) -> None:
         """Raises BadInput, before any compute, where the batches of the loss would not be the planned ones."""
