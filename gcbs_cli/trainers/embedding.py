@@ -56,7 +56,8 @@ class RowEmbedder:
 
     def rows(self, rows: Ints) -> Sides:
         """Both sides of a few rows, by this rank alone and in their order."""
-        return self._embed_chunks([rows], keep=False)
+        (sides,) = self._embed_chunks([rows], keep=False)
+        return sides
 
     def all_rows(self, rows: Ints) -> Sides | None:
         """Both sides of these rows, which rise, on rank 0; None on the others. Call it on every rank."""
@@ -79,8 +80,8 @@ class RowEmbedder:
             torch.distributed.gather_object(mine, None if rank else parts, group=_patient_group())
         if rank > 0:
             return None
-        rising, filled = np.argsort(np.concatenate(shares)), [part for part in parts if len(part[0])]
-        x, y = (np.concatenate(side)[rising] for side in zip(*filled, strict=True))
+        rising = np.argsort(np.concatenate(shares))
+        x, y = (np.concatenate(side)[rising] for side in zip(*chain.from_iterable(parts), strict=True))
         return x, y
 
     def share(self, make: Callable[[], Any]) -> Any:
@@ -106,8 +107,8 @@ class RowEmbedder:
         torch.distributed.all_reduce(sums, group=_patient_group())
         return (sums / place()[1]).tolist()
 
-    def _embed_chunks(self, chunks: list[Ints], *, keep: bool) -> Sides:
-        """Both sides of these rows, chunk by chunk; `keep`: their batches are those of the next call, too."""
+    def _embed_chunks(self, chunks: list[Ints], *, keep: bool) -> list[Sides]:
+        """Both sides of the rows of each chunk; `keep`: their batches are those of the next call, too."""
         kept = self._cache if keep else []
         room = CACHE_BYTES - sum(map(_bytes, kept))
         fresh: DataLoader[Any] = DataLoader(
@@ -130,10 +131,7 @@ class RowEmbedder:
                         f"embed: returned shapes {x.shape} and {y.shape}, expected ({len(chunk)}, d) for both"
                     )
                 sides.append((x, y))
-        if not sides:
-            return np.empty((0, 0), np.float32), np.empty((0, 0), np.float32)
-        x, y = (np.concatenate(side) for side in zip(*sides, strict=True))
-        return x, y
+        return sides
 
 
 @contextmanager
