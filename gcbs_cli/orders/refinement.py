@@ -83,12 +83,12 @@ def refine(
     limit = np.inf if seconds is None else seconds
     with ThreadPoolExecutor(available_cpus()) as pool:
         search = _Search(order_of(perm, labels, batch_size), seed, pool)
-        before = objective(search.order, gains, new_state(len(perm)))
+        before = objective(search.order, new_state(gains))
         annealing_stopped = False
         if first_temperature > 0.0:
             search.run(gains.linear(), began + limit / 2.0, first_temperature)
             annealing_stopped = search.timed_out
-            if objective(search.order, gains, new_state(len(perm))) < before:
+            if objective(search.order, new_state(gains)) < before:
                 search.order = order_of(perm, labels, batch_size)
         objectives = search.run(gains, began + limit)
     scale = 1.0 / (2.0 * len(perm))
@@ -117,9 +117,9 @@ class _Search:
         """Sweeps until they no longer pay; returns the objective before them and after each that is not annealed."""
         order, self.timed_out = self.order, False
         rows = len(order.perm)
-        state = new_state(rows)
-        objectives = [objective(order, gains, state)]
-        fill_own(order, gains, state)
+        state = new_state(gains)
+        objectives = [objective(order, state)]
+        fill_own(order, state)
         for _ in range(SWEEPS):
             if temperature < LAST_TEMPERATURE:
                 temperature = 0.0
@@ -127,12 +127,12 @@ class _Search:
             swapped = 0
             for visits in self._visits(deadline):
                 parts = np.array_split(visits, len(self.scratches))
-                work = partial(propose, order, gains, state)
+                work = partial(propose, order, state)
                 # The list waits for all, and raises what one of them raised.
                 list(self.pool.map(work, parts, self.scratches))
-                swapped += make(order, gains, state, visits)
+                swapped += make(order, state, visits)
             if temperature == 0.0:
-                objectives.append(objective(order, gains, state))
+                objectives.append(objective(order, state))
             self.sweeps += 1
             self.swaps += swapped
             if self.timed_out or (temperature == 0.0 and swapped < PAYS * rows):

@@ -14,7 +14,7 @@ import numpy as np
 from gcbs_cli.graph.adjacency import entries_of
 from gcbs_cli.orders.keeping_apart import Order, change_places, may_swap, places_of
 from gcbs_cli.orders.swap_gains import SwapGains
-from gcbs_cli.system.arrays import Bools, Floats, Ints
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Int32s, Ints
 from gcbs_cli.system.compiled import compiled
 
 TARGETS = 3
@@ -24,11 +24,16 @@ LARGEST_PRODUCT = 1e100
 
 
 class State(NamedTuple):
-    """What the search keeps. Of each row: `sums` (N, 2), what its batch adds to its two, and `awake` (N,), whether
-    something near it has changed since it was last tried. Of each place, (N,): `own`, what its row's staying is worth,
-    `least`, what a swap of its row must gain, and `partner`, the row proposed to change places with, −1 for none.
+    """What the search looks at and keeps. The arrays of `SwapGains`; of each row `sums` (N, 2), what its batch
+    adds to its two, and `awake` (N,), whether something near it has changed since it was last tried; of each
+    place, (N,), `own`, what its row's staying is worth, `least`, what a swap of its row must gain, and
+    `partner`, the row proposed to change places with, −1 for none.
     """
 
+    indptr: Ints
+    indices: Int32s
+    shares: Float32s
+    penalties: Float32s
     sums: Floats
     awake: Bools
     own: Floats
@@ -52,9 +57,11 @@ class Scratch(NamedTuple):
     product: Floats
 
 
-def new_state(rows: int) -> State:
+def new_state(gains: SwapGains) -> State:
     """Before anything is summed; all rows are awake."""
-    return State(np.zeros((rows, 2)), np.ones(rows, np.bool_), np.zeros(rows), np.zeros(rows), np.full(rows, -1))
+    rows = len(gains.indptr) - 1
+    sums, awake, partner = np.zeros((rows, 2)), np.ones(rows, np.bool_), np.full(rows, -1)
+    return State(*gains, sums, awake, np.zeros(rows), np.zeros(rows), partner)
 
 
 def new_scratch(rows: int, batches: int) -> Scratch:
@@ -63,39 +70,39 @@ def new_scratch(rows: int, batches: int) -> Scratch:
 
 
 @compiled
-def objective(order: Order, gains: SwapGains, state: State) -> float:
+def objective(order: Order, state: State) -> float:
     """Σ over rows of log(1 + Σ shares), x→y and y→x, less the penalties inside batches; fills `sums`."""
     total = 0.0
     for row in range(len(order.perm)):
         x, y, cost = 0.0, 0.0, 0.0
-        for e in entries_of(row, gains.indptr):
-            if order.batch[gains.indices[e]] == order.batch[row]:
-                x += gains.shares[e, 0]
-                y += gains.shares[e, 1]
-                cost += gains.penalties[e]
+        for e in entries_of(row, state.indptr):
+            if order.batch[state.indices[e]] == order.batch[row]:
+                x += state.shares[e, 0]
+                y += state.shares[e, 1]
+                cost += state.penalties[e]
         state.sums[row, 0], state.sums[row, 1] = x, y
         total += log((1.0 + x) * (1.0 + y)) - cost / 2.0
     return total
 
 
 @compiled
-def fill_own(order: Order, gains: SwapGains, state: State) -> None:
+def fill_own(order: Order, state: State) -> None:
     """`own`, from `sums`."""
     for row in range(len(order.perm)):
-        state.own[order.place[row]] = _worth_of_staying(row, order.batch, gains, state.sums)
+        state.own[order.place[row]] = _worth_of_staying(row, order.batch, state)
 
 
 @compiled
-def _worth_of_staying(u: int, batch: Ints, gains: SwapGains, sums: Floats) -> float:
+def _worth_of_staying(u: int, batch: Ints, state: State) -> float:
     """What the objective loses when a row leaves its place empty."""
-    shares = gains.shares
-    worth, product = 0.0, (1.0 + sums[u, 0]) * (1.0 + sums[u, 1])
-    for e in entries_of(u, gains.indptr):
-        i = gains.indices[e]
+    shares = state.shares
+    worth, product = 0.0, (1.0 + state.sums[u, 0]) * (1.0 + state.sums[u, 1])
+    for e in entries_of(u, state.indptr):
+        i = state.indices[e]
         if batch[i] == batch[u]:
-            x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
+            x, y = 1.0 + state.sums[i, 0], 1.0 + state.sums[i, 1]
             product *= x * y / ((x - shares[e, 2]) * (y - shares[e, 3]))
-            worth -= gains.penalties[e]
+            worth -= state.penalties[e]
             if product > LARGEST_PRODUCT:
                 worth += log(product)
                 product = 1.0
@@ -103,44 +110,44 @@ def _worth_of_staying(u: int, batch: Ints, gains: SwapGains, sums: Floats) -> fl
 
 
 @compiled
-def gain_of_swap(u: int, v: int, batch: Ints, gains: SwapGains, sums: Floats) -> float:
+def gain_of_swap(u: int, v: int, batch: Ints, state: State) -> float:
     """By how much the objective rises when u and v change places."""
-    return _gain_of_move(u, v, True, batch, gains, sums) + _gain_of_move(v, u, False, batch, gains, sums)
+    return _gain_of_move(u, v, True, batch, state) + _gain_of_move(v, u, False, batch, state)
 
 
 @compiled
-def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, gains: SwapGains, sums: Floats) -> float:
+def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, state: State) -> float:
     """What `one` and its neighbours gain by its going to the other's place.
 
     Neighbours of both are counted once, `with_common`, by what they lose and what they gain.
     """
-    shares, here, there = gains.shares, batch[one], batch[other]
-    x, y, gain = 1.0, 1.0, -log((1.0 + sums[one, 0]) * (1.0 + sums[one, 1]))
-    f, stop = gains.indptr[other], gains.indptr[other + 1]
-    for e in entries_of(one, gains.indptr):
-        i = gains.indices[e]
-        while f < stop and gains.indices[f] < i:
+    shares, here, there = state.shares, batch[one], batch[other]
+    x, y, gain = 1.0, 1.0, -log((1.0 + state.sums[one, 0]) * (1.0 + state.sums[one, 1]))
+    f, stop = state.indptr[other], state.indptr[other + 1]
+    for e in entries_of(one, state.indptr):
+        i = state.indices[e]
+        while f < stop and state.indices[f] < i:
             f += 1
         if i == other or (batch[i] != here and batch[i] != there):
             continue
         sign = -1.0 if batch[i] == here else 1.0
-        gain -= sign * gains.penalties[e]
+        gain -= sign * state.penalties[e]
         if sign > 0.0:
             x += shares[e, 0]
             y += shares[e, 1]
         to_x, to_y = sign * shares[e, 2], sign * shares[e, 3]
-        if f < stop and gains.indices[f] == i:
+        if f < stop and state.indices[f] == i:
             if not with_common:
                 continue
             to_x -= sign * shares[f, 2]
             to_y -= sign * shares[f, 3]
-        at_x, at_y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
+        at_x, at_y = 1.0 + state.sums[i, 0], 1.0 + state.sums[i, 1]
         gain += log((at_x + to_x) * (at_y + to_y) / (at_x * at_y))
     return gain + log(x * y)
 
 
 @compiled
-def propose(order: Order, gains: SwapGains, state: State, visits: Ints, scratch: Scratch) -> None:
+def propose(order: Order, state: State, visits: Ints, scratch: Scratch) -> None:
     """A swap that gains for each place of some batches whose row is awake, none of them made.
 
     Rows for which none is found fall asleep, unless their swaps may lose.
@@ -152,26 +159,26 @@ def propose(order: Order, gains: SwapGains, state: State, visits: Ints, scratch:
         if not state.awake[rows].any():
             continue
         for row in rows:
-            _join(row, order, gains, state.sums, scratch)
+            _join(row, order, state, scratch)
         for row in rows:
-            _gather(row, order.place, gains, scratch.joins, scratch)
+            _gather(row, order.place, state, scratch.joins, scratch)
         for p in places:
             u = order.perm[p]
             if state.awake[u]:
-                state.partner[p] = _partner(u, order, gains, state, scratch)
+                state.partner[p] = _partner(u, order, state, scratch)
                 state.awake[u] = state.partner[p] >= 0 or state.least[p] < 0.0
         for row in rows:
-            _clear(row, order.place, gains, scratch.joins)
+            _clear(row, order.place, state, scratch.joins)
 
 
 @compiled
-def _join(row: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scratch) -> None:
+def _join(row: int, order: Order, state: State, scratch: Scratch) -> None:
     """Let a row of the batch in hand count in what others would gain by joining it."""
-    shares = gains.shares
-    x, y = 1.0 / (1.0 + sums[row, 0]), 1.0 / (1.0 + sums[row, 1])
-    for e in entries_of(row, gains.indptr):
-        v = order.place[gains.indices[e]]
-        scratch.joins[v] -= gains.penalties[e]
+    shares = state.shares
+    x, y = 1.0 / (1.0 + state.sums[row, 0]), 1.0 / (1.0 + state.sums[row, 1])
+    for e in entries_of(row, state.indptr):
+        v = order.place[state.indices[e]]
+        scratch.joins[v] -= state.penalties[e]
         scratch.added[v, 0] += shares[e, 2]
         scratch.added[v, 1] += shares[e, 3]
         scratch.product[v] *= (1.0 + shares[e, 0] * x) * (1.0 + shares[e, 1] * y)
@@ -181,10 +188,10 @@ def _join(row: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scrat
 
 
 @compiled
-def _gather(row: int, key: Ints, gains: SwapGains, values: Floats, scratch: Scratch) -> None:
+def _gather(row: int, key: Ints, state: State, values: Floats, scratch: Scratch) -> None:
     """Give the values at the keys of a row's neighbours the logarithm of what was added and multiplied there, once."""
-    for e in entries_of(row, gains.indptr):
-        at = key[gains.indices[e]]
+    for e in entries_of(row, state.indptr):
+        at = key[state.indices[e]]
         x, y, product = scratch.added[at, 0], scratch.added[at, 1], scratch.product[at]
         if x + y != 0.0 or product != 1.0:
             values[at] += log(product * (1.0 + x) * (1.0 + y))
@@ -192,12 +199,12 @@ def _gather(row: int, key: Ints, gains: SwapGains, values: Floats, scratch: Scra
 
 
 @compiled
-def _partner(u: int, order: Order, gains: SwapGains, state: State, scratch: Scratch) -> int:
+def _partner(u: int, order: Order, state: State, scratch: Scratch) -> int:
     """The first row found to change places with that gains enough; −1 for none."""
     partner, place = -1, order.place[u]
-    _look_around(u, order, gains, state.sums, scratch)
+    _look_around(u, order, state, scratch)
     for _ in range(TARGETS):
-        there = _best_batch(u, order, gains, scratch.worth)
+        there = _best_batch(u, order, state, scratch.worth)
         if there < 0:
             break
         p = _best_to_leave(u, there, order, state.own, scratch)
@@ -205,39 +212,39 @@ def _partner(u: int, order: Order, gains: SwapGains, state: State, scratch: Scra
             estimate = scratch.worth[there] - state.own[place] + scratch.joins[p] - state.own[p] - scratch.near[p]
             if (
                 estimate > min(0.0, state.least[place])
-                and gain_of_swap(u, order.perm[p], order.batch, gains, state.sums) > state.least[place]
+                and gain_of_swap(u, order.perm[p], order.batch, state) > state.least[place]
             ):
                 partner = order.perm[p]
                 break
         scratch.worth[there] = -np.inf
-    _clear(u, order.place, gains, scratch.near)
-    _clear(u, order.batch, gains, scratch.worth)
+    _clear(u, order.place, state, scratch.near)
+    _clear(u, order.batch, state, scratch.worth)
     return partner
 
 
 @compiled
-def _look_around(u: int, order: Order, gains: SwapGains, sums: Floats, scratch: Scratch) -> None:
+def _look_around(u: int, order: Order, state: State, scratch: Scratch) -> None:
     """Fill `worth` of the other batches where u has neighbours, and `near` of these."""
-    shares = gains.shares
-    for e in entries_of(u, gains.indptr):
-        i = gains.indices[e]
+    shares = state.shares
+    for e in entries_of(u, state.indptr):
+        i = state.indices[e]
         there = order.batch[i]
         if there != order.batch[u]:
-            x, y = 1.0 + sums[i, 0], 1.0 + sums[i, 1]
-            worth = log((x + shares[e, 2]) * (y + shares[e, 3]) / (x * y)) - gains.penalties[e]
+            x, y = 1.0 + state.sums[i, 0], 1.0 + state.sums[i, 1]
+            worth = log((x + shares[e, 2]) * (y + shares[e, 3]) / (x * y)) - state.penalties[e]
             scratch.near[order.place[i]] = 2.0 * worth
             scratch.worth[there] += worth
             scratch.added[there, 0] += shares[e, 0]
             scratch.added[there, 1] += shares[e, 1]
-    _gather(u, order.batch, gains, scratch.worth, scratch)
+    _gather(u, order.batch, state, scratch.worth, scratch)
 
 
 @compiled
-def _best_batch(u: int, order: Order, gains: SwapGains, worth: Floats) -> int:
+def _best_batch(u: int, order: Order, state: State, worth: Floats) -> int:
     """The batch of most worth among those where u has neighbours, but its own; −1 for none."""
     best, most = -1, -np.inf
-    for e in entries_of(u, gains.indptr):
-        there = order.batch[gains.indices[e]]
+    for e in entries_of(u, state.indptr):
+        there = order.batch[state.indices[e]]
         if worth[there] > most and there != order.batch[u]:
             best, most = there, worth[there]
     return best
@@ -255,14 +262,14 @@ def _best_to_leave(u: int, there: int, order: Order, own: Floats, scratch: Scrat
 
 
 @compiled
-def _clear(row: int, key: Ints, gains: SwapGains, values: Floats) -> None:
+def _clear(row: int, key: Ints, state: State, values: Floats) -> None:
     """Set the values at the keys of a row's neighbours to zero."""
-    for e in entries_of(row, gains.indptr):
-        values[key[gains.indices[e]]] = 0.0
+    for e in entries_of(row, state.indptr):
+        values[key[state.indices[e]]] = 0.0
 
 
 @compiled
-def make(order: Order, gains: SwapGains, state: State, visits: Ints) -> int:
+def make(order: Order, state: State, visits: Ints) -> int:
     """Make the swaps proposed for some batches that still gain enough, in turn; returns how many.
 
     Wakes the rows around those that moved.
@@ -271,40 +278,40 @@ def make(order: Order, gains: SwapGains, state: State, visits: Ints) -> int:
     for here in visits:
         for p in places_of(here, order):
             u, v = order.perm[p], state.partner[p]
-            if v >= 0 and may_swap(u, v, order) and gain_of_swap(u, v, order.batch, gains, state.sums) > state.least[p]:
-                _swap(u, v, order, gains, state)
+            if v >= 0 and may_swap(u, v, order) and gain_of_swap(u, v, order.batch, state) > state.least[p]:
+                _swap(u, v, order, state)
                 swaps += 1
     return swaps
 
 
 @compiled
-def _swap(u: int, v: int, order: Order, gains: SwapGains, state: State) -> None:
+def _swap(u: int, v: int, order: Order, state: State) -> None:
     """Let u and v change places; sums and own follow."""
     for sign in (-1.0, 1.0):
         for one in (u, v):
-            _change_sums(one, sign, order.batch, gains, state.sums)
+            _change_sums(one, sign, order.batch, state)
         if sign < 0.0:
             change_places(u, v, order)
     for one in (u, v):
-        state.own[order.place[one]] = _worth_of_staying(one, order.batch, gains, state.sums)
+        state.own[order.place[one]] = _worth_of_staying(one, order.batch, state)
         state.awake[one] = True
-        for e in entries_of(one, gains.indptr):
-            i = int(gains.indices[e])
+        for e in entries_of(one, state.indptr):
+            i = int(state.indices[e])
             state.awake[i] = True
             if order.batch[i] == order.batch[u] or order.batch[i] == order.batch[v]:
-                state.own[order.place[i]] = _worth_of_staying(i, order.batch, gains, state.sums)
+                state.own[order.place[i]] = _worth_of_staying(i, order.batch, state)
 
 
 @compiled
-def _change_sums(one: int, sign: float, batch: Ints, gains: SwapGains, sums: Floats) -> None:
+def _change_sums(one: int, sign: float, batch: Ints, state: State) -> None:
     """Let a row join (sign 1) the others of its batch, or leave (−1) them; its own sums are those after joining."""
-    shares, x, y = gains.shares, 0.0, 0.0
-    for e in entries_of(one, gains.indptr):
-        i = gains.indices[e]
+    shares, x, y = state.shares, 0.0, 0.0
+    for e in entries_of(one, state.indptr):
+        i = state.indices[e]
         if batch[i] == batch[one]:
             x += shares[e, 0]
             y += shares[e, 1]
             # Never below what rounding leaves: a sum of shares is not negative.
-            sums[i, 0] = max(0.0, sums[i, 0] + sign * shares[e, 2])
-            sums[i, 1] = max(0.0, sums[i, 1] + sign * shares[e, 3])
-    sums[one, 0], sums[one, 1] = x, y
+            state.sums[i, 0] = max(0.0, state.sums[i, 0] + sign * shares[e, 2])
+            state.sums[i, 1] = max(0.0, state.sums[i, 1] + sign * shares[e, 3])
+    state.sums[one, 0], state.sums[one, 1] = x, y
