@@ -10,7 +10,7 @@ import numpy as np
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown, stamp_file
-from gcbs_cli.data.row_values import read_row_values
+from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values
 from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.settings.others import Embed
@@ -51,7 +51,6 @@ def embed(settings: Embed) -> None:
     out.result({"rows": len(x), "dim": int(x.shape[1]), "written": written, "model": settings.model})
 
 
-TEXT_SUFFIXES = (".parquet", ".csv", ".jsonl")
 HUB_SECONDS = 10.0
 TEXT_COLUMNS = ("x_text", "y_text")
 """Of the table that is written: the texts beside the embeddings."""
@@ -59,8 +58,8 @@ TEXT_COLUMNS = ("x_text", "y_text")
 
 def read_texts(path: str, column: str, option: str) -> list[str]:
     """A text column of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty, missing or too few texts."""
-    if Path(path).suffix.lower() not in TEXT_SUFFIXES:
-        raise BadInput(f"{shown(path)}: expected {', '.join(TEXT_SUFFIXES)}; convert it")
+    if Path(path).suffix.lower() not in WITH_COLUMNS:
+        raise BadInput(f"{shown(path)}: expected {', '.join(WITH_COLUMNS)}; convert it")
     stamp_file(path)  # a file that is missing is not the option's fault
     values = read_row_values(path, option, column)
     wrong = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]

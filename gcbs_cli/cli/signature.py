@@ -18,6 +18,7 @@ from gcbs_cli.cli.output import say
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import Leaf, Settings, leaves
 
+ConfigFile = Annotated[str | None, typer.Option("--config", hidden=True)]
 METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 """What stands for a value in --help."""
 
@@ -35,7 +36,7 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
     """
     model = model_of(name)
 
-    def run(ctx: typer.Context, config: str | None, **typed: Any) -> None:
+    def run(ctx: typer.Context, config: ConfigFile = None, **typed: Any) -> None:
         sources = {key: ctx.get_parameter_source(key) for key in typed}
         typed = {key: typed[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
         file = find_config(config or ctx.obj)
@@ -51,12 +52,8 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
             gc.enable()
         work(settings, file) if name == "config" else work(settings)
 
-    kind, file = inspect.Parameter.KEYWORD_ONLY, Annotated[str | None, typer.Option("--config", hidden=True)]
-    known = [
-        inspect.Parameter("ctx", kind, annotation=typer.Context),
-        inspect.Parameter("config", kind, annotation=file, default=None),
-        *(parameter(leaf, leaf.help if helped else "") for leaf in leaves(model)),
-    ]
+    *known, _typed = inspect.signature(run).parameters.values()
+    known += (parameter(leaf, leaf.help if helped else "") for leaf in leaves(model))
     run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
     settings, said = {"help_option_names": ["-h", "--help"]}, f"{commands[name]}\n\n{inspect.getdoc(model) or ''}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, option
@@ -239,8 +239,9 @@ def _seconds(value: Any) -> Any:
     return float(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else value
 
 
-Budget = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
-A_TIME = "a time such as 60s or 5m"
+Budget = Annotated[
+    float, BeforeValidator(_seconds), option(..., metavar="TIME", expected="a time such as 60s or 5m", gt=0)
+]
 
 
 class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
@@ -263,7 +264,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """Train small heads on the embeddings with each plan, and rank held-out pairs. Rows with equal x, or the same id in
     --groups, share their right answers.
     """
-    budget: Budget = option(300.0, metavar="TIME", expected=A_TIME, default_words="5m", only_with="train")
+    budget: Budget = option(300.0, default_words="5m", only_with="train")
     """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds."""
     trials: Trials = option(5, "Number of random orders to compare with.")
     omitted = OF_ONE_PLAN
@@ -295,7 +296,7 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
       gcbs tune x.npy y.npy -k 256 --json
     """
 
-    budget: Budget = option(600.0, metavar="TIME", expected=A_TIME, default_words="10m")
+    budget: Budget = option(600.0, default_words="10m")
     """Time for everything, such as 90s or 20m; it decides the number of rows, epochs and seeds."""
     trials: ClassVar[int] = 3
     """Random orders that gaps are compared with."""

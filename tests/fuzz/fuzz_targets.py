@@ -11,11 +11,10 @@ import numpy as np
 from fuzz_inputs import make_input
 
 from gcbs_cli.apply.data_rows import KINDS
-from gcbs_cli.cli.embed import TEXT_SUFFIXES
 from gcbs_cli.data import opening
 from gcbs_cli.data.opening import open_pair, open_side
 from gcbs_cli.data.reading import read_unit_rows
-from gcbs_cli.data.row_values import READERS
+from gcbs_cli.data.row_values import READERS, WITH_COLUMNS
 from gcbs_cli.data.source import ColumnChoice
 from gcbs_cli.plan_file import permutation
 from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_entries
@@ -158,7 +157,7 @@ BY_SUFFIX = {
     "permutation.": (permutation.SUFFIXES, _permutation),
     "values.": (READERS, _values),
     "applied.": (KINDS, _applied),
-    "texts.": (TEXT_SUFFIXES, _texts),
+    "texts.": (WITH_COLUMNS, _texts),
 }
 """Who reads files by their suffix, and which: a suffix that is added there is tried here."""
 TARGETS = {
