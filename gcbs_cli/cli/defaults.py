@@ -53,7 +53,7 @@ def find_config(named: str | None) -> ConfigFile:
     except FileNotFoundError:
         raise BadInput("the current folder is gone; change to another one") from None
     searched = (folder / "pyproject.toml" for folder in (here, *here.parents))
-    path = Path(named) if named is not None else next((path for path in searched if path.is_file()), None)
+    path = Path(named) if named is not None else next(filter(Path.is_file, searched), None)
     if path is None:
         return ConfigFile()
     content = _read(path)

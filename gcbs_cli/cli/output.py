@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from gcbs_cli.system.errors import GcbsError, printable, without_secrets
 from gcbs_cli.system.progress import Progress
@@ -146,8 +146,12 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
     padding = (0, 1 if headings else 2, 0, 0)
     table = Table(box=None, pad_edge=False, padding=padding, show_header=bool(headings), caption_justify="left")
     for name, kind in zip(headings or [""] * len(columns), columns, strict=True):
-        side: Literal["left", "right"] = "right" if kind == "r" else "left"
-        table.add_column(name, justify=side, no_wrap=kind != "f", overflow="fold" if kind == "f" else "ellipsis")
+        table.add_column(
+            name,
+            justify="right" if kind == "r" else "left",
+            no_wrap=kind != "f",
+            overflow="fold" if kind == "f" else "ellipsis",
+        )
     table.columns[0].style = "bold"
     for line in lines:
         table.add_row(*line)

@@ -278,7 +278,7 @@ def as_arguments(message: str) -> str:
 def listed(value: Any) -> Any:
     """A single value, or a variable's words, as the list that an option takes which may be given several times."""
     if isinstance(value, str):
-        return value.split() if len(value.split()) > 1 else [value]
+        return value.split() or [value]
     return value if isinstance(value, list | tuple) else [value]
 
 

@@ -1,5 +1,6 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
+import re
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal, Self
 
@@ -60,13 +61,10 @@ Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARIT
 
 def _rank_window(value: Any) -> Any:
     """`30:100` as (30, 100)."""
-    if value is None:
-        return value
     text = ":".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-    skipped, _, width = text.partition(":")
-    if not (skipped.isdecimal() and width.isdecimal() and int(width) > 0):
+    if not re.fullmatch("[0-9]+:0*[1-9][0-9]*", text):
         raise BadInput(f"--rank-window {text}: expected P:M such as 30:100, to skip P ranks and keep the next M >= 1")
-    return int(skipped), int(width)
+    return text.split(":")
 
 
 def _size(value: Any) -> Any:
@@ -113,7 +111,7 @@ class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
     """quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some."""
     top: int = option(16, ge=1, only_with="graph=top-m")
     """How many of its hardest pairs each row keeps with --graph top-m, in both directions."""
-    rank_window: Annotated[tuple[int, int] | None, BeforeValidator(_rank_window)] = option(None, metavar="P:M")
+    rank_window: Annotated[tuple[int, int], BeforeValidator(_rank_window)] | None = option(None, metavar="P:M")
     """Join two rows only where each is among ranks P to P+M−1 of the other (B3)."""
 
     @property
