@@ -32,13 +32,12 @@ _LENGTH_BYTES = 8
 _PARSERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
 
-def open_npy(path: str, dtype: str | None = None) -> EmbeddingSource:
+def open_npy(stamp: FileStamp, dtype: str | None = None) -> EmbeddingSource:
     """Open a `.npy` file: parse its header and compare it with the file's size, reading none of the data.
 
     dtype: "bfloat16" reads `|V2` and uint16 files as bfloat16; files of floats are read as they are.
     Raises BadInput for anything that is not a whole two-dimensional float array.
     """
-    stamp = stamp_file(path)
     with open_unchanged(stamp) as file:
         shape, fortran_order, stored, offset = read_header(stamp, file)
     element = _element_type(stamp.shown, stored, dtype)
@@ -142,7 +141,7 @@ def _element_type(name: str, stored: np.dtype[Any], dtype: str | None) -> str:
     raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; save it with astype('float32'){advice}")
 
 
-def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
+def open_safetensors(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSource:
     """Open the chosen tensor of a `.safetensors` file, reading none of the data.
 
     Raises BadInput for a file that the library refuses (a damaged header, offsets that overlap or leave the file) and
@@ -150,10 +149,9 @@ def open_safetensors(path: str, choice: ColumnChoice) -> EmbeddingSource:
     """
     from safetensors import SafetensorError, safe_open
 
-    stamp = stamp_file(path)
     with open_unchanged(stamp) as file:
         try:
-            with safe_open(path, framework="numpy"):
+            with safe_open(stamp.path, framework="numpy"):
                 pass
         except (SafetensorError, OSError, ValueError) as error:
             raise BadInput(

@@ -60,9 +60,9 @@ def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingS
     """Open one side from one file, in the format that its suffix names."""
     suffix, stamp = _suffix(path), stamp_file(path)  # a missing file is said to be missing, whatever its suffix
     if suffix in TABLE_SUFFIXES:
-        return open_embedding_table(path, choice)
+        return open_embedding_table(stamp, choice)
     if suffix == ".safetensors":
-        return open_safetensors(path, choice)
+        return open_safetensors(stamp, choice)
     if suffix != ".npy":
         advice = "gcbs embed makes embeddings of texts" if suffix in TEXT_SUFFIXES else "convert it or rename it"
         raise BadInput(f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; {advice}")
@@ -70,7 +70,7 @@ def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingS
         raise BadInput(f"{stamp.shown}: found one array, expected both sides; give Y's file as the second argument")
     if choice.wanted is not None:
         raise BadInput(f"{stamp.shown}: found .npy, which has no columns, expected no {choice.option}; leave it out")
-    return open_npy(path, dtype)
+    return open_npy(stamp, dtype)
 
 
 def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:

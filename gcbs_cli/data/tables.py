@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, check_unchanged, one_line, open_unchanged, stamp_file
+from gcbs_cli.data.files import FileStamp, check_unchanged, one_line, open_unchanged
 from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, FaultyRows
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
@@ -105,12 +105,11 @@ def open_table(stamp: FileStamp) -> Iterator[Table]:
             ) from None
 
 
-def open_embedding_table(path: str, choice: ColumnChoice) -> EmbeddingSource:
+def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSource:
     """Open the chosen column of a Parquet or Arrow file; at most the first lists are read, for their length.
 
     Raises BadInput for a file that is damaged or encrypted, and for a column that is not lists of floats.
     """
-    stamp = stamp_file(path)
     with open_table(stamp) as table:
         types = {field.name: getattr(field.type, "storage_type", field.type) for field in table.schema}
         matrices = [name for name in table.schema.names if _element_type(types[name])]

@@ -21,6 +21,7 @@ from embedding_files import (
 from running import run_python
 
 from gcbs_cli.data import tables
+from gcbs_cli.data.files import stamp_file
 from gcbs_cli.data.npy import open_npy
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import read_unit_rows
@@ -43,13 +44,13 @@ def test_objects_are_refused_and_never_unpickled(tmp_path):
 
     path = tmp_path / "x.npy"
     np.save(path, np.array([[Trap()], [Trap()]], dtype=object), allow_pickle=True)
-    assert "object array (pickle)" in refusal(lambda: open_npy(str(path)))
+    assert "object array (pickle)" in refusal(lambda: open_npy(stamp_file(str(path))))
 
 
 def test_versions_of_headers_and_types_that_are_read(tmp_path):
     with (tmp_path / "x.npy").open("wb") as file:
         np.lib.format.write_array(file, np.ones((3, 2), np.float32), (2, 0))
-    assert open_npy(str(tmp_path / "x.npy")).rows == 3
+    assert open_npy(stamp_file(str(tmp_path / "x.npy"))).rows == 3
     for kind in ("float16", "float32"):
         path = write_npy(tmp_path / f"{kind}.npy", np.ones((3, 2), kind))
         assert open_pair(path, path, dtype="bfloat16")[0].dtype == kind
