@@ -87,8 +87,7 @@ class TopSearch:
             ranks[queries == keys] = NO_KEY
         heaps = np.full((stop - start, self._count), NO_KEY)
         keep_largest(heaps, queries - np.int32(start), ranks)
-        heaps.sort(axis=1)
-        lists, short = _keys_of(heaps[:, ::-1]), np.flatnonzero(heaps[:, 0] == NO_KEY)
+        lists, short = _hardest_first(heaps), np.flatnonzero(heaps[:, 0] == NO_KEY)
         lists[short] = self.of_few(short + start)
         return lists
 
@@ -101,8 +100,7 @@ class TopSearch:
         def fill(start: int, stop: int) -> None:
             product = self._queries[rows[start:stop]].astype(np.float32) @ self._keys.astype(np.float32).T
             ranks = _ranks(product.astype(np.int32) + self._offsets, np.arange(len(self._keys), dtype=np.int32))
-            largest = np.partition(ranks, -width, axis=1)[:, -width:]
-            chosen[start:stop] = _keys_of(np.sort(largest, axis=1)[:, ::-1])
+            chosen[start:stop] = _hardest_first(np.partition(ranks, -width, axis=1)[:, -width:])
 
         in_parts(len(rows), max(1, ENTRIES_AT_ONCE // len(self._keys)), fill)
         wanted = chosen[contents]
@@ -145,8 +143,10 @@ def _ranks(values: Int32s, keys: Int32s) -> Ints:
     return (values.astype(np.int64) << 32) | (LOW_BITS - keys.astype(np.int64))
 
 
-def _keys_of(ranks: Ints) -> Int32s:
-    return (LOW_BITS - (ranks & LOW_BITS)).astype(np.int32)
+def _hardest_first(ranks: Ints) -> Int32s:
+    """The keys of each row of ranks, which it sorts."""
+    ranks.sort(axis=1)
+    return (LOW_BITS - (ranks[:, ::-1] & LOW_BITS)).astype(np.int32)
 
 
 @compiled
