@@ -29,7 +29,7 @@ def finish(perm: Ints, given: PlannerInput, labels: Ints, clock: Stopwatch) -> t
         if needs_compiling(propose):
             clock.watcher.note("compiling the refinement for this machine (a few seconds), and caching it if possible")
         with clock.step("refine"):
-            gains, seconds = given.gains(), settings.time_limit
+            gains, seconds = given.gains(), settings.time_limit or np.inf
             refinement = refine(perm, gains, given.batch_size, labels=labels, seed=seed, seconds=seconds)
             perm = refinement.perm
     with clock.step("order"):

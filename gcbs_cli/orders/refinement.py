@@ -71,7 +71,7 @@ def refine(
     *,
     labels: Ints = NO_LABELS,
     seed: int = 0,
-    seconds: float | None = None,
+    seconds: float = np.inf,
     first_temperature: float = FIRST_TEMPERATURE,
 ) -> Refinement:
     """Swap rows between batches until it no longer pays, or until the time limit; batches keep their sizes.
@@ -80,17 +80,16 @@ def refine(
     seed, unless the time limit ends it. The annealing has at most half of it: interrupted, it can leave a worse order.
     """
     began = time.monotonic()
-    limit = np.inf if seconds is None else seconds
     with ThreadPoolExecutor(available_cpus()) as pool:
         search = _Search(order_of(perm, labels, batch_size), seed, pool)
         before = objective(search.order, new_state(gains))
         annealing_stopped = False
         if first_temperature > 0.0:
-            search.run(gains.linear(), began + limit / 2.0, first_temperature)
+            search.run(gains.linear(), began + seconds / 2.0, first_temperature)
             annealing_stopped = search.timed_out
             if objective(search.order, new_state(gains)) < before:
                 search.order = order_of(perm, labels, batch_size)
-        objectives = search.run(gains, began + limit)
+        objectives = search.run(gains, began + seconds)
     scale = 1.0 / (2.0 * len(perm))
     return Refinement(
         search.order.perm,
