@@ -29,9 +29,9 @@ from typer.testing import CliRunner
 
 import gcbs_cli as gcbs
 from gcbs_cli.cli.app import app
-from gcbs_cli.cli.signature import model_of
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import Leaf, Settings, leaves
+from gcbs_cli.settings.others import model_of
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import GcbsError

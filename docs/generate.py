@@ -14,8 +14,8 @@ import numpy as np
 
 import gcbs_cli
 from gcbs_cli.cli.app import COMMANDS
-from gcbs_cli.cli.signature import model_of
 from gcbs_cli.settings.model import Leaf, leaves
+from gcbs_cli.settings.others import model_of
 from gcbs_cli.system import arrays
 
 HERE = Path(__file__).resolve().parent

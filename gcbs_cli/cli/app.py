@@ -72,8 +72,9 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command with its options; its examples where it is called with nothing and needs something."""
-        from gcbs_cli.cli.signature import make_command, model_of
+        from gcbs_cli.cli.signature import make_command
         from gcbs_cli.settings.model import leaves
+        from gcbs_cli.settings.others import model_of
 
         name, *rest = args
         if name not in COMMANDS:

@@ -5,22 +5,20 @@ from typing import Any
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.cli.defaults import ConfigFile, Value, defaults_of, options_of, unknown_variables
 from gcbs_cli.cli.output import Output, text_table
-from gcbs_cli.cli.signature import model_of
 from gcbs_cli.settings.others import Config
 
 
 def config(settings: Config, file: ConfigFile) -> None:
     """Print the options of every command that a file or a variable sets, or all of them."""
     out = Output(settings)
-    models = {name: model_of(name) for name in COMMANDS if name != "config"}
-    for unknown in unknown_variables(models):
+    for unknown in unknown_variables(COMMANDS):
         out.warn(unknown)
     shown: dict[str, dict[str, Any]] = {}
     lines: dict[tuple[str, str, str], list[str]] = {}
-    for command, model in models.items():
-        found = defaults_of(command, model, file)
+    for command in COMMANDS:
+        found = defaults_of(command, file)
         shown[command] = {}
-        for leaf in options_of(model):
+        for leaf in options_of(command):
             one = found.get(leaf.name, Value(leaf.default, "default"))
             if settings.all_ or leaf.name in found:
                 shown[command][leaf.key] = vars(one)

@@ -7,12 +7,13 @@ before what is said for all.
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gcbs_cli.settings.model import BadSetting, Leaf, Settings, leaves
+from gcbs_cli.settings.model import BadSetting, Leaf, Model, leaves
+from gcbs_cli.settings.others import model_of
 from gcbs_cli.settings.plan import EXCLUSIVE
 from gcbs_cli.system.errors import BadInput, nearest
 
@@ -24,8 +25,6 @@ HARMLESS = ("json", "quiet", "dry-run")
 MOST_BYTES = 1 << 20
 LONG_KEY = re.compile(rb"""(?:^|[\[{,])[ \t]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""", re.MULTILINE)
 """A dotted key whose tables take the parser quadratic time and memory."""
-
-Models = Mapping[str, type[Settings]]
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,8 @@ def _values(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Value]]:
 
 
 def build(
-    model: type[Settings], defaults: Mapping[str, Value], typed: Mapping[str, Any]
-) -> tuple[Settings, dict[str, Value]]:
+    model: type[Model], defaults: Mapping[str, Value], typed: Mapping[str, Any]
+) -> tuple[Model, dict[str, Value]]:
     """The settings of one call, and which of the defaults it took. Raises BadInput that names where a bad value is."""
     taken = _left(defaults, typed)
     try:
@@ -107,9 +106,9 @@ def build(
         raise
 
 
-def defaults_of(command: str, model: type[Settings], file: ConfigFile) -> dict[str, Value]:
+def defaults_of(command: str, file: ConfigFile) -> dict[str, Value]:
     """The options of a command that the file or a variable sets, by their names in Python."""
-    known = known_keys({command: model})
+    known = known_keys([command])
     variables = {key: Value(os.environ[name], name) for key in known if os.environ.get(name := variable(key))}
     found: dict[str, Value] = {}
     for values in (file.values, variables):
@@ -125,9 +124,9 @@ def _left(lower: Mapping[str, Value], higher: Mapping[str, Any]) -> dict[str, Va
     return {name: value for name, value in lower.items() if name not in (*higher, *hidden)}
 
 
-def check_keys(models: Models, file: ConfigFile) -> None:
+def check_keys(commands: Iterable[str], file: ConfigFile) -> None:
     """Raises BadInput for a key of the file that names no option, or one that nobody may set there."""
-    known = known_keys(models)
+    known = known_keys(commands)
     for key, value in file.values.items():
         if key not in known:
             raise BadInput(
@@ -140,17 +139,17 @@ def check_keys(models: Models, file: ConfigFile) -> None:
             )
 
 
-def unknown_variables(models: Models) -> Iterator[str]:
+def unknown_variables(commands: Iterable[str]) -> Iterator[str]:
     """GCBS_* variables that name no option, each with the closest that does."""
-    known = sorted(map(variable, known_keys(models)))
+    known = sorted(map(variable, known_keys(commands)))
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in (*known, *OWN_VARIABLES):
             yield f"{name}: names no option{nearest(name, known)}"
 
 
-def known_keys(models: Models) -> dict[str, Leaf]:
-    """The keys of all commands, each with its option."""
-    return {key: leaf for name, model in models.items() for leaf in options_of(model) for key in keys_of(name, leaf)}
+def known_keys(commands: Iterable[str]) -> dict[str, Leaf]:
+    """The keys of these commands, each with its option."""
+    return {key: leaf for command in commands for leaf in options_of(command) for key in keys_of(command, leaf)}
 
 
 def keys_of(command: str, leaf: Leaf) -> list[str]:
@@ -163,6 +162,6 @@ def variable(key: str) -> str:
     return PREFIX + key.replace(".", "_").replace("-", "_").upper()
 
 
-def options_of(model: type[Settings]) -> list[Leaf]:
+def options_of(command: str) -> list[Leaf]:
     """The options of a command, without its arguments."""
-    return [leaf for leaf in leaves(model) if not leaf.argument]
+    return [leaf for leaf in leaves(model_of(command)) if not leaf.argument]

@@ -14,19 +14,13 @@ from typing import Annotated, Any
 import typer
 
 from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
-from gcbs_cli.cli.output import say
-from gcbs_cli.settings import others
-from gcbs_cli.settings.model import Leaf, Settings, leaves
+from gcbs_cli.cli.output import Output
+from gcbs_cli.settings.model import Leaf, leaves
+from gcbs_cli.settings.others import model_of
 
 ConfigFile = Annotated[str | None, typer.Option("--config", hidden=True)]
 METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 """What stands for a value in --help."""
-
-
-def model_of(name: str) -> type[Settings]:
-    """The settings of a command."""
-    model: type[Settings] = getattr(others, name.capitalize())
-    return model
 
 
 def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any:
@@ -41,11 +35,11 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
         typed = {key: typed[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
         file = find_config(config or ctx.obj)
         if file.values:
-            check_keys({key: model_of(key) for key in commands}, file)
-        settings, taken = build(model, defaults_of(name, model, file), typed)
+            check_keys(commands, file)
+        settings, taken = build(model, defaults_of(name, file), typed)
         used = sorted({value.source for value in taken.values() if value.source.startswith(str(file.path))})
-        if used and not (typed.get("quiet") or typed.get("json_")):
-            say(f"defaults from {' and '.join(used)}")
+        if used:
+            Output(settings).note(f"defaults from {' and '.join(used)}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
         if not gc.isenabled():
             gc.freeze()

@@ -225,8 +225,7 @@ class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.pane
 PRESET = "train"
 REFINED = "+refine"
 """Ends the name of a method whose plan is refined."""
-OF_PARTS = ("partitions", "engine", "address")
-OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", *OF_PARTS)
+OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", "partitions", "engine", "address")
 TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
 
 
@@ -427,3 +426,9 @@ class Config(Shown):
     """
 
     all_: bool = option(False, "Also show options left at their default.", option="--all")
+
+
+def model_of(command: str) -> type[Shown]:
+    """The settings of a command."""
+    model: type[Shown] = globals()[command.capitalize()]
+    return model

@@ -14,7 +14,7 @@ import pytest
 from running import run_bash
 
 from gcbs_cli.cli.app import COMMANDS
-from gcbs_cli.cli.signature import model_of
+from gcbs_cli.settings.others import model_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -91,12 +91,11 @@ def _values(path):
 def _config(path):
     from gcbs_cli.cli.app import COMMANDS
     from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
-    from gcbs_cli.cli.signature import model_of
+    from gcbs_cli.settings.others import model_of
 
-    models = {name: model_of(name) for name in COMMANDS if name != "config"}
     file = find_config(str(path))
-    check_keys(models, file)
-    build(models["plan"], defaults_of("plan", models["plan"], file), {"x": "x.npy"})
+    check_keys(COMMANDS, file)
+    build(model_of("plan"), defaults_of("plan", file), {"x": "x.npy"})
 
 
 def _applied(path):
