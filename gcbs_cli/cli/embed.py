@@ -1,7 +1,7 @@
 """`gcbs embed`: texts in, embeddings out."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,14 @@ def embed(settings: Embed) -> None:
     encoder = load_model(settings.model, settings.device)
     named = f"{len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}"
     out.note(f"embedding {named}, on {encoder.device}")
-    x = embed_texts(encoder, x_texts, settings.x_prompt, settings.encode_batch, out.on_terminal)
-    y = embed_texts(encoder, y_texts, settings.y_prompt, settings.encode_batch, out.on_terminal)
+    encode = partial(
+        encoder.encode,
+        batch_size=settings.encode_batch,
+        normalize_embeddings=True,
+        show_progress_bar=out.on_terminal,
+    )
+    x = embed_texts(encode, x_texts, settings.x_prompt)
+    y = embed_texts(encode, y_texts, settings.y_prompt)
     if both:
         import pyarrow.parquet as pq
 
@@ -109,15 +115,10 @@ def load_model(name: str, device: str) -> Any:
         raise BadInput(f"--model {shown(name)}: not in the cache, and the hub refuses it ({reason})") from None
 
 
-def embed_texts(model: Any, texts: Sequence[str], prompt: str, batch_size: int, progress: bool) -> Float32s:
+def embed_texts(encode: Callable[[list[str]], Any], texts: Sequence[str], prompt: str) -> Float32s:
     """Return (N, d) float32 unit rows. Raises GcbsError when the model fails."""
     try:
-        found = model.encode(
-            [prompt + text for text in texts],
-            batch_size=batch_size,
-            normalize_embeddings=True,
-            show_progress_bar=progress,
-        )
+        found = encode([prompt + text for text in texts])
     except RuntimeError as error:
         raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --encode-batch") from None
     return np.ascontiguousarray(found, dtype=np.float32)

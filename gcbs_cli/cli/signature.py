@@ -18,7 +18,7 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.settings.model import Leaf, leaves
 from gcbs_cli.settings.others import model_of
 
-ConfigFile = Annotated[str | None, typer.Option("--config", hidden=True)]
+ConfigOption = Annotated[str | None, typer.Option("--config", hidden=True)]
 METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 """What stands for a value in --help."""
 
@@ -30,7 +30,7 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
     """
     model = model_of(name)
 
-    def run(ctx: typer.Context, config: ConfigFile = None, **typed: Any) -> None:
+    def run(ctx: typer.Context, config: ConfigOption = None, **typed: Any) -> None:
         sources = {key: ctx.get_parameter_source(key) for key in typed}
         typed = {key: typed[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
         file = find_config(config or ctx.obj)
@@ -64,8 +64,6 @@ def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
     choices = leaf.choices
     default = None if leaf.default_words else leaf.default
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
-    shown: Any = leaf.default_words or (default not in (None, "") and default is not False)
-    info: Any
     if leaf.argument:
         info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(said), hidden=leaf.hidden)
     else:
@@ -75,7 +73,7 @@ def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
             help=_plain(said) + (r" \[required]" if leaf.field.is_required() else ""),
             metavar=leaf.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
             rich_help_panel=leaf.panel,
-            show_default=shown,
+            show_default=leaf.default_words or (default not in (None, "") and default is not False),
             autocompletion=(lambda: choices) if choices else None,
         )
     if leaf.argument and leaf.field.is_required():

@@ -98,7 +98,7 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
         if self.threshold is not None:
             return None
         if self.per_row is None:
-            return DEFAULT_QUANTILE if self.quantile is None else self.quantile
+            return self.quantile or DEFAULT_QUANTILE
         if not self.per_row < rows:
             raise BadInput(f"--per-row {self.per_row:g}: expected fewer than the {rows:,} rows")
         return 1.0 - self.per_row / rows
