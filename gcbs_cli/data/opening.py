@@ -19,7 +19,6 @@ from gcbs_cli.system.errors import BadInput
 SUFFIXES = (".npy", ".safetensors", *TABLE_SUFFIXES)
 """The formats that are read."""
 
-TEXT_SUFFIXES = (".csv", ".jsonl", ".json", ".tsv", ".txt")
 _EXPECTED = "expected .npy, .parquet, .safetensors, .arrow or .feather"
 
 
@@ -64,8 +63,10 @@ def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingS
     if suffix == ".safetensors":
         return open_safetensors(stamp, choice)
     if suffix != ".npy":
-        advice = "gcbs embed makes embeddings of texts" if suffix in TEXT_SUFFIXES else "convert it or rename it"
-        raise BadInput(f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; {advice}")
+        raise BadInput(
+            f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; convert it, or make"
+            " embeddings of texts with gcbs embed"
+        )
     if choice.holds_both:
         raise BadInput(f"{stamp.shown}: found one array, expected both sides; give Y's file as the second argument")
     if choice.wanted is not None:

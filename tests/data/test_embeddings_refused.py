@@ -71,7 +71,7 @@ REFUSED = {
     "loop.npy": "cannot be opened",
     "pipe.npy": "a pipe or device",
     "empty.npy": "empty file",
-    "data.csv": "found .csv, expected .npy, .parquet, .safetensors, .arrow or .feather; gcbs embed makes",
+    "data.csv": "found .csv, expected .npy, .parquet, .safetensors, .arrow or .feather; convert it, or make",
     "data": "found no suffix",
     "new\nline.csv": "'",
     "sur\udcffrogate.npy": "file not found",
