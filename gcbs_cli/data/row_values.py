@@ -88,7 +88,7 @@ def read_ids(
     Reads the column alone. Raises BadInput where the column that was named is missing.
     """
     name, wanted = column or usual, set(rows)
-    tables = source.column is not None and all(path.lower().endswith(TABLE_SUFFIXES) for path in source.paths)
+    tables = any(stamp.path.lower().endswith(TABLE_SUFFIXES) for stamp in source.stamps)  # then all of them are
     if tables and all(name in _columns(stamp.path) for stamp in source.stamps):
         values = chain.from_iterable(_read_table(stamp.path, name) for stamp in source.stamps)
         chosen = {row: value for row, value in enumerate(values) if row in wanted}
