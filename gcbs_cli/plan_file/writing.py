@@ -5,7 +5,6 @@ import glob
 import os
 import secrets
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -85,15 +84,10 @@ def _identity(path: str) -> object:
 def _check_place(path: Path, force: bool) -> None:
     name, folder = shown(str(path)), path.parent
     try:
-        mode = path.stat().st_mode if path.exists() else stat.S_IFREG
-        if stat.S_ISDIR(mode):
-            raise BadInput(f"{name}: is a folder; name a file in it")
-        if not stat.S_ISREG(mode):  # renaming over /dev/null as root would replace the device itself
-            raise BadInput(f"{name}: is not a regular file; name a file, or - for stdout")
-        if not folder.exists():
-            raise BadInput(f"{name}: the output folder {folder} does not exist; create it first")
+        if path.exists() and not path.is_file():  # renaming over /dev/null as root would replace the device itself
+            raise BadInput(f"{name}: is a folder, pipe or device; name a file, or - for stdout")
         if not folder.is_dir():
-            raise BadInput(f"{name}: {folder} is not a folder; write to another one")
+            raise BadInput(f"{name}: {folder} does not exist, or is no folder; create it or write to another one")
         if not os.access(folder, os.W_OK | os.X_OK):
             raise BadInput(f"{name}: the output folder {folder} is not writable; write to another one")
         if not force and os.path.lexists(path):
