@@ -175,16 +175,12 @@ SUFFIXES = tuple(_FORMATS)
 
 
 def _read_folder(path: Path) -> Ints:
-    """Read the shards that the manifest of a folder names. Raises BadInput for one that is missing or not as long."""
-    entries, pieces = read_entries(path), []
+    """Read the shards that the manifest of a folder names. Raises BadInput for one that is missing or elsewhere."""
+    entries = read_entries(path)
     shards = entries[0].shards if entries else None
     if not shards:
         raise BadInput(f"{shown(str(path))}: is a folder without the {FOLDER_MANIFEST} of a plan; name a permutation")
     for shard in shards:
-        name = f"{shown(str(path))}/{shown(shard.name)}"
         if Path(shard.name).name != shard.name:
-            raise BadInput(f"{name}: is outside the folder of its manifest; plan again")
-        pieces.append(_read_npy(str(path / shard.name)))
-        if len(pieces[-1]) != shard.rows:
-            raise BadInput(f"{name}: {len(pieces[-1])} indices, {shard.rows} in the manifest; plan again")
-    return np.concatenate(pieces)
+            raise BadInput(f"{shown(str(path / shard.name))}: is outside the folder of its manifest; plan again")
+    return np.concatenate([_read_npy(str(path / shard.name)) for shard in shards])

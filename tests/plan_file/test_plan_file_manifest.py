@@ -168,7 +168,7 @@ def rename_first_shard(name):
     ("damage", "message"),
     [
         (lambda: os.unlink("plan/part-00002.npy"), "file not found"),
-        (lambda: np.save("plan/part-00001.npy", np.arange(3)), "3 indices, 23 in the manifest"),
+        (lambda: np.save("plan/part-00001.npy", np.arange(3)), "more than once|50 indices"),
         (lambda: Path("plan/part-00000.npy").write_bytes(b"x"), "found no valid .npy header"),
         (lambda: rename_first_shard("../secret.npy"), "is outside the folder of its manifest"),
         (lambda: rename_first_shard("part\\u0000.npy"), "cannot be opened"),
@@ -179,4 +179,4 @@ def rename_first_shard(name):
 def test_damage_is_named(damage, message):
     damage()
     with pytest.raises(BadInput, match=message):
-        read_permutation("plan")
+        read_permutation("plan", 70)
