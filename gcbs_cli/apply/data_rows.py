@@ -128,10 +128,8 @@ def open_lines(stamp: FileStamp, *, quoted: bool, header: bool) -> ByteRows:
     with open_unchanged(stamp) as file:
         prefix = _BOM if file.read(len(_BOM)) == _BOM else b""
     if header:
-        first = next(_records(stamp, b"", quoted), None)
-        if first is None:
-            raise BadInput(f"{stamp.shown}: has no header line")
-        prefix = first[0][: first[1][1]]
+        data, bounds = next(_records(stamp, b"", quoted))
+        prefix = data[: bounds[1]]
 
     def arrays() -> Iterator[Any]:
         for data, bounds in _records(stamp, prefix, quoted):
