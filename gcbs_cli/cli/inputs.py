@@ -67,7 +67,8 @@ def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) 
         return {row: tuple(side.get(row, "") for side in found) for row in set().union(*found)}
     columns = (("--x-text", settings.x_text), ("--y-text", settings.y_text))
     sides = [read_row_values(settings.texts, option, column, stream.rows) for option, column in columns]
-    return {row: tuple(str(side[row]) for side in sides) for row in rows}
+    # JSON can hold half of a character, which no file takes.
+    return {row: tuple(str(side[row]).encode(errors="replace").decode() for side in sides) for row in rows}
 
 
 def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> Ints | None:

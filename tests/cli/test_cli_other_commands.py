@@ -38,6 +38,14 @@ def test_every_format_holds_each_rows_hardest(gcbs, folder):
     assert [tuple(map(float, line.split(","))) for line in rest] == [tuple(line.values()) for line in lines]
 
 
+@pytest.mark.parametrize("name", ["n.parquet", "n.csv", "-"])
+def test_half_a_character_in_a_text_is_written_as_a_question_mark(gcbs, folder, name):
+    Path("t.jsonl").write_text(json.dumps({"x": "q \ud83d", "y": "a"}) + "\n" + '{"x": "", "y": ""}\n' * 299)
+    result = gcbs("mine", "x.npy", "y.npy", "--texts", "t.jsonl", "-o", name, "-q")
+    assert result.exit_code == 0
+    assert b"q ?" in (result.stdout.encode() if name == "-" else Path(name).read_bytes())
+
+
 def test_one_batch_of_all_rows_leaves_no_gap_and_a_score_no_negatives(gcbs, folder):
     words = ("mine", "x.npy", "y.npy", "-o", "n.csv", "-f", "-k", 300, "--max-score", -0.9)
     result = gcbs(*words, "--json")
