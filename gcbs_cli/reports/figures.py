@@ -68,7 +68,8 @@ def _with_random(figure: Figure, meaning: str) -> list[Figure]:
     if figure.random is None:
         return [replace(figure, meaning=meaning)]
     folder = figure.path.rpartition(".")[0]
-    random, spread = f"{folder}.{figure.random}", f"{folder}.random_std" if figure.random == "random_mean" else None
+    random = f"{folder}.{figure.random}"
+    spread = f"{folder}.random_std" if figure.random == "random_mean" else None
     found = [
         replace(figure, random=random, spread=spread, meaning=meaning),
         Figure(random, f"{figure.words}, random", figure.format, show="", meaning=f"{meaning}, in random batches"),

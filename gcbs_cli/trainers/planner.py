@@ -63,10 +63,8 @@ class Planner:
     def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: Any) -> tuple[Ints, dict[str, float]]:
         x, y = sides
         asked, size = self.asked, sampler.loss_batch_size
-        settings = asked.plan_settings(size)
-        if self.labels is not None:
-            settings["groups"] = self.labels[rows]
-        perm = plan(x, y, **settings).perm
+        groups = None if self.labels is None else self.labels[rows]
+        perm = plan(x, y, groups=groups, **asked.plan_settings(size)).perm
         found = report(
             x,
             y,
