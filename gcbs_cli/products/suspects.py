@@ -1,6 +1,6 @@
 """Suspected false negatives: pairs of rows so alike that calling one a negative of the other is probably wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,10 +41,13 @@ class SuspectPairs:
         """Every pair as (i, j) and as (j, i)."""
         return np.concatenate([self.lower, self.higher]), np.concatenate([self.higher, self.lower])
 
+    def chosen(self, which: Bools) -> "SuspectPairs":
+        """Of the pairs that are listed only these."""
+        return replace(self, lower=self.lower[which], higher=self.higher[which])
+
     def in_batches(self, batch_of_row: Ints) -> "SuspectPairs":
         """Only the pairs whose two rows share a batch, those of groups listed too."""
-        together = batch_of_row[self.lower] == batch_of_row[self.higher]
-        listed = SuspectPairs(self.lower[together], self.higher[together])
+        listed = self.chosen(batch_of_row[self.lower] == batch_of_row[self.higher])
         if self.groups is None:
             return listed
         first, second = group_mates(batch_of_row * 2 * len(batch_of_row) + group_numbers(self.groups))

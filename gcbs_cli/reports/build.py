@@ -1,9 +1,11 @@
 """Build gap reports by every loss: one pass over all pairs, then the plan's and the random trials' batches."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
-from gcbs_cli.products.suspects import SuspectPairs, group_numbers
+from gcbs_cli.products.suspects import group_numbers
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.reports.losses import Measured, OrderReports
@@ -95,9 +97,9 @@ class BscReports(OrderReports):
         self.beside = self._means(slice(None))
         numbers = group_numbers(ids)
         known = numbers[suspects.lower] == numbers[suspects.higher]
-        self.suspects = SuspectPairs(suspects.lower[~known], suspects.higher[~known], suspects.groups, ids)
+        self.suspects = replace(suspects.chosen(~known), positives=ids)
         # The sums were made without all suspected pairs: those that are known positives are put back.
-        rows, cols = SuspectPairs(suspects.lower[known], suspects.higher[known]).both_ways()
+        rows, cols = suspects.chosen(known).both_ways()
         back = np.isin(self._places * pair.rows + self._others, rows.astype(np.int64) * pair.rows + cols)
         if suspects.groups is not None:
             groups = group_numbers(suspects.groups)

@@ -149,7 +149,7 @@ class _Hidden:
         apart = np.abs(batch[suspects.lower] - batch[suspects.higher])
         # Of many suspected pairs few meet in a plan, and only these have to be sorted.
         meet = apart <= queue_batches
-        rows, cols = SuspectPairs(suspects.lower[meet], suspects.higher[meet]).both_ways()
+        rows, cols = suspects.chosen(meet).both_ways()
         order = np.argsort(place[rows])
         self._rows, self._cols = place[rows][order], place[cols][order]
         self._groups, self._positives = (

@@ -100,14 +100,15 @@ def hardest_chart(hardest: Mapping[str, Float32s]) -> Chart:
 
 def batch_chart(losses: Floats, hard: Bools, random_mean: float) -> Chart:
     """Mean loss of each batch in training's order, those without a hard pair apart; many batches become ranges."""
-    groups = np.array_split(np.arange(len(losses)), min(len(losses), MOST_STEPS))
+    steps = min(len(losses), MOST_STEPS)
+    groups = np.array_split(losses, steps)
     edges = np.cumsum([0, *map(len, groups)])
-    lowest, mean, highest = (np.array([take(losses[group]) for group in groups]) for take in (np.min, np.mean, np.max))
-    some = np.array([hard[group].any() for group in groups])
+    lowest, mean, highest = (np.array([take(group) for group in groups]) for take in (np.min, np.mean, np.max))
+    some = np.array([group.any() for group in np.array_split(hard, steps)])
     lines = [Line("columns plan", _area(edges, np.where(some, mean, 0.0)), "with hard pairs")]
     if not some.all():
         lines.append(Line("columns none", _area(edges, np.where(some, 0.0, mean)), "without a hard pair"))
-    if len(groups) < len(losses):
+    if steps < len(losses):
         lines.append(Line("range", [*_steps(edges, highest), *reversed(_steps(edges, lowest))]))
     x = Axis("batch", 0.0, float(len(losses)), "{:,.0f}")
     random = [(x.low, random_mean), (x.high, random_mean)]
