@@ -148,13 +148,14 @@ def unknown_variables(commands: Iterable[str]) -> Iterator[str]:
 
 
 def known_keys(commands: Iterable[str]) -> dict[str, Leaf]:
-    """The keys of these commands, each with its option."""
-    return {key: leaf for command in commands for leaf in options_of(command) for key in keys_of(command, leaf)}
-
-
-def keys_of(command: str, leaf: Leaf) -> list[str]:
-    """The key of an option for one command, and for all where what it says is not one call's."""
-    return [f"{command}.{leaf.key}"] if leaf.one_call else [f"{command}.{leaf.key}", leaf.key]
+    """The options of commands by their keys: plan.seed for one, seed for all unless it says what one call does."""
+    found = {}
+    for command in commands:
+        for leaf in options_of(command):
+            found[f"{command}.{leaf.key}"] = leaf
+            if not leaf.one_call:
+                found[leaf.key] = leaf
+    return found
 
 
 def variable(key: str) -> str:
