@@ -10,7 +10,7 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.plan_file.manifest import ManifestEntry
 from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
-from gcbs_cli.planning.plan import PlanResult, make_plan
+from gcbs_cli.planning.plan import PlanResult, Run, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
 from gcbs_cli.products.devices import warm_up
 from gcbs_cli.settings.model import words
@@ -85,19 +85,17 @@ def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None
 def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     """Say what the sample foretells, and write nothing."""
     from gcbs_cli.planning.room import forecast
-    from gcbs_cli.products.devices import choose_backend
-    from gcbs_cli.products.threshold import find_threshold
 
-    backend = choose_backend(asked.device)
-    threshold = find_threshold(rows.grid, asked, asked.seed, backend)
-    expected = forecast(rows, threshold, asked, backend)
+    run = Run(rows, asked, out)
+    threshold = run.threshold()
+    expected = forecast(rows, threshold, asked, run.device)
     options = " ".join(words(asked.changed(preset=None), always=("method",)))
     lines = {"options": options, "pairs": f"{rows.rows:,}", "threshold": f"{threshold.similarity:.4f}"}
     if threshold.interval is not None:
         low, high = threshold.interval
         lines["quantile"] = f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"
     lines["entries above it"] = f"about {expected.entries:,} ({expected.entries / rows.rows:,.1f} a row)"
-    lines["memory"] = f"about {show_size(expected.memory)} on {backend.name}"
+    lines["memory"] = f"about {show_size(expected.memory)} on {run.device.name}"
     lines["written"] = "nothing (dry run)"
     out.table(text_table(lines.items()))
     out.result(

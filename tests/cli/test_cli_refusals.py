@@ -68,6 +68,7 @@ REFUSED = {
     "plan x.npy y.npy -k 301": "--batch-size 301: expected 2 to 300",
     "plan x.npy y.npy --per-row 300": "--per-row 300: expected fewer than the 300 rows",
     "plan x.npy y.npy --max-memory 1K": "--max-memory 1.0 KiB",
+    "plan x.npy y.npy --dry-run --max-memory 50K": "would fit, or use fewer rows",
     "plan x.npy y.npy --max-memory 50K": "would fit, or use fewer rows",
     "plan x.npy y.npy --partitions 2 --max-memory 1M": "M would fit, or use more --partitions",
     "plan x.npy y.npy --max-edges 1": "--max-edges 1: the plan would need about",
