@@ -134,7 +134,7 @@ class UnitRowBlocks:
             start, done = done, done + len(raw)
             if done > source.rows:
                 break
-            digest.update(raw.astype(raw.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
+            digest.update(raw.astype(raw.dtype.newbyteorder("<"), copy=False).data)
             rows = np.empty(raw.shape, np.float32) if self.into is None else self.into[start:done]
             found = unit_rows_into(raw, source.dtype, rows, normalize=self.normalize)
             del raw  # or it would stay in memory while the next one is read

@@ -83,7 +83,7 @@ class Run:
 
     def threshold(self) -> Threshold:
         """t by the settings. Raises BadInput where there is no room for the sample that it comes from."""
-        grid = self.rows.grid
+        grid = self.rows.grid  # counted as taken already
         self.expect(None)
         return find_threshold(grid, self.settings, self.settings.seed, self.device, self.progress.progress)
 

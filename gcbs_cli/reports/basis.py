@@ -108,7 +108,7 @@ class ReportInputs:
             return expected
 
         with self.clock.step("quantile"):
-            grid = pair.grid
+            grid = pair.grid  # counted as taken already
             expect(None)
             threshold = find_threshold(grid, settings, settings.seed, backend, progress)
             expected = expect(threshold)
