@@ -75,14 +75,14 @@ class RowEmbedder:
                 self._size //= 2
                 self._cache.clear()
                 torch.cuda.empty_cache()
-        parts = [mine] * world
-        if is_distributed():
-            torch.distributed.gather_object(mine, None if rank else parts, group=_patient_group())
-        if rank > 0:
-            return None
-        rising = np.argsort(np.concatenate(shares))
-        x, y = (np.concatenate(side)[rising] for side in zip(*chain.from_iterable(parts), strict=True))
-        return x, y
+        rising, sides = np.argsort(np.concatenate(shares)), []
+        for side in (0, 1):  # one after the other: a gather holds what it gathers twice
+            parts = [[chunk[side] for chunk in mine]] * world
+            if is_distributed():
+                torch.distributed.gather_object(parts[rank], None if rank else parts, group=_patient_group())
+            if rank == 0:
+                sides.append(np.concatenate([*chain.from_iterable(parts)])[rising])
+        return (sides[0], sides[1]) if sides else None
 
     def share(self, make: Callable[[], Any]) -> Any:
         """Return rank 0's result on every rank, and raise its error on every rank, so that none waits for ever."""
