@@ -107,8 +107,11 @@ FAULTY = {
 @pytest.mark.parametrize(("values", "expected"), FAULTY.values(), ids=FAULTY.keys())
 @pytest.mark.parametrize("kind", [pa.list_(pa.float32()), pa.large_list(pa.float64()), pa.list_(pa.float16(), 2)])
 def test_nulls_and_ragged_lists_are_counted_and_named(tmp_path, values, expected, kind):
-    if any(row is not None and len(row) != 2 for row in values) and pa.types.is_fixed_size_list(kind):
+    of_one_size = pa.types.is_fixed_size_list(kind)
+    if of_one_size and any(row is not None and len(row) != 2 for row in values):
         pytest.skip("lists of one size cannot be ragged")
+    if of_one_size and int(pa.__version__.split(".")[0]) < 26:
+        pytest.skip("pyarrow refuses to write or to read them")
     column = pa.array(values, type=kind)
     path = write_parquet(tmp_path / "a.parquet", x=column, y=column)
     message = refusal(lambda: read_unit_rows(open_pair(path, None)[0], block_bytes=40))
