@@ -271,7 +271,7 @@ class TableData:
     Raises BadInput when one is damaged or differs, or takes more than `memory` to read.
     """
 
-    def __init__(self, files: DataFiles, memory: int) -> None:
+    def __init__(self, files: DataFiles, memory: int | None) -> None:
         self._stamps, self.reading = files.stamps, 0
         with open_table(self._stamps[0]) as table:
             self.schema, metadata = table.schema, table.parquet.metadata
@@ -282,7 +282,7 @@ class TableData:
                     raise BadInput(f"{stamp.shown}: its columns differ from those of {self._stamps[0].shown}")
                 self.reading = max(self.reading, _reading(table.parquet.metadata))
                 least = self.reading + _LEAST_ROWS_BYTES
-                if least > memory:
+                if memory is not None and least > memory:
                     raise BadInput(
                         f"--max-memory {show_size(memory)}: {stamp.shown} would need about {show_size(least)};"
                         f" --max-memory {ceil(least / 2**20)}M would fit"

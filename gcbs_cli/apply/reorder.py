@@ -19,6 +19,7 @@ from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
+DEFAULT_MEMORY = 1 << 29
 MOST_BUCKETS = 256
 """Open files at once; a bucket that is too large for memory is then sorted piece by piece."""
 _COPIES = 8
@@ -47,20 +48,20 @@ def reorder(
     files: DataFiles,
     output: Path,
     *,
-    memory: int,
+    memory: int | None = None,
     header: bool = True,
     most_buckets: int = MOST_BUCKETS,
 ) -> Reordered:
     """Write row perm[p] of the data at place p, rows byte for byte; shards keep their names and numbers of rows.
 
-    memory: bytes of rows and working copies. header: the first record of each CSV file names its columns and stays.
+    memory: bytes of rows and working copies; unless given 512 MiB beside what reading takes. header: the first record of each CSV file names its columns and stays.
     Raises BadInput when the data has more or fewer rows than the plan, is damaged, holds what Arrow cannot reorder, or
     takes more memory to read.
     """
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep twice of what was freed
     try:
         data = TableData(files, memory) if files.kind == "parquet" else ByteData(files, len(perm), header=header)
-        limit = max(1, (memory - data.reading) // _COPIES)
+        limit = max(1, (DEFAULT_MEMORY if memory is None else memory - data.reading) // _COPIES)
         pieces = np.array_split(perm, min(most_buckets, len(perm), int(data.row_bytes * len(perm) / limit) + 1))
         with atomic_targets(files, output) as targets, ExitStack() as open_files:
             buckets = [
