@@ -54,9 +54,9 @@ def reorder(
 ) -> Reordered:
     """Write row perm[p] of the data at place p, rows byte for byte; shards keep their names and numbers of rows.
 
-    memory: bytes of rows and working copies; unless given 512 MiB beside what reading takes. header: the first record of each CSV file names its columns and stays.
-    Raises BadInput when the data has more or fewer rows than the plan, is damaged, holds what Arrow cannot reorder, or
-    takes more memory to read.
+    memory: bytes of rows and working copies; unless given, 512 MiB beside what reading takes. header: the first record
+    of each CSV file names its columns and stays. Raises BadInput when the data has more or fewer rows than the plan, is
+    damaged, holds what Arrow cannot reorder, or takes more memory to read.
     """
     pa.set_memory_pool(pa.system_memory_pool())  # the others keep twice of what was freed
     try:

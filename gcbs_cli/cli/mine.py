@@ -29,7 +29,8 @@ def mine(settings: Mine) -> None:
     out = Output(settings, output)
     if output != "-" and Path(output).suffix.lower() not in WRITERS:
         raise BadInput(f"--output {output}: expected {', '.join(WRITERS)}, or - for JSON lines on stdout")
-    check_outputs([output], [settings.x, settings.y, settings.positives, settings.texts], force=settings.force)
+    read_too = [settings.x, settings.y, settings.positives, settings.texts]
+    check_outputs([None if output == "-" else output], read_too, force=settings.force)
     stream = open_inputs(settings, out)
     asked.check_rows(stream.rows)
     ids = read_ids(settings, "positives", stream.rows)

@@ -32,8 +32,9 @@ def check_plan_output(
 
     inputs: what the command reads. Raises BadInput as `check_outputs` does, and for a format that is not written.
     """
-    writing.check_outputs([path, *others], inputs, force=force)
-    if str(path) != "-":
+    files = [] if str(path) == "-" else [path]
+    writing.check_outputs([*files, *others], inputs, force=force)
+    if files:
         check_suffix(path)
         # Without --force too: it may be there still when its permutation is gone.
         writing.check_outputs([manifest_path(Path(path))], [*inputs, *others], force=True)

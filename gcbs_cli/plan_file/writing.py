@@ -38,7 +38,7 @@ PathLike = Path | str | None
 def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), *, force: bool) -> None:
     """Refuse, before any work, an output that cannot be written or that is an input or another output as well.
 
-    outputs: files; None and `-` (stdout) are passed over. inputs: files, folders, glob patterns, addresses. Without
+    outputs: files, or None. inputs: files, folders, glob patterns, addresses. Without
     `force`, an output that exists is refused; with it, only an input, a file in a folder of them, or another output is.
     Files are the same by device and inode or by resolved path. Raises BadInput.
     """
@@ -55,8 +55,10 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
 
 
 def _named(outputs: Iterable[PathLike]) -> list[str]:
-    paths = [str(path) for path in outputs if path is not None and str(path) != "-"]
+    paths = [str(path) for path in outputs if path is not None]
     for path in paths:
+        if path == "-":
+            raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
         if "\0" in path:
             raise BadInput(f"output {shown(path)}: a file name cannot hold a NUL character")
     return paths

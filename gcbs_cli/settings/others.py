@@ -318,6 +318,8 @@ class PlanFile(Settings):
     @model_validator(mode="before")
     @classmethod
     def _plan_first(cls, values: dict[str, Any]) -> dict[str, Any]:
+        if "perm" in values and "third" in values:
+            raise BadInput(f"{values['third']}: one file too many; the plan is the one that --perm names")
         if "perm" in values or cls.moved_by not in values:
             return values
         given = [values[name] for name in cls.files if name in values]

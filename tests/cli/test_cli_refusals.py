@@ -92,6 +92,8 @@ REFUSED = {
     "plan x.npy y.npy -o - --json": "--json with -o -",
     "plan x.npy y.npy --report none/report.json": "none",
     "plan x.npy y.npy -o here.npy": "here.npy: exists; use --force to replace it",
+    "report x.npy y.npy -o -": "only plan and mine write to stdout",
+    "check x.npy y.npy x.npy -p here.npy": "x.npy: one file too many",
     "report x.npy y.npy -o here.json": "here.json: exists; use --force to replace it",
     "report x.npy y.npy --trials 10001": "--trials 10001: expected at least 1 and at most 10000",
     "report x.npy y.npy --loss bsc --labels t.txt": "row 0 is same, expected 1 or 0",
