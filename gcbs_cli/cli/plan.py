@@ -87,7 +87,8 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     from gcbs_cli.planning.room import forecast
 
     run = Run(rows, asked, out)
-    threshold = run.threshold()
+    with out, run.clock.step("quantile"):
+        threshold = run.threshold()
     expected = forecast(rows, threshold, asked, run.device)
     options = " ".join(words(asked.changed(preset=None), always=("method",)))
     lines = {"options": options, "pairs": f"{rows.rows:,}", "threshold": f"{threshold.similarity:.4f}"}

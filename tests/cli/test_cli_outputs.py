@@ -70,13 +70,13 @@ def test_every_command_in_every_mode(gcbs, planned, words):
     assert (quiet.stdout, quiet.stderr) == ("", "")
 
 
-def on_a_terminal(words, columns, **variables):
-    """What a terminal of this width shows, and the exit code."""
+def on_a_terminal(words, columns, start=("-m", "gcbs_cli"), **variables):
+    """What a terminal of this width shows, and the exit code; start: what Python is called with."""
     leader, follower = pty.openpty()
     termios.tcsetwinsize(follower, (24, columns))
     surroundings = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "NO_COLOR")}
     surroundings |= {"TERM": "xterm-256color", **variables}
-    command = [sys.executable, "-m", "gcbs_cli", *words]
+    command = [sys.executable, *start, *words]
     with subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower, env=surroundings) as process:
         os.close(follower)
         shown = b""
@@ -94,6 +94,18 @@ def test_a_terminal_cuts_no_line_and_a_warning_no_word(planned):
     lines = [line.rstrip() for line in ESCAPE.sub("", shown).replace("\r", "").splitlines()]
     assert max(map(len, lines)) <= 50
     assert "warning: perm.npy was planned for batches of 20, but this report is for 30" in " ".join(lines)
+
+
+@pytest.mark.parametrize("command", ["plan", "dry run"])
+def test_a_bar_is_gone_before_the_table(planned, command):
+    at_once = "from gcbs_cli.cli import app, output; output.QUIET_SECONDS = 0.0; app.main()"
+    words = [*COMMANDS[command], "--quantile-method", "exact"]
+    shown, code = on_a_terminal(words, 80, start=("-c", at_once))
+    assert code == 0
+    assert "quantile" in shown.partition("\x1b[?25l")[2]
+    bar, _, table = shown.rpartition("\x1b[?25h")
+    assert "%" in bar
+    assert "written" in table
 
 
 def test_no_color_means_none_and_an_ascii_terminal_gets_no_traceback(planned):
