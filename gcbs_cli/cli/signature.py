@@ -9,6 +9,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +20,7 @@ from gcbs_cli.settings.model import Leaf, leaves
 from gcbs_cli.settings.others import model_of
 
 ConfigOption = Annotated[str | None, typer.Option("--config", hidden=True)]
-METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT", Path: "TEXT"}
 """What stands for a value in --help."""
 
 
