@@ -88,6 +88,25 @@ def test_texts_to_a_plan(gcbs, tmp_path, monkeypatch):
     assert np.load("folder/x.npy") == pytest.approx(x, abs=1e-5)
 
 
+class Encoder:
+    device = "cpu"
+
+    def encode(self, texts, **_):
+        return np.eye(len([text.encode() for text in texts]), dtype=np.float32)
+
+
+def test_whatever_ids_and_texts_json_holds_are_written(gcbs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gcbs_cli.cli.embed.load_model", lambda *_: Encoder())
+    for ids, written in (([1, 2], [1, 2]), ([1, "a"], ["1", "a"]), ([1, 10**20], ["1", str(10**20)])):
+        lines = [json.dumps({"id": name, "x": "half \ud83d", "y": "a"}) for name in ids]
+        Path("t.jsonl").write_text("\n".join(lines))
+        assert gcbs("embed", "t.jsonl", "-m", "any", "-o", "e.parquet", "-f").exit_code == 0
+        table = pq.read_table("e.parquet")
+        assert table["id"].to_pylist() == written
+        assert table["x_text"].to_pylist() == ["half ?", "half ?"]
+
+
 def test_it_finds_what_is_there(gcbs):
     found = json.loads(gcbs("doctor", "--seconds", "0.1", "--json").stdout)
     assert found["libraries"]["torch"] == version("torch")
