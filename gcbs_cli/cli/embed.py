@@ -10,7 +10,7 @@ import numpy as np
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown, stamp_file
-from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values, texts_of
+from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values, texts_of, whole_characters
 from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.settings.others import Embed
@@ -76,7 +76,7 @@ def read_texts(path: str, column: str, option: str) -> list[str]:
         )
     if len(values) < 2:
         raise BadInput(f"{shown(path)}: found {len(values)} rows, expected at least 2")
-    return [value.encode(errors="replace").decode() for value in values]  # JSON can hold half of a character
+    return list(map(whole_characters, values))
 
 
 def read_ids(path: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def read_ids(path: str) -> dict[str, Any]:
     try:
         return {"id": pa.array(ids)}
     except (pa.ArrowException, ValueError, OverflowError):
-        return {"id": [text.encode(errors="replace").decode() for text in texts_of(ids)]}
+        return {"id": list(map(whole_characters, texts_of(ids)))}
 
 
 def load_model(name: str, device: str) -> Any:

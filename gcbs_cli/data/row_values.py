@@ -26,6 +26,11 @@ _USUAL_COLUMN = "id"
 """The column of names that is read when none is named."""
 
 
+def whole_characters(text: str) -> str:
+    """The text with a question mark for half of a character, which JSON can hold and no file takes."""
+    return text.encode(errors="replace").decode()
+
+
 def texts_of(values: Iterable[Any]) -> list[str]:
     """Return the texts of all rows; null counts as an empty text."""
     return ["" if value is None else str(value) for value in values]
