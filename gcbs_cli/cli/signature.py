@@ -42,7 +42,7 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
         if used:
             Output(settings).note(f"defaults from {' and '.join(used)}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
-        if not gc.isenabled():
+        if not gc.isenabled():  # by main(), for the time of the imports
             gc.freeze()
             gc.enable()
         work(settings, file) if name == "config" else work(settings)

@@ -38,9 +38,9 @@ PathLike = Path | str | None
 def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), *, force: bool) -> None:
     """Refuse, before any work, an output that cannot be written or that is an input or another output as well.
 
-    outputs: files, or None. inputs: files, folders, glob patterns, addresses. Without
-    `force`, an output that exists is refused; with it, only an input, a file in a folder of them, or another output is.
-    Files are the same by device and inode or by resolved path. Raises BadInput.
+    outputs: files, or None. inputs: files, folders, glob patterns, addresses. Without `force`, an output that exists is
+    refused; with it, only an input, a file in a folder of them, or another output is. Files are the same by device and
+    inode or by resolved path. Raises BadInput.
     """
     paths = _named(outputs)
     taken = {_identity(file): f"is read by this command ({shown(file)})" for path in inputs for file in _files_of(path)}
@@ -87,7 +87,7 @@ def _check_place(path: Path, force: bool) -> None:
     name, folder = shown(str(path)), path.parent
     try:
         if path.exists() and not path.is_file():  # renaming over /dev/null as root would replace the device itself
-            raise BadInput(f"{name}: is a folder, pipe or device; name a file, or - for stdout")
+            raise BadInput(f"{name}: is a folder, pipe or device; name a file")
         if not folder.is_dir():
             raise BadInput(f"{name}: {folder} does not exist, or is no folder; create it or write to another one")
         if not os.access(folder, os.W_OK | os.X_OK):
