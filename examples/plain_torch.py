@@ -42,7 +42,8 @@ def train(asked, several):
     model = nn.parallel.DistributedDataParallel(towers) if several else towers
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     loader = DataLoader(TensorDataset(x, y), batch_size=asked.batch_size, shuffle=True)
-    batches = gcbs.planned(loader, embed=lambda batch: towers(*batch), model=towers, temperature=TEMPERATURE, log=print)
+    log = None if several and dist.get_rank() else print  # every rank calls it, the first one prints
+    batches = gcbs.planned(loader, embed=lambda batch: towers(*batch), model=towers, temperature=TEMPERATURE, log=log)
     for _ in range(asked.epochs):
         for left, right in batches:
             loss = contrastive_loss(*model(left, right))
