@@ -24,9 +24,9 @@ def run_gcbs(*words, **options):
 
 
 def run_bash(line):
-    """A line of bash, in which `gcbs` is the command line, once it has ended."""
-    gcbs = f'gcbs() {{ "{sys.executable}" -m gcbs_cli "$@"; }}'
-    return subprocess.run(["bash", "-ec", f"{gcbs}\n{line}"], capture_output=True, text=True, timeout=120)
+    """A line of bash, in which `gcbs` is the command line and buffers what it prints, once it has ended."""
+    lines = f'unset PYTHONUNBUFFERED\ngcbs() {{ "{sys.executable}" -m gcbs_cli "$@"; }}\n{line}'
+    return subprocess.run(["bash", "-ec", lines], capture_output=True, text=True, timeout=300)
 
 
 def files_of(folder):

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from gcbs_cli import __version__
-from gcbs_cli.cli.output import forget_stdout, say
+from gcbs_cli.cli.output import forget, say
 from gcbs_cli.system.errors import WRITTEN, GcbsError, nearest
 from gcbs_cli.system.limits import check_address_space
 
@@ -56,7 +56,7 @@ class Commands(TyperGroup):
             sys.stdout.flush()
         except Exception as error:
             if isinstance(error, OSError):
-                forget_stdout()
+                forget(1)
             message, code = _explained(error)
         if message:
             say(f"gcbs: {message}" + (f"; in place: {', '.join(WRITTEN)}" if WRITTEN else ""))

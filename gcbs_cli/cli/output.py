@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gcbs_cli.system.errors import GcbsError, printable, without_secrets
@@ -47,9 +48,10 @@ class Output(Progress, AbstractContextManager["Output"]):
     def table(self, *parts: "RenderableType") -> None:
         """Show tables or sentences to people; programs and -q do not see them."""
         if self.for_people:
+            beside = self._written == "-"
             with suppress(OSError, GcbsError) if self._written else nullcontext():
                 for part in parts:
-                    put(console(stderr=self._written == "-").print, part)
+                    put(console(stderr=beside).print, part, stderr=beside)
 
     def line(self, text: str) -> None:
         """Show a line that people copy, however long it is."""
@@ -180,22 +182,22 @@ def say(text: str) -> None:
 
         width = get_terminal_size((NO_TERMINAL_WIDTH, 24)).columns
         text = fill(text, width, break_long_words=False, break_on_hyphens=False)
-    with suppress(OSError):  # closed or full: losing a note must not lose the plan
-        print(text, file=sys.stderr, flush=True)
+    with suppress(OSError, GcbsError):  # closed or full: losing a note must not lose the plan
+        put(partial(print, file=sys.stderr), text, stderr=True)
 
 
-def put(show: Callable[[Any], None], result: "RenderableType") -> None:
+def put(show: Callable[[Any], None], result: "RenderableType", *, stderr: bool = False) -> None:
     """Print a result. Raises GcbsError where stdout does not take it; what waits for it goes nowhere then."""
     try:
         show(result)
-        sys.stdout.flush()
+        (sys.stderr if stderr else sys.stdout).flush()
     except OSError as error:
-        forget_stdout()
+        forget(2 if stderr else 1)
         if isinstance(error, BrokenPipeError):
             raise
         raise GcbsError(f"cannot write to stdout: {error.strerror}; name a file with -o, or another place") from None
 
 
-def forget_stdout() -> None:
-    """Let what is still to be printed go nowhere, so that the interpreter does not fail on it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def forget(stream: int) -> None:
+    """Let what is still to be printed there go nowhere, so that the interpreter does not fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)

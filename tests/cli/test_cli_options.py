@@ -94,6 +94,12 @@ def test_a_closed_or_full_stream_does_not_lose_the_plan(folder, streams):
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full", "2> >(exit 0)"])
+def test_a_closed_or_full_stderr_loses_no_line_of_stdout_and_no_exit_code(folder, stderr):
+    assert run_bash(f"gcbs mine x.npy y.npy -o - -l 3 {stderr}").stdout.count("\n") == 900
+    assert run_bash(f"gcbs plan none.npy {stderr}").returncode == 2
+
+
 @pytest.mark.parametrize("words", ["--version", "plan x.npy y.npy -o - -k 20 -q"])
 def test_what_stdout_cannot_take_fails_in_one_line(folder, words):
     done = run_bash(f"gcbs {words} > /dev/full")
