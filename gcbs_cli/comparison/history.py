@@ -30,8 +30,19 @@ OWN_FIGURES = [
 ]
 SHOWN = [*shown_in("history"), *OWN_FIGURES]
 """The figures of the table."""
-LOSSES = ("loss.random_mean", "loss.global")
-PROBABILITIES = [f"positive_probability.{order}" for order in ("plan", "random", "global")]
+CHARTS = {
+    "Loss: plans lie above random batches, nearer to all pairs": ("nats", "loss.plan loss.random_mean loss.global"),
+    "Gap: what training does not see": ("nats", "gap.plan gap.random_mean gap.oracle"),
+    "Probability of the positive": (
+        "p",
+        "positive_probability.plan positive_probability.random positive_probability.global",
+    ),
+    "How much of it the plans close": ("share", "gap.reduction gap.masked.reduction"),
+    "Pairs that share a batch again": ("share", "recurring"),
+    "Threshold: above it, a pair is hard": ("similarity", "graph.threshold"),
+    "Seconds a plan takes": ("seconds", "plan_seconds"),
+}
+"""The pictures of the page: what the axis shows, and the figures."""
 
 
 class Epoch(ReportPart):
@@ -183,30 +194,20 @@ def history_page(history: History) -> str:
     epochs, words = history.epochs, {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
     names = [epoch.name for epoch in epochs]
     x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
-
-    def chart(title: str, unit: str, *paths: str, form: str = "{:g}") -> Chart | None:
-        """A line with dots for each figure that is known, if any; random batches and all rows have their colours."""
-        lines: list[Line] = []
-        for path in paths:
+    charts = []
+    for title, (unit, paths) in CHARTS.items():
+        lines, known = [], []
+        for path in paths.split():
             values = enumerate(epoch.at(path) for epoch in epochs)
             if points := [(place, value) for place, value in values if value is not None]:
+                # random batches and all rows have their colours
                 kind = next((kind for kind in ("random", "global", "oracle", "masked") if kind in path), "plan")
                 lines.append(Line(f"line {kind}", points, words[path]))
-        known = [value for line in lines for _, value in line.points]
-        if not known:
-            return None
-        room = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
-        return Chart(title, x, Axis(unit, min(known) - room, max(known) + room, form), lines)
-
-    shown = (
-        chart("Loss: plans lie above random batches, nearer to all pairs", "nats", "loss.plan", *LOSSES),
-        chart("Gap: what training does not see", "nats", "gap.plan", "gap.random_mean", "gap.oracle"),
-        chart("Probability of the positive", "p", *PROBABILITIES),
-        chart("How much of it the plans close", "share", "gap.reduction", "gap.masked.reduction", form="{:.0%}"),
-        chart("Pairs that share a batch again", "share", "recurring", form="{:.0%}"),
-        chart("Threshold: above it, a pair is hard", "similarity", "graph.threshold"),
-        chart("Seconds a plan takes", "seconds", "plan_seconds"),
-    )
+                known += [value for _, value in points]
+        if known:
+            room = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
+            form = "{:.0%}" if unit == "share" else "{:g}"
+            charts.append(Chart(title, x, Axis(unit, min(known) - room, max(known) + room, form), lines))
     return render(
         "history.html",
         title=f"gcbs history: {names[0]} to {names[-1]}",
@@ -214,7 +215,7 @@ def history_page(history: History) -> str:
         unit=epochs[0].report.unit,
         epochs=epochs,
         figures=SHOWN,
-        multiples=[one for one in shown if one is not None],
+        multiples=charts,
     )
 
 
