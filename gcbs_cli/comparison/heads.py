@@ -8,12 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.system.arrays import Float32s, Floats, Ints
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints
 
 QUERIES_AT_ONCE = 1024
-
-Right = tuple[Ints, Ints]
-"""Places of queries and of their right answers among the candidates, both (P,); every query has one or more."""
 
 
 class Heads:
@@ -52,19 +49,19 @@ class Heads:
             self._optimizer.step()
 
     @torch.no_grad()
-    def ranks(self, queries: Ints, candidates: Ints, right: Right) -> Floats:
-        """(q,) the rank of each query's best right answer among the wrong ones, from 1; equal scores share the mean."""
+    def ranks(self, queries: Ints, candidates: Ints, right: Bools) -> Floats:
+        """(q,) the rank of each query's best right answer among the wrong ones, from 1; equal scores share the mean.
+
+        right: (q, c) which candidates are right; every query has one or more.
+        """
         answers, found = self.outputs(candidates, 1), []
         for start in range(0, len(queries), QUERIES_AT_ONCE):
-            scores = self.outputs(queries[start : start + QUERIES_AT_ONCE], 0) @ answers.T
-            here = (right[0] >= start) & (right[0] < start + len(scores))
-            places, columns = (torch.from_numpy(part[here]).to(self._device) for part in right)
-            places -= start
-            best = torch.full((len(scores),), -torch.inf, device=self._device)
-            best.scatter_reduce_(0, places, scores[places, columns], "amax")
-            scores[places, columns] = -torch.inf
-            above, equal = ((scores > best[:, None]).sum(1), (scores == best[:, None]).sum(1))
-            found.append((1.0 + above + 0.5 * equal).double().cpu().numpy())
+            here = slice(start, start + QUERIES_AT_ONCE)
+            scores, known = self.outputs(queries[here], 0) @ answers.T, torch.from_numpy(right[here]).to(self._device)
+            best = scores.where(known, -torch.inf).amax(1, keepdim=True)
+            scores.masked_fill_(known, -torch.inf)
+            above = torch.heaviside(scores - best, scores.new_tensor(0.5)).sum(1)  # an equal score counts half
+            found.append((1.0 + above).double().cpu().numpy())
         return np.concatenate(found)
 
     def weights(self) -> dict[str, Tensor]:

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from gcbs_cli.comparison.compare import RANDOM
-from gcbs_cli.data.pairs import PairedRows, Positives
+from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
-from gcbs_cli.system.arrays import Float32s, Floats, Ints, equal_rows, joined
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints, equal_rows, joined
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.progress import Progress
 from gcbs_cli.system.threads import in_order
 
 if TYPE_CHECKING:
-    from gcbs_cli.comparison.heads import Heads, Right
+    from gcbs_cli.comparison.heads import Heads
 
 Result = TypeVar("Result")
 MOST_TEST, MOST_VALIDATION, MOST_CANDIDATES = 3000, 1500, 10_000
@@ -190,7 +190,6 @@ class Trial:
         settings, rows = self.settings, len(self.split.train)
         if settings.budget is None:
             return
-        seconds = 0.0
         self._progress.step("measuring an epoch")
         for batches in (LEAST_BATCHES, 2 * LEAST_BATCHES):  # once for what compiles or loads only the first time
             train, began = np.sort(self.split.train[: batches * settings.batch_size]), time.monotonic()
@@ -200,13 +199,13 @@ class Trial:
         began = time.monotonic()
         self._validate(self._heads())
         ranking = (time.monotonic() - began) * len(plans)
-        left, least = settings.budget - (time.monotonic() - self._began), LEAST_BATCHES * settings.batch_size
-        least = min(max(least, LEAST_TRAINED), rows)
-        fitting = 0
+        left = settings.budget - (time.monotonic() - self._began)
+        least = min(max(LEAST_BATCHES * settings.batch_size, LEAST_TRAINED), rows)
         for epochs, seeds in ((self.epochs, ENOUGH_SEEDS), (EPOCHS, ENOUGH_SEEDS), (EPOCHS, LEAST_SEEDS)):
-            if fitting < least:
-                self.epochs = min(epochs, self.epochs)
-                fitting = int((left / (seeds * self.epochs) - ranking) / seconds)
+            self.epochs = min(epochs, self.epochs)
+            fitting = int((left / (seeds * self.epochs) - ranking) / seconds)
+            if fitting >= least:
+                break
         self.split = replace(self.split, train=self.split.train[: max(fitting, least)])
 
     def _heads(self) -> "Heads":
@@ -234,22 +233,22 @@ class Trial:
         """MRR × 100 of the validation queries."""
         return 100.0 * float(np.mean(1.0 / heads.ranks(*self._validated)))
 
-    def _asked(self, queries: Ints) -> "tuple[Ints, Ints, Right]":
-        """The queries, the candidates, each with another y, and which are right: of rows with the same x or group."""
+    def _asked(self, queries: Ints) -> tuple[Ints, Ints, Bools]:
+        """The queries (q,), the candidates (c,), each with another y, and (q, c) which are right: of rows with the same
+        x or group.
+        """
         pool = self.split.candidates
         _, first, column = np.unique(self._answers[pool], return_index=True, return_inverse=True)
-        found = [Positives(ids[pool]).of(np.searchsorted(pool, queries)) for ids in self._ids]
-        places, answers = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return queries, pool[first], (places, column[answers])
+        right = np.zeros((len(queries), len(first)), np.bool_)
+        for ids in self._ids:
+            places, answers = np.nonzero(ids[queries, None] == ids[pool])
+            right[places, column[answers]] = True
+        return queries, pool[first], right
 
 
-def planner_of(settings: PlanSettings, groups: Ints | None = None, inputs: Mapping[str, Any] | None = None) -> Planner:
-    """The planner that makes the plans of `gcbs plan` with these settings; groups, inputs: as in `make_plan`."""
-
-    def plan(x: Float32s, y: Float32s, seed: int) -> Ints:
-        return make_plan(PairedRows(x, y), settings.changed(seed=seed), groups=groups, inputs=inputs).perm
-
-    return plan
+def planner_of(settings: PlanSettings, **given: Any) -> Planner:
+    """The planner that makes the plans of `gcbs plan` with these settings; given: groups, inputs, as in `make_plan`."""
+    return lambda x, y, seed: make_plan(PairedRows(x, y), settings.changed(seed=seed), **given).perm
 
 
 def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
