@@ -189,8 +189,7 @@ def list_pattern(pattern: str) -> list[str]:
 
 def natural_key(path: str) -> tuple[list[tuple[str, int]], str]:
     """Return a sort key that takes the digits in a path as numbers: part-2 before part-10."""
-    parts = re.split(r"([0-9]+)", path)
-    return [(text, int(digits)) for text, digits in zip(parts[::2], [*parts[1::2], "0"], strict=True)], path
+    return [(text, int(digits or 0)) for text, digits in re.findall("([^0-9]*)([0-9]*)", path)], path
 
 
 def _saved_dataset(path: str) -> list[str]:

@@ -99,8 +99,3 @@ class Positives:
         places, others = self.of(rows)
         scores = pair_values(pair, rows[places], others)
         return np.minimum.reduceat(scores, np.searchsorted(places, np.arange(len(rows))))
-
-
-def each_its_own(rows: int) -> Positives:
-    """Row i's only positive is row i."""
-    return Positives(np.arange(rows, dtype=np.int64))

@@ -1,9 +1,7 @@
 """One side of the pairs, opened: what every reader returns, whatever the format, and the column that holds it."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
@@ -60,11 +58,11 @@ class EmbeddingSource:
 
     def locate(self, row: int) -> str:
         """Say where a row lies when it is not plain from the name: "row 5 of part-2.npy", else ""."""
-        if not self.shards:
-            return ""
-        starts = list(accumulate((shard.rows for shard in self.shards[:-1]), initial=0))
-        index = bisect_right(starts, row) - 1
-        return f"row {row - starts[index]} of {self.shards[index].name}"
+        for shard in self.shards:
+            if row < shard.rows:
+                return f"row {row} of {shard.name}"
+            row -= shard.rows
+        return ""
 
 
 @dataclass

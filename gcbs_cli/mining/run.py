@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.pairs import PairedRows, Positives, each_its_own
+from gcbs_cli.data.pairs import PairedRows, Positives
 from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
 from gcbs_cli.planning.room import BYTES_PER_LISTED, Forecast, check_room, held, needed
 from gcbs_cli.products.devices import choose_backend
@@ -87,7 +87,7 @@ def mine(pair: PairedRows, settings: MineSettings, ids: Ints | None = None, watc
     clock = Stopwatch(watcher or Progress())
     backend = choose_backend(settings.device)
     backend.tile_rows = settings.chunk_rows
-    positives = each_its_own(pair.rows) if ids is None else Positives(ids)
+    positives = Positives(np.arange(pair.rows) if ids is None else ids)
     expected = _forecast(pair, settings, positives, backend)
     check_room(pair.rows, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
     with clock.step("negatives"):

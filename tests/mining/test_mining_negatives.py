@@ -7,7 +7,7 @@ import pytest
 import torch
 from unit_data import exact_matrix, make_pair
 
-from gcbs_cli.data.pairs import Positives, each_its_own
+from gcbs_cli.data.pairs import Positives
 from gcbs_cli.mining.negatives import mine_negatives
 from gcbs_cli.mining.run import mined_losses
 from gcbs_cli.products.cpu import CpuBackend
@@ -65,12 +65,12 @@ def test_random_negatives_come_from_the_window_evenly_and_by_the_seed(backend):
     orders = set()
     for seed in (*range(29), 2**64 + 3):
         settings = MineSettings(negatives=3, range_min=2, range_max=12, sampling="random", seed=seed)
-        found = mine_negatives(pair, each_its_own(90), settings, backend)
+        found = mine_negatives(pair, Positives(np.arange(90)), settings, backend)
         assert np.bincount(found.query).tolist() == [3] * 90
         assert all((j, rank) in windows[i] for i, j, rank in zip(found.query, found.negative, found.rank, strict=True))
         counts += np.bincount(found.rank - 3, minlength=10)
         orders.add(found.negative.tobytes())
-        other = mine_negatives(pair, each_its_own(90), settings.changed(chunk_rows=7), CpuBackend(1))
+        other = mine_negatives(pair, Positives(np.arange(90)), settings.changed(chunk_rows=7), CpuBackend(1))
         assert other.negative.tobytes() == found.negative.tobytes()
     assert len(orders) == 30
     assert np.abs(counts - 810).max() < 5 * np.sqrt(810)
@@ -107,7 +107,7 @@ def test_negatives_are_those_of_sentence_transformers():
             **options,
         )
         expected = [(int(line["anchor"][1:]), int(line["negative"][1:])) for line in theirs]
-        ours = mine_negatives(pair, each_its_own(rows), MineSettings(negatives=4, **options), CpuBackend())
+        ours = mine_negatives(pair, Positives(np.arange(rows)), MineSettings(negatives=4, **options), CpuBackend())
         assert list(zip(ours.query.tolist(), ours.negative.tolist(), strict=True)) == expected
         assert np.abs(ours.score - [line["scores"][1] for line in theirs]).max() < 1e-6
 
@@ -116,7 +116,7 @@ def test_negatives_are_those_of_sentence_transformers():
 def test_losses_are_those_of_loops(kind):
     pair, similarity = make_pair(kind, 61), exact_matrix(kind, 61)
     settings = MineSettings(negatives=3, batch_size=8, temperature=0.1, trials=2, max_score=0.6, seed=4)
-    found = mine_negatives(pair, each_its_own(61), settings, CpuBackend())
+    found = mine_negatives(pair, Positives(np.arange(61)), settings, CpuBackend())
     lists = {i: found.negative[found.query == i].tolist() for i in range(61)}
     losses = {"random": [], "own": [], "shared": []}
     for trial in range(2):
