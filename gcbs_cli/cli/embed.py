@@ -12,7 +12,7 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown, stamp_file
 from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values, texts_of, whole_characters
 from gcbs_cli.plan_file.permutation import write_array
-from gcbs_cli.plan_file.writing import check_outputs, write
+from gcbs_cli.plan_file.writing import check_outputs, file
 from gcbs_cli.settings.others import Embed
 from gcbs_cli.system.arrays import Float32s
 from gcbs_cli.system.errors import BadInput, GcbsError
@@ -46,11 +46,13 @@ def embed(settings: Embed) -> None:
 
         texts = dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
         table = as_table({"x": x, "y": y}, read_ids(settings.texts) | texts)
-        write(target, lambda file: pq.write_table(table, file))
+        with file(target) as whole:
+            pq.write_table(table, whole)
     else:
         target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
-            write(path, partial(write_array, array=side))
+            with file(path) as whole:
+                write_array(whole, side)
     written = [str(file) for file in files]
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
     out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -12,7 +11,7 @@ from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.mining.run import MineReport
 from gcbs_cli.mining.run import mine as mine_pair
-from gcbs_cli.plan_file.writing import check_outputs, write
+from gcbs_cli.plan_file.writing import check_outputs, file
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.others import Mine
 from gcbs_cli.system.errors import BadInput
@@ -89,7 +88,8 @@ def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]
     if output == "-":
         sys.stdout.writelines(_json_lines(table))
     else:
-        write(output, partial(WRITERS[Path(output).suffix.lower()], table))
+        with file(Path(output)) as whole:
+            WRITERS[Path(output).suffix.lower()](table, whole)
 
 
 def _write_parquet(table: "pa.Table", file: BinaryIO) -> None:

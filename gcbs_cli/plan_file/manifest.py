@@ -214,10 +214,8 @@ def permutation_hash(perm: Ints) -> str:
 
 
 def plan_files(perm: Path | str | None) -> list[Path | str]:
-    """The files of a plan, for `check_outputs`: the folder, or the permutation and its manifest; none for `-`."""
-    if perm is None or str(perm) == "-":
-        return []
-    return [perm] if os.path.isdir(perm) else [perm, manifest_path(Path(perm))]
+    """The permutation and its manifest, for `check_outputs`; none for `-`."""
+    return [] if perm is None or str(perm) == "-" else [perm, manifest_path(Path(perm))]
 
 
 def read_entries(perm_path: Path | str) -> list[ManifestEntry]:

@@ -37,12 +37,6 @@ def check_suffix(path: Path | str) -> str:
     return suffix
 
 
-def fill(path: Path | str, perm: Ints, batch_size: int, file: BinaryIO) -> None:
-    """Write `perm`, (N,) int64, to an open file in the format of `path`. Raises BadInput for an unknown suffix."""
-    _, write = _FORMATS[check_suffix(path)]
-    write(file, perm, batch_size)
-
-
 def read_permutation(path: Path | str, rows: int | None = None) -> Ints:
     """Read a permutation, (N,) int64; `-` reads one index a line from stdin, a folder is read shard after shard.
 
@@ -54,7 +48,7 @@ def read_permutation(path: Path | str, rows: int | None = None) -> Ints:
     elif os.path.isdir(path):
         perm = _read_folder(Path(path))
     else:
-        read, _ = _FORMATS[check_suffix(path)]
+        read, _ = FORMATS[check_suffix(path)]
         perm = read(str(path))
     if rows is not None:
         verify_permutation(perm, rows, "stdin" if str(path) == "-" else shown(str(path)))
@@ -165,13 +159,13 @@ def _read_lines(file: BinaryIO, source: str) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-_FORMATS: dict[str, tuple[Callable[[str], Ints], Callable[[BinaryIO, Ints, int], None]]] = {
+FORMATS: dict[str, tuple[Callable[[str], Ints], Callable[[BinaryIO, Ints, int], None]]] = {
     ".npy": (_read_npy, write_array),
     ".parquet": (_read_parquet, _write_parquet),
     ".txt": (_read_text, lambda file, perm, _: file.writelines(_lines(perm))),
 }
-"""How to read and to write a file with a suffix."""
-SUFFIXES = tuple(_FORMATS)
+"""How to read a file with a suffix, and to write a permutation and the number of each batch of so many rows to one."""
+SUFFIXES = tuple(FORMATS)
 
 
 def _read_folder(path: Path) -> Ints:

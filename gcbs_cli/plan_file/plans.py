@@ -17,7 +17,7 @@ from gcbs_cli.plan_file.manifest import (
     read_entries,
     write_manifest,
 )
-from gcbs_cli.plan_file.permutation import check_suffix, fill, read_permutation, verify_permutation, write_stdout
+from gcbs_cli.plan_file.permutation import FORMATS, check_suffix, read_permutation, verify_permutation, write_stdout
 from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
@@ -51,13 +51,13 @@ def save_plan(path: Path | str, perm: Ints, entry: ManifestEntry) -> None:
     if str(path) == "-":
         write_stdout(perm)
         return
-    path = Path(path)
+    path, (_, fill) = Path(path), FORMATS[check_suffix(path)]
     with _locked(path.parent):
         before: list[ManifestEntry] = []
         with suppress(BadInput):  # a damaged one is replaced
             before = read_entries(path)
         with writing.file(path) as output:
-            fill(path, perm, entry.batch_size, output)
+            fill(output, perm, entry.batch_size)
             output.flush()
             with suppress(writing.NotSynced):  # the permutation's own follows
                 write_manifest(path, [entry, *before])
@@ -85,9 +85,9 @@ class Plan:
     perm: Ints
     name: str
     batch_size: int | None = None
-    drop_last: bool | None = None
+    drop_last: bool = False
     world_size: int | None = None
-    gather: bool | None = None
+    gather: bool = False
 
     @property
     def rows(self) -> int:
@@ -114,7 +114,7 @@ def load_plan(path: Path | str, rows: int | None = None) -> Plan:
     entry = entry_for(entries, perm)
     if entry is None:
         raise BadInput(f"{path}: {OTHER_MANIFEST}; plan again, or remove the manifest")
-    return Plan(perm, str(path), entry.batch_size, entry.drop_last, entry.world_size, entry.gather or None)
+    return Plan(perm, str(path), entry.batch_size, entry.drop_last, entry.world_size, entry.gather)
 
 
 class Finding(NamedTuple):

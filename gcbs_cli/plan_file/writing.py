@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -42,34 +42,21 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
     refused; with it, only an input, a file in a folder of them, or another output is. Files are the same by device and
     inode or by resolved path. Raises BadInput.
     """
-    paths = _named(outputs)
-    taken = {_identity(file): f"is read by this command ({shown(file)})" for path in inputs for file in _files_of(path)}
-    for path in paths:
+    read = (file for path in inputs if path is not None for file in _files_of(str(path)))
+    taken = {_identity(file): f"is read by this command ({shown(file)})" for file in read}
+    for path in (str(output) for output in outputs if output is not None):
         around = Path(os.path.realpath(path)).parents if os.path.lexists(path) else ()
         for place in (path, *map(str, around)):
             if _identity(place) in taken:
                 raise BadInput(f"{shown(path)}: {taken[_identity(place)]}; name another output")
         taken[_identity(path)] = f"is an output already ({shown(path)})"
-    for path in paths:
         _check_place(Path(path), force)
 
 
-def _named(outputs: Iterable[PathLike]) -> list[str]:
-    paths = [str(path) for path in outputs if path is not None]
-    for path in paths:
-        if path == "-":
-            raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
-        if "\0" in path:
-            raise BadInput(f"output {shown(path)}: a file name cannot hold a NUL character")
-    return paths
-
-
-def _files_of(given: PathLike) -> list[str]:
-    path = "" if given is None else str(given)
+def _files_of(path: str) -> list[str]:
     for scheme in _LOCAL_SCHEMES:
         path = path.removeprefix(scheme)
-    found = glob.glob(path, recursive=True) if glob.has_magic(path) and not os.path.lexists(path) else [path]
-    return [file for file in found if file]
+    return [path, *glob.glob(path, recursive=True)]
 
 
 def _identity(path: str) -> object:
@@ -85,6 +72,10 @@ def _identity(path: str) -> object:
 
 def _check_place(path: Path, force: bool) -> None:
     name, folder = shown(str(path)), path.parent
+    if name == "-":
+        raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
+    if "\0" in str(path):
+        raise BadInput(f"output {name}: a file name cannot hold a NUL character")
     try:
         if path.exists() and not path.is_file():  # renaming over /dev/null as root would replace the device itself
             raise BadInput(f"{name}: is a folder, pipe or device; name a file")
@@ -98,20 +89,19 @@ def _check_place(path: Path, force: bool) -> None:
         raise BadInput(_advice(path, error)) from error
 
 
-def write(path: Path | str, fill: Callable[[BinaryIO], object] | str) -> None:
-    """Let `fill` write a file, or write a text, that appears at `path` whole or not at all; an older file goes.
-
-    Raises GcbsError when the disk, the folder or the file system does not take the file. Whatever goes wrong, an
-    interrupt included, no temporary file is left.
-    """
+def write(path: Path | str, text: str) -> None:
+    """Write a text as `file` does; it may name files whose names are not UTF-8."""
     with file(Path(path)) as output:
-        # A text may name files whose names are not UTF-8.
-        output.write(fill.encode(errors="replace")) if isinstance(fill, str) else fill(output)
+        output.write(text.encode(errors="replace"))
 
 
 @contextmanager
 def file(path: Path) -> Iterator[BinaryIO]:
-    """Open the file to fill; it appears at `path` when the block ends without an exception. Raises as `write` does."""
+    """Open the file to fill; it appears at `path` whole when the block ends, or not at all. An older file goes.
+
+    Raises GcbsError when the disk, the folder or the file system does not take the file. Whatever goes wrong, an
+    interrupt included, no temporary file is left.
+    """
     temporary = path.parent / f"{_hidden_prefix(path)}{secrets.token_hex(8)}{TEMPORARY_SUFFIX}"
     with explained(path):
         try:

@@ -83,7 +83,7 @@ def _from_array(given: Any, rows: int | None) -> Plan:
     perm = array.astype(np.int64)
     if settings is None:
         return Plan(perm, "plan")
-    return Plan(perm, "plan", settings.batch_size, None, settings.world_size, settings.gather or None)
+    return Plan(perm, "plan", settings.batch_size, False, settings.world_size, settings.gather)
 
 
 def _newest(pattern: str, epoch: int) -> Path:

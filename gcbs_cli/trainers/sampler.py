@@ -219,7 +219,7 @@ class PlannedBatchSampler(BatchSampler):
 
     def _take(self, plan: Plan) -> None:
         """Train on a plan, from its first batch on. Raises BadInput unless it was made for batches of this size."""
-        size, gather = self._batch_size, bool(plan.gather) if self._gather is None else self._gather
+        size, gather = self._batch_size, plan.gather if self._gather is None else self._gather
         if size is None:
             size = plan.batch_size
         if size is None:
@@ -228,7 +228,7 @@ class PlannedBatchSampler(BatchSampler):
             raise BadInput(
                 f"{plan.name}: planned for batches of {plan.batch_size}, asked for {size}; plan again with -k {size}"
             )
-        if plan.world_size is not None and (plan.world_size, bool(plan.gather)) != (self.world_size, gather):
+        if plan.world_size is not None and (plan.world_size, plan.gather) != (self.world_size, gather):
             planned = f"{plan.world_size} ranks {'with' if plan.gather else 'without'} gathering"
             found = f"{self.world_size} ranks {'with' if gather else 'without'} gathering"
             warnings.warn(f"{plan.name}: planned for {planned}, used with {found}", PlanWarning, stacklevel=3)
@@ -237,7 +237,7 @@ class PlannedBatchSampler(BatchSampler):
             batch_size=size,
             world_size=self.world_size,
             gather=gather and self.world_size > 1,
-            drop_last=bool(plan.drop_last) if self._drop_last is None else self._drop_last,
+            drop_last=plan.drop_last if self._drop_last is None else self._drop_last,
         )
         self.plan, self._batch_size = plan, size
         self._next = self._start = 0

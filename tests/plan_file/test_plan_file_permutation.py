@@ -3,7 +3,6 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,22 +14,23 @@ from hypothesis import strategies as st
 
 from gcbs_cli.plan_file.manifest import permutation_hash
 from gcbs_cli.plan_file.permutation import (
+    FORMATS,
     SUFFIXES,
     check_suffix,
-    fill,
     read_permutation,
     verify_permutation,
     write_stdout,
 )
 from gcbs_cli.plan_file.plans import load_plan
-from gcbs_cli.plan_file.writing import write
+from gcbs_cli.plan_file.writing import file
 from gcbs_cli.system.errors import BadInput, GcbsError
 
 PERM = np.array([3, 0, 2, 4, 1], dtype=np.int64)
 
 
 def write_permutation(path, perm, batch_size):
-    write(path, partial(fill, path, perm, batch_size))
+    with file(path) as output:
+        FORMATS[check_suffix(path)][1](output, perm, batch_size)
 
 
 permutations = st.integers(1, 300).flatmap(lambda n: st.permutations(range(n)))

@@ -10,7 +10,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +51,7 @@ def test_a_plan_replaces_another_with_its_manifest(output):
         entry = build_entry(order(seed), gather=seed > 1)
         save_plan(output, order(seed), entry)
         plan = load_plan(output)
-        assert (plan.perm.tolist(), plan.name, plan.gather) == (order(seed).tolist(), output, seed > 1 or None)
+        assert (plan.perm.tolist(), plan.name, plan.gather) == (order(seed).tolist(), output, seed > 1)
         assert read_entries(output) == [entry]
         assert list(WRITTEN) == [output]
     assert os.listdir("/proc/self/fd") == opened
@@ -195,12 +194,13 @@ def test_any_exception_leaves_the_old_file_and_nothing_else_and_a_failing_disk_i
     path = tmp_path / "out"
     path.write_bytes(b"old")
 
-    def fill(output):
-        output.write(b"new")
-        raise stop
+    def fill():
+        with file(path) as output:
+            output.write(b"new")
+            raise stop
 
     with pytest.raises(GcbsError if says else type(stop)) as caught:
-        write(path, fill)
+        fill()
     if says:
         assert type(caught.value) is GcbsError
         assert str(caught.value).startswith(f"cannot write {path}: ")
@@ -215,8 +215,9 @@ def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path):
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most[1]))
     try:
-        with pytest.raises(GcbsError, match="ulimit -f"):  # np.save leaves 4,096 of 4,184 bytes, and is content
-            write(tmp_path / "x.npy", partial(write_array, array=np.arange(507)))
+        # np.save leaves 4,096 of 4,184 bytes, and is content.
+        with pytest.raises(GcbsError, match="ulimit -f"), file(tmp_path / "x.npy") as output:
+            write_array(output, np.arange(507))
         save_plan("perm.npy", order(0), build_entry(order(0)))
         before = files_of(Path())
         with pytest.raises(GcbsError, match="ulimit -f"):
@@ -237,7 +238,7 @@ def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monke
 
     monkeypatch.setattr(os, "fsync", files_only)
     with pytest.raises(GcbsError, match="power cut") if loses else nullcontext():
-        write(tmp_path / "out", lambda output: output.write(b"x"))
+        write(tmp_path / "out", "x")
     assert (tmp_path / "out").read_bytes() == b"x"
     assert list(WRITTEN) == [str(tmp_path / "out")]
 
@@ -262,7 +263,7 @@ def test_two_runs_write_one_file_at_once(tmp_path):
         slow.write(b"slow")
         slow.flush()
         assert not path.exists()
-        write(path, lambda output: output.write(b"quick"))
+        write(path, "quick")
         assert path.read_bytes() == b"quick"
     assert path.read_bytes() == b"slow"
     assert names(tmp_path) == ["out"]
@@ -270,10 +271,10 @@ def test_two_runs_write_one_file_at_once(tmp_path):
 
 def test_the_longest_name_that_a_folder_takes(tmp_path):
     path = tmp_path / ("é" * 127)
-    write(path, lambda output: output.write(b"x"))
+    write(path, "x")
     assert names(tmp_path) == [path.name]
     with pytest.raises(GcbsError, match="name is too long"):
-        write(tmp_path / ("é" * 128), lambda output: output.write(b"x"))
+        write(tmp_path / ("é" * 128), "x")
 
 
 TAKEN = {
@@ -315,6 +316,6 @@ def test_a_link_is_replaced_and_its_target_stays(tmp_path):
         with pytest.raises(BadInput, match="exists; use --force to replace it"):
             check_outputs([tmp_path / name], force=False)
         check_outputs([tmp_path / name], force=True)
-        write(tmp_path / name, lambda output: output.write(b"new"))
+        write(tmp_path / name, "new")
         assert (tmp_path / name).read_bytes() == b"new"
     assert (tmp_path / "target").read_bytes() == b"kept"
