@@ -29,14 +29,14 @@ class Measured:
     """A report and what it was taken from.
 
     perm: (N,) the plan; of_plan: its figures, with `batch_losses` (B,) of its batches, NaN for one in which no row
-    counts, and `batch_hard`, which of them hold a row that is in a hard pair; trial_losses: those of random orders.
+    counts, and `batch_hard`, which of them hold a row that is in a hard pair; of_random: the same of the random orders.
     """
 
     report: GapReport
     inputs: ReportInputs
     perm: Ints | None
     of_plan: Figures
-    trial_losses: list[float]
+    of_random: list[Figures]
 
 
 class OrderReports:
@@ -102,7 +102,7 @@ class OrderReports:
                 timings=dict(inputs.clock.seconds),
                 **nest(figures),
             )
-            found.append(Measured(report, inputs, perm, plan or {}, [order["loss.plan"] for order in random]))
+            found.append(Measured(report, inputs, perm, plan or {}, random))
         return found
 
     def _compared(self, plan: Figures | None, random: list[Figures], temperature: float) -> Figures:

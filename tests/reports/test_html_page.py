@@ -22,6 +22,7 @@ from gcbs_cli.data.reading import read_unit_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import measure
+from gcbs_cli.reports.page.charts import spread_chart
 from gcbs_cli.reports.page.page import density, density_uri, hardest_in_order, pictures, suspect_examples, zoom_window
 from gcbs_cli.settings.report import ReportSettings
 
@@ -150,7 +151,10 @@ def pair():
 def test_details_agree_with_the_report_and_with_loops(pair):
     perm = plan(pair.x, pair.y, batch_size=48).perm
     (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[48], trials=5)), perm)
-    losses = np.average(measured.of_plan["batch_losses"], weights=[48] * 8 + [16]), np.mean(measured.trial_losses)
+    losses = (
+        np.average(measured.of_plan["batch_losses"], weights=[48] * 8 + [16]),
+        np.mean([order["loss.plan"] for order in measured.of_random]),
+    )
     assert losses == pytest.approx((measured.report.loss.plan, measured.report.loss.random_mean), abs=1e-9)
     s = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
     hardest = hardest_in_order(measured, perm)
@@ -158,6 +162,8 @@ def test_details_agree_with_the_report_and_with_loops(pair):
         batch = perm[place // 48 * 48 : place // 48 * 48 + 48]
         others = batch[batch != perm[place]]
         assert hardest[perm[place]] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
+    curve = spread_chart("", "", "", {"plan": hardest}).lines[0].points
+    assert [height for _, height in curve][::50] == pytest.approx([hardest.min(), np.median(hardest), hardest.max()])
     suspects = suspect_examples(measured)
     assert suspects
     for i, j, batch, *similarities in suspects:

@@ -7,24 +7,23 @@ from math import ceil, floor, log10
 import numpy as np
 
 from gcbs_cli.reports.schema import GapReport
-from gcbs_cli.system.arrays import Array, Bools, Float32s, Floats
+from gcbs_cli.system.arrays import Float32s, Floats
 
-HISTOGRAM_BINS = 48
-MOST_STEPS = 240
+SHARES = np.linspace(0.0, 1.0, 101)
+"""Of a set of values, in rising order, at which its curve has points."""
 MOST_TICKS = 5
+NAMES = {"random": "random batches", "plan": "this plan", "none": "without a hard pair"}
 
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points joined by a line, with dots where `kind` is a line, or the outline of an area, as the style sheet says."""
+    """Points joined by a line; `kind`: its colour, and the word line for one with dots."""
 
     kind: str
     points: Points
-    name: str = ""
-    said: str = ""
-    """What is shown to a pointer that rests on it."""
+    name: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines and areas over two axes; `described` is what a screen reader says."""
+    """Lines over two axes; `described` is what a screen reader says."""
 
     described: str
     x: Axis
@@ -76,46 +75,20 @@ class Chart:
 
     @property
     def legend(self) -> Sequence[Line]:
-        """The named lines, where there are several."""
-        named = [line for line in self.lines if line.name]
-        return named if len(named) > 1 else []
+        """The lines, where there are several."""
+        return self.lines if len(self.lines) > 1 else []
 
 
-def hardest_chart(hardest: Mapping[str, Float32s]) -> Chart:
-    """How similar each row's hardest in-batch negative is, in `random` batches and in the `plan`'s."""
-    names = {"random": "random batches", "plan": "this plan"}
-    every = np.concatenate([*hardest.values()])
-    low = float(every.min())
-    high = max(low + 1e-3, float(every.max()))
-    edges = np.linspace(low, high, HISTOGRAM_BINS + 1)
-    shares = {kind: np.histogram(values, edges)[0] / len(values) for kind, values in hardest.items()}
-    means = {kind: float(values.mean(dtype=np.float64)) for kind, values in hardest.items()}
-    top = 1.05 * max(float(share.max()) for share in shares.values())
-    lines = [Line(f"area {kind}", _area(edges, share), names[kind]) for kind, share in shares.items()]
-    lines += [Line(f"mean {kind}", [(mean, 0.0), (mean, top)], said=f"mean {mean:.3f}") for kind, mean in means.items()]
-    title = "similarity of the hardest negative"
-    said = ", ".join(f"{kind} {mean:.3f} on average" for kind, mean in means.items())
-    return Chart(f"{title.capitalize()}: {said}", Axis(title, low, high), Axis("rows", 0.0, top, "{:.0%}"), lines)
-
-
-def batch_chart(losses: Floats, hard: Bools, random_mean: float) -> Chart:
-    """Mean loss of each batch in training's order, those without a hard pair apart; many batches become ranges."""
-    steps = min(len(losses), MOST_STEPS)
-    groups = np.array_split(losses, steps)
-    edges = np.cumsum([0, *map(len, groups)])
-    lowest, mean, highest = (np.array([take(group) for group in groups]) for take in (np.min, np.mean, np.max))
-    some = np.array([group.any() for group in np.array_split(hard, steps)])
-    lines = [Line("columns plan", _area(edges, np.where(some, mean, 0.0)), "with hard pairs")]
-    if not some.all():
-        lines.append(Line("columns none", _area(edges, np.where(some, 0.0, mean)), "without a hard pair"))
-    if steps < len(losses):
-        lines.append(Line("range", [*_steps(edges, highest), *reversed(_steps(edges, lowest))]))
-    x = Axis("batch", 0.0, float(len(losses)), "{:,.0f}")
-    random = [(x.low, random_mean), (x.high, random_mean)]
-    lines.append(Line("mean random", random, said=f"random batches {random_mean:.3f}"))
-    said = f"Loss of {len(losses):,} batches, from {losses.min():.3f} to {losses.max():.3f} nats"
-    top = 1.05 * max(float(losses.max()), random_mean)
-    return Chart(f"{said}; random batches {random_mean:.3f}", x, Axis("nats", 0.0, top), lines)
+def spread_chart(what: str, of: str, unit: str, values: Mapping[str, Floats | Float32s]) -> Chart:
+    """How sets of values are spread, by what they are of: a curve each, from the least to the largest."""
+    lines = []
+    for kind, some in values.items():
+        heights = np.quantile(some, SHARES).tolist()
+        lines.append(Line(kind, list(zip(SHARES.tolist(), heights, strict=True)), NAMES[kind]))
+    known = [height for line in lines for _, height in line.points]
+    means = ", ".join(f"{NAMES[kind]} {some.mean():.3f}" for kind, some in values.items())
+    x, y = Axis(of, 0.0, 1.0, "{:.0%}"), Axis(unit, min(known), max(known))
+    return Chart(f"{what}, on average: {means}", x, y, lines)
 
 
 def loss_marks(report: GapReport) -> list[Mark]:
@@ -126,13 +99,3 @@ def loss_marks(report: GapReport) -> list[Mark]:
         marks.append(Mark("this plan", "plan", loss.plan, gap=gap.plan))
     marks.append(Mark("oracle", "oracle", loss.global_ - gap.oracle))
     return [*sorted(marks, key=lambda mark: mark.value), Mark("all pairs", "global", loss.global_)]
-
-
-def _steps(edges: Array, values: Floats) -> Points:
-    """A level line from each edge to the next."""
-    return list(zip(np.repeat(edges, 2)[1:-1].tolist(), np.repeat(values, 2).tolist(), strict=True))
-
-
-def _area(edges: Array, values: Floats) -> Points:
-    """The same, with its two ends taken down to 0."""
-    return [(float(edges[0]), 0.0), *_steps(edges, values), (float(edges[-1]), 0.0)]

@@ -52,8 +52,12 @@ def report_page(
     """
     measured, every = reports[0], [one.report for one in reports]
     report, perm = measured.report, measured.perm
-    orders = {"random": next(random_orders(report.n, measured.inputs.settings.seed))}
-    orders |= {} if perm is None else {"plan": perm}
+    orders = {"random": (next(random_orders(report.n, measured.inputs.settings.seed)), measured.of_random[0])}
+    orders |= {} if perm is None else {"plan": (perm, measured.of_plan)}
+    hardest = {kind: hardest_in_order(measured, order) for kind, (order, _) in orders.items()}
+    losses = {kind: figures["batch_losses"] for kind, (_, figures) in orders.items()}
+    if report.graph.isolated_batches:
+        losses["none"] = losses["plan"][~measured.of_plan["batch_hard"]]
     batches, suspects = _listed_batches(measured), suspect_examples(measured)
     suspected = [row for suspect in suspects for row in suspect[:2]]
     named = names_of(suspected + [row for group in batches.values() for batch in group for row in batch["rows"]])
@@ -65,10 +69,10 @@ def report_page(
         summary=summary(report),
         report=report,
         marks=charts.loss_marks(report),
-        trials=measured.trial_losses,
+        trials=[order["loss.plan"] for order in measured.of_random],
         pictures=pictures(measured),
-        hardest={kind: hardest_in_order(measured, order) for kind, order in orders.items()},
-        plan=measured.of_plan,
+        hardest=charts.spread_chart("Similarity of the hardest negative", "rows", "similarity", hardest),
+        losses=charts.spread_chart("Loss of a batch", "batches", "nats", losses),
         batches=batches,
         suspects=suspects,
         shown_suspects=SHOWN_EXAMPLES,
@@ -81,7 +85,6 @@ def report_page(
         compared=shown_in("many"),
         row_name=lambda row: f"{row} ({named[row][:LONGEST]})" if row in named else f"{row}",
         longest=LONGEST,
-        charts=charts,
     )
 
 
