@@ -1,8 +1,5 @@
 """A report as one page: no script, no address outside it, every name escaped."""
 
-import base64
-import struct
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +16,7 @@ from gcbs_cli.reports.in_batch import batch_sums, random_orders
 from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page import charts
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import Float32s, Ints, inverse
+from gcbs_cli.system.arrays import Float32s, Ints
 
 TEMPLATES = Environment(
     loader=PackageLoader("gcbs_cli.reports.page"),
@@ -142,31 +139,29 @@ def render(template: str, **values: object) -> str:
     return TEMPLATES.get_template(template).render(version=__version__, **values)
 
 
-BINS = 192
-"""Cells on a side: a million rows fit as well, and more cells could not be seen on a page."""
+CELLS = 144
+"""On a side of a picture: a million rows fit as well, and more cells could not be seen on a page."""
 ZOOM_BATCHES = 12
-LEAST_SHARE = 0.01
-"""Of a side, that a batch takes for its outline to leave something to see in it."""
-PLAIN_SHARE = 0.033
+LEAST_SHARE = 1 / 30
 """Of a side, from which a batch is plain to see in the picture of all rows."""
-_HUE = (58, 124, 224)
-_FAINTEST = 50
-"""Opacity (of 255) of a cell with a single entry, so that it can be seen."""
-_FULL_QUANTILE = 0.995
+SHADES = 10
 
 
 @dataclass(frozen=True)
 class Picture:
-    """The reordered matrix. side: rows; data: a URI; batch: rows of those that are outlined, 0 for none."""
+    """The reordered matrix. side, cell: rows of it, and of one of its cells; paths: through marked cells, by opacity;
+    batch: rows of those that are outlined, 0 for none.
+    """
 
     caption: str
     side: int
-    data: str
+    cell: float
+    paths: Mapping[float, str]
     batch: int
 
 
 def pictures(measured: Measured) -> list[Picture]:
-    """The hard pairs: all rows before and after, then both near the middle."""
+    """The hard pairs before and after: in all rows, and, if batches are too small to see there, in some batches."""
     inputs, size = measured.inputs, measured.report.batch_size
     rows = inputs.pair.rows
     orders = {"before (the input's order)": np.arange(rows)}
@@ -174,56 +169,34 @@ def pictures(measured: Measured) -> list[Picture]:
         orders["in a random order"] = next(random_orders(rows, inputs.settings.seed))
     else:
         orders["after (this plan)"] = measured.perm
-    windows = [(0, rows, f"all {rows:,} rows")]
-    if size < PLAIN_SHARE * rows:
-        start, stop = zoom_window(rows, size)
-        windows.append((start, stop, f"rows {start:,} to {stop - 1:,}, each square a batch"))
+    windows = [(0, rows)]
+    if size < LEAST_SHARE * rows:
+        middle = (rows // size - ZOOM_BATCHES) // 2 * size
+        windows.append((middle, middle + ZOOM_BATCHES * size))
     found = []
-    for start, stop, where in windows:
-        counts = {name: density(inputs.graph, perm, start, stop) for name, perm in orders.items()}
-        # What pictures to be compared show at full strength is exceeded by few of their marked cells.
-        full = max(np.quantile(part[part > 0], _FULL_QUANTILE) if part.any() else 1.0 for part in counts.values())
-        batch = size if size >= LEAST_SHARE * (stop - start) else 0
-        for name, part in counts.items():
-            found.append(Picture(f"{name}, {where}", stop - start, density_uri(part, full), batch))
+    for start, stop in windows:
+        counts = [density(inputs.graph, perm[start:stop]) for perm in orders.values()]
+        most = max(part.max() for part in counts)
+        side = stop - start
+        for name, part in zip(orders, counts, strict=True):
+            caption, batch = f"{name}, rows {start:,} to {stop - 1:,}", size if size >= LEAST_SHARE * side else 0
+            found.append(Picture(caption, side, side / len(part), shades(part, most), batch))
     return found
 
 
-def zoom_window(rows: int, batch_size: int) -> tuple[int, int]:
-    """Places of some whole batches at the middle of the order: [start, stop)."""
-    batches = -(-rows // batch_size)
-    first = max(0, (batches - ZOOM_BATCHES) // 2)
-    return first * batch_size, min(rows, (first + ZOOM_BATCHES) * batch_size)
+def density(graph: Adjacency, perm: Ints) -> Ints:
+    """Count the graph's entries between some rows, in square cells of the matrix in their order."""
+    cells = min(CELLS, len(perm))
+    cell = np.full(graph.nodes, cells)  # one more, for entries of other rows
+    cell[perm] = np.arange(len(perm)) * cells // len(perm)
+    places = cell[graph.row_of_entry()] * (cells + 1) + cell[graph.indices]
+    return np.bincount(places, minlength=(cells + 1) ** 2).reshape(cells + 1, cells + 1)[:-1, :-1]
 
 
-def density(graph: Adjacency, perm: Ints, start: int, stop: int) -> Ints:
-    """Count the graph's entries in square cells of the reordered matrix, from place `start` to `stop`."""
-    place = inverse(perm)
-    rows, cols = place[graph.row_of_entry()] - start, place[graph.indices] - start
-    length = stop - start
-    cells = min(BINS, length)
-    inside = (rows >= 0) & (rows < length) & (cols >= 0) & (cols < length)
-    keys = (rows[inside] * cells // length) * cells + cols[inside] * cells // length
-    return np.bincount(keys, minlength=cells * cells).reshape(cells, cells)
-
-
-def density_uri(counts: Ints, full: float) -> str:
-    """A data: URI of a (rows, columns) picture: zero is clear, opacity rises with the root of the count to `full`.
-
-    The PNG has one hue, and a palette with it in every opacity.
-    """
-    share = np.sqrt(np.minimum(counts / full, 1.0))
-    opacity = np.where(counts > 0, _FAINTEST + (255 - _FAINTEST) * share, 0).astype(np.uint8)
-    height, width = opacity.shape
-    chunks = {
-        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
-        b"PLTE": bytes(_HUE) * 256,
-        b"tRNS": bytes(range(256)),
-        b"IDAT": zlib.compress(np.pad(opacity, ((0, 0), (1, 0))).tobytes(), 9),  # 0 before a line: not filtered
-        b"IEND": b"",
+def shades(counts: Ints, most: int) -> dict[float, str]:
+    """SVG paths through the cells, by their opacity: it rises with the logarithm of the count, to 1 at `most`."""
+    levels = np.ceil(SHADES * np.log1p(counts) / np.log1p(max(most, 1)))
+    return {
+        level / SHADES: "".join(f"M{column} {row}h1" for row, column in np.argwhere(levels == level).tolist())
+        for level in range(1, SHADES + 1)
     }
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in chunks.items()
-    )
-    return "data:image/png;base64," + base64.b64encode(png).decode()
