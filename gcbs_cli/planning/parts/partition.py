@@ -14,7 +14,7 @@ from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.products.whole_numbers import UNIT, k_means, products, whole
-from gcbs_cli.system.arrays import Float32s, Int32s, Ints, inverse, ragged
+from gcbs_cli.system.arrays import Float32s, Int32s, Ints, grouped, ragged
 
 SAMPLE_ROWS = 1 << 16
 """Rows from which centres are learnt."""
@@ -29,6 +29,8 @@ SLACK = 0.1
 NEIGHBOURING_PARTS = 4
 PARTS_KEPT = 4
 """Nearest parts that are kept for each row: 24 bytes a row."""
+NO_OFFER = np.int64(-1 << 40)
+"""Less than any score."""
 
 
 @dataclass(frozen=True)
@@ -116,25 +118,34 @@ def _balancing_prices(similar: Int32s, prices: Int32s, rounds: int) -> Int32s:
 def make_partition(stream: PairStream, centres: Centres, batch_size: int) -> Partition:
     """Every row in the part that it scores best with, but for those that must move so that parts are whole batches.
 
-    Rows that lose least move first, to the best part with room among those kept for them, else to the part with room
-    whose centre is nearest.
+    Parts with most rows too many go first. Of their rows, those that lose least move first, to the best part with room
+    among those kept for them, else to the part with room whose centre is nearest.
     """
     best, scores = _best_parts(stream, centres)
-    parts = len(centres.values)
-    labels = best[:, 0].copy()
+    parts, labels = len(centres.values), best[:, 0].copy()
     wanted = np.bincount(labels, minlength=parts)
-    sizes = part_sizes(wanted, batch_size)
-    room = sizes - wanted
-    between = products(centres.values, centres.values)
-    moved = 0
-    while (room < 0).any():
-        part = int(np.argmin(room))
+    room = part_sizes(wanted, batch_size) - wanted
+    overfull = np.argsort(room, kind="stable")[: np.count_nonzero(room < 0)]
+    moved = -int(room[overfull].sum())
+    for part in overfull:
         rows = np.flatnonzero(labels == part)
-        targets = _moves(best[rows], scores[rows].astype(np.int64), part, room, between)
-        labels[rows] = targets
-        moved += int(np.count_nonzero(targets != part))
-    members = np.argsort(labels, kind="stable").astype(np.int64)
-    return Partition(members, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), moved)
+        while room[part] < 0:
+            offered = np.where(room[best[rows]] > 0, scores[rows], NO_OFFER)
+            value, to = offered.max(axis=1), best[rows, offered.argmax(axis=1)]
+            able = value > NO_OFFER
+            if not able.any():  # none of the parts that these rows list has room
+                between = products(centres.values[[part]], centres.values)[0]
+                to[:] = np.argmax(np.where(room > 0, between, NO_OFFER))
+                value[:], able[:] = 0, True
+            least = np.argsort(scores[rows, 0] - value, kind="stable")[: min(-room[part], np.count_nonzero(able))]
+            places, starts = grouped(to[least], parts)
+            targets, within = ragged(np.diff(starts))
+            goes = least[places[within < room[targets]]]
+            labels[rows[goes]] = to[goes]
+            room -= np.bincount(to[goes], minlength=parts)
+            room[part] += len(goes)
+            rows = np.delete(rows, goes)
+    return Partition(*grouped(labels, parts), moved)
 
 
 def _best_parts(stream: PairStream, centres: Centres) -> tuple[NDArray[np.int16], Int32s]:
@@ -169,30 +180,3 @@ def part_sizes(wanted: Ints, batch_size: int) -> Ints:
     sizes: Ints = batches * batch_size
     sizes[-1] += rows - full * batch_size
     return sizes
-
-
-def _moves(parts: NDArray[np.int16], scores: Ints, part: int, room: Ints, between: Int32s) -> NDArray[np.int16]:
-    """(n,) where the rows of an overfull part go, which list these best parts; `room` (P,) is brought up to date."""
-    targets, lines = np.full(len(parts), part, np.int16), np.arange(len(parts))
-    none = np.iinfo(np.int64).min // 2
-    while room[part] < 0:
-        offered = np.where(room[parts] > 0, scores, none)
-        best = np.argmax(offered, axis=1)
-        value, to = offered[lines, best], parts[lines, best].astype(np.int64)
-        able = (value > none) & (targets == part)
-        if not able.any():  # none of the parts that these rows list has room
-            to[:] = int(np.argmax(np.where(room > 0, between[part], np.iinfo(np.int32).min)))
-            value, able = np.zeros(len(parts), np.int64), targets == part
-        loss = np.where(able, scores[:, 0] - value, np.iinfo(np.int64).max)
-        order = np.argsort(loss, kind="stable")[: min(int(-room[part]), int(able.sum()))]
-        goes = order[_rank_within(to[order]) < room[to[order]]]
-        targets[goes] = to[goes]
-        np.subtract.at(room, to[goes], 1)
-        room[part] += len(goes)
-    return targets
-
-
-def _rank_within(values: Ints) -> Ints:
-    """(n,) how many equal values come before each."""
-    order = np.argsort(values, kind="stable")
-    return ragged(np.unique(values, return_counts=True)[1])[1][inverse(order)]
