@@ -15,8 +15,9 @@ from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.refinement import Refinement
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast, stays_on_device
+from gcbs_cli.planning.room import check_room, forecast, stays_on_device
 from gcbs_cli.products.devices import choose_backend
+from gcbs_cli.products.operations import EntryLimit
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints, inverse
@@ -87,29 +88,28 @@ class Run:
         self.expect(None)
         return find_threshold(grid, self.settings, self.settings.seed, self.device, self.progress.progress)
 
-    def expect(self, threshold: Threshold | None, *, on_host: bool = False) -> Forecast:
-        """What the pass will find, as `forecast` says it. Raises BadInput where there is no room for it."""
+    def expect(self, threshold: Threshold | None, *, on_host: bool = False) -> EntryLimit:
+        """How much the pass may find. Raises BadInput where there is no room for what it will, by the `forecast`."""
         rows, settings, plans = self.rows, self.settings, self._plans
         expected = forecast(rows, threshold, settings, self.device, plans=plans, on_host=on_host).beside(self._taken)
         otherwise = "use fewer rows" if plans else "use fewer rows, or more parts with --partitions"
-        check_room(rows.rows, expected, settings, "the plan", otherwise, settings.max_edges)
+        limit = check_room(rows.rows, expected, settings, "the plan", otherwise, settings.max_edges)
         if threshold is not None:
             self.progress.note(f"expecting {expected}")
-        return expected
+        return limit
 
     def find(self, threshold: Threshold) -> PassResult:
         """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds."""
-        settings, plans = self.settings, self._plans or (self.settings,)
-        expected = self.expect(threshold, on_host=True)
+        plans = self._plans or (self.settings,)
         return find(
             self.rows.grid,
             threshold,
             self.device,
             above=any(plan.uses_threshold for plan in plans),
             lists=max(map(lists_wanted, plans)),
-            seed=settings.seed,
+            seed=self.settings.seed,
             progress=self.progress.progress,
-            limit=entry_limit(self.rows.rows, expected, settings.max_memory),
+            limit=self.expect(threshold, on_host=True),
         )
 
 

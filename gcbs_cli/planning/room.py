@@ -187,21 +187,16 @@ def _promised(threshold: Threshold | None, quantile: float | None) -> float:
     return reaching if interval is None else min(reaching, 1.0 - interval[0])
 
 
-def memory_limit(expected: Forecast, max_memory: int | None) -> int:
-    """The bytes that may be used, those taken already included: as asked, or most of what is free."""
-    return max_memory or int(SHARE_TO_USE * available_memory() + expected.taken)
-
-
 def check_room(
     rows: int, expected: Forecast, work: WorkSettings, task: str, otherwise: str, most: int | None = None
-) -> None:
-    """Raises BadInput before any long work when a pass over so many rows would find more entries, or take more memory,
-    than it may.
+) -> EntryLimit:
+    """What a pass over so many rows may find before it is stopped: what fits, or more than a sample errs.
 
-    For the message: `task` needs them, `otherwise` helps beside a higher quantile and a higher limit.
-    most: entries.
+    Raises BadInput before any long work when it would find more entries (most), or take more memory, than it may. For
+    the message: `task` needs them, `otherwise` helps beside a higher quantile and a higher limit.
     """
-    limit = memory_limit(expected, work.max_memory)
+    limit = work.max_memory or int(SHARE_TO_USE * available_memory() + expected.taken)  # what is taken included
+    entries = (limit - expected.fixed) // max(expected.entry_bytes, 1)
     if most is not None and expected.sampled and expected.entries > most:
         head, fits = f"--max-edges {most:,}", [f"--max-edges {expected.entries}"]
         entries = most - expected.listed
@@ -209,9 +204,9 @@ def check_room(
         head, fits = f"{show_size(limit)} of memory can be used", []
         if work.max_memory is not None:
             head, fits = f"--max-memory {show_size(limit)}", [f"--max-memory {ceil(expected.memory / 2**20)}M"]
-        entries = (limit - expected.fixed) // max(expected.entry_bytes, 1)
     else:
-        return
+        may_find = expected.listed + max(entries, 2 * expected.entries + rows)
+        return EntryLimit(may_find, "use a higher --quantile, or leave out rows that are equal or nearly so")
     entries = int(SHARE_TO_SUGGEST * entries)
     if 2 * expected.tied > expected.entries:
         otherwise = f"leave out equal rows, which no --quantile separates, or {otherwise}"
@@ -223,23 +218,11 @@ def check_room(
     raise BadInput(f"{head}: {task} would need {expected}; {advice}{otherwise}")
 
 
-def entry_limit(rows: int, expected: Forecast, max_memory: int | None) -> EntryLimit:
-    """What a pass whose entries come to this machine may find before it is stopped: what fits, or more than a sample
-    errs.
-    """
-    fits = (memory_limit(expected, max_memory) - expected.fixed) // expected.entry_bytes
-    return EntryLimit(
-        expected.listed + max(fits, 2 * expected.entries + rows),
-        "use a higher --quantile, or leave out rows that are equal or nearly so",
-    )
-
-
 def stays_on_device(settings: PlanSettings, device: Backend) -> bool:
     """Whether the graph can stay where its edges are found until it is ordered."""
     return (
         device.holds_graphs
         and settings.method in ("rcm", "cm")
         and settings.uses_threshold
-        and lists_wanted(settings) == 0
         and not (settings.refine or settings.avoids)
     )

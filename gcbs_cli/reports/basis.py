@@ -10,9 +10,9 @@ import numpy as np
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.planning.room import Forecast, check_room, entry_limit, forecast_report
+from gcbs_cli.planning.room import check_room, forecast_report
 from gcbs_cli.products.devices import choose_backend
-from gcbs_cli.products.operations import Backend
+from gcbs_cli.products.operations import Backend, EntryLimit
 from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.reports.in_batch import log_sum_exp
@@ -100,28 +100,20 @@ class ReportInputs:
         """The graph with its figures, and the suspected pairs; hardest: keys that are listed of each row."""
         pair, settings, progress = self.pair, self.settings, self.clock.watcher.progress
 
-        def expect(threshold: Threshold | None) -> Forecast:
-            """What the passes will find. Raises BadInput where there is no room for it."""
+        def expect(threshold: Threshold | None) -> EntryLimit:
+            """How much the pass may find. Raises BadInput where there is no room for what it will."""
             expected = forecast_report(pair, threshold, settings, backend, hardest).beside(taken)
             otherwise = "use fewer rows" if taken else "use --rows, on some of the rows"
-            check_room(pair.rows, expected, settings, "the report", otherwise)
-            return expected
+            return check_room(pair.rows, expected, settings, "the report", otherwise)
 
         with self.clock.step("quantile"):
             grid = pair.grid  # counted as taken already
             expect(None)
             threshold = find_threshold(grid, settings, settings.seed, backend, progress)
-            expected = expect(threshold)
+            limit = expect(threshold)
         with self.clock.step("hard pairs"):
-            found = find(
-                pair.grid,
-                threshold,
-                backend,
-                ties=True,
-                progress=progress,
-                limit=entry_limit(pair.rows, expected, settings.max_memory),
-            )
-            self.suspects = replace(found.suspects(pair.grid, settings.fn_margin), groups=self.facts.groups)
+            found = find(grid, threshold, backend, ties=True, progress=progress, limit=limit)
+            self.suspects = replace(found.suspects(grid, settings.fn_margin), groups=self.facts.groups)
             above = found.edges()
             self.graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
             (given,) = self.graph.measure([np.arange(pair.rows)], settings.batch_sizes[0])
