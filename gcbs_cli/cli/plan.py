@@ -86,10 +86,10 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     """Say what the sample foretells, and write nothing."""
     from gcbs_cli.planning.room import forecast
 
-    run = Run(rows, asked, out)
+    run = Run(rows, [asked], out)
     with out, run.clock.step("quantile"):
         threshold = run.threshold()
-    expected = forecast(rows, threshold, asked, run.device)
+    expected = forecast(rows, threshold, run.plans, run.device)
     options = " ".join(words(asked.changed(preset=None), always=("method",)))
     lines = {"options": options, "pairs": f"{rows.rows:,}", "threshold": f"{threshold.similarity:.4f}"}
     if threshold.interval is not None:

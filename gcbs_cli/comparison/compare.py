@@ -102,7 +102,7 @@ def compare_plans(
     in `make_plan`. Suspected pairs are counted by the shared margin, or the usual one. Raises BadInput.
     """
     progress.step("pass for the plans")
-    found = find_pairs(rows, shared, plans.values(), progress)
+    found = find_pairs(rows, [*plans.values()], progress)
     progress.step("pass for the reports")
     asked = report_on(shared, found.threshold.similarity).changed(trials=trials)
     reports = OrderReports(

@@ -1,6 +1,6 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,24 +61,25 @@ class PlanResult:
 
 
 class Run:
-    """What the steps of a plan share: rows, settings, the device that they name, and who watches."""
+    """What the steps of a plan, or of several that share a pass, need: rows, settings, a device, and who watches."""
 
     def __init__(
         self,
         rows: PairedRows,
-        settings: PlanSettings,
+        plans: Sequence[PlanSettings],
         progress: Progress | None,
         *,
         taken: int = 0,
-        plans: Collection[PlanSettings] = (),
+        advice: str = "use fewer rows, or more parts with --partitions",
     ) -> None:
-        """`plans`: those that the pass serves, where they are several.
+        """plans: alike in quantile, seed and how the work is done; advice: what helps where memory does not suffice.
 
         Raises BadInput where the settings do not fit the rows, and for a GPU that is not there.
         """
+        settings = plans[0]
         settings.check_rows(rows.rows)
-        self._taken, self._plans = taken, plans
-        self.rows, self.settings, self.progress = rows, settings, progress or Progress()
+        self._taken, self._advice = taken, advice
+        self.rows, self.plans, self.settings, self.progress = rows, plans, settings, progress or Progress()
         self.device, self.clock = choose_backend(settings.device), Stopwatch(self.progress)
         self.device.tile_rows = settings.chunk_rows
 
@@ -90,34 +91,30 @@ class Run:
 
     def expect(self, threshold: Threshold | None, *, on_host: bool = False) -> EntryLimit:
         """How much the pass may find. Raises BadInput where there is no room for what it will, by the `forecast`."""
-        rows, settings, plans = self.rows, self.settings, self._plans
-        expected = forecast(rows, threshold, settings, self.device, plans=plans, on_host=on_host).beside(self._taken)
-        otherwise = "use fewer rows" if plans else "use fewer rows, or more parts with --partitions"
-        limit = check_room(rows.rows, expected, settings, "the plan", otherwise, settings.max_edges)
+        rows, settings = self.rows, self.settings
+        expected = forecast(rows, threshold, self.plans, self.device, on_host=on_host).beside(self._taken)
+        limit = check_room(rows.rows, expected, settings, "the plan", self._advice, settings.max_edges)
         if threshold is not None:
             self.progress.note(f"expecting {expected}")
         return limit
 
     def find(self, threshold: Threshold) -> PassResult:
         """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds."""
-        plans = self._plans or (self.settings,)
         return find(
             self.rows.grid,
             threshold,
             self.device,
-            above=any(plan.uses_threshold for plan in plans),
-            lists=max(map(lists_wanted, plans)),
+            above=any(plan.uses_threshold for plan in self.plans),
+            lists=max(map(lists_wanted, self.plans)),
             seed=self.settings.seed,
             progress=self.progress.progress,
             limit=self.expect(threshold, on_host=True),
         )
 
 
-def find_pairs(
-    rows: PairedRows, settings: PlanSettings, plans: Collection[PlanSettings], progress: Progress
-) -> PassResult:
-    """One pass for several plans; `settings`: what they share. Raises BadInput where the settings do not fit."""
-    run = Run(rows, settings, progress, plans=plans)
+def find_pairs(rows: PairedRows, plans: Sequence[PlanSettings], progress: Progress) -> PassResult:
+    """One pass for several plans. Raises BadInput where the settings do not fit."""
+    run = Run(rows, plans, progress, advice="use fewer rows")
     return run.find(run.threshold())
 
 
@@ -138,7 +135,7 @@ def make_plan(
     are held beside the rows, as in a plan in parts.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    method, run = PLANNERS[settings.method], Run(rows, settings, progress, taken=taken)
+    method, run = PLANNERS[settings.method], Run(rows, [settings], progress, taken=taken)
     labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:

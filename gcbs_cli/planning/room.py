@@ -1,6 +1,6 @@
 """How many entries a pass will find and how much memory it needs, told before it; and what would fit instead."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, log10
 
@@ -90,27 +90,26 @@ class Forecast:
 def forecast(
     rows: PairedRows,
     threshold: Threshold | None,
-    settings: PlanSettings,
+    plans: Sequence[PlanSettings],
     device: Backend,
     *,
-    plans: Collection[PlanSettings] = (),
     on_host: bool = False,
 ) -> Forecast:
-    """Entries and memory of a plan's pass, from a sample; without t, by the quantile alone.
+    """Entries and memory of the pass of plans with one quantile and seed, from a sample; without t, by the quantile
+    alone.
 
-    `plans`: those of the pass, where they are several of the same data; `on_host`: the edges come to the host's memory
-    even if a device could hold them.
+    `on_host`: the edges come to the host's memory even if a device could hold them.
     """
-    quantile = settings.requested_quantile(rows.rows)
+    quantile = plans[0].requested_quantile(rows.rows)
     reaching = _promised(threshold, quantile)
     if quantile is None and threshold is not None:
-        reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed).share_above(threshold.number)
-    expected = forecast_share(rows.rows, rows.dim, reaching, plans or (settings,), device, on_host=on_host)
+        reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, plans[0].seed).share_above(threshold.number)
+    expected = forecast_share(rows.rows, rows.dim, reaching, plans, device, on_host=on_host)
     return replace(expected, sampled=threshold is not None)
 
 
 def forecast_share(
-    rows: int, dim: int, reaching: float, plans: Collection[PlanSettings], device: Backend, *, on_host: bool = False
+    rows: int, dim: int, reaching: float, plans: Sequence[PlanSettings], device: Backend, *, on_host: bool = False
 ) -> Forecast:
     """The same where this share of the N² entries reaches t."""
     weighted = any(PLANNERS[plan.method].needs_weights for plan in plans)
@@ -126,7 +125,7 @@ def forecast_share(
     listed = 2 * rows * likely_candidates(length, rows) if length else 0
     fixed += max(BYTES_PER_LISTED * listed, each * 2 * rows * length)
     return Forecast(
-        max(fixed, *(_with_sample(rows, dim, plan) for plan in plans)),
+        max(fixed, _with_sample(rows, dim, plans[0])),
         round(reaching * rows**2) if any(plan.uses_threshold for plan in plans) else 0,
         each,
         listed,

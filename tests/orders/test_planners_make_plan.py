@@ -151,9 +151,10 @@ def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
     pair, threshold = make_pair("related", 700), Threshold(0, 0.0, 1.0)
     backend = CpuBackend(1)
     backend.holds_graphs = True
-    kept = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0), backend)
-    stored = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0), backend, on_host=True)
-    refined = forecast(pair, threshold, PlanSettings(batch_size=16, threshold=0.0, refine=True), backend)
+    plans = [PlanSettings(batch_size=16, threshold=0.0)]
+    kept = forecast(pair, threshold, plans, backend)
+    stored = forecast(pair, threshold, plans, backend, on_host=True)
+    refined = forecast(pair, threshold, [plans[0].changed(refine=True)], backend)
     assert kept.entries > 10**4
     assert stored.memory - kept.memory == 72 * kept.entries
     assert refined.entry_bytes == BYTES_PER_REFINED_EDGE
@@ -176,7 +177,7 @@ def test_two_rows_can_be_planned():
 def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
     pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.5, refine=True)
     threshold = find_threshold(pair.grid, settings, 0, no_pass)
-    needed = forecast(pair, threshold, settings, no_pass).memory
+    needed = forecast(pair, threshold, [settings], no_pass).memory
     limit = needed - 10**7
     with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
         make_plan(pair, settings.changed(max_memory=limit))
@@ -191,5 +192,5 @@ def test_the_forecast_of_entries_is_near(chosen_backend):
     for graph in ({"quantile": 0.9}, {"per_row": 20}, {"threshold": 0.3}):
         settings = PlanSettings(batch_size=16, **graph)
         threshold = find_threshold(pair.grid, settings, 0, chosen_backend)
-        expected = forecast(pair, threshold, settings, chosen_backend)
+        expected = forecast(pair, threshold, [settings], chosen_backend)
         assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.similarity), abs=2)
