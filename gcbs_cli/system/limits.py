@@ -7,7 +7,7 @@ root too, under version 2 and version 1.
 
 import os
 import re
-from collections.abc import Iterator
+import resource
 from pathlib import Path
 
 from gcbs_cli.system.errors import BadInput
@@ -23,6 +23,8 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 NO_LIMIT = 1 << 60
 """Version 1 writes a number of about 2⁶³ where there is no limit."""
 _MEMORY_FILES = (("", "memory.max", "memory.current"), ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
+_QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
+"""Quota and period stand in the first under version 2, in the others under version 1."""
 ASSUMED_MEMORY = 8 * 2**30
 """Bytes, where the system does not tell what is free."""
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -68,16 +70,10 @@ def _free_on_machine() -> int:
 
 
 def _left_of_address_space() -> list[int]:
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return []
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        return [limit - pages * resource.getpagesize()]
-    except (ImportError, OSError, ValueError):
+    limit, mapped = resource.getrlimit(resource.RLIMIT_AS)[0], _text(Path("/proc/self/statm")).split()
+    if limit == resource.RLIM_INFINITY or not mapped:
         return []
+    return [limit - int(mapped[0]) * resource.getpagesize()]
 
 
 def available_cpus() -> int:
@@ -92,43 +88,39 @@ def available_cpus() -> int:
 def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:
     """Bytes that each limit on memory leaves; page cache that the kernel can drop counts as free."""
     left = []
-    for controller, limit_file, used_file in _MEMORY_FILES:
-        for folder in _groups(mounted / controller, own, controller):
-            limit, used = _number(_text(folder / limit_file)), _number(_text(folder / used_file))
-            if limit is not None and used is not None and limit < NO_LIMIT:
-                droppable = re.search(r"^(?:total_)?inactive_file (\d+)", _text(folder / "memory.stat"), re.MULTILINE)
-                left.append(max(0, limit - used + int(droppable[1] if droppable else 0)))
+    for hierarchy, limit_file, used_file in _MEMORY_FILES:
+        for group in _groups(mounted, own, hierarchy):
+            limit, used = _text(group / limit_file), _text(group / used_file)
+            if limit.isdigit() and used.isdigit() and int(limit) < NO_LIMIT:
+                droppable = re.search(r"^(?:total_)?inactive_file (\d+)", _text(group / "memory.stat"), re.MULTILINE)
+                left.append(max(0, int(limit) - int(used) + int(droppable[1] if droppable else 0)))
     return left
 
 
 def cgroup_processors(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[float]:
     """Processors that each quota allows, such as 1.5."""
-    quotas = [_text(folder / "cpu.max").split() for folder in _groups(mounted, own, "")]
-    for name in ("cpu", "cpu,cpuacct"):
-        for folder in _groups(mounted / name, own, "cpu"):
-            quotas.append([_text(folder / f"cpu.cfs_{part}_us").strip() for part in ("quota", "period")])
-    numbers = [[_number(word) for word in quota] for quota in quotas if len(quota) == 2]
-    return [quota / period for quota, period in numbers if quota and period and quota > 0 and period > 0]
+    allowed = []
+    for hierarchy in ("", "cpu", "cpu,cpuacct"):
+        for group in _groups(mounted, own, hierarchy):
+            words = " ".join(_text(group / name) for name in _QUOTA_FILES).split()
+            numbers = [int(word) for word in words if word.isdigit()]
+            if len(numbers) == 2 and all(numbers):
+                allowed.append(numbers[0] / numbers[1])
+    return allowed
 
 
-def _groups(mounted: Path, own: Path, controller: str) -> Iterator[Path]:
-    """The root of a hierarchy and the groups below it down to the process's own, where they exist."""
-    yield mounted
+def _groups(mounted: Path, own: Path, hierarchy: str) -> list[Path]:
+    """The root of a hierarchy and the groups below it down to the process's own, whether they exist or not."""
+    groups = {mounted / hierarchy}
     for controllers, path in re.findall(r"^[^:]*:([^:]*):(.*)$", _text(own), re.MULTILINE):
-        group = mounted
-        for name in Path(path).parts[1:] if controller in controllers.split(",") else ():
-            group = group / name
-            if name == ".." or not group.is_dir():
-                break
-            yield group
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.strip().lstrip("-").isdigit() else None
+        below = Path(path.lstrip("/"))
+        if {*hierarchy.split(",")} <= {*controllers.split(",")} and ".." not in below.parts:
+            groups |= {mounted / hierarchy / group for group in (below, *below.parents)}
+    return sorted(groups)
 
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text().strip()
     except (OSError, ValueError):
         return ""
