@@ -11,6 +11,7 @@ Schwarz; `data/grid.py`), which int32 and float32 sums hold. So the type is the 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import cycle
 from time import perf_counter
 
 import numpy as np
@@ -51,7 +52,7 @@ class TorchBackend(Backend):
         self.name = ",".join([devices[0], *(device.removeprefix("cuda:") for device in devices[1:])])
         if devices[0].startswith("cuda"):
             self.tile_shape = GPU_TILE
-        self.owned = OwnedByThreads(range(self.workers))
+        self.owned = OwnedByThreads(cycle(range(self.workers)))
 
     def free_memory(self) -> None:
         torch.cuda.empty_cache()  # does nothing without a GPU

@@ -7,7 +7,7 @@ from functools import cached_property, update_wrapper
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
@@ -27,7 +27,7 @@ def compiled(loop: Loop) -> Loop:
 
 def needs_compiling(loop: Callable[..., object]) -> bool:
     """Whether calling the loop is about to compile it, as far as the names of the files kept tell; takes seconds."""
-    code = cast(Any, loop).machine_code
+    code = cast(_Compiled, loop).machine_code
     if code.signatures:
         return False
     folder, source = code.stats.cache_path, Path(code.py_func.__code__.co_filename).stem
@@ -48,14 +48,14 @@ class _Compiled:
     """Compiles when first called: importing numba takes a third of a second, which not every command needs."""
 
     def __init__(self, loop: Callable[..., object]) -> None:
-        self._loop = loop
+        self._loop = cast(FunctionType, loop)
         update_wrapper(self, loop)
 
     def __call__(self, *args: object) -> object:
         return self.machine_code(*args)
 
     @cached_property
-    def machine_code(self) -> Callable[..., object]:
+    def machine_code(self) -> Any:
         """The function as numba makes it, for calls from Python; nothing is loaded that others may have written."""
         with suppress(RuntimeError):
             kept = self._made(cache=True)
@@ -65,17 +65,17 @@ class _Compiled:
         return self._made()
 
     @cached_property
-    def inner_code(self) -> Callable[..., object]:
+    def inner_code(self) -> Any:
         """For calls from other loops, whose code it becomes part of: without what a call from Python needs."""
         return self._made(no_cpython_wrapper=True)
 
-    def _made(self, **options: bool) -> Callable[..., object]:
-        make = cast(Any, _load_numba()).njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
-        return cast(Callable[..., object], make(self._with_compiled_callees()))
+    def _made(self, **options: bool) -> Any:
+        make = _load_numba().njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True, **options)
+        return make(self._with_compiled_callees())
 
-    def _with_compiled_callees(self) -> Callable[..., object]:
+    def _with_compiled_callees(self) -> FunctionType:
         """The loop with callees that numba can call, under a name that numba's cache finds for these rules alone."""
-        loop = cast(FunctionType, self._loop)
+        loop = self._loop
         called = {name: callee.inner_code for name, callee in _globals_of(loop) if isinstance(callee, _Compiled)}
         copy = FunctionType(loop.__code__, {**loop.__globals__, **called}, loop.__name__, loop.__defaults__)
         copy.__module__, copy.__qualname__ = loop.__module__, f"{loop.__qualname__}-{self.rules}"
@@ -86,29 +86,28 @@ class _Compiled:
         """A hash of the loop, its types, its callees and their constants: numba compares the loop's own file alone, and
         fails where it kept a class that lies elsewhere now.
         """
-        loop = cast(FunctionType, self._loop)
-        code, digest = loop.__code__, blake2b(digest_size=8)
+        loop, code = self._loop, self._loop.__code__
         constants = [value.co_code if isinstance(value, CodeType) else value for value in code.co_consts]
-        digest.update(code.co_code + repr((code.co_names, code.co_varnames, constants, loop.__annotations__)).encode())
-        for name, value in _globals_of(loop):
-            if isinstance(value, _Compiled):
-                digest.update(f"{name}={value.rules};".encode())
-            elif isinstance(value, bool | int | float | str | tuple):
-                digest.update(f"{name}={value!r};".encode())
-        return digest.hexdigest()
+        used = {
+            name: value.rules if isinstance(value, _Compiled) else value
+            for name, value in _globals_of(loop)
+            if isinstance(value, _Compiled | bool | int | float | str | tuple)
+        }
+        said = repr((code.co_code, code.co_names, code.co_varnames, constants, loop.__annotations__, used))
+        return blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 class Intrinsic(_Compiled):
     """A callee of compiled loops of the same file, written in LLVM's own words, as numba's `intrinsic` wants it."""
 
     @cached_property
-    def inner_code(self) -> Callable[..., object]:
+    def inner_code(self) -> Any:
         from numba.extending import intrinsic
 
-        return cast(Callable[..., object], intrinsic(self._loop))
+        return intrinsic(self._loop)
 
 
-def _load_numba() -> ModuleType:
+def _load_numba() -> Any:
     """numba; it imports scipy.linalg only to know that scipy is there, which gcbs requires: 0.12 s, saved."""
     import numba
     from numba.np import linalg

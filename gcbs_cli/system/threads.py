@@ -2,10 +2,9 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import count
-from typing import Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from gcbs_cli.system.limits import available_cpus
 
@@ -54,17 +53,8 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
             yield item
 
 
-class OwnedByThreads(Generic[Item]):
-    """Things given to threads in turn, for as long as the thread lives: n threads begun together own n things."""
+class OwnedByThreads(threading.local, Generic[Item]):
+    """What each thread that asks owns, for as long as it lives: the next of `turns`."""
 
-    def __init__(self, things: Sequence[Item]) -> None:
-        self.things = list(things)
-        self._turns = count()
-        self._thread = threading.local()
-
-    @property
-    def mine(self) -> Item:
-        """The thing that this thread owns."""
-        if not hasattr(self._thread, "mine"):
-            self._thread.mine = self.things[next(self._turns) % len(self.things)]
-        return cast(Item, self._thread.mine)
+    def __init__(self, turns: Iterator[Item]) -> None:
+        self.mine = next(turns)  # threading.local calls this anew in each thread

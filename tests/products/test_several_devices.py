@@ -1,6 +1,7 @@
 """What names of devices mean, how work is dealt to several, and that two GPUs give what one does."""
 
 import threading
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ LONGEST_WAIT = 60.0
 
 
 def test_threads_own_a_thing_each_and_an_error_in_one_ends_the_work():
-    owned, together = OwnedByThreads(["a", "b", "c"]), threading.Barrier(3)
+    owned, together = OwnedByThreads(cycle("abc")), threading.Barrier(3)
 
     def look(number):
         first = owned.mine

@@ -4,6 +4,7 @@ its GPU, or one on each of several GPUs.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
@@ -115,7 +116,7 @@ def plan_here(
     tasks: Sequence[PartTask], read: ReadPart, progress: Progress, devices: Sequence[str] = ("auto",)
 ) -> Iterator[PartPlan]:
     """The plans of the parts, in their order: each on one device, as many at once as there are devices."""
-    owned, alone = OwnedByThreads(devices), len(devices) == 1
+    owned, alone = OwnedByThreads(cycle(devices)), len(devices) == 1
 
     def plan(task: PartTask) -> PartPlan:
         mine = replace(task, settings=task.settings.changed(device=owned.mine))
