@@ -216,12 +216,12 @@ def attempt(target, data, folder):
     suffix, read = TARGETS[target]
     path = folder / f"input{suffix}"
     path.write_bytes(data)
-    before, began, outcome = len(os.listdir("/proc/self/fd")), time.monotonic(), "read"
+    before, began, outcome = len(os.listdir("/proc/self/fd")), time.process_time(), "read"
     try:
         read(path)
     except BadInput as error:
         outcome = "refused"
         _check_message(str(error))
-    assert time.monotonic() - began < SECONDS
+    assert time.process_time() - began < SECONDS
     assert len(os.listdir("/proc/self/fd")) <= before, "left a file open"
     return outcome

@@ -70,7 +70,7 @@ def check_groups(order, words, group_size):
 
 
 @given(rows=st.integers(1, 80), kinds=st.integers(1, 30), group_size=st.integers(2, 9), seed=st.integers(0, 999))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_words_are_grouped(rows, kinds, group_size, seed):
     words = np.random.default_rng([seed, 1]).integers(kinds, size=rows)
     order = group_by_word(words, group_size, np.random.default_rng(seed))
@@ -166,7 +166,7 @@ def test_groups_never_share_a_batch(method, graph, refine):
 
 
 @given(strategies.lists(strategies.integers(-1, 5), min_size=4, max_size=40), strategies.integers(2, 6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_one_kind_of_labels_is_kept_apart_exactly_where_that_is_possible(line, size):
     labels = np.array([line], np.int64)
     rows = len(line)
@@ -204,7 +204,7 @@ def test_duplicates_are_equal_rows():
 @given(
     strategies.integers(2, 12), strategies.integers(1, 12), strategies.integers(0, 2), strategies.integers(0, 1 << 30)
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_two_kinds_of_labels_are_kept_apart_wherever_a_plan_does_so(size, batches, more, seed):
     """Batches that differ in both kinds of labels, the last one short, in an order that hides it."""
     generator = np.random.default_rng(seed)
@@ -231,6 +231,6 @@ def test_labels_that_no_plan_keeps_apart_are_refused():
 def test_groups_that_fill_batches_cost_seconds():
     labels = (np.random.default_rng(0).permutation(20_480) % 64)[None]
     keep_apart(np.arange(49), np.stack(np.divmod(np.arange(49), 7)), 7, 0)  # compiles
-    began = time.perf_counter()
+    began = time.process_time()
     assert conflicts(keep_apart(np.arange(20_480), labels, 64, 0), labels, 64) == 0
-    assert time.perf_counter() - began < 3.0
+    assert time.process_time() - began < 3.0
