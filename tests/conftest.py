@@ -3,12 +3,20 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 from running import SAMPLE
 from typer.testing import CliRunner
 
 from gcbs_cli.cli.app import app
 from gcbs_cli.products.cpu import CpuBackend
 
+COLOURS = "FORCE_COLOR NO_COLOR PY_COLORS GITHUB_ACTIONS TTY_COMPATIBLE TTY_INTERACTIVE"
+for name in f"{COLOURS} COLUMNS LINES TERMINAL_WIDTH".split():
+    os.environ.pop(name, None)  # what is shown does not depend on where the tests run
+# The same examples on each run, however slow the machine is: `benchmarks/fuzz.py` and `options.py` look for new ones.
+UNHURRIED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile("gcbs", deadline=None, derandomize=True, suppress_health_check=UNHURRIED)
+settings.load_profile("gcbs")
 os.environ["GCBS_TRACEBACK"] = "1"  # what the command line catches for lack of better words counts as a defect
 
 

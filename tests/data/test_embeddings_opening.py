@@ -17,7 +17,7 @@ from embedding_files import (
     write_parquet,
     write_safetensors,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcbs_cli.data.files import natural_key, one_line, open_file, open_unchanged, read_bytes, stamp_file
@@ -78,7 +78,7 @@ WRITERS = {
     dtype=st.sampled_from(["float16", "float32", "float64"]),
     block_bytes=st.integers(1, 3000),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_every_layout_gives_the_arrays_own_rows(tmp_path, name, rows, dim, dtype, block_bytes):
     array = np.random.default_rng(rows * dim).standard_normal((rows, dim)).astype(dtype)
     path = WRITERS[name](tmp_path / name, array)

@@ -22,6 +22,7 @@ from gcbs_cli.system.errors import BadInput, without_secrets
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
 ROWS = 230
+LONGEST_WAIT = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +204,7 @@ class _Served(SimpleHTTPRequestHandler):
             self.send_response(200)
             self.send_header("Content-Length", "9")
             self.end_headers()
-            time.sleep(2.0)
+            time.sleep(LONGEST_WAIT)
         else:
             super().do_GET()
 

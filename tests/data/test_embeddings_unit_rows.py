@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from embedding_files import refusal
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gcbs_cli.data.opening import from_array, open_arrays, open_pair
@@ -28,7 +28,6 @@ def exact_unit_row(row):
     return [float(value) / norm for value in scaled]
 
 
-@settings(deadline=None)
 @given(
     rows=st.integers(2, 12),
     dim=st.integers(1, 20),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from unit_data import numbers_of, unit
 
@@ -119,7 +119,6 @@ def test_a_sum_of_negative_zeros_is_zero():
 
 
 @given(rows=st.integers(1, 40), dim=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None)
 def test_values_of_pairs_are_the_definition_wherever_they_stand(rows, dim, seed):
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((2, rows, dim)).astype(np.float32)

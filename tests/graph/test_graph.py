@@ -18,7 +18,7 @@ PAIRS = st.integers(1, 30).flatmap(
 
 
 @given(PAIRS)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_adjacency_holds_each_neighbour_of_any_pairs_once_and_in_order(given_pairs):
     nodes, pairs = given_pairs
     graph = adjacency_from_pairs(nodes, *np.array(pairs, np.int32).reshape(-1, 2).T)
@@ -32,7 +32,7 @@ def test_adjacency_holds_each_neighbour_of_any_pairs_once_and_in_order(given_pai
 
 
 @given(nodes=st.integers(2, 40), edges=st.integers(0, 120), batch_size=st.integers(2, 45), seed=st.integers(0, 2**32))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_measures_are_plain_numbers_and_those_of_brute_force(nodes, edges, batch_size, seed):
     generator = np.random.default_rng(seed)
     rows, cols = generator.integers(nodes, size=(2, edges))

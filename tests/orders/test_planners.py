@@ -41,7 +41,7 @@ def check(perm, rows):
 @example(rows=64, density=5.0, share=1.0, seed=3)
 @example(rows=1000, density=0.0, share=0.06, seed=3)
 @example(rows=1000, density=20.0, share=0.005, seed=3)
-@examples(deadline=None, max_examples=25)
+@examples(max_examples=25)
 def test_every_method_orders_any_graph(name, rows, density, share, seed):
     generator, pair = np.random.default_rng([seed, rows]), make_pair("related", rows)
     graph = adjacency_from_pairs(rows, *generator.integers(rows, size=(2, int(density * rows))).astype(np.int32))
@@ -216,7 +216,7 @@ def random_edges(generator, nodes, edges, *, clusters=1):
 
 
 @given(nodes=st.integers(2, 60), density=st.floats(0, 4), clusters=st.integers(1, 4), seed=st.integers(0, 2**32))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_order_is_that_of_the_sequential_algorithm(nodes, density, clusters, seed):
     edges = random_edges(np.random.default_rng(seed), nodes, int(density * nodes), clusters=clusters)
     graph = graph_of(nodes, edges)
@@ -235,12 +235,19 @@ def test_order_of_a_large_graph_is_the_sequential_one_and_scipys(edges):
     assert np.array_equal(plan_cm(graph), reference.cuthill_mckee(reference.neighbours_of(5000, pairs)))
 
 
+def plan_in_seconds(graph):
+    """Seconds of this process: those of a clock depend on what else a machine does."""
+    plan_cm(graph_of(2, [(0, 1)]))  # compiles
+    began = time.process_time()
+    order = plan_cm(graph)
+    assert time.process_time() - began < 5.0
+    return order
+
+
 def test_a_hub_of_degree_100_000_costs_no_more_than_its_edges():
     hub, leaves = 41, 100_000
     graph = graph_of(leaves + 1, ((hub, leaf) for leaf in range(leaves + 1) if leaf != hub))
-    began = time.perf_counter()
-    order = plan_cm(graph)
-    assert time.perf_counter() - began < 5.0
+    order = plan_in_seconds(graph)
     others = [leaf for leaf in range(leaves + 1) if leaf not in (0, hub)]
     assert order.tolist() == [0, hub, *others]
 
@@ -250,9 +257,7 @@ def test_a_long_path_is_laid_out_straight():
     generator = np.random.default_rng(5)
     labels = generator.permutation(20_000)
     graph = graph_of(20_000, zip(labels[:-1].tolist(), labels[1:].tolist(), strict=True))
-    began = time.perf_counter()
-    order = plan_cm(graph)
-    assert time.perf_counter() - began < 5.0
+    order = plan_in_seconds(graph)
     assert graph.measure([order], 64)[0].bandwidth == 1
     end = min(labels[0], labels[-1])
     assert order[0] == end

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcbs_cli.plan_file.manifest import permutation_hash
@@ -37,7 +37,7 @@ permutations = st.integers(1, 300).flatmap(lambda n: st.permutations(range(n)))
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(order=permutations, batch_size=st.integers(1, 64))
 def test_what_is_written_is_read_back(tmp_path, suffix, order, batch_size):
     perm = np.array(order, dtype=np.int64)

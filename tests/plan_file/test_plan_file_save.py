@@ -45,7 +45,7 @@ def in_an_empty_folder(tmp_path, monkeypatch):
 
 @OUTPUTS
 def test_a_plan_replaces_another_with_its_manifest(output):
-    opened = os.listdir("/proc/self/fd")
+    opened = set(os.listdir("/proc/self/fd"))
     for seed in range(3):
         WRITTEN.clear()
         entry = build_entry(order(seed), gather=seed > 1)
@@ -54,7 +54,7 @@ def test_a_plan_replaces_another_with_its_manifest(output):
         assert (plan.perm.tolist(), plan.name, plan.gather) == (order(seed).tolist(), output, seed > 1)
         assert read_entries(output) == [entry]
         assert list(WRITTEN) == [output]
-    assert os.listdir("/proc/self/fd") == opened
+    assert set(os.listdir("/proc/self/fd")) <= opened  # fewer where garbage held a file
     assert set(files_of(Path())) == {output, f"{output}.manifest.json"}
 
 

@@ -197,7 +197,7 @@ def test_mean_losses_of_many_rows(tile_rows, chosen_backend):
     drop_last=st.booleans(),
     seed=st.integers(0, 2**32),
 )
-@examples(deadline=None, max_examples=80)
+@examples(max_examples=80)
 def test_bounds_hold_on_every_input(rows, dim, contents, share, temperature, name, drop_last, seed):
     generator = np.random.default_rng(seed)
     pool = unit(generator.normal(size=(contents, dim)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from launching import save
 from torch.utils.data import DataLoader
@@ -31,7 +31,6 @@ def test_yields_the_planned_batches_and_shuffles_all_but_the_short_one(plan_path
     assert list(again) == orders[2]
 
 
-@settings(deadline=None)
 @given(
     rows=st.integers(2, 60),
     size=st.integers(1, 12),
