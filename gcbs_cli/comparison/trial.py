@@ -206,6 +206,13 @@ class Trial:
             fitting = int((left / (seeds * self.epochs) - ranking) / seconds)
             if fitting >= least:
                 break
+        else:
+            took = time.monotonic() - self._began
+            expected = took + seeds * self.epochs * (ranking + seconds * least)
+            self._progress.note(
+                f"the budget of {settings.budget:g} s is too short for {seeds} seeds of {self.epochs} epochs over"
+                f" {least:,} rows, the least that is trained; that takes about {expected:.0f} s"
+            )
         self.split = replace(self.split, train=self.split.train[: max(fitting, least)])
 
     def _heads(self) -> "Heads":

@@ -102,7 +102,9 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs
     (chosen,) = (line for line in found["methods"] if line["method"] == found["plan"])
     assert all(word in found["command"] for word in (chosen["options"], "--groups g.txt"))
     assert gcbs(*shlex.split(found["command"])[1:]).exit_code == 0
-    shown = gcbs(*given).stdout.splitlines()
+    done = gcbs(*given)
+    assert "the budget of 0.1 s is too short for 2 seeds" in done.stderr
+    shown = done.stdout.splitlines()
     assert any(plan in line for line in shown for plan in plans)
     assert shown[-1].endswith("-o perm-2.npy")
 
