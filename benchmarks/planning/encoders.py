@@ -23,7 +23,7 @@ from start_encoders import GlyphEncoder, NgramEncoder
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from gcbs_cli.comparison.heads import symmetric_loss
+from gcbs_cli.comparison.heads import batch_loss
 from gcbs_cli.comparison.trial import planner_of
 from gcbs_cli.settings.plan import PlanSettings
 
@@ -141,7 +141,7 @@ def train_once(sides: tuple[Items, Items], answers: NDArray[np.int64], corpus: s
         for start in np.random.default_rng([seed, epoch]).permutation(np.arange(0, len(perm), BATCH_SIZE)):
             rows = perm[start : start + BATCH_SIZE]
             keys = rows if negatives is None else np.concatenate([rows, negatives[rows].ravel()])
-            loss = symmetric_loss(encoder(take(sides[0], rows)), encoder(take(sides[1], keys)), TEMPERATURE)
+            loss = batch_loss(encoder(take(sides[0], rows)), encoder(take(sides[1], keys)), TEMPERATURE)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

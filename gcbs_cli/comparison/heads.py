@@ -43,7 +43,7 @@ class Heads:
         """
         for batch in batches:
             keys = batch if negatives is None else np.concatenate([batch, negatives[batch].ravel()])
-            loss = symmetric_loss(self.outputs(rows[batch], 0), self.outputs(rows[keys], 1), temperature)
+            loss = batch_loss(self.outputs(rows[batch], 0), self.outputs(rows[keys], 1), temperature)
             self._optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
@@ -73,11 +73,12 @@ class Heads:
         self._changes.load_state_dict(weights)
 
 
-def symmetric_loss(x: Tensor, y: Tensor, temperature: float) -> Tensor:
-    """Mean of both directions of the loss in a batch, nats.
+def batch_loss(x: Tensor, y: Tensor, temperature: float, loss: str = "symmetric") -> Tensor:
+    """The loss in a batch, nats: infonce (x→y), or symmetric, the mean of both directions.
 
-    x: (k, d) queries; y: (k + h, d) their answers, then h more negatives, which only x→y sees.
+    x: (k, d) unit rows; y: (k + h, d) their answers, then h more negatives, which only x→y sees.
     """
     logits = x @ y.T / temperature
     right = torch.arange(len(x), device=x.device)
-    return 0.5 * (cross_entropy(logits, right) + cross_entropy(logits[:, : len(x)].T, right))
+    away = cross_entropy(logits, right)
+    return away if loss == "infonce" else 0.5 * (away + cross_entropy(logits[:, : len(x)].T, right))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch.nn.functional import normalize
 
 from gcbs_cli.api import plan, report
-from gcbs_cli.data.opening import open_arrays
-from gcbs_cli.reports.in_batch import batch_sums
-from gcbs_cli.settings.report import Loss
+from gcbs_cli.comparison.heads import batch_loss
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
@@ -165,7 +165,8 @@ class LossCheck:
         step = len(self.comparisons)
         planner, rows = self._handed[step]
         asked, embedder = planner.asked, planner.embedder
-        own = batch_loss(*embedder.rows(rows), temperature=asked.temperature, loss=asked.loss_kind)
+        x, y = (normalize(torch.from_numpy(side)) for side in embedder.rows(rows))
+        own = float(batch_loss(x, y, asked.temperature, asked.loss_kind))
         reported, expected = embedder.mean([reported, own])
         agrees = abs(reported - expected) <= self._tolerance * max(expected, 1.0)
         self.comparisons.append(Comparison(step, reported, expected, agrees))
@@ -178,16 +179,6 @@ class LossCheck:
                 PlanWarning,
                 stacklevel=3,
             )
-
-
-def batch_loss(x: Any, y: Any, *, temperature: float, loss: str) -> float:
-    """The loss of one batch, in nats, as `gcbs report` counts it. x, y: (n, d) embeddings of its rows.
-
-    loss: infonce (x→y), symmetric or simclr. Raises BadInput for arrays that do not fit.
-    """
-    pair = open_arrays(x, y).read()
-    sums = batch_sums(pair, np.arange(pair.rows), pair.rows, [temperature], Loss(loss))  # type: ignore[arg-type]
-    return float((sums.log_sums[0, 0] - pair.diagonal() / temperature).mean())
 
 
 def has_dropout(model: Any) -> bool:

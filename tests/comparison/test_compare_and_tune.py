@@ -13,7 +13,7 @@ from unit_data import make_pair, unit
 
 from gcbs_cli import report
 from gcbs_cli.comparison import trial
-from gcbs_cli.comparison.heads import Heads, symmetric_loss
+from gcbs_cli.comparison.heads import Heads, batch_loss
 from gcbs_cli.comparison.trial import Trial, TrialRun, TrialSettings, gain, judge, split_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.settings.plan import PlanSettings
@@ -153,18 +153,20 @@ def test_a_rank_is_that_of_the_best_right_answer_among_the_wrong_ones(grouped):
         assert rank == 1 + sum(score > best for answer, score in scores.items() if answer not in right)
 
 
-def test_the_loss_of_the_heads_is_the_training_loss_of_a_report():
+@pytest.mark.parametrize("loss", ["infonce", "symmetric"])
+def test_the_loss_of_a_batch_is_the_training_loss_of_a_report(loss):
     pair = make_pair("related", 64)
-    found = float(symmetric_loss(torch.from_numpy(pair.x), torch.from_numpy(pair.y), 0.1))
-    expected = report(pair.x, pair.y, np.arange(64), batch_size=64, temperature=0.1, trials=1).loss.plan
+    found = float(batch_loss(torch.from_numpy(pair.x), torch.from_numpy(pair.y), 0.1, loss))
+    expected = report(pair.x, pair.y, np.arange(64), batch_size=64, temperature=0.1, loss=loss, trials=1).loss.plan
     assert found == pytest.approx(expected, rel=1e-5)
     extra = torch.from_numpy(pair.y[:3])
     x, y = pair.x.astype(np.float64), np.concatenate([pair.y, pair.y[:3]]).astype(np.float64)
     logits = x @ y.T / 0.1
     away = np.log(np.exp(logits).sum(1)) - logits.diagonal()
     back = np.log(np.exp(logits[:, :64]).sum(0)) - logits.diagonal()
-    with_more = symmetric_loss(torch.from_numpy(pair.x), torch.cat([torch.from_numpy(pair.y), extra]), 0.1)
-    assert float(with_more) == pytest.approx((away.mean() + back.mean()) / 2, rel=1e-5)
+    with_more = batch_loss(torch.from_numpy(pair.x), torch.cat([torch.from_numpy(pair.y), extra]), 0.1, loss)
+    expected = away.mean() if loss == "infonce" else (away.mean() + back.mean()) / 2
+    assert float(with_more) == pytest.approx(expected, rel=1e-5)
 
 
 def _shuffled(x, y, seed):

@@ -10,8 +10,8 @@ from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
 
 import gcbs_cli as gcbs
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers import PlannedBatchSampler, PlanWarning
-from gcbs_cli.trainers.planner import LossCheck, batch_loss, has_dropout
+from gcbs_cli.trainers import PlanWarning
+from gcbs_cli.trainers.planner import LossCheck, has_dropout
 
 X, Y = make_sides()
 LOADER = DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y), torch.arange(ROWS)), BATCH, shuffle=True)
@@ -23,15 +23,6 @@ def both(batch):
 
 def planned(**settings):
     return gcbs.planned(LOADER, embed=both, **{"temperature": TEMPERATURE, **settings})
-
-
-@pytest.mark.parametrize("loss", ["infonce", "symmetric", "simclr"])
-def test_the_mean_over_batches_is_the_reports_loss(loss, perm):
-    settings = {"batch_size": BATCH, "temperature": TEMPERATURE, "per_row": 3, "trials": 1}
-    expected = gcbs.report(X, Y, perm, loss=loss, **settings).loss.plan
-    batches = list(PlannedBatchSampler(perm, BATCH))
-    losses = [batch_loss(X[rows], Y[rows], temperature=TEMPERATURE, loss=loss) for rows in batches]
-    assert np.average(losses, weights=list(map(len, batches))) == pytest.approx(expected, abs=1e-5)
 
 
 def test_each_epoch_is_planned_and_logged_with_the_reports_figures():
