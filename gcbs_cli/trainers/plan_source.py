@@ -19,38 +19,22 @@ class PlanWarning(UserWarning):
     """Warns that a plan is used otherwise than it was made for."""
 
 
-class PlanSource:
-    """The source of a sampler's plans.
+def plan_for(epoch: int, given: Any, rows: int | None = None, last: Plan | None = None) -> Plan:
+    """The plan of an epoch; it is `last`, that of the epoch before, unless a name pattern has a newer one.
 
     given: a permutation (array, tensor, list or the result of `gcbs_cli.plan`), the path of a plan, or a pattern such
     as `perm-{epoch}.npy`. A path is read once and gives one plan for all epochs. A pattern gives the newest plan for
     this epoch or an earlier one, so that a run keeps the old plan until there is a new one.
+    Raises BadInput if there is none, or if it has another number of rows.
     """
-
-    def __init__(self, given: Any, rows: int | None = None) -> None:
-        self._rows = rows
-        path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
-        self._pattern = path if path is not None and _EPOCH_FIELD in path else None
-        self._path: Path | None = None
-        self._plan: Plan
-        if self._pattern is None:
-            self._keep(_from_array(given, rows) if path is None else load_plan(path, rows))
-
-    def replace(self, given: Any) -> Plan:
-        """Use this permutation from now on, instead of the file or pattern; it must have as many rows."""
-        self._pattern = None
-        return self._keep(_from_array(given, self._rows))
-
-    def for_epoch(self, epoch: int) -> Plan:
-        """Return the plan of an epoch. Raises BadInput if there is none, or if its number of rows has changed."""
-        if self._pattern is not None and (path := _newest(self._pattern, epoch)) != self._path:
-            self._keep(load_plan(path, self._rows))
-            self._path = path
-        return self._plan
-
-    def _keep(self, plan: Plan) -> Plan:
-        self._plan, self._rows = plan, plan.rows
-        return plan
+    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if path is not None and _EPOCH_FIELD in path:
+        path = _newest(path, epoch)
+        if last is None or last.name != path:
+            return load_plan(path, rows)
+    elif last is None:
+        return _from_array(given, rows) if path is None else load_plan(path, rows)
+    return last
 
 
 def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
@@ -60,7 +44,7 @@ def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
     the last W full batches stay as planned; the reader would split them, so leave them out when writing.
     Raises BadInput if the plan is not a permutation, or has fewer than W full batches.
     """
-    perm = PlanSource(plan).for_epoch(0).perm
+    perm = plan_for(0, plan).perm
     rows = len(perm) - len(perm) % (batch_size * world_size)
     if rows == 0:
         raise BadInput(f"batch_size {batch_size}: {len(perm):,} rows make no full batch for each of {world_size} ranks")
@@ -86,12 +70,12 @@ def _from_array(given: Any, rows: int | None) -> Plan:
     return Plan(perm, "plan", settings.batch_size, False, settings.world_size, settings.gather)
 
 
-def _newest(pattern: str, epoch: int) -> Path:
+def _newest(pattern: str, epoch: int) -> str:
     try:
-        paths = [Path(pattern.format(epoch=number)) for number in range(epoch, -1, -1)]
+        paths = [str(Path(pattern.format(epoch=number))) for number in range(epoch, -1, -1)]
     except (KeyError, IndexError, ValueError) as error:
         raise BadInput(f"{pattern}: not a name pattern; use one such as perm-{{epoch}}.npy") from error
     for path in paths:
-        if path.exists():
+        if os.path.exists(path):
             return path
     raise BadInput(f"{pattern}: no plan for epoch {epoch} or an earlier one, not even {paths[-1]}; make a plan first")

@@ -16,7 +16,7 @@ from torch.utils.data import BatchSampler
 from gcbs_cli.plan_file.plans import Plan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.plan_source import PlanSource, PlanWarning
+from gcbs_cli.trainers.plan_source import PlanWarning, plan_for
 
 _ORDER_STREAM = 0xBA7C4
 """Separates the draws of the batch order from other uses of the same seed."""
@@ -138,8 +138,8 @@ class PlannedBatchSampler(BatchSampler):
         self.shuffle_batches, self.seed = shuffle_batches, seed
         self.epoch = self._next = self._start = 0
         self.planned_at = -1
-        self._source = PlanSource(plan, None if dataset is None else len(dataset))
-        self._take(self._source.for_epoch(0))
+        self._path = plan if isinstance(plan, str | os.PathLike) else None
+        self._take(plan_for(0, plan, None if dataset is None else len(dataset)))
         list_rows = self.loss_batch_size // (self.world_size if self.sharding.gather else 1)
         # Accelerate and Lightning look for `set_epoch` in the `.sampler` of a batch sampler.
         super().__init__(self, list_rows, self.sharding.drop_last)  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ class PlannedBatchSampler(BatchSampler):
         Raises BadInput if the ranks do not find the same plan, or if a new plan has another number of rows.
         """
         changed, self.epoch = epoch != self.epoch, epoch
-        plan = self._source.for_epoch(epoch)
+        plan = plan_for(epoch, self._path, self.plan.rows, self.plan)
         if plan is not self.plan:
             self._take(plan)
         if changed:
@@ -202,7 +202,7 @@ class PlannedBatchSampler(BatchSampler):
         """
         self.set_epoch(int(state["epoch"]))
         if "perm" in state:
-            self.plan = self._source.replace(state["perm"])
+            self._use(state["perm"])
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise BadInput(
@@ -242,6 +242,10 @@ class PlannedBatchSampler(BatchSampler):
         self.plan, self._batch_size = plan, size
         self._next = self._start = 0
 
+    def _use(self, perm: Any) -> None:
+        """Train by this permutation from now on, instead of a file or pattern; it must have as many rows."""
+        self._path, self.plan = None, plan_for(self.epoch, perm, self.plan.rows)
+
     def _deal(self) -> Iterator[list[slice]]:
         return self.sharding.deal(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
 
@@ -265,7 +269,7 @@ class PlannedBatchSampler(BatchSampler):
         found = self.replan(self, step, perm[places])
         if found is not None:
             perm[places] = found
-            self.plan = self._source.replace(perm)
+            self._use(perm)
 
     def _agree(self) -> None:
         """Refuse different plans on different ranks: a file may appear between the looks of two of them."""
