@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import asdict, dataclass
 from itertools import islice
+from math import ceil
 from types import FrameType
 from typing import Any
 
@@ -53,23 +54,15 @@ class RankSharding:
             )
 
     @property
-    def full(self) -> int:
-        """Number of batches of k rows in the plan."""
-        return self.rows // self.batch_size
-
-    @property
-    def _short_rows(self) -> int:
-        """Rows of the short last batch that are trained on."""
-        if self.drop_last:
-            return 0
-        rest = self.rows % self.batch_size
-        return rest - rest % self.world_size if self.gather else rest
+    def _dealt(self) -> int:
+        """Rows of the batches, the short last one without those that are left out of it."""
+        return self.rows - self.rows % (self.batch_size if self.drop_last else self.world_size if self.gather else 1)
 
     @property
     def steps(self) -> int:
         """Number of steps in an epoch, the same on every rank."""
-        count = self.full + (self._short_rows > 0)
-        return count if self.gather else count // self.world_size
+        batches = ceil(self._dealt / self.batch_size)
+        return batches if self.gather else batches // self.world_size
 
     def deal(self, *, shuffle: bool, seed: int, epoch: int) -> Iterator[list[slice]]:
         """Yield for each step what each rank gets, as positions in the permutation; the short batch comes last.
@@ -77,11 +70,10 @@ class RankSharding:
         The order of the batches is the same on every rank and in every run. If a batch must be left out, shuffling
         leaves out a different one each epoch.
         """
-        numbers = np.arange(self.full)
+        full = self.rows // self.batch_size
+        numbers = np.arange(ceil(self._dealt / self.batch_size))
         if shuffle:
-            numbers = np.random.default_rng([seed, _ORDER_STREAM, epoch]).permutation(numbers)
-        if self._short_rows:
-            numbers = np.append(numbers, self.full)
+            np.random.default_rng([seed, _ORDER_STREAM, epoch]).shuffle(numbers[:full])
         each = 1 if self.gather else self.world_size
         for step in numbers[: self.steps * each].reshape(-1, each).tolist():
             yield [share for number in step for share in self._shares(number)]
@@ -89,7 +81,7 @@ class RankSharding:
     def _shares(self, number: int) -> list[slice]:
         """The whole of a batch, or each rank's share of it if the loss gathers."""
         start, parts = number * self.batch_size, self.world_size if self.gather else 1
-        size = (self._short_rows if number == self.full else self.batch_size) // parts
+        size = min(self.batch_size, self._dealt - start) // parts
         return [slice(start + part * size, start + (part + 1) * size) for part in range(parts)]
 
 
