@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from torch.utils.data import DataLoader
@@ -60,7 +61,7 @@ class PlannedLoader:
             embedder = RowEmbedder(loader, embed, model=model, lengths=lengths, precision=precision)
             self.planner = self.sampler.replan = Planner(embedder, asked, log or (lambda figures: None))
             self.sampler.every = asked.refresh if isinstance(asked.refresh, int) else None
-            self.check.watch(self.sampler, self.planner)
+            self.sampler.on_batch = partial(self.check.note, self.planner, self.sampler)
         self._done, self._last_epoch = 0, -1
         self.loader = loader_like(loader, dataset, self.sampler)
 

@@ -145,14 +145,10 @@ class LossCheck:
         """Nothing more is checked: in a run that resumes, or where the plan cannot say what the loss should be."""
         self._handed: list[tuple[Planner, Ints]] = []
 
-    def watch(self, sampler: PlannedBatchSampler, planner: Planner) -> None:
+    def note(self, planner: Planner, sampler: PlannedBatchSampler, step: int) -> None:
         """Note the rows of the first losses, in the order in which a loader asks the samplers for them."""
-
-        def note(step: int) -> None:
-            if len(self._handed) < STEPS:
-                self._handed.append((planner, sampler.step_rows(step)))
-
-        sampler.on_batch = note
+        if len(self._handed) < STEPS:
+            self._handed.append((planner, sampler.step_rows(step)))
 
     @property
     def due(self) -> Planner | None:

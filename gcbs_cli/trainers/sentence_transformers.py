@@ -7,7 +7,6 @@ import numpy as np
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints, joined
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.planner import Planner
 from gcbs_cli.trainers.transformers import PlannedTrainer
 
@@ -19,9 +18,6 @@ _ONE_WAY, _BOTH_WAYS = {"query_to_doc"}, {"query_to_doc", "doc_to_query"}
 
 class PlannedSentenceTrainer(PlannedTrainer):
     """The same for trainers of sentence-transformers: columns, prompts and embeddings are the trainer's own."""
-
-    def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Embed | None) -> None:
-        super().__init__(trainer, plan, asked, embed or self._embed)
 
     def check_trainer(self) -> None:
         chosen = self.trainer.args.batch_sampler
@@ -44,8 +40,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
         return dataset, self.trainer.data_collator
 
     def lengths(self, dataset: Any) -> Ints:
-        columns = _columns(dataset, self.trainer.data_collator)
-        return np.sum([[len(str(text)) for text in dataset[column]] for column in columns], axis=0)
+        return np.sum([[len(text) for text in texts] for texts in self._texts(dataset)], axis=0)
 
     def labels(self, dataset: Any, batch_size: int) -> Ints | None:
         """Rows that have a text in common, directly or through others, if the trainer keeps duplicates apart."""
@@ -53,9 +48,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
             return None
         from gcbs_cli.orders.keeping_apart import check_possible
 
-        columns = _columns(dataset, self.trainer.data_collator)
-        texts = np.unique_inverse([[str(text) for text in dataset[column]] for column in columns])
-        labels = joined(texts.inverse_indices)
+        labels = joined(np.unique_inverse(self._texts(dataset)).inverse_indices)
         check_possible(labels[None], len(dataset), batch_size, "batch_sampler no_duplicates")
         return labels
 
@@ -80,12 +73,12 @@ class PlannedSentenceTrainer(PlannedTrainer):
             loss = loss.loss
         return loss
 
-    def _embed(self, batch: Any) -> Any:
+    def _texts(self, dataset: Any) -> list[list[str]]:
+        """The texts of both sides, as the trainer takes them: the first two columns that are no labels."""
+        beside = {*getattr(self.trainer.data_collator, "valid_label_columns", ()), "dataset_name"}
+        columns = [name for name in dataset.column_names if name not in beside][:2]
+        return [[str(text) for text in dataset[column]] for column in columns]
+
+    def own_embed(self, batch: Any) -> Any:
         features, _ = self.trainer.collect_features(batch)
         return [self.trainer.model(feature)["sentence_embedding"] for feature in features[:2]]
-
-
-def _columns(dataset: Any, collator: Any) -> list[str]:
-    """The columns of both sides, as the trainer takes them: the first two that are no labels."""
-    beside = {*getattr(collator, "valid_label_columns", ()), "dataset_name"}
-    return [name for name in dataset.column_names if name not in beside][:2]

@@ -13,7 +13,7 @@ from torch.utils.data import ConcatDataset, DataLoader
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import evaluating
+from gcbs_cli.trainers.embedding import Embed, evaluating
 from gcbs_cli.trainers.loop import PlannedLoader, loader_like
 from gcbs_cli.trainers.planner import LossCheck, Planner, check_plannable
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
@@ -33,11 +33,14 @@ class PlannedTrainer:
     compared losses.
     """
 
-    def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Any) -> None:
+    own_embed: Any = None
+    """Embeds a batch, where the trainer says how."""
+
+    def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Embed | None) -> None:
         self.trainer, args = trainer, trainer.args
         seed = args.seed if args.data_seed is None else args.data_seed
         self.asked = asked if "seed" in asked.model_fields_set else asked.changed(seed=seed)
-        self.embed = embed
+        self.embed = embed or self.own_embed
         several = isinstance(trainer.train_dataset, Mapping)
         self.parts: dict[str, Any] = dict(trainer.train_dataset) if several else {"": trainer.train_dataset}
         self._plans: dict[str, Any] = {} if plan is None else plan if several else {"": plan}
