@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.reading import read_unit_rows
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.threads import in_parts
 
@@ -38,8 +38,7 @@ def machine() -> str:
 
 def read_data(folder: Path) -> PairedRows:
     """The unit rows of a folder's x.npy and y.npy."""
-    x, y = (read_unit_rows(side) for side in open_pair(str(folder / "x.npy"), str(folder / "y.npy")))
-    return PairedRows(x.values, y.values)
+    return PairStream(*open_pair(str(folder / "x.npy"), str(folder / "y.npy"))).read()
 
 
 def run_in_turn(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

@@ -88,18 +88,6 @@ def as_floats(raw: Array, dtype: str) -> Array:
     return (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw
 
 
-@dataclass(frozen=True)
-class UnitRows:
-    """One side of the pairs, ready for products.
-
-    values: (rows, dim) float32, C-contiguous, unit rows. fingerprint: "xxh3:" and 32 hex digits over the element type,
-    the shape and the raw rows, the same in every file format.
-    """
-
-    values: Float32s
-    fingerprint: str
-
-
 @dataclass
 class UnitRowBlocks:
     """The unit rows of a source block by block; the bits do not depend on block size or file format."""
@@ -109,10 +97,13 @@ class UnitRowBlocks:
     """False takes the rows as they are, which must have norm 1 within 1e-2."""
     block_bytes: int = BLOCK_BYTES
     """Raw rows in memory."""
-    into: Float32s | None = None
+    values: Float32s | None = None
     """(rows, dim), whose parts the blocks then are; otherwise each is a new array."""
     fingerprint: str = ""
-    """Of all rows, once all have been read."""
+    """Of all rows, once read: "xxh3:" and 32 hex digits over the element type, the shape and the raw rows.
+
+    It is the same in every file format.
+    """
 
     def __iter__(self) -> Iterator[Float32s]:
         """Yield blocks of (n, d) float32 unit rows.
@@ -135,7 +126,7 @@ class UnitRowBlocks:
             if done > source.rows:
                 break
             digest.update(raw.astype(raw.dtype.newbyteorder("<"), copy=False).data)
-            rows = np.empty(raw.shape, np.float32) if self.into is None else self.into[start:done]
+            rows = np.empty(raw.shape, np.float32) if self.values is None else self.values[start:done]
             found = unit_rows_into(raw, source.dtype, rows, normalize=self.normalize)
             del raw  # or it would stay in memory while the next one is read
             for fault, faulty in faults.items():
@@ -149,24 +140,23 @@ class UnitRowBlocks:
             faulty.refuse(source.name, source.locate)
         self.fingerprint = "xxh3:" + digest.hexdigest()
 
+    def read(self) -> Float32s:
+        """Return every row, (rows, dim) float32, C-contiguous; memory: these and `block_bytes`.
 
-def read_unit_rows(source: EmbeddingSource, *, normalize: bool = True, block_bytes: int = BLOCK_BYTES) -> UnitRows:
-    """Read every row of `source`; memory: the result and `block_bytes`.
-
-    Raises BadInput as `UnitRowBlocks` does, and GcbsError when the result does not fit into memory.
-    """
-    try:
-        values = np.empty((source.rows, source.dim), dtype=np.float32)
-    except (MemoryError, ValueError):  # ValueError: more bytes than an address can count
-        gib = source.rows * source.dim * 4 / 2**30
-        raise GcbsError(
-            f"{source.name}: found {source.rows:,} x {source.dim:,} embeddings, which need {gib:,.1f} GiB as float32,"
-            " expected them to fit in memory; use fewer rows or a machine with more memory"
-        ) from None
-    blocks = UnitRowBlocks(source, normalize, block_bytes, values)
-    for _ in blocks:
-        pass
-    return UnitRows(values, blocks.fingerprint)
+        Raises BadInput as the blocks do, and GcbsError when the rows do not fit into memory.
+        """
+        source = self.source
+        try:
+            self.values = np.empty((source.rows, source.dim), dtype=np.float32)
+        except (MemoryError, ValueError):  # ValueError: more bytes than an address can count
+            gib = source.rows * source.dim * 4 / 2**30
+            raise GcbsError(
+                f"{source.name}: found {source.rows:,} x {source.dim:,} embeddings, which need {gib:,.1f} GiB as"
+                " float32, expected them to fit in memory; use fewer rows or a machine with more memory"
+            ) from None
+        for _ in self:
+            pass
+        return self.values
 
 
 @dataclass
@@ -203,10 +193,11 @@ class PairStream:
             check_still_the_same(stamp)
 
     def read(self) -> PairedRows:
-        """Read every row of both sides at once. Raises BadInput and GcbsError as `read_unit_rows` does."""
-        x, y = in_order(2, self.sources, lambda side: read_unit_rows(side, normalize=self.normalize))
+        """Read every row of both sides at once. Raises BadInput and GcbsError as `UnitRowBlocks` does."""
+        x, y = self._sides()
+        rows = PairedRows(*in_order(2, (x, y), UnitRowBlocks.read))
         self.fingerprints = x.fingerprint, y.fingerprint
-        return PairedRows(x.values, y.values)
+        return rows
 
     def read_rows(self, wanted: Ints) -> Float32s:
         """(2, n, d) the unit rows of both sides with these numbers, which rise; all are checked and fingerprinted."""
@@ -230,7 +221,7 @@ class PairStream:
 
         Raises BadInput for rows that cannot be unit rows and for files that differ from an earlier pass.
         """
-        x, y = (UnitRowBlocks(side, self.normalize, self.block_bytes) for side in self.sources)
+        x, y = self._sides()
         yield from _in_step(iter(x), iter(y))
         found = x.fingerprint, y.fingerprint
         if self.fingerprints not in (("", ""), found):
@@ -238,6 +229,9 @@ class PairStream:
                 f"{self.x.name}, {self.y.name}: changed between two passes; run again when they are complete"
             )
         self.fingerprints = found
+
+    def _sides(self) -> list[UnitRowBlocks]:
+        return [UnitRowBlocks(side, self.normalize, self.block_bytes) for side in self.sources]
 
 
 def mean_rows(x: Float32s, y: Float32s) -> Float32s:

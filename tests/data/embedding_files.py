@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from gcbs_cli.data.opening import from_array
-from gcbs_cli.data.reading import read_unit_rows
+from gcbs_cli.data.reading import UnitRowBlocks
 from gcbs_cli.system.errors import BadInput
 
 
@@ -46,6 +46,12 @@ def refusal(call):
     assert message.isprintable(), message
     assert 10 < len(message) < 700, message
     return message
+
+
+def read_unit_rows(source, **settings):
+    blocks = UnitRowBlocks(source, **settings)
+    blocks.read()
+    return blocks
 
 
 def fingerprint_of(array):

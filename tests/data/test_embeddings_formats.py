@@ -13,6 +13,7 @@ from embedding_files import (
     fixed_lists,
     large_lists,
     lists,
+    read_unit_rows,
     refusal,
     write_npy,
     write_parquet,
@@ -24,7 +25,6 @@ from gcbs_cli.data import tables
 from gcbs_cli.data.files import stamp_file
 from gcbs_cli.data.npy import open_npy
 from gcbs_cli.data.opening import open_pair
-from gcbs_cli.data.reading import read_unit_rows
 
 
 @pytest.mark.parametrize("dtype", ["V2", "<u2", ">u2"])
@@ -125,7 +125,7 @@ SCRIPT = """
 import sys
 import pyarrow.parquet
 from gcbs_cli.data.opening import open_pair
-from gcbs_cli.data.reading import read_unit_rows
+from gcbs_cli.data.reading import UnitRowBlocks
 
 def peak():  # getrusage would give the peak of the process that started this one
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))
@@ -138,7 +138,7 @@ for block in x.blocks(8 * 1024 * 1024 // (4 * x.dim)):
     del block
 assert rows == x.rows
 grown = peak() - before
-read_unit_rows(x)
+UnitRowBlocks(x).read()
 print(grown, peak() - before)
 """
 

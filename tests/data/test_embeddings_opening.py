@@ -12,6 +12,7 @@ from embedding_files import (
     fixed_lists,
     large_lists,
     lists,
+    read_unit_rows,
     refusal,
     write_npy,
     write_parquet,
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 from gcbs_cli.data.files import natural_key, one_line, open_file, open_unchanged, read_bytes, stamp_file
 from gcbs_cli.data.opening import from_array, open_pair
-from gcbs_cli.data.reading import PairStream, read_unit_rows
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.system.errors import BadInput
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from embedding_files import read_unit_rows
 
 from gcbs_cli.data.opening import open_pair
-from gcbs_cli.data.reading import read_unit_rows
 from gcbs_cli.data.row_values import READERS, WITH_COLUMNS, ids_of, read_ids, read_row_values
 from gcbs_cli.system.errors import BadInput, without_secrets
 

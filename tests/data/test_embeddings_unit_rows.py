@@ -7,12 +7,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
-from embedding_files import refusal
+from embedding_files import read_unit_rows, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gcbs_cli.data.opening import from_array, open_arrays, open_pair
-from gcbs_cli.data.reading import read_unit_rows
 
 
 def read(array, **settings):

@@ -13,7 +13,7 @@ from fuzz_inputs import make_input
 from gcbs_cli.apply.data_rows import KINDS
 from gcbs_cli.data import opening
 from gcbs_cli.data.opening import open_pair, open_side
-from gcbs_cli.data.reading import read_unit_rows
+from gcbs_cli.data.reading import UnitRowBlocks
 from gcbs_cli.data.row_values import READERS, WITH_COLUMNS
 from gcbs_cli.data.source import ColumnChoice
 from gcbs_cli.plan_file import permutation
@@ -27,7 +27,7 @@ LONGEST_MESSAGE = 1500
 
 
 def _check_rows(source):
-    values = read_unit_rows(source).values
+    values = UnitRowBlocks(source).read()
     assert values.shape == (source.rows, source.dim)
     assert source.rows >= 2
     assert values.dtype == np.float32

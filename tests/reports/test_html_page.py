@@ -13,9 +13,7 @@ from typer.testing import CliRunner
 
 from gcbs_cli.api import plan
 from gcbs_cli.cli.app import app
-from gcbs_cli.data.opening import from_array
-from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.reading import read_unit_rows
+from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.build import measure
@@ -141,8 +139,7 @@ def test_suspects_are_shown_with_the_texts_of_both_rows(folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def pair():
-    x, y = (read_unit_rows(from_array(np.load(SAMPLE / f"{side}.npy")[:ROWS], side)).values for side in "xy")
-    return PairedRows(x, y)
+    return open_arrays(*(np.load(SAMPLE / f"{side}.npy")[:ROWS] for side in "xy")).read()
 
 
 def test_details_agree_with_the_report_and_with_loops(pair):
