@@ -51,10 +51,10 @@ def plan(
     asked.check_rows(stream.rows)
     if texts is not None and len(texts) != stream.rows:
         raise BadInput(f"texts: expected one for each of the {stream.rows:,} rows, got {len(texts):,}")
-    ids, given = _ids(groups, "groups", stream.rows), {} if texts is None else {"texts": list(texts)}
+    ids, listed = _ids(groups, "groups", stream.rows), None if texts is None else list(texts)
     if asked.partitions is not None:
-        return plan_in_parts(stream, asked, groups=ids, inputs=given)
-    return make_plan(stream.read(), asked, groups=ids, inputs=given)
+        return plan_in_parts(stream, asked, groups=ids, texts=listed)
+    return make_plan(stream.read(), asked, groups=ids, texts=listed)
 
 
 @typed_by(ReportSettings, "batch_sizes", "temperatures")

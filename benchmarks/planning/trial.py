@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -66,12 +65,12 @@ class AllRowsTrial(Trial):
 def trial_of(folder: Path, settings: TrialSettings, kind: type[Trial] = Trial) -> Trial:
     """The trial of one corpus. Right answers are those with the same text; no plan is told of them."""
     x, y = (np.load(folder / f"{side}.npy")[:ROWS] for side in "xy")
-    inputs: dict[str, Any] = {}
+    texts = None
     if (folder / "texts.parquet").exists():
         import pyarrow.parquet as pq
 
-        inputs["texts"] = pq.read_table(folder / "texts.parquet")["doc"].to_pylist()[:ROWS]
-    return kind(open_arrays(x, y).read(), settings, inputs=inputs)
+        texts = pq.read_table(folder / "texts.parquet")["doc"].to_pylist()[:ROWS]
+    return kind(open_arrays(x, y).read(), settings, texts=texts)
 
 
 def plan_of(name: str, batch_size: int) -> PlanSettings | Planner:

@@ -56,8 +56,7 @@ def read_ids(settings: Settings, name: str, rows: int) -> Ints | None:
 def read_given(settings: Plan | Compare | Tune, rows: int) -> dict[str, Any]:
     """What plans are given beside the embeddings: the groups of the rows, and their texts for the method words."""
     texts = read_values(settings, "text", rows)
-    inputs = {} if texts is None else {"texts": texts_of(texts)}
-    return {"groups": read_ids(settings, "groups", rows), "inputs": inputs}
+    return {"groups": read_ids(settings, "groups", rows), "texts": None if texts is None else texts_of(texts)}
 
 
 def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:

@@ -94,11 +94,11 @@ def compare_plans(
     *,
     trials: int,
     groups: Ints | None,
-    inputs: Mapping[str, Any] | None,
+    texts: Sequence[str] | None,
 ) -> list[Compared]:
     """What each plan is worth, with one pass for all plans and one for all reports.
 
-    plans: settings by name; shared: what they have in common; trials: random orders to compare with; groups, inputs: as
+    plans: settings by name; shared: what they have in common; trials: random orders to compare with; groups, texts: as
     in `make_plan`. Suspected pairs are counted by the shared margin, or the usual one. Raises BadInput.
     """
     progress.step("pass for the plans")
@@ -114,6 +114,6 @@ def compare_plans(
     for name, settings in plans.items():
         progress.step(name)
         began = time.perf_counter()
-        perm = make_plan(rows, settings, groups=groups, inputs=inputs, found=found).perm
+        perm = make_plan(rows, settings, groups=groups, texts=texts, found=found).perm
         lines.append(Compared(name, settings, time.perf_counter() - began, reports.of(perm)[0].report))
     return lines

@@ -114,14 +114,14 @@ class Trial:
         settings: TrialSettings,
         *,
         groups: Ints | None = None,
-        inputs: Mapping[str, Any] | None = None,
+        texts: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """groups: (N,) rows with the same id have the same right answers, and plans keep them apart; inputs: what
-        methods need for each row, such as texts. Rows with an equal x, too, have each other's answers as right ones,
+        """groups: (N,) rows with the same id have the same right answers, and plans keep them apart; texts: of
+        the rows, for the method words. Rows with an equal x, too, have each other's answers as right ones,
         and equal answers are one candidate. Raises BadInput for too few rows, and where torch is missing.
         """
-        self._pair, self.settings, self._groups, self._inputs = pair, settings, groups, inputs or {}
+        self._pair, self.settings, self._groups, self._texts = pair, settings, groups, texts
         self._progress, self._began = progress or Progress(), time.monotonic()
         self._ids = [equal_rows(pair.x)[1], *([] if groups is None else [groups])]
         self._answers = equal_rows(pair.y)[1]
@@ -140,7 +140,7 @@ class Trial:
         """What `make_plan` is given for these rows beside embeddings and settings."""
         return {
             "groups": None if self._groups is None else self._groups[rows],
-            "inputs": {name: [values[row] for row in rows] for name, values in self._inputs.items()},
+            "texts": None if self._texts is None else [self._texts[row] for row in rows],
         }
 
     def decide(self, plans: Plans, preferred: str | None) -> tuple[list[TrialRun], "Verdict"]:
@@ -254,7 +254,7 @@ class Trial:
 
 
 def planner_of(settings: PlanSettings, **given: Any) -> Planner:
-    """The planner that makes the plans of `gcbs plan` with these settings; given: groups, inputs, as in `make_plan`."""
+    """The planner that makes the plans of `gcbs plan` with these settings; given: groups, texts, as in `make_plan`."""
     return lambda x, y, seed: make_plan(PairedRows(x, y), settings.changed(seed=seed), **given).perm
 
 

@@ -47,7 +47,7 @@ def knn_groups(given: PlannerInput) -> Ints:
 
 def words(given: PlannerInput) -> Ints:
     """Algorithm 2 by a random shingle of each row's text. Raises BadInput without texts."""
-    settings, generator, texts = given.settings, _generator(given), given.inputs.get("texts")
+    settings, generator, texts = given.settings, _generator(given), given.texts
     if texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
     shingles = text_shingles(texts, settings.bsc_words, generator, consecutive=settings.bsc_shingle == "consecutive")

@@ -1,7 +1,7 @@
 """What a planning method works on."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,8 +25,8 @@ class PlannerInput:
     """Hard negatives without edges that are too hard, where the method asks for it: Adjacency, or DeviceGraph."""
     weighted: WeightedGraph | None = None
     """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    """Data that the method alone understands, such as texts."""
+    texts: Sequence[str] | None = None
+    """Of the rows, for the method words."""
 
     @property
     def batch_size(self) -> int:

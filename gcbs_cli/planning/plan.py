@@ -1,9 +1,8 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -124,15 +123,15 @@ def make_plan(
     progress: Progress | None = None,
     *,
     groups: Ints | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    texts: Sequence[str] | None = None,
     found: PassResult | None = None,
     taken: int = 0,
 ) -> PlanResult:
     """Threshold, one pass to the edges, graph, order, measures. The same permutation on every device and tile size.
 
-    `groups`: (N,) rows with the same id >= 0 never share a batch; `inputs`: data that the method alone
-    understands, such as texts; `found`: a pass made already, for several plans of the same data; `taken`: bytes that
-    are held beside the rows, as in a plan in parts.
+    `groups`: (N,) rows with the same id >= 0 never share a batch; `texts`: of the rows, for the method words; `found`:
+    a pass made already, for several plans of the same data; `taken`: bytes that are held beside the rows, as in a plan
+    in parts.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
     method, run = PLANNERS[settings.method], Run(rows, [settings], progress, taken=taken)
@@ -149,7 +148,7 @@ def make_plan(
         if method.needs_weights or settings.refine:
             with run.clock.step("weights"):
                 weighted = weigh_every_row(hard, rows, settings)
-    given = PlannerInput(rows, settings, run.device, hard and hard.graph, weighted, inputs or {})
+    given = PlannerInput(rows, settings, run.device, hard and hard.graph, weighted, texts)
     with run.clock.step("order"):
         alone = given.batch_size == 1  # groups of one row are mixed at random in any case
         perm = plan_random(rows.rows, settings.seed) if alone else method.plan(given)

@@ -48,7 +48,7 @@ def test_every_method_orders_any_graph(name, rows, density, share, seed):
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
     batch_size = 2 + round(share * (rows - 2))
     asked = PlanSettings(batch_size=batch_size, seed=seed)
-    given_input = PlannerInput(pair, asked, CpuBackend(), graph, weigh(graph, pair, asked), inputs={"texts": texts})
+    given_input = PlannerInput(pair, asked, CpuBackend(), graph, weigh(graph, pair, asked), texts=texts)
     first, second = (PLANNERS[name].plan(given_input) for _ in range(2))
     check(first, rows)
     assert first.tobytes() == second.tobytes()

@@ -2,7 +2,7 @@
 its GPU, or one on each of several GPUs.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Any
@@ -27,8 +27,8 @@ class PartTask:
     settings: PlanSettings
     groups: Ints | None = None
     """(n,) of the part's rows."""
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    """Of the part's rows, such as their texts."""
+    texts: Sequence[str] | None = None
+    """Of the part's rows."""
     taken: int = 0
     """Bytes that the whole plan holds where the part is planned."""
     version: str = VERSION
@@ -69,7 +69,7 @@ def plan_part(task: PartTask, rows: PairedRows, progress: Progress | None = None
     if task.version != VERSION:
         raise BadInput(f"--engine ray: a node has gcbs {VERSION}, expected {task.version}; install the same on all")
     try:
-        result = make_plan(rows, task.settings, progress, groups=task.groups, inputs=task.inputs, taken=task.taken)
+        result = make_plan(rows, task.settings, progress, groups=task.groups, texts=task.texts, taken=task.taken)
     except BadInput as error:
         raise BadInput(f"part {task.number + 1} of {task.parts} ({rows.rows:,} rows): {error}") from error
     figures, graph = result.figures, dict[str, Any]()

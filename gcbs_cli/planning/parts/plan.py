@@ -2,12 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +46,7 @@ def plan_in_parts(
     progress: Progress | None = None,
     *,
     groups: Ints | None = None,
-    inputs: Mapping[str, Any] | None = None,
+    texts: Sequence[str] | None = None,
     beside: Path | None = None,
     work_dir: Path | None = None,
     engine: Engine | None = None,
@@ -59,9 +58,8 @@ def plan_in_parts(
     other arguments are those of `make_plan`. The permutation depends on neither engine, device nor tile size.
     Raises BadInput where settings and data do not fit, before any part is planned as far as it can be known.
     """
-    progress, inputs = progress or Progress(), inputs or {}
+    progress, engine = progress or Progress(), engine or engine_of(settings)
     clock = Stopwatch(progress)
-    engine = engine or engine_of(settings)
     PLANNERS[settings.method].check()
     count, expected = _parts(stream, settings)
     otherwise = "use fewer rows" if settings.partitions == "auto" else "use more --partitions"
@@ -79,10 +77,10 @@ def plan_in_parts(
         "are not in their nearest part, so that parts are whole batches"
     )
     with clock.step("rows to parts"), scattered(stream, partition, beside) as read:
-        key = "" if work_dir is None else _run_key(stream, each, count, groups, inputs)
+        key = "" if work_dir is None else _run_key(stream, each, count, groups, texts)
         kept = KeptParts(work_dir, key, progress)
         with clock.step("plans"):
-            tasks = [task for task in _tasks(partition, each, groups, inputs) if task.number not in kept.parts]
+            tasks = [task for task in _tasks(partition, each, groups, texts) if task.number not in kept.parts]
             for part in engine(tasks, read, progress):
                 kept.save(part)
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
@@ -145,24 +143,24 @@ def engine_of(work: PlanWorkSettings) -> Engine:
 
 
 def _tasks(
-    partition: Partition, settings: PlanSettings, groups: Ints | None, inputs: Mapping[str, Any]
+    partition: Partition, settings: PlanSettings, groups: Ints | None, texts: Sequence[str] | None
 ) -> list[PartTask]:
     tasks, count = [], len(partition.sizes)
     taken = 0 if settings.engine == "ray" else BYTES_PER_ROW * len(partition.members)
     for number in range(count):
         rows = partition.rows_of(number)
-        own = {name: [values[row] for row in rows] for name, values in inputs.items()}
-        tasks.append(PartTask(number, count, settings, None if groups is None else groups[rows], own, taken))
+        ids, words = None if groups is None else groups[rows], None if texts is None else [texts[row] for row in rows]
+        tasks.append(PartTask(number, count, settings, ids, words, taken))
     return tasks
 
 
 def _run_key(
-    stream: PairStream, settings: PlanSettings, parts: int, groups: Ints | None, inputs: Mapping[str, Any]
+    stream: PairStream, settings: PlanSettings, parts: int, groups: Ints | None, texts: Sequence[str] | None
 ) -> str:
     """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
     decisive = {name: value for name, value in settings if name not in PlanWorkSettings.model_fields}
     apart = None if groups is None else groups.tolist()
-    return json.dumps([VERSION, parts, stream.fingerprints, stream.normalize, decisive, apart, dict(inputs)])
+    return json.dumps([VERSION, parts, stream.fingerprints, stream.normalize, decisive, apart, texts])
 
 
 def _record(partition: Partition, plans: list[PartPlan], engine: str, groups: bool) -> PartitionsRecord:
