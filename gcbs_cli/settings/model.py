@@ -236,8 +236,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
 def _expected(error: Any, leaf: Leaf, found: str) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "literal_error":
-        *others, last = leaf.choices
-        return (f"{', '.join(others)} or {last}" if others else last) + nearest(found, leaf.choices)
+        return context["expected"].replace("'", "") + nearest(found, leaf.choices)
     if context.keys() & _WORDS_OF.keys():
         bounds = {
             name: getattr(part, name) for part in leaf.field.metadata for name in _WORDS_OF if hasattr(part, name)

@@ -352,9 +352,7 @@ class Apply(PlanFile, Written):
     files = ("data", "third")
     moved_by = "third"
     header: bool = option(True, "The first record of a CSV file names its columns.", off="--no-header")
-    max_memory: Size | None = option(
-        None, default_words="512M beside what reading Parquet takes", metavar="SIZE", panel=WORK_PANEL
-    )
+    max_memory: Size = option(None, default_words="512M beside what reading Parquet takes", panel=WORK_PANEL)
     """Memory for rows, such as 2G; larger data passes through temporary files beside the output."""
     output: str = option(..., short="-o", panel=OUTPUT_PANEL)
     """A file (without a suffix, it gets the input's), or for shards a new folder."""

@@ -67,12 +67,11 @@ def _rank_window(value: Any) -> Any:
     return text.split(":")
 
 
-def _size(value: Any) -> Any:
-    return parse_size(value, "--max-memory") if isinstance(value, str) else value
-
-
-Size = Annotated[int, BeforeValidator(_size), Field(ge=0)]
-"""Bytes, or a text such as 800M or 4G."""
+Size = Annotated[
+    Annotated[int, BeforeValidator(parse_size)] | None,
+    option(..., metavar="SIZE", expected="a size such as 800M or 4G"),
+]
+"""Bytes, or such a text."""
 
 
 class ThresholdSettings(Settings, panel=GRAPH_PANEL):
@@ -172,7 +171,7 @@ class RankSettings(Settings, panel="Ranks"):
     """The ranks that train on a plan."""
 
     world_size: int | None = option(None, "Number of ranks W that train on the plan.", ge=1)
-    gather: bool = option(False, off="--no-gather")
+    gather: bool = option(False, off="--no-gather", only_with="world_size")
     """The loss gathers over ranks: each rank takes k/W rows of every batch."""
 
 
@@ -182,7 +181,7 @@ class WorkSettings(Settings, panel=WORK_PANEL):
     device: Device = "auto"
     chunk_rows: int | None = option(None, ge=1)
     """Rows per tile of the pass; changes memory and speed, never the result."""
-    max_memory: Size | None = option(None, default_words="most of what is free", metavar="SIZE")
+    max_memory: Size = option(None, default_words="most of what is free")
     """Stop before the pass if it would need more memory than this, such as 8G."""
 
 
@@ -252,8 +251,6 @@ class PlanSettings(
     def _check_batch_size(self) -> Self:
         if self.batch_size % (self.group_size or 1):
             raise BadInput(f"--group-size {self.group_size}: expected a divisor of --batch-size {self.batch_size}")
-        if self.gather and self.world_size is None:
-            raise BadInput("--gather: say over how many ranks the loss gathers, with --world-size")
         if self.time_limit is not None and self.partitions is not None:
             raise BadInput("--time-limit: with --partitions, the plan would depend on each part's time; leave one out")
         if self.gather and self.batch_size % (self.world_size or 1):

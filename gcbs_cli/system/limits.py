@@ -31,11 +31,11 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
 
-def parse_size(text: str, option: str) -> int:
-    """Bytes from 1500000, 512M, 4GiB or 4g (powers of two). Raises BadInput that names the option."""
-    match = _SIZE.fullmatch(text)
+def parse_size(size: object) -> int:
+    """Bytes from 1500000, 512M, 4GiB or 4g (powers of two). Raises ValueError."""
+    match = _SIZE.fullmatch(str(size))
     if match is None:
-        raise BadInput(f"{option} {text}: expected a size such as 800M or 4G")
+        raise ValueError(f"{size}: expected a size")
     return int(float(match.group(1)) * _UNITS[match.group(2).lower()])
 
 

@@ -52,7 +52,7 @@ REFUSED = {
     "plan x.npy y.npy --max-memory much": "--max-memory much: expected a size such as 800M or 4G",
     f"plan x.npy y.npy --max-memory {'9' * 400}": "--max-memory 999",
     "plan x.npy y.npy --group-size 5": "--group-size 5: expected a divisor of --batch-size 64",
-    "plan x.npy y.npy --gather": "--gather: say over how many ranks the loss gathers, with --world-size",
+    "plan x.npy y.npy --gather": "--gather has no effect without --world-size",
     "plan x.npy y.npy --world-size 3 --gather": "--batch-size 64: not divisible by --world-size 3",
     "plan x.npy y.npy --partitions 0": "--partitions 0: expected auto or a number from 1 to 4,096",
     "plan x.npy y.npy --partitions 5": "--partitions 5: the 300 rows make 4 batches of 64",

@@ -94,7 +94,7 @@ def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypat
     assert said.endswith("use --rows, on some of the rows")
     for fits in (
         {"max_memory": limit, "quantile": float(quantile)},
-        {"max_memory": parse_size(larger, "--max-memory")},
+        {"max_memory": parse_size(larger)},
     ):
         assert make_reports(pair, None, settings.changed(**fits))[0].n == 700
     monkeypatch.setattr(memory, "_free_on_machine", lambda: 1 << 20)

@@ -5,6 +5,7 @@ import resource
 import pytest
 from running import SAMPLE, run_gcbs
 
+from gcbs_cli.settings.plan import WorkSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_memory, parse_size, show_size
 
@@ -13,13 +14,13 @@ SIZES = {"1500000": 1_500_000, "0": 0, "512M": 2**29, "4GiB": 2**32, "4g": 2**32
 
 @pytest.mark.parametrize("text", SIZES)
 def test_sizes_as_people_write_them(text):
-    assert parse_size(text, "--max-memory") == SIZES[text]
+    assert parse_size(text) == SIZES[text]
 
 
 @pytest.mark.parametrize("text", ["", "G", "-4G", "4X", "4GG", "1e9", "4 G 5", "1,5G", "nan", "inf"])
-def test_what_is_no_size_is_refused_by_its_option(text):
+def test_what_is_no_size_is_refused(text):
     with pytest.raises(BadInput, match=r"^--max-memory .*expected a size such as"):
-        parse_size(text, "--max-memory")
+        WorkSettings(max_memory=text)
 
 
 def test_sizes_for_people_and_what_the_address_space_leaves(monkeypatch):
