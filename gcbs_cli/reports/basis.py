@@ -86,8 +86,8 @@ class ReportInputs:
         with self.clock.step("representation"):
             self.figures |= {
                 "alignment": alignment(pair),
-                "uniformity.x": uniformity(pair.x, settings.seed),
-                "uniformity.y": uniformity(pair.y, settings.seed),
+                "uniformity.x": uniformity(pair.x, settings.seed, backend),
+                "uniformity.y": uniformity(pair.y, settings.seed, backend),
                 "uniformity.rows": SAMPLED_ROWS if pair.rows > MOST_ROWS else pair.rows,
             }
             self._total_y = pair.y.sum(axis=0, dtype=np.float64)
@@ -161,21 +161,15 @@ def alignment(pair: PairedRows) -> float:
     return total / pair.rows
 
 
-def uniformity(side: Float32s, seed: int) -> float:
-    """log mean exp(−2 ‖u_i − u_j‖²) over i ≠ j, by the same; of 4,096 rows drawn at random beyond 10,000 rows."""
+def uniformity(side: Float32s, seed: int, backend: Backend) -> float:
+    """log mean exp(−2 ‖u_i − u_j‖²) over i ≠ j, by the same; of 4,096 rows drawn at random beyond 10,000 rows.
+
+    ‖u_i − u_j‖² = 2 − 2 u_i·u_j for unit rows.
+    """
     if len(side) > MOST_ROWS:
         side = side[np.sort(np.random.default_rng([seed, 0x0F1]).choice(len(side), SAMPLED_ROWS, replace=False))]
-    count, total = len(side), 0.0
-    for start in range(0, count, ROWS_AT_ONCE):
-        powers = side[start : start + ROWS_AT_ONCE] @ side.T
-        # ‖u_i − u_j‖² = 2 − 2 u_i·u_j for unit rows, 0 on the diagonal.
-        np.minimum(powers, 1.0, out=powers)
-        powers *= 4.0
-        powers -= 4.0
-        np.exp(powers, out=powers)
-        np.fill_diagonal(powers[:, start:], 0.0)
-        total += float(powers.sum(dtype=np.float64))
-    return float(np.log(total / (count * (count - 1))))
+    sums = loss_sums(side, side, [0.25], backend)[0].log_sums - 4.0 - np.log(len(side) * (len(side) - 1))
+    return min(float(np.logaddexp.reduce(sums[0])), 0.0)
 
 
 def normalised(rows: Float32s, how: str | None) -> Float32s:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-SHARE, COUNT, ROUGH = "{:.1%}", "{:,.0f}", "{:.3f}"
+SHARE, COUNT, ROUGH = "{:.1%}", "{:,.0f}", "{:z.3f}"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from unit_data import grid_matrix, make_pair, of_loss, unit
 
 from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.reports import basis
 from gcbs_cli.reports.basis import RowFacts, uniformity
 from gcbs_cli.reports.build import make_reports
@@ -98,16 +99,16 @@ def test_without_a_plan_only_the_plans_figures_are_null(perm):
 
 
 def test_uniformity_of_many_rows_is_sampled(monkeypatch):
-    side = make_pair("random", 1500).x
+    side, backend = make_pair("random", 1500).x, choose_backend("cpu")
     monkeypatch.setattr(basis, "MOST_ROWS", 1500)
-    whole = uniformity(side, 0)
+    whole = uniformity(side, 0, backend)
     monkeypatch.setattr(basis, "MOST_ROWS", 1000)
     monkeypatch.setattr(basis, "SAMPLED_ROWS", 500)
-    sampled = [uniformity(side, seed) for seed in range(5)]
+    sampled = [uniformity(side, seed, backend) for seed in range(5)]
     assert sampled == pytest.approx([whole] * 5, abs=0.05)
     assert len(set(sampled)) == 5
-    assert uniformity(side, 3) == sampled[3]
-    assert uniformity(make_pair("all-equal", ROWS).x, 0) == 0  # though their products round to more than 1
+    assert uniformity(side, 3, backend) == pytest.approx(sampled[3], abs=1e-9)
+    assert uniformity(make_pair("all-equal", ROWS).x, 0, backend) == pytest.approx(0, abs=1e-6)
     side = make_pair("random", ROWS)
     assert build_reports(side, None)[0].uniformity.rows == ROWS
     monkeypatch.setattr(basis, "MOST_ROWS", ROWS - 1)
