@@ -133,16 +133,12 @@ class ReportInputs:
         The products of a batch add up to the product of the sums of its rows. The first is None where no batch has two.
         """
         rest, positives = len(perm) % batch_size, float(self.diagonal[perm].sum())
-        full = len(perm) - rest
-
-        def totals(side: Float32s) -> Floats:
-            step = batch_size * -(-ROWS_AT_ONCE // batch_size)
-            parts = (side[perm[start : min(start + step, full)]] for start in range(0, full, step))
-            sums = [part.reshape(-1, batch_size, self.pair.dim).sum(axis=1, dtype=np.float64) for part in parts]
-            return np.concatenate([*sums, side[perm[full:]].sum(axis=0, dtype=np.float64, keepdims=True)])
-
-        x, y = totals(self.pair.x), totals(self.pair.y)
-        pairs = full * (batch_size - 1) + rest * (rest - 1)
+        pairs = (len(perm) - rest) * (batch_size - 1) + rest * (rest - 1)
+        batches = [perm[start : start + batch_size] for start in range(0, len(perm), batch_size)]
+        x, y = (
+            np.stack([side[rows].sum(axis=0, dtype=np.float64) for rows in batches])
+            for side in (self.pair.x, self.pair.y)
+        )
         in_all = (float(x.sum(axis=0) @ self._total_y) - positives) / (len(perm) * (self.pair.rows - 1))
         return ((float(np.vdot(x, y)) - positives) / pairs if pairs else None), in_all
 
