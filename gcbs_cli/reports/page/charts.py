@@ -12,7 +12,13 @@ from gcbs_cli.system.arrays import Float32s, Floats
 SHARES = np.linspace(0.0, 1.0, 101)
 """Of a set of values, in rising order, at which its curve has points."""
 MOST_TICKS = 5
-NAMES = {"random": "random batches", "plan": "this plan", "none": "without a hard pair"}
+NAMES = {
+    "random": "random batches",
+    "plan": "this plan",
+    "none": "without a hard pair",
+    "oracle": "oracle",
+    "global": "all pairs",
+}
 
 Points = Sequence[tuple[float, float]]
 
@@ -28,14 +34,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Mark:
-    """A value on an axis from 0, with a thin line to `ends`, what is said of it, and the gap it leaves, where shown."""
+    """A value on an axis from 0, with a thin line between `ends`, and what is said of it."""
 
     name: str
     kind: str
     value: float
     ends: Sequence[float] = ()
     said: str = ""
-    gap: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,16 +91,15 @@ def spread_chart(what: str, of: str, unit: str, values: Mapping[str, Floats | Fl
         heights = np.quantile(some, SHARES).tolist()
         lines.append(Line(kind, list(zip(SHARES.tolist(), heights, strict=True)), NAMES[kind]))
     known = [height for line in lines for _, height in line.points]
-    means = ", ".join(f"{NAMES[kind]} {some.mean():.3f}" for kind, some in values.items())
+    medians = ", ".join(f"{NAMES[kind]} {np.median(some):.3f}" for kind, some in values.items())
     x, y = Axis(of, 0.0, 1.0, "{:.0%}"), Axis(unit, min(known), max(known))
-    return Chart(f"{what}, on average: {means}", x, y, lines)
+    return Chart(f"{what}, median: {medians}", x, y, lines)
 
 
 def loss_marks(report: GapReport) -> list[Mark]:
-    """Random batches, the plan and the oracle on the way to all pairs, by their loss; the gap is the plan's, if any."""
-    loss, gap = report.loss, report.gap
-    marks = [Mark("random batches", "random", loss.random_mean, gap=gap.random_mean if gap.plan is None else None)]
-    if gap.plan is not None:
-        marks.append(Mark("this plan", "plan", loss.plan, gap=gap.plan))
-    marks.append(Mark("oracle", "oracle", loss.global_ - gap.oracle))
-    return [*sorted(marks, key=lambda mark: mark.value), Mark("all pairs", "global", loss.global_)]
+    """Random batches, the plan, if any, and the oracle on the way to all pairs, by their loss."""
+    loss = report.loss
+    losses = {"random": loss.random_mean, "plan": loss.plan, "oracle": loss.global_ - report.gap.oracle}
+    losses["global"] = loss.global_
+    marks = [Mark(NAMES[kind], kind, value) for kind, value in losses.items() if value is not None]
+    return sorted(marks, key=lambda mark: mark.value)

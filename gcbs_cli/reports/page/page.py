@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ def report_page(
         losses["none"] = losses["plan"][~measured.of_plan["batch_hard"]]
     batches, suspects = _listed_batches(measured), suspect_examples(measured)
     suspected = [row for suspect in suspects for row in suspect[:2]]
-    named = names_of(suspected + [row for group in batches.values() for batch in group for row in batch["rows"]])
+    listed = [row for some in batches.values() for *_, rows in some for row in rows[:MOST_ROWS].tolist()]
+    named = names_of(suspected + listed)
     return render(
         "report.html",
         title=f"gcbs report: {names}",
@@ -82,6 +84,7 @@ def report_page(
         compared=shown_in("many"),
         row_name=lambda row: f"{row} ({named[row][:LONGEST]})" if row in named else f"{row}",
         longest=LONGEST,
+        most_rows=MOST_ROWS,
     )
 
 
@@ -91,21 +94,14 @@ def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
     return hardest[np.isfinite(hardest)]
 
 
-def _listed_batches(measured: Measured) -> dict[str, list[dict[str, Any]]]:
-    """The batches of the plan with the highest and the lowest loss, without a short one that is dropped."""
-    perm, size = measured.perm, measured.report.batch_size
+def _listed_batches(measured: Measured) -> dict[str, list[tuple[float, int, bool, Ints]]]:
+    """The batches of the plan with the highest and the lowest loss: loss, number, whether it has a hard pair, rows."""
+    perm, size, of_plan = measured.perm, measured.report.batch_size, measured.of_plan
     if perm is None:
         return {}
-    losses, hard = measured.of_plan["batch_losses"], measured.of_plan["batch_hard"]
-    order = np.argsort(losses, kind="stable")
-    found: dict[str, list[dict[str, Any]]] = {}
-    for caption, chosen in (("Hardest batches", order[::-1]), ("Easiest batches", order)):
-        for number in chosen[:LISTED_BATCHES].tolist():
-            rows = perm[number * size : (number + 1) * size]
-            batch = {"number": number, "loss": losses[number], "hard": hard[number], "size": len(rows)}
-            batch["rows"] = rows[:MOST_ROWS].tolist()
-            found.setdefault(caption, []).append(batch)
-    return found
+    batches = (perm[start : start + size] for start in range(0, len(perm), size))
+    ranked = sorted(zip(of_plan["batch_losses"], count(), of_plan["batch_hard"], batches, strict=False))
+    return {"Hardest batches": ranked[::-1][:LISTED_BATCHES], "Easiest batches": ranked[:LISTED_BATCHES]}
 
 
 def suspect_examples(measured: Measured) -> list[tuple[Any, ...]]:
