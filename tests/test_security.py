@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import LONGEST_WAIT
 
 from gcbs_cli.plan_file import writing
 
@@ -84,7 +85,7 @@ def test_only_the_named_outputs_are_written(place):
     ]
     run = "import sys; from gcbs_cli.cli.app import app; [app(w.split(), standalone_mode=False) for w in sys.argv[1:]]"
     own = environment(place) | {"PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", run, *commands], cwd=place, env=own, check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", run, *commands], cwd=place, env=own, check=True, timeout=LONGEST_WAIT)
     after = tree_of(place)
     assert set(after) - set(before) == {"out/perm.npy", "out/perm.npy.manifest.json", "out/report.json"}
     assert {name: after[name] for name in before} == before
@@ -124,7 +125,7 @@ def test_an_unprivileged_user_with_a_read_only_source_tree(place):
             env=environment(place) | {"PYTHONPATH": str(place / "source")},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=LONGEST_WAIT,
         )
     assert (ran["out/perm.npy"].returncode, ran["out/perm.npy"].stderr) == (0, "")
     assert (place / "out" / "perm.npy").stat().st_uid == NOBODY

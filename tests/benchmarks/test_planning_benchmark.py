@@ -19,6 +19,7 @@ from peers.proximity import Proximity
 from peers.spectral import Spectral
 from peers.submodular import Submodular
 from records import gains, read_records, spread
+from running import LONGEST_WAIT
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ SAMPLE = BENCHMARKS.parent / "sample_data"
 def test_a_script_prints_its_table(script, said, tmp_path):
     name, *arguments = script.split()
     command = [sys.executable, str(BENCHMARKS / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_WAIT, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for words in said:
         assert words in done.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running import run_gcbs, run_python
+from running import LONGEST_WAIT, run_gcbs, run_python
 from unit_data import numbers_of
 
 from gcbs_cli.data.pairs import PairedRows
@@ -106,7 +106,7 @@ def test_interruption_leaves_no_file(tmp_path, number):
     assert "expecting" in process.stderr.readline()  # the pass begins
     time.sleep(0.2)
     process.send_signal(number)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=LONGEST_WAIT)
     assert process.returncode == (130 if number == signal.SIGINT else 143), said
     assert "Traceback" not in said
     assert sorted(os.listdir(tmp_path)) == ["x.npy", "y.npy"]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from embedding_files import read_unit_rows
+from running import LONGEST_WAIT
 
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.row_values import READERS, WITH_COLUMNS, ids_of, read_ids, read_row_values
@@ -22,7 +23,6 @@ from gcbs_cli.system.errors import BadInput, without_secrets
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
 ROWS = 230
-LONGEST_WAIT = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from running import run_bash
+from running import LONGEST_WAIT, run_bash
 
 from gcbs_cli.cli.app import COMMANDS
 from gcbs_cli.settings.others import model_of
@@ -76,7 +76,7 @@ def test_the_command_lines_run(gcbs, folder, name):
 def completion(**variables):
     command = [sys.executable, "-c", "from gcbs_cli.cli.app import app; app(prog_name='gcbs')"]
     environment = {"PATH": "/usr/bin:/bin", **variables}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60).stdout
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONGEST_WAIT).stdout
 
 
 def test_completion_knows_commands_and_options():

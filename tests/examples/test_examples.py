@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running import LONGEST_WAIT
 
 from gcbs_cli import plan, report
 from gcbs_cli.plan_file.manifest import read_entries
@@ -36,7 +37,7 @@ def run(*command, fails=False, **variables):
     quiet = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "PATH": programs}
     environment = {**os.environ, **quiet, "HF_DATASETS_OFFLINE": "1", **variables}
     words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=240, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=LONGEST_WAIT, check=False)
     assert (done.returncode != 0) is fails, done.stderr[-4000:]
     return done
 

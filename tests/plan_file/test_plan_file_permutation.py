@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from running import LONGEST_WAIT
 
 from gcbs_cli.plan_file.manifest import permutation_hash
 from gcbs_cli.plan_file.permutation import (
@@ -96,7 +97,7 @@ def test_a_pipe_that_does_not_block(monkeypatch):
         with os.fdopen(writing, "w") as pipe, monkeypatch.context() as inner:
             inner.setattr(sys, "stdout", pipe)
             write_stdout(perm)
-        assert read.result(60).split() == [str(row) for row in perm]
+        assert read.result(LONGEST_WAIT).split() == [str(row) for row in perm]
 
 
 REFUSED = {

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from running import LONGEST_WAIT
 from unit_data import Listener, make_pair, stream_of, unit
 
 from gcbs_cli.data.opening import open_pair
@@ -141,7 +142,7 @@ def test_every_device_gets_parts(monkeypatch):
         name = task.settings.device
         used.append(name)
         if used.count(name) == 1:
-            together.wait(60.0)
+            together.wait(LONGEST_WAIT)
         found = plan_part(replace(task, settings=task.settings.changed(device="cpu")), rows, progress)
         return replace(found, device=name)
 

@@ -6,6 +6,7 @@ from itertools import cycle
 import numpy as np
 import pytest
 import torch
+from running import LONGEST_WAIT
 from unit_data import make_pair
 
 from gcbs_cli.planning.plan import make_plan
@@ -17,9 +18,6 @@ from gcbs_cli.reports.build import ReportSettings, make_reports
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.threads import OwnedByThreads, in_order
-
-LONGEST_WAIT = 60.0
-"""Seconds that threads wait for each other; they need milliseconds."""
 
 
 def test_threads_own_a_thing_each_and_an_error_in_one_ends_the_work():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import toy_pairs
 from launching import save
+from running import LONGEST_WAIT
 
 WORKERS = Path(__file__).parent / "workers"
 
@@ -53,7 +54,7 @@ def launch(tmp_path):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         with subprocess.Popen(command, env={**os.environ, **quiet}, **pipes) as process:
             try:
-                said, _ = process.communicate(timeout=300)
+                said, _ = process.communicate(timeout=LONGEST_WAIT)
             finally:
                 process.terminate()  # a launcher that takes too long ends its processes too
         assert process.returncode == 0, said[-8000:]

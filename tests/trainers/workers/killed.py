@@ -17,7 +17,7 @@ DEATHS = {(0, 2, 1), (0, 3, 0), (1, 1, 1)}
 
 if __name__ == "__main__":
     plan, folder = sys.argv[1], Path(sys.argv[2])
-    dist.init_process_group("gloo", timeout=timedelta(minutes=1))
+    dist.init_process_group("gloo", timeout=timedelta(minutes=10))
     rank, saved = dist.get_rank(), folder / "state.pt"
     sampler = PlannedBatchSampler(plan, shuffle_batches=True, seed=3)
     if saved.exists():
