@@ -101,7 +101,6 @@ app = typer.Typer(
     name="gcbs",
     cls=Commands,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Plan the batches of contrastive training, and say how much of the loss gap a plan closes.",
     epilog="Example:  gcbs plan x.npy y.npy -o perm.npy  &&  gcbs report x.npy y.npy -p perm.npy",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gcbs_cli.cli.app import COMMANDS
-from gcbs_cli.cli.defaults import ConfigFile, Value, defaults_of, options_of, unknown_variables
+from gcbs_cli.cli.defaults import ConfigFile, Value, options_of, unknown_variables, values_of
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.settings.others import Config
 
@@ -16,7 +16,7 @@ def config(settings: Config, file: ConfigFile) -> None:
     shown: dict[str, dict[str, Any]] = {}
     lines: dict[tuple[str, str, str], list[str]] = {}
     for command in COMMANDS:
-        found = defaults_of(command, file)
+        found = values_of(command, file, {})
         shown[command] = {}
         for leaf in options_of(command):
             one = found.get(leaf.name, Value(leaf.default, "default"))

@@ -29,10 +29,10 @@ LONG_KEY = re.compile(rb"""(?:^|[\[{,])[ \t]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""",
 
 @dataclass(frozen=True)
 class Value:
-    """A value and where it comes from: a file, a variable or the default."""
+    """A value and where it comes from: a file, a variable, the default, or the command line, which is not named."""
 
     value: Any
-    source: str
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,37 +91,36 @@ def _values(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Value]]:
             yield name.replace("_", "-"), Value(value, path)
 
 
-def build(
-    model: type[Model], defaults: Mapping[str, Value], typed: Mapping[str, Any]
-) -> tuple[Model, dict[str, Value]]:
-    """The settings of one call, and which of the defaults it took. Raises BadInput that names where a bad value is."""
-    taken = _left(defaults, typed)
+def build(model: type[Model], said: Mapping[str, Value]) -> Model:
+    """The settings of one call. Raises BadInput that names where a bad value is."""
     try:
-        settings = model(**{name: value.value for name, value in taken.items()}, **typed)
+        settings = model(**{name: value.value for name, value in said.items()})
         settings.check_effects()
-        return settings, taken
+        return settings
     except BadSetting as error:
-        if error.leaf in taken:
-            raise BadInput(f"{taken[error.leaf].source}: {error}") from None
+        source = said[error.leaf].source if error.leaf in said else ""
+        if source:
+            raise BadInput(f"{source}: {error}") from None
         raise
 
 
-def defaults_of(command: str, file: ConfigFile) -> dict[str, Value]:
-    """The options of a command that the file or a variable sets, by their names in Python."""
+def values_of(command: str, file: ConfigFile, typed: Mapping[str, Any]) -> dict[str, Value]:
+    """The options of a command that the file, a variable or its command line sets, by their names in Python.
+
+    Of options that exclude each other, those count that are said last.
+    """
     known = known_keys([command])
     variables = {key: Value(os.environ[name], name) for key in known if os.environ.get(name := variable(key))}
+    layers = [
+        {leaf.name: values[key] for key, leaf in known.items() if key in values and ("." in key) is own}
+        for values in (file.values, variables)
+        for own in (False, True)  # the keys for all commands, then those for this one
+    ]
     found: dict[str, Value] = {}
-    for values in (file.values, variables):
-        for own in (False, True):  # the keys for all commands, then those for this one
-            given = {leaf.name: values[key] for key, leaf in known.items() if key in values and ("." in key) is own}
-            found = _left(found, given) | given
+    for layer in (*layers, {name: Value(value) for name, value in typed.items()}):
+        hidden = EXCLUSIVE if layer.keys() & set(EXCLUSIVE) else ()
+        found = {name: value for name, value in found.items() if name not in hidden} | layer
     return found
-
-
-def _left(lower: Mapping[str, Value], higher: Mapping[str, Any]) -> dict[str, Value]:
-    """What the higher does not say itself; of options that exclude each other, none where it says one."""
-    hidden = EXCLUSIVE if higher.keys() & set(EXCLUSIVE) else ()
-    return {name: value for name, value in lower.items() if name not in (*higher, *hidden)}
 
 
 def check_keys(commands: Iterable[str], file: ConfigFile) -> None:

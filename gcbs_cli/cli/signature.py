@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
+from gcbs_cli.cli.defaults import build, check_keys, find_config, values_of
 from gcbs_cli.cli.output import Output
 from gcbs_cli.settings.model import Leaf, leaves
 from gcbs_cli.settings.others import model_of
@@ -37,8 +37,9 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
         file = find_config(config or ctx.obj)
         if file.values:
             check_keys(commands, file)
-        settings, taken = build(model, defaults_of(name, file), typed)
-        used = sorted({value.source for value in taken.values() if value.source.startswith(str(file.path))})
+        said = values_of(name, file, typed)
+        settings = build(model, said)
+        used = sorted({value.source for value in said.values() if value.source.startswith(str(file.path))})
         if used:
             Output(settings).note(f"defaults from {' and '.join(used)}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
@@ -50,9 +51,8 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
     *known, _typed = inspect.signature(run).parameters.values()
     known += (parameter(leaf, leaf.help if helped else "") for leaf in leaves(model))
     run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
-    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-    settings, said = {"help_option_names": ["-h", "--help"]}, f"{commands[name]}\n\n{inspect.getdoc(model) or ''}"
-    app.command(name, help=_plain(_joined(said)), context_settings=settings)(run)
+    app = typer.Typer(add_completion=False)
+    app.command(name, help=_plain(_joined(f"{commands[name]}\n\n{inspect.getdoc(model) or ''}")))(run)
     command = typer.main.get_command(app)
     for taken in command.params:
         if getattr(taken, "hidden", False):
@@ -65,10 +65,18 @@ def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
     choices = leaf.choices
     default = None if leaf.default_words else leaf.default
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
+    info: Any
     if leaf.argument:
-        info = typer.Argument(metavar=leaf.option, show_default=False, help=_plain(said), hidden=leaf.hidden)
+        info = typer.Argument(
+            ... if leaf.field.is_required() else default,
+            metavar=leaf.option,
+            show_default=False,
+            help=_plain(said),
+            hidden=leaf.hidden,
+        )
     else:
         info = typer.Option(
+            default,
             leaf.option + (f"/{leaf.off}" if leaf.off else ""),
             *([leaf.short] if leaf.short else []),
             help=_plain(said) + (r" \[required]" if leaf.field.is_required() else ""),
@@ -77,12 +85,7 @@ def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
             show_default=leaf.default_words or (default not in (None, "") and default is not False),
             autocompletion=(lambda: choices) if choices else None,
         )
-    if leaf.argument and leaf.field.is_required():
-        default = inspect.Parameter.empty
-    else:
-        annotation = annotation | None
-    annotated = Annotated[annotation, info]
-    return inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotated)
+    return inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=annotation)
 
 
 def _joined(text: str) -> str:

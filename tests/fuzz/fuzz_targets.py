@@ -90,12 +90,12 @@ def _values(path):
 
 def _config(path):
     from gcbs_cli.cli.app import COMMANDS
-    from gcbs_cli.cli.defaults import build, check_keys, defaults_of, find_config
+    from gcbs_cli.cli.defaults import build, check_keys, find_config, values_of
     from gcbs_cli.settings.others import model_of
 
     file = find_config(str(path))
     check_keys(COMMANDS, file)
-    build(model_of("plan"), defaults_of("plan", file), {"x": "x.npy"})
+    build(model_of("plan"), values_of("plan", file, {"x": "x.npy"}))
 
 
 def _applied(path):
