@@ -1,7 +1,6 @@
 """`gcbs doctor`: versions, devices with the rates they reach, memory, and optional packages."""
 
 import platform
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +79,14 @@ def forecast_plan(rows: int, dim: int, quantile: float) -> dict[str, Any]:
     from gcbs_cli.products.devices import choose_backend
 
     expected = forecast_share(rows, dim, 1.0 - quantile, [PlanSettings(quantile=quantile)], choose_backend("cpu"))
-    fits = expected.memory <= SHARE_TO_USE * available_memory()
-    found = {"entries": expected.entries, "memory": expected.memory, "fits": fits}
-    return {"rows": rows, "dim": dim, "quantile": quantile, **found}
+    return {
+        "rows": rows,
+        "dim": dim,
+        "quantile": quantile,
+        "entries": expected.entries,
+        "memory": expected.memory,
+        "fits": expected.memory <= SHARE_TO_USE * available_memory(),
+    }
 
 
 def _device(name: str, seconds: float) -> dict[str, Any]:
@@ -94,25 +98,26 @@ def _device(name: str, seconds: float) -> dict[str, Any]:
     else:
         model = torch.cuda.get_device_name(name)
         free, memory = torch.cuda.mem_get_info(name)
-    found = {"name": name, "model": model, "memory": memory, "free_memory": free}
-    rates = {"fp32_gflops": torch.float32, "bf16_gflops": torch.bfloat16}
-    return found | {rate: _rate(name, dtype, seconds) for rate, dtype in rates.items()}
+    return {
+        "name": name,
+        "model": model,
+        "memory": memory,
+        "free_memory": free,
+        "fp32_gflops": _rate(name, torch.float32, seconds),
+        "bf16_gflops": _rate(name, torch.bfloat16, seconds),
+    }
 
 
 def _rate(name: str, dtype: "torch.dtype", seconds: float) -> float | None:
     """10⁹ operations a second of square products; None where the device has no such products."""
     import torch
+    from torch.utils.benchmark import Timer
 
     size = _CPU_SIZE if name == "cpu" else _GPU_SIZE
-    done, began = -1, 0.0  # the first product is not counted
     try:
         left = torch.ones((size, size), dtype=dtype, device=name)
-        while done < 1 or time.perf_counter() - began < seconds:
-            torch.mm(left, left)
-            if left.is_cuda:
-                torch.cuda.synchronize(left.device)
-            done += 1
-            began = began or time.perf_counter()
+        waiting = "torch.mm(left, left)[0, 0].item()"  # for the device, which works beside the processor
+        timer = Timer(waiting, globals={"left": left}, num_threads=torch.get_num_threads())
+        return 2 * size**3 / timer.blocked_autorange(min_run_time=seconds).median / 1e9
     except RuntimeError:
         return None
-    return done * 2 * size**3 / (time.perf_counter() - began) / 1e9
