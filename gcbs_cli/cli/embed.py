@@ -1,8 +1,7 @@
 """`gcbs embed`: texts in, embeddings out."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +32,9 @@ def embed(settings: Embed) -> None:
     encoder = load_model(settings.model, settings.device)
     named = f"{len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}"
     out.note(f"embedding {named}, on {encoder.device}")
-    encode = partial(
-        encoder.encode,
-        batch_size=settings.encode_batch,
-        normalize_embeddings=True,
-        show_progress_bar=out.on_terminal,
-    )
-    x = embed_texts(encode, x_texts, settings.x_prompt)
-    y = embed_texts(encode, y_texts, settings.y_prompt)
+    asked = {"batch_size": settings.encode_batch, "show_progress_bar": out.on_terminal}
+    x = embed_texts(encoder, x_texts, settings.x_prompt, asked)
+    y = embed_texts(encoder, y_texts, settings.y_prompt, asked)
     if both:
         import pyarrow.parquet as pq
 
@@ -123,10 +117,10 @@ def load_model(name: str, device: str) -> Any:
         raise BadInput(f"--model {shown(name)}: not in the cache, and the hub refuses it ({reason})") from None
 
 
-def embed_texts(encode: Callable[[list[str]], Any], texts: Sequence[str], prompt: str) -> Float32s:
+def embed_texts(encoder: Any, texts: Sequence[str], prompt: str, asked: Mapping[str, Any]) -> Float32s:
     """Return (N, d) float32 unit rows. Raises GcbsError when the model fails."""
     try:
-        found = encode([prompt + text for text in texts])
+        found = encoder.encode([prompt + text for text in texts], normalize_embeddings=True, **asked)
     except RuntimeError as error:
         raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --encode-batch") from None
     return np.ascontiguousarray(found, dtype=np.float32)

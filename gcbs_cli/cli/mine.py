@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -81,12 +81,12 @@ def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]
 
     columns: dict[str, Any] = {name: getattr(negatives, name) for name in COLUMNS}
     if texts:
-        columns["query_text"] = [texts[row][0] for row in negatives.query.tolist()]
-        columns["positive_text"] = [texts[row][1] for row in negatives.query.tolist()]
-        columns["negative_text"] = [texts[row][1] for row in negatives.negative.tolist()]
+        query, negative = negatives.query.tolist(), negatives.negative.tolist()
+        for name, rows, side in (("query", query, 0), ("positive", query, 1), ("negative", negative, 1)):
+            columns[f"{name}_text"] = [texts[row][side] for row in rows]
     table = pa.table(columns)
     if output == "-":
-        sys.stdout.writelines(_json_lines(table))
+        _write_jsonl(table, sys.stdout.buffer)
     else:
         with file(Path(output)) as whole:
             WRITERS[Path(output).suffix.lower()](table, whole)
@@ -99,7 +99,9 @@ def _write_parquet(table: "pa.Table", file: BinaryIO) -> None:
 
 
 def _write_jsonl(table: "pa.Table", file: BinaryIO) -> None:
-    file.writelines(map(str.encode, _json_lines(table)))
+    """Plain numbers and texts; a float is written with the digits that give it back."""
+    for lines in table.to_batches(LINES_AT_ONCE):
+        file.writelines(f"{json.dumps(line)}\n".encode() for line in lines.to_pylist())
 
 
 def _write_csv(table: "pa.Table", file: BinaryIO) -> None:
@@ -107,12 +109,6 @@ def _write_csv(table: "pa.Table", file: BinaryIO) -> None:
 
     file.write(f"{','.join(table.column_names)}\n".encode())  # without the quotes that Arrow puts around names
     write_csv(table, file, WriteOptions(include_header=False))
-
-
-def _json_lines(table: "pa.Table") -> Iterator[str]:
-    """Plain numbers and texts; a float is written with the digits that give it back."""
-    for lines in table.to_batches(LINES_AT_ONCE):
-        yield from (json.dumps(line) + "\n" for line in lines.to_pylist())
 
 
 WRITERS = {".parquet": _write_parquet, ".jsonl": _write_jsonl, ".csv": _write_csv}
