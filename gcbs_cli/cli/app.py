@@ -7,7 +7,6 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from io import TextIOWrapper
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -146,10 +145,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # libraries warn their programmers
-    _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows ASCII alone shows ? where there was an arrow
+    _prepare_streams()
     try:
         app()
     finally:
@@ -157,8 +153,9 @@ def main() -> None:
             gc.freeze()  # or Python would search all modules for garbage at its end, for a tenth of a second
 
 
-def _open_closed_streams() -> None:
-    """Give 0 to 2 to something, or the first file that is opened would get what is printed.
+def _prepare_streams() -> None:
+    """Give 0 to 2 to something, or the first file that is opened would get what is printed, and let them take any text:
+    a terminal that knows ASCII alone shows ? where there was an arrow.
 
     What is printed to a closed stderr is lost; printing to a closed stdout fails, for it may be the permutation.
     """
@@ -168,6 +165,7 @@ def _open_closed_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
+        getattr(sys, name).reconfigure(errors="replace")
 
 
 def _explained(error: Exception) -> tuple[str, int]:

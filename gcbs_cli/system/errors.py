@@ -40,7 +40,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def printable(text: str) -> str:
     """A text of strangers in one line, without what steers a terminal."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def without_secrets(text: str) -> str:
