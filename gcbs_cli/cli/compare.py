@@ -20,19 +20,19 @@ from gcbs_cli.comparison.compare import (
     SHOWN,
     Compared,
     compare_plans,
-    not_installed,
     options_of,
-    plain_names,
     settings_of,
 )
 from gcbs_cli.comparison.trial import Gain, Trial, TrialSettings, gain
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.orders import PLANNERS
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.products.devices import devices_named
 from gcbs_cli.reports.figures import shown_in
 from gcbs_cli.settings.model import words
-from gcbs_cli.settings.others import PRESET, REFINED, Compare, GroupFile, Inputs, TextFile, Tune
+from gcbs_cli.settings.others import PRESET, Compare, GroupFile, Inputs, TextFile, Tune
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import OF_TORCH, check_address_space
 
 if TYPE_CHECKING:
@@ -55,16 +55,21 @@ def compare(settings: Compare) -> None:
     out = Output(settings, settings.html)
     names = [PRESET_ROW if name == PRESET else name for name in settings.names]
     if settings.train:
-        names = [*dict.fromkeys([RANDOM, *names])]
-    elif settings.methods is None:
-        missing = not_installed()
-        names = [name for name in names if name.removesuffix(REFINED) not in missing]
-        for reason in missing.values():
-            out.note(f"left out: {reason}")
-    methods = plain_names(names)
-    settings.check_text(methods)
+        names = [RANDOM, *names]
     shared = settings.only(PlanSettings)
-    plans = {name: settings_of(name, shared) for name in names}
+    plans, missing = {}, []
+    for name in names:
+        plan = settings_of(name, shared)
+        try:
+            PLANNERS[plan.method].check()
+            plans[name] = plan
+        except BadInput as error:
+            if settings.methods is not None:
+                raise
+            missing.append(str(error))
+    for reason in dict.fromkeys(missing):
+        out.note(f"left out: {reason}")
+    settings.check_text([plan.method for plan in plans.values()])
     if settings.train:
         compare_by_training(settings, plans, out)
         return

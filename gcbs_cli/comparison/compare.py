@@ -58,32 +58,13 @@ def options_of(settings: PlanSettings) -> list[str]:
 
 
 def settings_of(name: str, shared: PlanSettings) -> PlanSettings:
-    """Those of a row of the table: a method, `rcm+refine` for rcm refined, or the preset."""
+    """Those of a row of the table: a method, `rcm+refine` for rcm refined, or the preset. Raises BadInput."""
     if name == PRESET_ROW:
         return shared.changed(preset=PRESET)
     method = name.removesuffix(REFINED)
+    if method not in PLANNERS:
+        raise BadInput(f"--methods {method}: expected {', '.join(PLANNERS)}{nearest(method, PLANNERS)}")
     return shared.changed(method=method, refine=shared.refine or method != name)
-
-
-def not_installed() -> dict[str, str]:
-    """The methods that cannot be used here, each with what to install."""
-    found = {}
-    for name, planner in PLANNERS.items():
-        try:
-            planner.check()
-        except BadInput as error:
-            found[name] = str(error)
-    return found
-
-
-def plain_names(rows: Sequence[str]) -> list[str]:
-    """The methods of rows of the table, each once. Raises BadInput for one that does not exist or is not installed."""
-    names = list(dict.fromkeys(row.removesuffix(REFINED) for row in rows if row != PRESET_ROW))
-    for name in names:
-        if name not in PLANNERS:
-            raise BadInput(f"--methods {name}: expected {', '.join(PLANNERS)}{nearest(name, PLANNERS)}")
-        PLANNERS[name].check()
-    return names
 
 
 def compare_plans(
