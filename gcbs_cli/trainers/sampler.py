@@ -30,7 +30,7 @@ class RankSharding:
     gather: the loss gathers from all ranks, so each rank holds k/W rows of every batch; otherwise each rank takes whole
     batches, W batches per step. All ranks get the same number of steps, so some rows may be left out: without
     gathering, up to W−1 batches that do not fill a step; with gathering, the rows by which the short last batch exceeds
-    a multiple of W.
+    a multiple of W. seed: of the order of batches, a new one each epoch if they are shuffled.
     """
 
     rows: int
@@ -38,6 +38,8 @@ class RankSharding:
     world_size: int
     gather: bool
     drop_last: bool
+    seed: int
+    shuffle_batches: bool
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -64,7 +66,7 @@ class RankSharding:
         batches = ceil(self._dealt / self.batch_size)
         return batches if self.gather else batches // self.world_size
 
-    def deal(self, *, shuffle: bool, seed: int, epoch: int) -> Iterator[list[slice]]:
+    def deal(self, epoch: int) -> Iterator[list[slice]]:
         """Yield for each step what each rank gets, as positions in the permutation; the short batch comes last.
 
         The order of the batches is the same on every rank and in every run. If a batch must be left out, shuffling
@@ -72,8 +74,8 @@ class RankSharding:
         """
         full = self.rows // self.batch_size
         numbers = np.arange(ceil(self._dealt / self.batch_size))
-        if shuffle:
-            np.random.default_rng([seed, _ORDER_STREAM, epoch]).shuffle(numbers[:full])
+        if self.shuffle_batches:
+            np.random.default_rng([self.seed, _ORDER_STREAM, epoch]).shuffle(numbers[:full])
         each = 1 if self.gather else self.world_size
         for step in numbers[: self.steps * each].reshape(-1, each).tolist():
             yield [share for number in step for share in self._shares(number)]
@@ -149,7 +151,7 @@ class PlannedBatchSampler(BatchSampler):
         # A generator starts at the first batch, so that the model and the epoch of a resumed run are in place.
         start, self._start = self._start, 0
         _refuse_other_dealers(sys._getframe(1), start)
-        for step, shares in enumerate(self._deal()):
+        for step, shares in enumerate(self.sharding.deal(self.epoch)):
             if step >= start:
                 self._plan_again(step)
                 self._next = step + 1
@@ -173,7 +175,7 @@ class PlannedBatchSampler(BatchSampler):
 
     def step_rows(self, step: int) -> Ints:
         """Return the rows of this rank's loss at a step of this epoch: the whole batch, if the loss gathers."""
-        shares = next(islice(self._deal(), step, None))
+        shares = next(islice(self.sharding.deal(self.epoch), step, None))
         seen = shares if self.sharding.gather else [shares[self.rank]]
         return self.plan.perm[seen[0].start : seen[-1].stop]
 
@@ -206,8 +208,7 @@ class PlannedBatchSampler(BatchSampler):
         self.planned_at = int(state["planned_at"])
 
     def _identity(self) -> dict[str, Any]:
-        chosen = {"seed": self.seed, "shuffle_batches": self.shuffle_batches}
-        return {"plan_hash": self.plan.hash, **asdict(self.sharding), **chosen}
+        return {"plan_hash": self.plan.hash, **asdict(self.sharding)}
 
     def _take(self, plan: Plan) -> None:
         """Train on a plan, from its first batch on. Raises BadInput unless it was made for batches of this size."""
@@ -230,6 +231,8 @@ class PlannedBatchSampler(BatchSampler):
             world_size=self.world_size,
             gather=gather and self.world_size > 1,
             drop_last=plan.drop_last if self._drop_last is None else self._drop_last,
+            seed=self.seed,
+            shuffle_batches=self.shuffle_batches,
         )
         self.plan, self._batch_size = plan, size
         self._next = self._start = 0
@@ -238,13 +241,10 @@ class PlannedBatchSampler(BatchSampler):
         """Train by this permutation from now on, instead of a file or pattern; it must have as many rows."""
         self._path, self.plan = None, plan_for(self.epoch, perm, self.plan.rows)
 
-    def _deal(self) -> Iterator[list[slice]]:
-        return self.sharding.deal(shuffle=self.shuffle_batches, seed=self.seed, epoch=self.epoch)
-
     def _places_after(self, step: int) -> Ints:
         """The places of the permutation that no step before this one takes, ascending."""
         free = np.ones(len(self.plan.perm), np.bool_)
-        for shares in islice(self._deal(), step):
+        for shares in islice(self.sharding.deal(self.epoch), step):
             for share in shares:
                 free[share] = False
         return np.flatnonzero(free)
