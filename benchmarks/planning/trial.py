@@ -90,7 +90,7 @@ def run(trial: Trial, corpus: str, name: str, seed: int) -> Record:
         "mrr": round(found.mrr, 3),
         "recall": {first: round(share, 4) for first, share in found.recall.items()},
         "validation": [round(mrr, 3) for mrr in found.validation],
-        "epoch": found.epoch,
+        "epoch": int(np.flatnonzero(found.validation == np.max(found.validation))[-1]),
         "plan_seconds": round(found.plan_seconds, 3),
         "train_seconds": round(found.train_seconds, 3),
         "processor_seconds": round(time.process_time() - began, 3),

@@ -78,11 +78,6 @@ class TrialRun:
     train_seconds: float
 
     @property
-    def epoch(self) -> int:
-        """The epoch of the best validation, the last of several."""
-        return int(np.flatnonzero(self.validation == np.max(self.validation))[-1])
-
-    @property
     def mrr(self) -> float:
         """Mean reciprocal rank of the test queries × 100."""
         return 100.0 * float(np.mean(self.reciprocal_ranks))
