@@ -54,7 +54,7 @@ def mine_negatives(
         skip_own=False,
         progress=progress,
     )
-    parts, skipped = [], Counter[str]()
+    parts, skipped, generator = [], Counter[str](), np.random.default_rng(settings.seed)
     for rows, listed in lists:
         queries = np.arange(rows.start, rows.stop)
         keys, scores = _hardest(pair, queries, listed, width)
@@ -66,7 +66,7 @@ def mine_negatives(
         place = np.cumsum(allowed, axis=1)
         chosen = allowed & (place > settings.range_min) & (place <= last_rank)
         if settings.sampling == "random":
-            chosen = _drawn(chosen, rows.start, settings.negatives, settings.seed)
+            chosen = _drawn(chosen, settings.negatives, generator)
         else:
             chosen &= place <= settings.range_min + settings.negatives
         ranks = np.cumsum(others, axis=1)[chosen].astype(np.int32)
@@ -82,7 +82,7 @@ def keys_listed(width: int) -> int:
 
 def _hardest(pair: PairedRows, queries: Ints, keys: Int32s, width: int) -> tuple[Int32s, Floats]:
     """(n, w) of the keys that the grid's numbers list, the hardest by the similarities themselves, and these."""
-    scores = pair_values(pair, np.repeat(queries, keys.shape[1]).astype(np.int32), keys.reshape(-1)).reshape(keys.shape)
+    scores = pair_values(pair, np.repeat(queries, keys.shape[1]), keys.reshape(-1)).reshape(keys.shape)
     order = np.lexsort((keys, -scores), axis=1)[:, :width]
     return np.take_along_axis(keys, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
@@ -99,11 +99,8 @@ def _refused(scores: Floats, positive: Floats, settings: NegativeSettings) -> It
         yield "min_score", scores < settings.min_score
 
 
-def _drawn(window: Bools, first: int, negatives: int, seed: int) -> Bools:
-    """So many of each line's window, by numbers that depend on seed, row and rank alone; first: row of the first."""
-    steps = -(-window.shape[1] // 4)  # of four numbers
-    source = np.random.Philox(seed).advance(first * steps)
-    numbers = np.random.Generator(source).random((len(window), 4 * steps))[:, : window.shape[1]]
-    numbers[~window] = 1.0
+def _drawn(window: Bools, negatives: int, generator: np.random.Generator) -> Bools:
+    """So many of each line's window, by a number for each of its places."""
+    numbers = np.where(window, generator.random(window.shape), 1.0)
     last = min(negatives, window.shape[1]) - 1
     return window & (numbers <= np.partition(numbers, last, axis=1)[:, last : last + 1])
