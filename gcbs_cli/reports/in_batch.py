@@ -10,7 +10,7 @@ import numpy as np
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs, group_numbers
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import Float32s, Floats, Ints, inverse
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints, inverse
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.threads import in_order
 
@@ -66,19 +66,22 @@ def batch_sums(
         np.empty((directions, count), np.float32),
         np.empty(count, np.int64),
     )
-    hidden = _Hidden(suspects, perm, batch_size, loss.queue_batches)
+    find_hidden = _hidden(suspects, perm, batch_size, loss.queue_batches)
     for rows, seen in _blocks(count, batch_size, loss.queue_batches):
         height, first = min(batch_size, rows.stop - rows.start), rows.start - seen.start
         places = perm[rows].reshape(-1, height)
+        hidden = find_hidden(rows, seen, *places.shape)
         sides = pair.x[perm[seen]], pair.y[perm[seen]]  # some at a time: all would be as large as the data
         for side, values in enumerate(_tables(sides, first, height, loss)):
             own = np.s_[:, range(height), range(first, first + height)]
             positives = values[own]
             for masked in (0, 1):
-                if masked and not hidden.hide(values, rows, seen):
+                if masked and not hidden.any():
                     sums.log_sums[:, 1, side, places] = sums.log_sums[:, 0, side, places]
                     sums.hardest[1, side, places] = sums.hardest[0, side, places]
                     continue
+                if masked:
+                    np.copyto(values.reshape(*places.shape, -1, hidden.shape[2]), -np.inf, where=hidden[:, :, None])
                 keys = _counting(values, own, positives, loss.top)
                 if not masked:
                     finite = np.isfinite(keys)
@@ -140,35 +143,36 @@ def _tables(sides: tuple[Float32s, Float32s], first: int, height: int, loss: Los
     return tables
 
 
-class _Hidden:
-    """Suspected pairs by their places in the plan, those that can meet: at most `queue_batches` batches apart."""
+def _hidden(
+    suspects: SuspectPairs, perm: Ints, batch_size: int, queue_batches: int
+) -> Callable[[slice, slice, int, int], Bools]:
+    """What finds suspected pairs, by their places in the plan, in the tables of b batches of n rows: (b, n, w).
 
-    def __init__(self, suspects: SuspectPairs, perm: Ints, batch_size: int, queue_batches: int) -> None:
-        place = inverse(perm)
-        batch = place // batch_size
-        apart = np.abs(batch[suspects.lower] - batch[suspects.higher])
-        # Of many suspected pairs few meet in a plan, and only these have to be sorted.
-        meet = apart <= queue_batches
-        rows, cols = suspects.chosen(meet).both_ways()
-        order = np.argsort(place[rows])
-        self._rows, self._cols = place[rows][order], place[cols][order]
-        self._groups, self._positives = (
-            None if ids is None else group_numbers(ids[perm]) for ids in (suspects.groups, suspects.positives)
-        )
+    Of many suspected pairs few meet in a plan, at most `queue_batches` batches apart, and only these are sorted.
+    """
+    place = inverse(perm)
+    batch = place // batch_size
+    meet = np.abs(batch[suspects.lower] - batch[suspects.higher]) <= queue_batches
+    queries, keys = (place[ends] for ends in suspects.chosen(meet).both_ways())
+    order = np.argsort(queries)
+    queries, keys = queries[order], keys[order]
+    groups, positives = (
+        None if ids is None else group_numbers(ids[perm]) for ids in (suspects.groups, suspects.positives)
+    )
 
-    def hide(self, values: Float32s, rows: slice, seen: slice) -> bool:
-        """Put −inf at the suspected pairs in a table of these rows and the keys seen; whether there are any."""
-        batches, height, width = len(values), values.shape[1], (seen.stop - seen.start) // len(values)
-        first, stop = np.searchsorted(self._rows, [rows.start, rows.stop])
-        batch, row = np.divmod(self._rows[first:stop] - rows.start, height)
-        column = self._cols[first:stop] - seen.start - batch * height
+    def find(rows: slice, seen: slice, batches: int, height: int) -> Bools:
+        width = (seen.stop - seen.start) // batches
+        first, stop = np.searchsorted(queries, [rows.start, rows.stop])
+        batch, row = np.divmod(queries[first:stop] - rows.start, height)
+        column = keys[first:stop] - seen.start - batch * height
         inside = column < width  # a row sees none of the batches after its own
-        hidden = np.zeros((batches, height, width), np.bool_)
-        hidden[batch[inside], row[inside], column[inside]] = True
-        if self._groups is not None:
-            mates = self._groups[rows].reshape(-1, height, 1) == self._groups[seen].reshape(-1, 1, width)
-            if self._positives is not None:
-                mates &= self._positives[rows].reshape(-1, height, 1) != self._positives[seen].reshape(-1, 1, width)
-            hidden |= mates
-        np.copyto(values.reshape(batches, height, -1, width), -np.inf, where=hidden[:, :, None])
-        return bool(hidden.any())
+        found = np.zeros((batches, height, width), np.bool_)
+        found[batch[inside], row[inside], column[inside]] = True
+        if groups is not None:
+            mates = groups[rows].reshape(-1, height, 1) == groups[seen].reshape(-1, 1, width)
+            if positives is not None:
+                mates &= positives[rows].reshape(-1, height, 1) != positives[seen].reshape(-1, 1, width)
+            found |= mates
+        return found
+
+    return find

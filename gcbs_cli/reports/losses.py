@@ -13,7 +13,7 @@ from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
 from gcbs_cli.reports.basis import Figures, ReportInputs
 from gcbs_cli.reports.figures import FIGURES, nest
-from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, of_orders, random_orders
+from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, log_sum_exp, of_orders, random_orders
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Floats, Ints, inverse
@@ -28,7 +28,7 @@ OF_ROWS = ("gap.oracle", "similarity.positive", *(one.path for one in FIGURES if
 class Measured:
     """A report and what it was taken from.
 
-    perm: (N,) the plan; of_plan: its figures, with `batch_losses` (B,) of its batches, NaN for one in which no row
+    perm: (N,) the plan; of_plan: its figures, with `batch_losses` (B,) of its batches, 0 for one in which no row
     counts, and `batch_hard`, which of them hold a row that is in a hard pair; of_random: the same of the random orders.
     """
 
@@ -177,9 +177,8 @@ class OrderReports:
                 figures[path] = factor * losses[number] + added
             if self.in_nats:  # van den Oord et al. (2018)
                 figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
-            with np.errstate(invalid="ignore"):
-                summed = np.bincount(batch_of_row[rows], train[0].mean(axis=0))
-                figures["batch_losses"] = summed / np.bincount(batch_of_row[rows])
+            counts = np.maximum(np.bincount(batch_of_row[rows]), 1)
+            figures["batch_losses"] = np.bincount(batch_of_row[rows], train[0].mean(axis=0)) / counts
             found.append(figures)
         return found
 
@@ -250,10 +249,8 @@ class OrderReports:
         cases = product(enumerate(self.inputs.settings.temperatures), enumerate(self.hardest), starts)
         for (number, temperature), (side, hardest), start in cases:
             some = slice(start, start + ROWS_AT_ONCE)
-            positive, hard = self.inputs.diagonal[some], hardest[some, :negatives]
-            keys = np.hstack([positive[:, None], hard]) / temperature
-            largest = keys.max(axis=1)
-            seen[number, side, some] = largest + np.log(np.exp(keys - largest[:, None]).sum(axis=1))
+            keys = np.column_stack([self.inputs.diagonal[some], hardest[some, :negatives]]).astype(np.float32)
+            seen[number, side, some] = log_sum_exp(keys, temperature)
         return np.maximum(log_sums - seen, 0.0)
 
 
