@@ -125,8 +125,11 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=8, help="cycles with a process for each command")
     asked = parser.parse_args()
     plans: dict[tuple[int, int], str] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as temporary:
         os.chdir(folder)
+        os.environ["TMPDIR"] = tempfile.tempdir = temporary  # where no other program leaves anything
+        for number in range(len(OPTIONS)):
+            by_api(number)  # compiles the loops of each
         good = soak("API", by_api, asked.cycles, plans)
         good &= soak("command line", in_this_process, asked.cycles, plans)
         good &= soak("processes", in_processes, asked.processes, plans)
