@@ -50,6 +50,10 @@ class DataFiles:
     stamps: tuple[FileStamp, ...]
     single: bool
 
+    def targets(self, path: Path) -> list[Path]:
+        """What is written for each: `path` itself for the one file that was named, else files of `path`, a folder."""
+        return [path] if self.single else [path / os.path.basename(stamp.path) for stamp in self.stamps]
+
 
 def find_files(data: str) -> DataFiles:
     """The files of a path, a folder or a glob pattern, in natural order (part-2 before part-10).
@@ -92,12 +96,12 @@ def atomic_targets(files: DataFiles, path: Path) -> Iterator[list[Path]]:
     A single file is written through `writing.file`; a folder is filled under another name and renamed.
     """
     if files.single:
-        yield [path]
+        yield files.targets(path)
         return
     with temporary_folder(path) as temporary:
         place = temporary / "shards"
         place.mkdir()
-        yield [place / os.path.basename(stamp.path) for stamp in files.stamps]
+        yield files.targets(place)
         with explained(path):
             sync(place)
             place.rename(path)

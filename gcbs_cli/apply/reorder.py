@@ -27,15 +27,6 @@ _COPIES = 8
 
 
 @dataclass(frozen=True)
-class Reordered:
-    """What was written: the paths, their rows, and in how many buckets the rows were sorted."""
-
-    paths: list[Path]
-    rows: list[int]
-    buckets: int
-
-
-@dataclass(frozen=True)
 class _Bucket:
     """The rows of consecutive places: their numbers in plan order, and the file that holds them in rising order."""
 
@@ -51,9 +42,10 @@ def reorder(
     memory: int | None = None,
     header: bool = True,
     most_buckets: int = MOST_BUCKETS,
-) -> Reordered:
+) -> tuple[list[int], int]:
     """Write row perm[p] of the data at place p, rows byte for byte; shards keep their names and numbers of rows.
 
+    Returns the rows of each file, and in how many buckets they were sorted.
     memory: bytes of rows and working copies; unless given, 512 MiB beside what reading takes. header: the first record
     of each CSV file names its columns and stays. Raises BadInput when the data has more or fewer rows than the plan, is
     damaged, holds what Arrow cannot reorder, or takes more memory to read.
@@ -78,7 +70,7 @@ def reorder(
         raise BadInput(
             f"{files.stamps[0].shown}: cannot be reordered ({one_line(error)}); convert it or write it again"
         ) from None
-    return Reordered([output] if files.single else [output / target.name for target in targets], counts, len(pieces))
+    return counts, len(pieces)
 
 
 def _deal(data: ByteData | TableData, buckets: list[_Bucket], files: int) -> list[int]:

@@ -19,16 +19,16 @@ def apply(settings: Apply) -> None:
     target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
     say_order(data, [stamp.path for stamp in files.stamps], out)
     order = load_plan(settings.perm).perm
-    done = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
+    counts, buckets = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
     seconds = time.perf_counter() - began
-    rows = sum(done.rows)
-    out.table(f"{rows:,} rows in plan order written to {target} ({len(done.paths)} files, {seconds:.1f} s)")
+    rows, written = sum(counts), zip(files.targets(target), counts, strict=True)
+    out.table(f"{rows:,} rows in plan order written to {target} ({len(counts)} files, {seconds:.1f} s)")
     out.result(
         {
             "output": str(target),
-            "files": [{"path": str(path), "rows": count} for path, count in zip(done.paths, done.rows, strict=True)],
+            "files": [{"path": str(path), "rows": count} for path, count in written],
             "rows": rows,
-            "buckets": done.buckets,
+            "buckets": buckets,
             "seconds": seconds,
         }
     )

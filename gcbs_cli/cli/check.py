@@ -6,9 +6,9 @@ import typer
 
 from gcbs_cli.cli.inputs import open_inputs
 from gcbs_cli.cli.output import Output, say
-from gcbs_cli.plan_file.manifest import read_entries
+from gcbs_cli.plan_file.manifest import entry_for, read_entries
 from gcbs_cli.plan_file.permutation import read_permutation
-from gcbs_cli.plan_file.plans import check_plan, entry_to_check
+from gcbs_cli.plan_file.plans import check_plan
 from gcbs_cli.settings.others import Check, Inputs
 
 
@@ -17,7 +17,7 @@ def check(settings: Check) -> None:
     out = Output(settings)
     order = read_permutation(settings.perm)
     entries = read_entries(settings.perm)
-    entry = entry_to_check(entries, order)
+    entry = entry_for(entries, order) or next(iter(entries), None)  # which is then found to be another plan's
     given: tuple[Any, ...] = ()
     if settings.x is not None:
         stream = open_inputs(settings.only(Inputs), out, entries)

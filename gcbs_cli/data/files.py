@@ -65,17 +65,15 @@ def stamp_file(path: str, *, empty: bool = False) -> FileStamp:
 
     Raises BadInput: missing, a directory, a pipe or device, unreadable, empty.
     """
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
+    if os.path.isdir(path):
+        raise BadInput(f"{shown(path)}: found a directory, expected a regular file; give the path of a file")
+    with _opened(path) as file:
+        status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "a pipe or device"
-        raise BadInput(f"{shown(path)}: found {kind}, expected a regular file; give the path of a file")
+        raise BadInput(f"{shown(path)}: found a pipe or device, expected a regular file; give the path of a file")
     if status.st_size == 0 and not empty:
         raise BadInput(f"{shown(path)}: found an empty file (0 bytes), expected data; write it again")
-    with _opened(path):
-        return _stamp(path, status)
+    return _stamp(path, status)
 
 
 def unreadable(path: str, error: OSError | ValueError) -> BadInput:

@@ -18,6 +18,8 @@ from gcbs_cli.system.errors import BadInput, without_secrets
 _WILD = re.compile(r"[*\[]")
 """What makes an address a pattern; a web address's ? begins its query."""
 
+_REMOTE = re.compile("(?!file:)[A-Za-z0-9+-]+://")
+
 _FREE_BYTES = 1 << 28
 """Left free on the disk of the copies: an answer without an end would fill it."""
 _SILENT_SECONDS = 60.0
@@ -26,8 +28,7 @@ _SILENT_SECONDS = 60.0
 
 def is_remote(path: str) -> bool:
     """Return whether the path is an address such as s3://bucket/x.npy."""
-    protocol, separator, _ = path.partition("://")
-    return bool(separator) and protocol.replace("+", "").replace("-", "").isalnum() and protocol != "file"
+    return _REMOTE.match(path) is not None
 
 
 @cache

@@ -123,7 +123,7 @@ def _read_text(path: str, column: str | None) -> list[str]:
 
 
 def _read_npy(path: str, column: str | None) -> list[Any]:
-    return list(read_vector(path, None, "texts or numbers; write it again").tolist())
+    return read_vector(path, None, "texts or numbers; write it again").tolist()
 
 
 def _read_table(path: str, column: str | None) -> Iterator[Any]:

@@ -124,11 +124,6 @@ class Finding(NamedTuple):
     message: str
 
 
-def entry_to_check(entries: Iterable[ManifestEntry], perm: Ints) -> ManifestEntry | None:
-    """The entry of `perm`, else the manifest's first, which `check_plan` then finds to be another one's."""
-    return entry_for(entries, perm) or next(iter(entries), None)
-
-
 def check_plan(
     perm: Ints, entry: ManifestEntry | None, x: str | None = None, y: str | None = None, rows: int | None = None
 ) -> Iterator[Finding]:

@@ -20,7 +20,6 @@ MANIFEST_END = ".manifest.json"
 _NAME_BYTES = 180
 """A file name has at most 255 bytes; the target's is cut so that the random part and the suffix still fit."""
 _ABANDONED_SECONDS = 86_400.0
-_LOCAL_SCHEMES = ("local://", "file://")
 _ADVICE = {
     errno.ENOSPC: "no space left on the disk; free some or write to another folder",
     errno.EFBIG: "the file would pass the size limit; raise it (ulimit -f) or write to another folder",
@@ -54,8 +53,7 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
 
 
 def _files_of(path: str) -> list[str]:
-    for scheme in _LOCAL_SCHEMES:
-        path = path.removeprefix(scheme)
+    path = path.removeprefix("local://").removeprefix("file://")
     return [path, *glob.glob(path, recursive=True)]
 
 

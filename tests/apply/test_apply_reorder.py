@@ -61,7 +61,7 @@ NO_ROWS_OF_BYTES = np.ones((3, 0)), np.array([{}, {}, {}]), np.ones((3, 2), orde
 
 
 def run(perm, data, output, memory=AMPLE, most=256):
-    return reorder(perm, find_files(str(data)), output, memory=memory, most_buckets=most).buckets
+    return reorder(perm, find_files(str(data)), output, memory=memory, most_buckets=most)[1]
 
 
 def tar_of(samples):

@@ -18,7 +18,7 @@ from gcbs_cli.plan_file.manifest import (
     write_manifest,
 )
 from gcbs_cli.plan_file.permutation import read_permutation
-from gcbs_cli.plan_file.plans import check_plan, entry_to_check, load_plan
+from gcbs_cli.plan_file.plans import check_plan, load_plan
 from gcbs_cli.system.errors import BadInput
 
 PERM = np.array([4, 2, 0, 1, 3])
@@ -109,11 +109,6 @@ CHECKED = {
 def test_a_plan_is_checked_against_its_entry_and_its_data(case):
     given, levels = CHECKED[case]
     assert " ".join(finding.level for finding in check_plan(*given)) == levels
-
-
-def test_the_entry_of_another_permutation_is_the_one_to_check():
-    assert entry_to_check([ENTRY], PERM) == entry_to_check([ENTRY], np.arange(5)) == ENTRY
-    assert entry_to_check([], PERM) is None
 
 
 def test_the_parts_of_a_plan_are_known_unless_its_batches_were_shuffled():
