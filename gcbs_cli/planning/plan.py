@@ -46,9 +46,9 @@ class PlanResult:
     """(N,) row numbers: batch b is `perm[b*k:(b+1)*k]`."""
     settings: PlanSettings
     device: str
-    threshold: Threshold | None
+    threshold: Threshold | None = None
     """None where no graph was needed, and of a plan in parts, each of which has its own."""
-    figures: GraphFigures | None
+    figures: GraphFigures | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     """By step."""
     refinement: Refinement | None = None

@@ -22,6 +22,8 @@ RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 """Those on which a permutation could depend."""
 SETTINGS = ("batch_size", "temperature", "seed", "method", "drop_last", "world_size", "gather")
 """Those that an entry has under the same name."""
+ORDERS = ("identity", "random", "plan")
+"""Those whose measures it has."""
 
 
 def plan_entry(
@@ -45,9 +47,8 @@ def plan_entry(
             top=settings.top if settings.graph == "top-m" else None,
             rank_window=settings.rank_window,
         )
-        orders = {"identity": figures.identity, "random": figures.random, "plan": figures.plan}
         for measure in ("bandwidth", "profile", "in_batch_edge_share"):
-            of_graph[measure] = {name: getattr(order, measure) for name, order in orders.items()}
+            of_graph[measure] = {order: getattr(getattr(figures, order), measure) for order in ORDERS}
     return ManifestEntry(
         tool_version=__version__,
         command=command,

@@ -104,7 +104,7 @@ class Leaf:
 
 
 class BadSetting(BadInput):
-    """A value that its field does not take; `leaf` is the name of the field."""
+    """A value that does not fit; `leaf` is the name of its field, or "" where several do not fit together."""
 
     def __init__(self, message: str, leaf: str) -> None:
         super().__init__(message)
@@ -149,9 +149,8 @@ class Settings(BaseModel):
     def check_effects(self) -> None:
         """Raises BadSetting for an option without effect beside the others."""
         for leaf in leaves(type(self)):
-            changed = getattr(self, leaf.name) != self.default_of(leaf)
-            lacking = self.lacking(leaf) if changed else None
-            if lacking is not None:
+            lacking = self.lacking(leaf)
+            if lacking is not None and getattr(self, leaf.name) != self.default_of(leaf):
                 raise BadSetting(f"{leaf.option} has no effect without {lacking}", leaf.name)
 
     def lacking(self, leaf: Leaf) -> str | None:
@@ -216,13 +215,12 @@ def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
     return found
 
 
-def in_words(error: ValidationError, model: type[Settings]) -> BadInput:
+def in_words(error: ValidationError, model: type[Settings]) -> BadSetting:
     """The first thing that is wrong, in one line that names the option, what was found and what is expected."""
     first = error.errors()[0]
-    said = first.get("ctx", {}).get("error")
+    said, name = first.get("ctx", {}).get("error"), str(next(iter(first["loc"]), ""))
     if isinstance(said, BadInput):  # by a validator, which names its options itself
-        return BadSetting(str(said), str(first["loc"][0])) if first["loc"] else said
-    name = str(first["loc"][0])
+        return BadSetting(str(said), name)
     fields = {leaf.name: leaf for leaf in leaves(model)}
     if name not in fields:
         return BadSetting(f"{name}: no such setting{nearest(name, fields)}", name)

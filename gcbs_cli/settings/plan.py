@@ -17,8 +17,6 @@ DEFAULT_MARGIN = 0.95
 """Share of a positive's similarity from which on a negative is suspected to be a right answer."""
 LARGEST_SIMILARITY = 1.1
 """Rows that are rounded to a grid can have a similarity above 1, and with it the quantile of equal rows."""
-AUTO_PART_ROWS = 1 << 17
-"""Rows of a part where no number is asked for: its pass takes seconds to minutes, its graph some hundred megabytes."""
 MOST_PARTS = 4096
 """The centres of more could not be learnt from a sample of 65,536 rows."""
 MOST_CLUSTERS = 1024
@@ -199,21 +197,6 @@ class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     """Where parts are planned: local, or ray: on a Ray cluster (gcbs[ray])."""
     address: str = option("auto", only_with="engine=ray")
     """Address of the Ray cluster to join; local starts one on this machine."""
-
-    def parts_for(self, rows: int, batch_size: int) -> int:
-        """The number of parts: for `auto`, of at most 131,072 rows.
-
-        Raises BadInput where the rows do not give each part a batch.
-        """
-        batches, asked = rows // batch_size, self.partitions
-        if not isinstance(asked, int):
-            asked = min(-(-rows // max(AUTO_PART_ROWS, batch_size)), batches, MOST_PARTS)
-        if asked > batches:
-            raise BadInput(
-                f"--partitions {asked:,}: the {rows:,} rows make {batches:,} batches of {batch_size}, fewer than "
-                "one for each part; ask for fewer parts"
-            )
-        return asked
 
 
 class PlanSettings(

@@ -110,7 +110,7 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
             _write(stream, partition, file)
 
         def read(part: int) -> PairedRows:
-            first, stop = (int(bound) for bound in partition.starts[part : part + 2])
+            first, stop = partition.starts[part : part + 2].tolist()
             sides = np.empty((2, stop - first, stream.dim), np.float32)
             with explained(folder), path.open("rb") as file:
                 for number, side in enumerate(sides):

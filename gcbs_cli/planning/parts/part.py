@@ -25,11 +25,11 @@ class PartTask:
     """From 0."""
     parts: int
     settings: PlanSettings
-    groups: Ints | None = None
+    groups: Ints | None
     """(n,) of the part's rows."""
-    texts: Sequence[str] | None = None
+    texts: Sequence[str] | None
     """Of the part's rows."""
-    taken: int = 0
+    taken: int
     """Bytes that the whole plan holds where the part is planned."""
     version: str = VERSION
     """Of gcbs where the plan was asked for."""
@@ -96,24 +96,22 @@ class PartProgress(Progress):
     are passed on.
     """
 
-    def __init__(self, progress: Progress, task: PartTask, *, alone: bool) -> None:
-        self._progress, self._task, self._alone = progress, task, alone
+    def __init__(self, watcher: Progress, task: PartTask, *, alone: bool) -> None:
+        self._task, self._watcher, self._steps = task, watcher, watcher if alone else Progress()
 
     def step(self, name: str) -> None:
-        if self._alone:
-            self._progress.step(f"part {self._task.number + 1} of {self._task.parts}, {name}")
+        self._steps.step(f"part {self._task.number + 1} of {self._task.parts}, {name}")
 
     def progress(self, done: int, total: int) -> None:
-        if self._alone:
-            self._progress.progress(done, total)
+        self._steps.progress(done, total)
 
     def note(self, text: str) -> None:
         if self._task.number == 0:
-            self._progress.note(text if self._task.parts == 1 else f"each part: {text}")
+            self._watcher.note(text if self._task.parts == 1 else f"each part: {text}")
 
 
 def plan_here(
-    tasks: Sequence[PartTask], read: ReadPart, progress: Progress, devices: Sequence[str] = ("auto",)
+    tasks: Sequence[PartTask], read: ReadPart, progress: Progress, devices: Sequence[str]
 ) -> Iterator[PartPlan]:
     """The plans of the parts, in their order: each on one device, as many at once as there are devices."""
     owned, alone = OwnedByThreads(cycle(devices)), len(devices) == 1

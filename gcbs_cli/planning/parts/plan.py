@@ -34,6 +34,8 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.version import VERSION
 
+AUTO_PART_ROWS = 1 << 17
+"""Rows of a part where no number is asked for: its pass takes seconds to minutes, its graph some hundred megabytes."""
 BYTES_PER_ROW = 150
 """Of all rows, whatever their width: their best parts, the parts, the order, copies of these (measured)."""
 BYTES_PER_SAMPLED = 16
@@ -93,8 +95,6 @@ def plan_in_parts(
         perm,
         settings,
         ", ".join(sorted({part.device for part in plans})),
-        threshold=None,
-        figures=None,
         seconds=clock.seconds,
         too_hard_inside=sum(inside) if inside else None,
         partitions=_record(partition, plans, settings.engine, groups is not None),
@@ -102,11 +102,23 @@ def plan_in_parts(
 
 
 def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, Forecast]:
-    """How many parts, and what the plan takes with them: of `auto` so many that --max-memory suffices, if any do."""
-    count = settings.parts_for(stream.rows, settings.batch_size)
-    least = max(settings.batch_size, int(settings.per_row or 0) + 1)  # rows of a part
-    most, expected = min(stream.rows // least, MOST_PARTS), _forecast(stream, settings, count)
-    while settings.partitions == "auto" and expected.memory > (settings.max_memory or expected.memory) and count < most:
+    """How many parts, and what the plan takes with them: for `auto`, of at most 131,072 rows, and so many that
+    --max-memory suffices, if any do. Raises BadInput where the rows do not give each part a batch.
+    """
+    rows, size, asked = stream.rows, settings.batch_size, settings.partitions
+    if isinstance(asked, int):
+        batches = rows // size
+        if asked > batches:
+            raise BadInput(
+                f"--partitions {asked:,}: the {rows:,} rows make {batches:,} batches of {size}, fewer than one for "
+                "each part; ask for fewer parts"
+            )
+        return asked, _forecast(stream, settings, asked)
+    least = max(size, int(settings.per_row or 0) + 1)  # rows of a part
+    most = min(rows // least, MOST_PARTS)
+    count = min(ceil(rows / AUTO_PART_ROWS), most)
+    expected = _forecast(stream, settings, count)
+    while expected.memory > (settings.max_memory or expected.memory) and count < most:
         more = min(count + 1 + count // 4, most)
         fewer_bytes = _forecast(stream, settings, more)
         if fewer_bytes.memory >= expected.memory:  # the sample that centres are learnt from takes most
