@@ -30,8 +30,8 @@ from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.products.devices import devices_named
 from gcbs_cli.reports.figures import shown_in
 from gcbs_cli.settings.model import words
-from gcbs_cli.settings.others import PRESET, Compare, GroupFile, Inputs, TextFile, Tune
-from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.others import Compare, GroupFile, Inputs, TextFile, Tune
+from gcbs_cli.settings.plan import PRESET, PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import OF_TORCH, check_address_space
 

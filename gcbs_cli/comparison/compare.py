@@ -13,8 +13,8 @@ from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.losses import OrderReports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.model import leaves, words
-from gcbs_cli.settings.others import PRESET, REFINED
-from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.settings.others import REFINED
+from gcbs_cli.settings.plan import PRESET, PlanSettings
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, nearest

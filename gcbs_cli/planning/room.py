@@ -101,7 +101,7 @@ def forecast(
     `on_host`: the edges come to the host's memory even if a device could hold them.
     """
     quantile = plans[0].requested_quantile(rows.rows)
-    reaching = _promised(threshold, quantile)
+    reaching = promised(threshold, quantile)
     if quantile is None and threshold is not None:
         reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, plans[0].seed).share_above(threshold.number)
     expected = forecast_share(rows.rows, rows.dim, reaching, plans, device, on_host=on_host)
@@ -148,12 +148,12 @@ def forecast_report(
     fixed = max(
         taken + rows.rows * ((1 + raw) * rows.dim + sums) + scratch, _with_sample(rows.rows, rows.dim, settings)
     )
-    promised = _promised(threshold, settings.requested_quantile(rows.rows))
+    by_quantile = promised(threshold, settings.requested_quantile(rows.rows))
     if threshold is None:
-        return Forecast(fixed, round(promised * entries), taken=taken, sampled=False)
+        return Forecast(fixed, round(by_quantile * entries), taken=taken, sampled=False)
     sample = draw_sample(rows.grid, SAMPLE_QUANTILE, settings.seed)
     sampled = sample.share_above(threshold.number - 1)
-    reaching, tied = max(promised, sampled), sampled - sample.share_above(threshold.number)
+    reaching, tied = max(by_quantile, sampled), sampled - sample.share_above(threshold.number)
     found, ties = sample.reaching(threshold.number), tied / reaching if reaching else 0.0
     suspects = float(suspected(rows.grid, found, settings.fn_margin).mean()) if len(found) else 0.0
     each = ceil(BYTES_PER_EDGE + ties * BYTES_PER_TIED + (1.0 - ties) * suspects * BYTES_PER_SUSPECT)
@@ -178,7 +178,7 @@ def _with_sample(rows: int, dim: int, settings: ThresholdSettings) -> int:
     return held(rows, dim) + BYTES_PER_DRAWN * size**2
 
 
-def _promised(threshold: Threshold | None, quantile: float | None) -> float:
+def promised(threshold: Threshold | None, quantile: float | None) -> float:
     """The share of the N² entries that may reach t, by the quantile alone; 0 where a threshold was given."""
     reaching = 0.0 if quantile is None else 1.0 - quantile
     interval = None if threshold is None else threshold.interval

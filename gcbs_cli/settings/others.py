@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, model_validator
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, option
 from gcbs_cli.settings.plan import (
+    PRESET,
     WORK_PANEL,
     BscSettings,
     Device,
@@ -222,7 +223,6 @@ class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.pane
         return self
 
 
-PRESET = "train"
 REFINED = "+refine"
 """Ends the name of a method whose plan is refined."""
 OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", "partitions", "engine", "address")
@@ -322,9 +322,8 @@ class PlanFile(Settings):
             raise BadInput(f"{values['third']}: one file too many; the plan is the one that --perm names")
         if "perm" in values or cls.moved_by not in values:
             return values
-        given = [values[name] for name in cls.files if name in values]
-        beside = {name: value for name, value in values.items() if name not in cls.files}
-        return beside | dict(zip(("perm", *cls.files), given, strict=False))
+        one_before = dict(zip(cls.files, ("perm", *cls.files), strict=False))
+        return {one_before.get(name, name): value for name, value in values.items()}
 
 
 class Check(PlanFile, Columns, Shown):

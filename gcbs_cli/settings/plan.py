@@ -22,10 +22,9 @@ MOST_PARTS = 4096
 MOST_CLUSTERS = 1024
 """Clusters at most where no number is asked for: k-means takes time in proportion."""
 DEFAULT_NEIGHBOURS = {"knn-groups": 500, "neighbours": 3}
-PRESETS: dict[str, dict[str, Any]] = {
-    "train": {"graph": "top-m", "refine": True, "fn_margin": 1.05, "fn_weight": 0.2, "apart_from": 0.98}
-}
-"""What the options are by default with --preset; benchmarks/RESULTS.md says what was measured."""
+PRESET = "train"
+PRESET_OPTIONS = {"graph": "top-m", "refine": True, "fn_margin": 1.05, "fn_weight": 0.2, "apart_from": 0.98}
+"""What the options are by default with it; benchmarks/RESULTS.md says what was measured."""
 
 GRAPH_PANEL = "Which pairs are hard"
 WORK_PANEL = "How the work is done"
@@ -256,10 +255,8 @@ class PlanSettings(
 
 
 def preset_defaults(name: Any) -> dict[str, Any]:
-    """The options that a preset sets, nothing without one; METIS where pymetis is installed, which needs no import."""
-    if not isinstance(name, str) or name not in PRESETS:
-        return {}
-    return {"method": "metis" if find_spec("pymetis") else "rcm", **PRESETS[name]}
+    """The options that the preset sets, nothing without it; METIS where pymetis is installed, which needs no import."""
+    return {"method": "metis" if find_spec("pymetis") else "rcm", **PRESET_OPTIONS} if name == PRESET else {}
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:

@@ -12,7 +12,7 @@ from running import run_bash
 
 from gcbs_cli.settings import others
 from gcbs_cli.settings.model import typed_by
-from gcbs_cli.settings.plan import PRESETS
+from gcbs_cli.settings.plan import PRESET_OPTIONS
 from gcbs_cli.system.errors import BadInput
 from tests.cli.conftest import entry_of
 
@@ -143,11 +143,11 @@ def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypat
         8,
     )
     asked = record["false_negatives"]
-    assert (asked["fn_margin"], asked["fn_weight"], asked["apart_from"]) == (0.9, 0.5, PRESETS["train"]["apart_from"])
+    assert (asked["fn_margin"], asked["fn_weight"], asked["apart_from"]) == (0.9, 0.5, PRESET_OPTIONS["apart_from"])
     assert record["refinement"]["swaps"] > 0
     shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["settings"]
     assert shown["method"] == ("metis" if find_spec("pymetis") else "rcm")
-    assert {name: shown[name] for name in PRESETS["train"]} == PRESETS["train"] | {"fn_margin": 0.9, "fn_weight": 0.5}
+    assert {name: shown[name] for name in PRESET_OPTIONS} == PRESET_OPTIONS | {"fn_margin": 0.9, "fn_weight": 0.5}
 
 
 def test_a_file_by_name_before_or_after_the_command(gcbs, project):

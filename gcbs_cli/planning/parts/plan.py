@@ -26,7 +26,7 @@ from gcbs_cli.planning.parts.partition import (
 )
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.plan import PlanResult
-from gcbs_cli.planning.room import Forecast, check_room, forecast_share, needed
+from gcbs_cli.planning.room import Forecast, check_room, forecast_share, needed, promised
 from gcbs_cli.products.devices import ALL_GPUS, choose_backend, devices_named
 from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
@@ -134,8 +134,8 @@ def _forecast(stream: PairStream, settings: PlanSettings, parts: int) -> Forecas
         backend = choose_backend("cpu")
         part = Forecast(needed(largest, stream.dim, backend), 0)
     else:
-        backend, quantile = choose_backend(settings.device), settings.requested_quantile(largest)
-        part = forecast_share(largest, stream.dim, 0.0 if quantile is None else 1.0 - quantile, [settings], backend)
+        backend, reaching = choose_backend(settings.device), promised(None, settings.requested_quantile(largest))
+        part = forecast_share(largest, stream.dim, reaching, [settings], backend)
     sample = BYTES_PER_SAMPLED * min(stream.rows, SAMPLE_ROWS) * (stream.dim + parts)
     sample += needed(0, stream.dim, backend)
     return replace(part, fixed=max(part.fixed, sample) + BYTES_PER_ROW * stream.rows, taken=0)
