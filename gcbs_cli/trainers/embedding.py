@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from itertools import chain
 from typing import Any
@@ -48,7 +48,8 @@ class RowEmbedder:
         lengths: Ints | None,
         precision: Callable[[], AbstractContextManager[Any]],
     ) -> None:
-        self._loader, self._embed, self.model, self._precision = loader, embed, model, precision
+        self._loader, self._embed, self._precision = loader, embed, precision
+        self.model = torch.nn.Module() if model is None else model
         count = len(loader.dataset)  # type: ignore[arg-type]
         self._order = np.arange(count) if lengths is None else np.argsort(-lengths, kind="stable")
         self._size = max(LEAST_BATCH, 4 * (loader.batch_size or 1))
@@ -117,14 +118,15 @@ class RowEmbedder:
             collate_fn=self._loader.collate_fn,
             num_workers=self._loader.num_workers if keep else 0,
         )
+        device = next((weight.device for weight in self.model.parameters()), None)
         sides: list[Sides] = []
-        with nullcontext() if self.model is None else evaluating(self.model), torch.no_grad(), self._precision():
+        with evaluating(self.model), torch.no_grad(), self._precision():
             for chunk, batch in zip(chunks, chain(list(kept), fresh), strict=True):
                 if keep and len(kept) == len(sides):
                     room -= _bytes(batch)
                     if room >= 0:
                         kept.append(batch)
-                found = self._embed(_changed(batch, lambda values: values.to(_device(self.model))))
+                found = self._embed(_changed(batch, lambda values: values.to(device)))
                 x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in found)
                 if x.shape != y.shape or x.ndim != 2 or len(x) != len(chunk):
                     raise BadInput(
@@ -158,10 +160,6 @@ def _patient_group() -> Any:
         group = torch.distributed.new_group(backend="gloo", timeout=PATIENCE)
         _patient = weakref.ref(group)
     return group
-
-
-def _device(model: torch.nn.Module | None) -> torch.device | None:
-    return None if model is None else next((weight.device for weight in model.parameters()), None)
 
 
 def _changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
