@@ -43,7 +43,7 @@ class PlannedLoader:
         dataset, size = loader.dataset, loader.batch_size
         check_plannable(dataset)
         if (plan is None) == (embed is None):
-            raise BadInput("planned: give either a plan, or embed to make one each epoch")
+            raise BadInput("plan, embed: expected one; embed takes a batch and returns the embeddings of both sides")
         if size is None:
             raise BadInput("planned: the loader has a batch sampler of its own; give it batch_size instead")
         ranks = ranks or (place()[1] if asked.gather else 1)

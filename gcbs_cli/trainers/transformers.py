@@ -62,8 +62,6 @@ class PlannedTrainer:
             check_plannable(part)
         if self._plans and (not isinstance(self._plans, Mapping) or self._plans.keys() != self.parts.keys()):
             raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(self.parts)}")
-        if not self._plans and self.embed is None:
-            raise BadInput("embed is missing; give a function from a batch to the embeddings of both sides, or a plan")
         made_by = type(trainer).get_train_dataloader.__module__
         if not f"{made_by}.".startswith(KNOWN_LOADERS):
             raise BadInput(f"{type(trainer).__name__}: makes a train loader of its own, which would not use the plan")

@@ -137,7 +137,7 @@ class Stream(IterableDataset):
         ({"first": "static"}, "first static: expected random or plan"),
         ({"time_limit": 5.0, "refine": False}, "time_limit has no effect without"),
         ({"loader": DataLoader(Stream(), BATCH)}, "expected a data set with a length"),
-        ({"embed": None}, "give either a plan, or embed"),
+        ({"embed": None}, "plan, embed: expected one"),
         ({"plan": np.arange(ROWS), "embed": None}, "give batch_size"),
         ({"plan": np.arange(ROWS), "embed": None, "batch_size": 16}, "losses of 8 pairs"),
         ({"plan": np.arange(ROWS + 1), "embed": None, "batch_size": BATCH}, "71"),

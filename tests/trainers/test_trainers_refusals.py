@@ -62,7 +62,7 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (trainer, {"train_sampling_strategy": "group_by_length"}, {"embed": len}, "group_by_length: chooses the rows"),
         (trainer, {"kind": OwnLoader}, {"embed": len}, "OwnLoader: makes a train loader of its own"),
         (trainer, {"auto_find_batch_size": True}, {"embed": len}, "set per_device_train_batch_size"),
-        (trainer, {}, {}, "embed is missing"),
+        (trainer, {}, {}, "plan, embed: expected one"),
         (trainer, {}, {"plan": ORDER}, "does not say its batch size; give batch_size"),
         (trainer, {}, {"plan": ORDER, "batch_size": 16}, "per_device_train_batch_size 8 makes losses of 8"),
         (trainer, {}, {"plan": np.arange(70), "batch_size": BATCH}, "71"),
