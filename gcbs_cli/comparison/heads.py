@@ -19,15 +19,15 @@ class Heads:
     def __init__(self, pair: PairedRows, device: str, learning_rate: float) -> None:
         torch.set_num_threads(1)  # more wait for each other: small batches, and other heads on the other processors
         self._device = device
-        self._sides = [torch.from_numpy(np.ascontiguousarray(side)).to(self._device) for side in (pair.x, pair.y)]
-        self._changes = nn.ModuleList(nn.Linear(pair.dim, pair.dim) for _ in self._sides).to(self._device)
+        self._sides = [torch.from_numpy(side).to(device) for side in (pair.x, pair.y)]
+        self._changes = nn.ModuleList(nn.Linear(pair.dim, pair.dim) for _ in self._sides).to(device)
         for weight in self._changes.parameters():
             nn.init.zeros_(weight)
         self._optimizer = torch.optim.AdamW(self._changes.parameters(), lr=learning_rate, fused=True)
 
     def outputs(self, rows: Ints, side: int) -> Tensor:
         """(n, d) unit rows of side 0 or 1."""
-        given = self._sides[side][torch.from_numpy(rows).to(self._device)]
+        given = self._sides[side][rows]
         return normalize(given + self._changes[side](given), dim=1)
 
     @torch.no_grad()
