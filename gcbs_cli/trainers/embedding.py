@@ -80,7 +80,7 @@ class RowEmbedder:
         for side in (0, 1):  # one after the other: a gather holds what it gathers twice
             parts = [[chunk[side] for chunk in mine]] * world
             if is_distributed():
-                torch.distributed.gather_object(parts[rank], None if rank else parts, group=_patient_group())
+                torch.distributed.gather_object(parts[rank], None if rank else parts, group=patient_group())
             if rank == 0:
                 sides.append(np.concatenate([*chain.from_iterable(parts)])[rising])
         return (sides[0], sides[1]) if sides else None
@@ -95,18 +95,10 @@ class RowEmbedder:
                 outcome[0] = make()
             except Exception as error:
                 outcome[1] = error
-        torch.distributed.broadcast_object_list(outcome, src=0, group=_patient_group())
+        torch.distributed.broadcast_object_list(outcome, src=0, group=patient_group())
         if outcome[1] is not None:
             raise outcome[1]
         return outcome[0]
-
-    def mean(self, values: list[float]) -> list[float]:
-        """The mean over all ranks of each value."""
-        if not is_distributed():
-            return values
-        sums = torch.tensor(values, dtype=torch.float64)
-        torch.distributed.all_reduce(sums, group=_patient_group())
-        return (sums / place()[1]).tolist()
 
     def _embed_chunks(self, chunks: list[Ints], *, keep: bool) -> list[Sides]:
         """Both sides of the rows of each chunk; `keep`: their batches are those of the next call, too."""
@@ -149,14 +141,14 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def _patient_group() -> Any:
-    """The group of all ranks that has patience, on the CPU; its first use is on every rank at once.
+def patient_group() -> Any:
+    """The group of all ranks that has patience, on the CPU, if there are ranks; its first use is on all at once.
 
     Nothing here keeps it: a group that outlives destroy_process_group may abort the process at exit.
     """
     global _patient
     group = None if _patient is None else _patient()
-    if group is None:
+    if group is None and is_distributed():
         group = torch.distributed.new_group(backend="gloo", timeout=PATIENCE)
         _patient = weakref.ref(group)
     return group

@@ -16,9 +16,9 @@ from gcbs_cli.comparison.heads import batch_loss
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import RowEmbedder
+from gcbs_cli.trainers.embedding import RowEmbedder, patient_group
 from gcbs_cli.trainers.plan_source import PlanWarning
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, place
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, of_ranks, place
 
 Log = Callable[[dict[str, float]], object]
 
@@ -163,7 +163,7 @@ class LossCheck:
         asked, embedder = planner.asked, planner.embedder
         x, y = (normalize(torch.from_numpy(side)) for side in embedder.rows(rows))
         own = float(batch_loss(x, y, asked.temperature, asked.loss_kind))
-        reported, expected = embedder.mean([reported, own])
+        reported, expected = np.mean(of_ranks([reported, own], patient_group()), axis=0).tolist()
         agrees = abs(reported - expected) <= self._tolerance * max(expected, 1.0)
         self.comparisons.append(Comparison(step, reported, expected, agrees))
         if agrees:

@@ -265,11 +265,7 @@ class PlannedBatchSampler(BatchSampler):
 
     def _agree(self) -> None:
         """Refuse different plans on different ranks: a file may appear between the looks of two of them."""
-        if self.world_size == 1 or not is_distributed():
-            return
-        found: list[str] = [""] * torch.distributed.get_world_size()
-        torch.distributed.all_gather_object(found, self.plan.hash)
-        if len(set(found)) > 1:
+        if self.world_size > 1 and len(set(of_ranks(self.plan.hash))) > 1:
             raise BadInput(
                 f"epoch {self.epoch}: the ranks found different plans; write the plan before the epoch starts"
             )
@@ -307,6 +303,14 @@ def is_distributed() -> bool:
 def place() -> tuple[int, int]:
     """This rank and the number of ranks."""
     return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if is_distributed() else (0, 1)
+
+
+def of_ranks(value: Any, group: Any = None) -> list[Any]:
+    """The value of each rank, by a group of torch.distributed that holds all of them; call it on every rank."""
+    found = [value] * place()[1]
+    if is_distributed():
+        torch.distributed.all_gather_object(found, value, group=group)
+    return found
 
 
 def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
