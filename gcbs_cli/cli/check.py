@@ -1,7 +1,5 @@
 """`gcbs check`: may this plan be trained on."""
 
-from typing import Any
-
 import typer
 
 from gcbs_cli.cli.inputs import open_inputs
@@ -18,14 +16,13 @@ def check(settings: Check) -> None:
     order = read_permutation(settings.perm)
     entries = read_entries(settings.perm)
     entry = entry_for(entries, order) or next(iter(entries), None)  # which is then found to be another plan's
-    given: tuple[Any, ...] = ()
+    stream = None
     if settings.x is not None:
         stream = open_inputs(settings.only(Inputs), out, entries)
         stream.normalize = entry is None or entry.normalize
         stream.read()
-        given = (*stream.fingerprints, stream.rows)
         stream.check_unchanged()
-    findings = list(check_plan(order, entry, *given))
+    findings = list(check_plan(order, entry, stream))
     wrong = any(level == "error" for level, _ in findings)
     for level, message in findings:
         if level == "ok":

@@ -84,7 +84,7 @@ def mine(pair: PairedRows, settings: MineSettings, ids: Ints | None = None, watc
     Raises BadInput where the settings do not fit the data.
     """
     settings.check_rows(pair.rows)
-    clock = Stopwatch(watcher or Progress())
+    clock = Stopwatch(watcher)
     backend = choose_backend(settings.device)
     backend.tile_rows = settings.chunk_rows
     positives = Positives(np.arange(pair.rows) if ids is None else ids)

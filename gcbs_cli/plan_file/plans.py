@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.manifest import (
     ManifestEntry,
@@ -124,14 +125,12 @@ class Finding(NamedTuple):
     message: str
 
 
-def check_plan(
-    perm: Ints, entry: ManifestEntry | None, x: str | None = None, y: str | None = None, rows: int | None = None
-) -> Iterator[Finding]:
-    """Compare a plan with its manifest entry and, as far as they are given, with the data's fingerprints and rows.
+def check_plan(perm: Ints, entry: ManifestEntry | None, data: PairStream | None = None) -> Iterator[Finding]:
+    """Compare a plan with its manifest entry, and with the data if it was read.
 
-    Without `rows`, the entry says how many there should be, and without an entry the permutation's own length does.
+    Without data, the entry says how many rows there should be, and without an entry the permutation's own length does.
     """
-    expected = rows if rows is not None else entry.rows if entry is not None else len(perm)
+    expected = data.rows if data is not None else entry.rows if entry is not None else len(perm)
     try:
         verify_permutation(perm, expected)
         yield Finding("ok", f"a permutation of 0..{expected - 1}: each row once")
@@ -144,15 +143,15 @@ def check_plan(
         yield Finding("ok", f"the manifest is this permutation's ({entry.method}, gcbs {entry.tool_version})")
     else:
         yield Finding("error", OTHER_MANIFEST)
-    planned = entry.inputs
-    if x != y and (x, y) == (planned.y.fingerprint, planned.x.fingerprint):
+    planned, found = entry.inputs, ("", "") if data is None else data.fingerprints
+    if found[0] != found[1] and found == (planned.y.fingerprint, planned.x.fingerprint):
         message = f"X and Y are swapped: the plan has {planned.x.name} as X and {planned.y.name} as Y"
         yield Finding("error", message)
-    else:
-        for side, given, record in (("X", x, planned.x), ("Y", y, planned.y)):
+    elif data is not None:
+        for side, given, record in zip("XY", found, (planned.x, planned.y), strict=True):
             if given == record.fingerprint:
                 yield Finding("ok", f"{side} is what the plan was made from")
-            elif given is not None:
+            else:
                 made_from = f"{record.name}, {record.rows} rows"
                 yield Finding("error", f"{side} is not what the plan was made from ({made_from}): plan again")
     yield Finding("ok", _batches(entry, expected))

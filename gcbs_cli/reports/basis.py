@@ -64,7 +64,7 @@ class ReportInputs:
         Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
         """
         self.pair, self.settings, self.facts = pair, settings, facts or RowFacts()
-        self.clock = Stopwatch(watcher or Progress())
+        self.clock = Stopwatch(watcher)
         settings.check_rows(pair.rows)
         wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
         hardest, backend = min(max(wanted), pair.rows - 1), choose_backend(settings.device)

@@ -50,7 +50,7 @@ def sampled_report(
     memory = needed(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
     expected = Forecast(memory + BYTES_PER_ROW * stream.rows + BYTES_PER_BATCH_ENTRY * size**2, 0)
     check_room(stream.rows, expected, settings, "the report", "use fewer --rows")
-    clock = Stopwatch(progress or Progress())
+    clock = Stopwatch(progress)
     with clock.step("rows drawn"):
         generator = np.random.default_rng([settings.seed, 0x5A3D])
         chosen = np.sort(generator.choice(full, min(full, rows // size), replace=False))

@@ -24,9 +24,9 @@ class Progress:
 class Stopwatch:
     """Seconds by step, in the order in which the steps were made."""
 
-    def __init__(self, watcher: Progress) -> None:
+    def __init__(self, watcher: Progress | None = None) -> None:
         self.seconds: dict[str, float] = {}
-        self.watcher = watcher
+        self.watcher = watcher or Progress()
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,20 +88,24 @@ def test_a_damaged_manifest_is_one_line(tmp_path, text, says):
     assert "\n" not in str(caught.value)
 
 
+def data(x, y, rows=5):
+    """What was read."""
+    return SimpleNamespace(fingerprints=(f"xxh3:{x}", f"xxh3:{y}"), rows=rows)
+
+
 ENTRY = build_entry(PERM)
 CHECKED = {
-    "the plan and its data": ((PERM, ENTRY, "xxh3:x", "xxh3:y", 5), "ok ok ok ok ok"),
-    "X alone": ((PERM, ENTRY, "xxh3:x"), "ok ok ok ok"),
-    "other X": ((PERM, ENTRY, "xxh3:other", "xxh3:y"), "ok ok error ok ok"),
-    "other Y": ((PERM, ENTRY, "xxh3:x", "xxh3:other"), "ok ok ok error ok"),
-    "sides swapped": ((PERM, ENTRY, "xxh3:y", "xxh3:x"), "ok ok error ok"),
+    "the plan and its data": ((PERM, ENTRY, data("x", "y")), "ok ok ok ok ok"),
+    "other X": ((PERM, ENTRY, data("other", "y")), "ok ok error ok ok"),
+    "other Y": ((PERM, ENTRY, data("x", "other")), "ok ok ok error ok"),
+    "sides swapped": ((PERM, ENTRY, data("y", "x")), "ok ok error ok"),
     "no data": ((PERM, ENTRY), "ok ok ok"),
     "fewer rows than its entry's": ((PERM[:3].argsort(), ENTRY), "error error ok"),
     "another permutation": ((np.arange(5), ENTRY), "ok error ok"),
     "no manifest": ((PERM, None), "ok warning"),
     "no manifest, a row twice": ((np.array([0, 0, 1]), None), "error warning"),
-    "no manifest, more rows": ((PERM, None, None, None, 6), "error warning"),
-    "no manifest, below 0": ((np.array([0, 1, -1]), None, None, None, 3), "error warning"),
+    "no manifest, more rows": ((PERM, None, data("x", "y", 6)), "error warning"),
+    "no manifest, below 0": ((np.array([0, 1, -1]), None, data("x", "y", 3)), "error warning"),
 }
 """What is checked, and how the findings are to be."""
 
