@@ -36,12 +36,13 @@ def embed(settings: Embed) -> None:
     x = embed_texts(encoder, x_texts, settings.x_prompt, asked)
     y = embed_texts(encoder, y_texts, settings.y_prompt, asked)
     if both:
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         texts = dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
-        table = as_table({"x": x, "y": y}, read_ids(settings.texts) | texts)
+        columns = read_ids(settings.texts) | texts | {"x": as_column(x), "y": as_column(y)}
         with file(target) as whole:
-            pq.write_table(table, whole)
+            pq.write_table(pa.table(columns), whole)
     else:
         target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
@@ -126,10 +127,8 @@ def embed_texts(encoder: Any, texts: Sequence[str], prompt: str, asked: Mapping[
     return np.ascontiguousarray(found, dtype=np.float32)
 
 
-def as_table(sides: Mapping[str, Float32s], columns: dict[str, Any]) -> Any:
-    """Return a pyarrow table with these columns, and behind them the embeddings of both sides."""
+def as_column(side: Float32s) -> Any:
+    """Return a pyarrow array with a list for each row."""
     import pyarrow as pa
 
-    for name, side in sides.items():
-        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
-    return pa.table(columns)
+    return pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])

@@ -30,18 +30,16 @@ def in_order(workers: int, items: Iterable[Item], work: Callable[[Item], Result]
     if workers == 1:
         yield from map(work, items)
         return
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > 2 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
+    pool, waiting = ThreadPoolExecutor(workers), deque[Future[Result]]()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
