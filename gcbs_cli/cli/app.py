@@ -80,7 +80,7 @@ class Commands(TyperGroup):
             if not ctx.resilient_parsing:
                 ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
             return super().resolve_command(ctx, args)
-        asked = any(word == "--help" or re.match("-[a-zA-Z]*h", word) for word in rest)
+        asked = any(re.match("--help|-[a-zA-Z]*h", word) for word in rest)
         command = make_command(name, COMMANDS, helped=asked or ctx.resilient_parsing)
         missing = [leaf for leaf in leaves(model_of(name)) if leaf.field.is_required()]
         if not rest and missing and not ctx.resilient_parsing:

@@ -127,14 +127,14 @@ def check_keys(commands: Iterable[str], file: ConfigFile) -> None:
     """Raises BadInput for a key of the file that names no option, or one that nobody may set there."""
     known = known_keys(commands)
     for key, value in file.values.items():
-        if key not in known:
+        leaf = known.get(key)
+        if leaf is None:
             raise BadInput(
                 f"{value.source}: found the unknown key {key!r}{nearest(key, known)}; gcbs config --all shows all keys"
             )
-        if file.searched and known[key].one_call and known[key].key not in HARMLESS:
-            option = known[key].option
+        if file.searched and leaf.one_call and leaf.key not in HARMLESS:
             raise BadInput(
-                f"{value.source}: only a file named with --config may set {key}; type {option}, or name this file"
+                f"{value.source}: only a file named with --config may set {key}; type {leaf.option}, or name this file"
             )
 
 

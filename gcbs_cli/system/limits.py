@@ -93,7 +93,7 @@ def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:
             limit, used = _text(group / limit_file), _text(group / used_file)
             if limit.isdigit() and used.isdigit() and int(limit) < NO_LIMIT:
                 droppable = re.search(r"^(?:total_)?inactive_file (\d+)", _text(group / "memory.stat"), re.MULTILINE)
-                left.append(max(0, int(limit) - int(used) + int(droppable[1] if droppable else 0)))
+                left.append(int(limit) - int(used) + int(droppable[1] if droppable else 0))
     return left
 
 
