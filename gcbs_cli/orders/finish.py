@@ -23,7 +23,7 @@ def finish(perm: Ints, given: PlannerInput, labels: Ints, clock: Stopwatch) -> t
             # An order of the graph leaves rows without an edge as they come in the data.
             places = np.flatnonzero(given.graph.degrees[perm] == 0)
             perm[places] = np.random.default_rng([seed, 0xA10E]).permutation(perm[places])
-        perm = keep_apart(perm, labels, given.batch_size, seed)
+        perm = keep_apart(perm, labels, given.batch_size)
     refinement = None
     if settings.refine and given.batch_size > 1:
         if needs_compiling(propose):
@@ -34,7 +34,7 @@ def finish(perm: Ints, given: PlannerInput, labels: Ints, clock: Stopwatch) -> t
             perm = refinement.perm
     with clock.step("order"):
         if given.batch_size < settings.batch_size:
-            perm = keep_apart(shuffle_groups(perm, given.batch_size, seed), labels, settings.batch_size, seed)
+            perm = keep_apart(shuffle_groups(perm, given.batch_size, seed), labels, settings.batch_size)
         if settings.shuffle_batches:
             perm = shuffle_groups(perm, settings.batch_size, seed)
     return perm, refinement

@@ -1,18 +1,23 @@
-"""Rows that change places in an order, and those that must never share a batch: a plan made so with few changes."""
+"""Rows that change places in an order, and those that must never share a batch: a plan made so with few changes.
+
+A batch that holds a label twice and the nearest batch that lacks it are divided anew: of each label that they hold
+twice or more, two rows must part. With one or two kinds of labels these links make paths and even cycles, for rows are
+edges between the labels of a bipartite graph. So all can part, and equal batches stay equal once some paths of odd
+length are turned over; each division takes one row more apart from its label, and none meets another.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.orders.dealing_apart import deal_apart
-from gcbs_cli.system.arrays import Float32s, Ints, equal_rows, inverse
+from gcbs_cli.orders.last_batch import with_last_batch
+from gcbs_cli.products.suspects import group_numbers
+from gcbs_cli.system.arrays import Float32s, Ints, equal_rows, grouped, inverse
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 
 NO_LABELS = np.empty((0, 0), np.int64)
-LOOKS = 1 << 25
-"""Batches that swaps look at before rows with one or two kinds of labels are dealt anew instead."""
 
 
 class Order(NamedTuple):
@@ -39,27 +44,22 @@ def places_of(batch: int, order: Order) -> range:
 
 
 @compiled
-def rival(row: int, batch: int, ignored: int, order: Order) -> int:
-    """The place of another row in a batch with a label of this row, `ignored` left out; −1 for none, −2 for several."""
-    found = -1
+def has_rival(row: int, batch: int, ignored: int, order: Order) -> bool:
+    """Whether another batch holds a label of a row, one row there left out."""
     for place in places_of(batch, order):
         other = order.perm[place]
-        if other in (row, ignored):
-            continue
-        for line in range(len(order.labels)):
-            if order.labels[line, row] >= 0 and order.labels[line, row] == order.labels[line, other]:
-                if found >= 0 and found != place:
-                    return -2
-                found = place
-    return found
+        if other != ignored:
+            for line in range(len(order.labels)):
+                if order.labels[line, row] >= 0 and order.labels[line, row] == order.labels[line, other]:
+                    return True
+    return False
 
 
 @compiled
 def may_swap(u: int, v: int, order: Order) -> bool:
     """Whether two rows of different batches can change places, by their labels."""
     return order.batch[u] != order.batch[v] and (
-        order.labels.size == 0
-        or (rival(u, order.batch[v], v, order) == -1 and rival(v, order.batch[u], u, order) == -1)
+        order.labels.size == 0 or not (has_rival(u, order.batch[v], v, order) or has_rival(v, order.batch[u], u, order))
     )
 
 
@@ -104,27 +104,24 @@ def check_possible(labels: Ints, rows: int, batch_size: int, option: str) -> Non
             raise BadInput(f"{option}: the groups are too large to keep apart in batches of {batch_size}")
 
 
-def keep_apart(perm: Ints, labels: Ints, batch_size: int, seed: int) -> Ints:
-    """The order with as few swaps as found so that no batch holds two rows of one label.
+def keep_apart(perm: Ints, labels: Ints, batch_size: int) -> Ints:
+    """The order, changed near where rows of one label share a batch, so that none does.
 
-    Each row that shares a label in its batch changes places with the first row, from a random batch on, that makes no
-    conflict there or here. Where swaps find no way and there are at most two kinds of labels, all rows are dealt anew,
-    which finds a way if there is one. Raises BadInput where none is found.
+    Finds a way wherever there is one for one or two kinds of labels. Raises BadInput where none is found.
     """
     if labels.size == 0:
         return perm
+    labels = np.array([group_numbers(line) for line in labels], np.int64)
     order = order_of(perm, labels, batch_size)
-    reach = batches = -(-len(perm) // batch_size)
-    if len(labels) <= 2:
-        reach = min(batches, max(1, LOOKS // (1 + conflicts(perm, labels, batch_size))))
-    _repair(order, np.random.default_rng([seed, 0xA9A27]).integers(batches, size=len(perm)), reach)
+    full, short = divmod(len(perm), batch_size)
+    _separate_all(order, full + bool(short))
+    if short and len(labels) <= 2 and conflicts(order.perm, labels, batch_size):
+        order = order_of(with_last_batch(perm, labels, full, short), labels, batch_size)
+        _separate_all(order, full)
     left = conflicts(order.perm, labels, batch_size)
-    if left == 0:
-        return order.perm
-    dealt = deal_apart(perm, labels, batch_size) if len(labels) <= 2 else None
-    if dealt is None:
+    if left:
         raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept apart from their own group")
-    return dealt
+    return order.perm
 
 
 def conflicts(perm: Ints, labels: Ints, batch_size: int) -> int:
@@ -137,27 +134,108 @@ def conflicts(perm: Ints, labels: Ints, batch_size: int) -> int:
     return found
 
 
-@compiled
-def _repair(order: Order, starts: Ints, reach: int) -> None:
-    """Swap rows until none shares a label in its batch, as far as that goes. `reach`: batches tried for each."""
-    for place in range(len(order.perm)):
-        row = order.perm[place]
-        if rival(row, order.batch[row], -1, order) != -1:
-            _swap_away(row, starts[place], reach, order)
+def _separate_all(order: Order, batches: int) -> None:
+    """Take rows of one label apart, within the first so many batches, as far as that goes."""
+    kinds = [grouped(line, 2 * len(order.perm)) for line in order.labels]
+    while any(_separate(line, *kind, order, batches) for line, kind in enumerate(kinds)):
+        pass
 
 
 @compiled
-def _swap_away(row: int, start: int, reach: int, order: Order) -> None:
-    """Let a row change places with the first, from a batch on, that makes no conflict there or here."""
-    here, batches = order.batch[row], -(-len(order.perm) // order.batch_size)
-    for step in range(reach):
-        there = (start + step) % batches
-        # A batch with one rival can take the row in its rival's place alone.
-        only = rival(row, there, -1, order)
-        if only == -2 or there == here:
+def _separate(line: int, members: Ints, starts: Ints, order: Order, batches: int) -> bool:
+    """Divide each batch that holds a label twice anew, with the nearest ones that lack it; whether that helped."""
+    held, found, helped = np.zeros(1 + order.batch.max(), np.int64), np.full(len(starts), -1), False
+    for label in range(len(starts) - 1):
+        rows = members[starts[label] : starts[label + 1]]
+        for row in rows:
+            held[order.batch[row]] += 1
+        for row in rows:
+            for step in range(2, batches + 2):  # one back, one on, two back, …
+                here = order.batch[row]
+                if held[here] < 2:
+                    break
+                there = (here + (step // 2 if step % 2 else -(step // 2))) % batches
+                if held[there] == 0 and _divide(here, there, order, found):
+                    helped = True
+                    for place in places_of(there, order):
+                        if order.labels[line, order.perm[place]] == label:
+                            held[there] += 1
+                            held[here] -= 1
+        for row in rows:
+            held[order.batch[row]] = 0
+    return helped
+
+
+@compiled
+def _divide(here: int, there: int, order: Order, found: Ints) -> bool:
+    """Divide the rows of two batches anew, with few changes; False, and nothing done, where that parts no label."""
+    first, second = places_of(here, order), places_of(there, order)
+    rows = np.concatenate((order.perm[first.start : first.stop], order.perm[second.start : second.stop]))
+    before = np.ones(len(rows), np.int64)
+    before[: len(first)] = -1
+    links = _links(rows, order.labels, found)
+    side = _sides(before, links)
+    parted = 0
+    for i in range(len(rows)):
+        for j in links[i]:
+            parted += before[i] * before[j] - side[i] * side[j]
+    if parted <= 0 or side.sum() != before.sum():
+        return False
+    order.perm[first.start : first.stop], order.perm[second.start : second.stop] = rows[side < 0], rows[side > 0]
+    for batch in (here, there):
+        for place in places_of(batch, order):
+            order.place[order.perm[place]], order.batch[order.perm[place]] = place, batch
+    return True
+
+
+@compiled
+def _links(rows: Ints, labels: Ints, found: Ints) -> Ints:
+    """(n, G) of each line, for the first row with a label, the last one, and the other way; themselves for others."""
+    links = np.empty((len(rows), len(labels)), np.int64)
+    for line in range(len(labels)):
+        for i in range(len(rows)):
+            links[i, line] = i
+            found[labels[line, rows[i]]] = i
+        for i in range(len(rows)):
+            last = found[labels[line, rows[i]]]
+            if last > i:
+                links[i, line], links[last, line] = last, i
+            found[labels[line, rows[i]]] = -1
+    return links
+
+
+@compiled
+def _sides(before: Ints, links: Ints) -> Ints:
+    """(n,) 1 or −1: those `before`, with few changes so that linked rows differ and as many are 1, as far as that goes.
+
+    Each path of links is coloured, turned over where that changes less, and turned back where the sizes ask for it.
+    """
+    count = len(before)
+    side, path, queue, turn = before.copy(), np.full(count, -1), np.empty(count, np.int64), np.ones(count, np.int64)
+    size, total, kept = np.zeros((3, count), np.int64)
+    visited, stop = 0, 0
+    for start in range(count):
+        if path[start] >= 0:
             continue
-        for place in places_of(there, order):
-            other = order.perm[place]
-            if only in (-1, place) and rival(other, here, row, order) == -1:
-                change_places(row, other, order)
-                return
+        path[start], queue[stop] = start, start
+        stop += 1
+        while visited < stop:
+            i = queue[visited]
+            visited += 1
+            size[start] += 1
+            total[start] += side[i]
+            kept[start] += side[i] * before[i]
+            for j in links[i]:
+                if path[j] < 0:
+                    path[j], side[j], queue[stop] = start, -side[i], j
+                    stop += 1
+        if kept[start] < 0:
+            turn[start] = -1
+    surplus = (turn * total).sum() - before.sum()
+    for longest in (1, count):
+        for start in range(count):
+            own = turn[start] * total[start]
+            if size[start] <= longest and own * surplus > 0 and 2 * abs(own) <= abs(surplus):
+                turn[start] *= -1
+                surplus -= 2 * own
+    return side * turn[path]

@@ -128,7 +128,7 @@ def test_refinement_lowers_the_gap_and_penalties_lower_the_suspects(kind):
 @pytest.mark.parametrize("labelled", [False, True], ids=["free", "labels"])
 def test_same_bytes_with_any_number_of_threads(gains, monkeypatch, labelled):
     labels = np.stack([np.arange(ROWS) // 5, np.arange(ROWS) % 60]) if labelled else NO_LABELS
-    perm = keep_apart(np.random.default_rng(2).permutation(ROWS), labels, 4, 0)
+    perm = keep_apart(np.random.default_rng(2).permutation(ROWS), labels, 4)
     done = []
     for threads in (1, 2, 7):
         monkeypatch.setattr("gcbs_cli.orders.refinement.available_cpus", lambda threads=threads: threads)

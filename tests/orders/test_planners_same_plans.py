@@ -19,33 +19,33 @@ PLANS = [
     ({"quantile_method": "exact", "quantile": None, "per_row": 20}, "7770bde6fcb6"),
     ({"graph": "top-m", "top": 7}, "5a0208621378"),
     ({"quantile": None, "rank_window": (2, 6)}, "4aab0f5ea8dc"),
-    ({"drop_last": True, "no_duplicates": True}, "69e127449e78"),
-    ({"groups": 140, "no_duplicates": True}, "41c73b06e181"),
-    ({"groups": 16}, "c59fc8e057db"),
-    ({"group_size": 4, "groups": 140}, "1e83b2c187e9"),
+    ({"drop_last": True, "no_duplicates": True}, "701b169a4efa"),
+    ({"groups": 140, "no_duplicates": True}, "d8411557545f"),
+    ({"groups": 16}, "5e583d15dd1b"),
+    ({"group_size": 4, "groups": 140}, "f06388a444ac"),
     ({"shuffle_batches": True}, "5f1040df0cca"),
     ({"group_size": 1}, "cf18866c755a"),
     ({"refine": True}, "f3117a6e303f"),
-    ({"refine": True, "groups": 140, "temperature": 0.1, "batch_size": 2}, "9d9d66b42f6c"),
+    ({"refine": True, "groups": 140, "temperature": 0.1, "batch_size": 2}, "be0bf75e302c"),
     ({"graph": "top-m", "refine": True, "fn_margin": 0.9, "fn_weight": 0.3}, "ecd886c9fa14"),
     ({"refine": True, "fn_margin": 0.8, "apart_from": 0.97}, "d1bfc181c434"),
-    ({"graph": "top-m", "top": 5, "refine": True, "no_duplicates": True, "batch_size": 30}, "cc404c012e90"),
+    ({"graph": "top-m", "top": 5, "refine": True, "no_duplicates": True, "batch_size": 30}, "464ecbba1001"),
     ({"refine": True, "batch_size": ROWS}, "08d90d5315ac"),
     ({"graph": "top-m", "refine": True, "batch_size": ROWS - 1}, "ec7349b21843"),
     ({"method": "metis"}, "eff707bca926"),
-    ({"method": "metis", "graph": "top-m", "refine": True, "groups": 140}, "0fb9390b3a92"),
+    ({"method": "metis", "graph": "top-m", "refine": True, "groups": 140}, "064863105eae"),
     ({"preset": "train"}, "4f912c36d147"),
     ({"preset": "train", "method": "rcm"}, "93eaf04442b1"),
-    ({"method": "random", "refine": True, "groups": 140}, "25ce543778e0"),
+    ({"method": "random", "refine": True, "groups": 140}, "149b140b4d1e"),
     ({"method": "knn-groups"}, "d838e80617e6"),
-    ({"method": "knn-groups", "bsc_skip_identical": True, "bsc_by": "x", "groups": 140}, "c8e9f4dbcf13"),
+    ({"method": "knn-groups", "bsc_skip_identical": True, "bsc_by": "x", "groups": 140}, "40cbdec156eb"),
     ({"method": "neighbours", "bsc_neighbours": 9}, "ea1e67db2293"),
     ({"method": "clusters", "bsc_clusters": 5}, "1298f6e7e4d3"),
-    ({"method": "clusters", "groups": 140, "no_duplicates": True}, "d12de768fa02"),
+    ({"method": "clusters", "groups": 140, "no_duplicates": True}, "340eb46d60f8"),
     ({"method": "words"}, "b64b7f6c9b8d"),
-    ({"method": "words", "bsc_words": 2, "bsc_shingle": "consecutive", "groups": 140}, "5fd6a20f1dc1"),
+    ({"method": "words", "bsc_words": 2, "bsc_shingle": "consecutive", "groups": 140}, "c1f8de5c00e8"),
     ({"partitions": 3, "method": "metis"}, "3362d5d8544c"),
-    ({"partitions": 4, "refine": True, "groups": 140}, "909fc8cd94e6"),
+    ({"partitions": 4, "refine": True, "groups": 140}, "c6f739582dd5"),
 ]
 
 
@@ -78,16 +78,14 @@ def test_a_plan_has_the_bytes_that_it_had(settings, seen):
     assert digest(settings) == seen
 
 
-@pytest.mark.parametrize(("looks", "seen"), [(1 << 25, "4df0f7fa55d1"), (1, "6168e38e73fc")], ids=["swapped", "dealt"])
-def test_rows_kept_apart_have_the_places_that_they_had(looks, seen, monkeypatch):
-    monkeypatch.setattr("gcbs_cli.orders.keeping_apart.LOOKS", looks)
+def test_rows_kept_apart_have_the_places_that_they_had():
     draws, found = np.random.default_rng(0), []
-    for seed, (kinds, count) in enumerate(20 * [(1, 6), (2, 6), (3, 14)]):
+    for kinds, count in 20 * [(1, 6), (2, 6), (3, 14)]:
         labels = np.stack([draws.permutation(62) % count for _ in range(kinds)])
         labels[draws.random(labels.shape) < 0.1] = -1
-        found.append(keep_apart(draws.permutation(62), labels, 5, seed))
+        found.append(keep_apart(draws.permutation(62), labels, 5))
         assert conflicts(found[-1], labels, 5) == 0
-    assert hashlib.sha256(np.concatenate(found).tobytes()).hexdigest()[:12] == seen
+    assert hashlib.sha256(np.concatenate(found).tobytes()).hexdigest()[:12] == "0c3f0a3685e8"
 
 
 if __name__ == "__main__":
