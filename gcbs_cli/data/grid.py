@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
-from gcbs_cli.system.threads import in_parts
+from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.threads import in_order, in_parts
 
 BYTES = 127
 """Largest number of a grid whose rows are bytes (int8)."""
@@ -111,18 +112,14 @@ def make_grid(x: Float32s, y: Float32s, largest: int | None = None) -> Grid:
 
 
 def _side(rows: Float32s) -> _Side:
-    count, dim = rows.shape
-    blocks = -(-count // ROWS_AT_ONCE)
-    sums = np.empty((blocks, dim), np.int64)
-    low, high = np.empty((2, blocks, dim), np.float32)
+    def measured(start: int) -> tuple[Ints, Float32s, Float32s]:
+        part = rows[start : start + ROWS_AT_ONCE]
+        units = np.rint(part * np.float32(MEAN_UNITS)).sum(axis=0, dtype=np.int64)
+        return units, part.min(axis=0), part.max(axis=0)
 
-    def add(start: int, stop: int) -> None:
-        block, part = start // ROWS_AT_ONCE, rows[start:stop]
-        sums[block] = np.rint(part * np.float32(MEAN_UNITS)).sum(axis=0, dtype=np.int64)
-        low[block], high[block] = part.min(axis=0), part.max(axis=0)
-
-    in_parts(count, ROWS_AT_ONCE, add)
-    mean = sums.sum(axis=0) / (count * MEAN_UNITS)
+    parts = in_order(available_cpus(), range(0, len(rows), ROWS_AT_ONCE), measured)
+    units, low, high = map(np.array, zip(*parts, strict=True))
+    mean = units.sum(axis=0) / (len(rows) * MEAN_UNITS)
     largest = np.maximum(high.max(axis=0) - mean, mean - low.min(axis=0)).max()
     return _Side(rows, mean, float(largest))
 

@@ -219,10 +219,20 @@ class PairStream:
     def blocks(self) -> Iterator[tuple[int, Float32s, Float32s]]:
         """Yield the first row of a block and its unit rows of both sides, (n, d) float32 each.
 
+        Blocks are cut to the same rows: shards of the two sides may end at different places.
         Raises BadInput for rows that cannot be unit rows and for files that differ from an earlier pass.
         """
         x, y = self._sides()
-        yield from _in_step(iter(x), iter(y))
+        start, y_blocks, y_rows = 0, iter(y), np.empty((0, 0), np.float32)
+        for x_rows in x:
+            while len(x_rows):
+                while not len(y_rows):
+                    y_rows = next(y_blocks)
+                count = min(len(x_rows), len(y_rows))
+                yield start, x_rows[:count], y_rows[:count]
+                start, x_rows, y_rows = start + count, x_rows[count:], y_rows[count:]
+        for _ in y_blocks:  # what it refuses, it refuses after its last block
+            pass
         found = x.fingerprint, y.fingerprint
         if self.fingerprints not in (("", ""), found):
             raise BadInput(
@@ -240,17 +250,3 @@ def mean_rows(x: Float32s, y: Float32s) -> Float32s:
     opposite = unit_rows_into(x + y, "float32", means, normalize=True) == RowFault.ZERO
     means[opposite] = x[opposite]
     return means
-
-
-def _in_step(x_blocks: Iterator[Float32s], y_blocks: Iterator[Float32s]) -> Iterator[tuple[int, Float32s, Float32s]]:
-    """Cut the blocks of both sides to the same rows: shards of the two sides may end at different places."""
-    start, y = 0, np.empty((0, 0), np.float32)
-    for x in x_blocks:
-        while len(x):
-            while not len(y):
-                y = next(y_blocks)
-            count = min(len(x), len(y))
-            yield start, x[:count], y[:count]
-            start, x, y = start + count, x[count:], y[count:]
-    for _ in y_blocks:  # what it refuses, it refuses after its last block
-        pass

@@ -22,9 +22,6 @@ _LABELS = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fro
 )
 _ROWS_AT_ONCE = 8192
 
-_USUAL_COLUMN = "id"
-"""The column of names that is read when none is named."""
-
 
 def whole_characters(text: str) -> str:
     """The text with a question mark for half of a character, which JSON can hold and no file takes."""
@@ -85,7 +82,7 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
 
 
 def read_ids(
-    source: EmbeddingSource, rows: Iterable[int], column: str | None = None, usual: str = _USUAL_COLUMN
+    source: EmbeddingSource, rows: Iterable[int], column: str | None = None, usual: str = "id"
 ) -> dict[int, str]:
     """Return the names of `rows` by row, or what else the column `usual` holds; none where the files have no such
     column and none was asked for by name.
