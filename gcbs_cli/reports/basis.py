@@ -170,9 +170,8 @@ def uniformity(side: Float32s, seed: int, backend: Backend) -> float:
 
 def normalised(rows: Float32s, how: str | None) -> Float32s:
     """The rows (n, d) of a batch, each coordinate over its norm or range in them (how: l2, min-max, range), or 0."""
-    least = rows.min(axis=0)
-    size = np.linalg.norm(rows.astype(np.float64), axis=0) if how == "l2" else (rows.max(axis=0) - least)
-    shifted = rows - least if how == "min-max" else rows
+    size = np.linalg.norm(rows.astype(np.float64), axis=0) if how == "l2" else np.ptp(rows, axis=0)
+    shifted = rows - rows.min(axis=0) if how == "min-max" else rows
     return np.divide(shifted, size, out=np.zeros_like(rows), where=size > 0, dtype=np.float32, casting="same_kind")
 
 
