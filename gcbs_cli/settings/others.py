@@ -158,7 +158,7 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
 
     perm: str | None = option(None, short="-p", one_call=True)
     """The permutation to report on; - reads indices from stdin. Without it: what a plan could gain."""
-    rows: int | None = option(None, ge=2)
+    rows: int | None = option(None, ge=2, only_with="perm")
     """Report on about this many rows, in whole batches, against all pairs, with 95 % intervals: for data whose N²
     products are out of reach. Reads it in blocks.
     """
@@ -186,8 +186,6 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
         return self
 
     def _check_sample(self) -> None:
-        if self.perm is None:
-            raise BadInput("--rows: draws batches of a plan; name the plan with -p")
         if max(len(self.batch_sizes), len(self.temperatures), len(self.loss)) > 1:
             raise BadInput("--rows: takes one loss, batch size and temperature at a time")
         loss = self.losses[0]
