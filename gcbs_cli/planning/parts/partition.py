@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.hard_pairs import ends
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.products.whole_numbers import UNIT, k_means, products, whole
 from gcbs_cli.system.arrays import Float32s, Int32s, Ints, grouped, ragged
@@ -90,13 +91,10 @@ def learn_centres(means: Float32s, parts: int, seed: int) -> Centres:
 
 def _order_of_parts(centres: Float32s) -> Ints:
     """(P,) reverse Cuthill–McKee over the graph of each centre's four nearest."""
-    parts = len(centres)
-    near = min(NEIGHBOURING_PARTS, parts - 1)
-    between = products(centres, centres)
+    parts, between = len(centres), products(centres, centres)
     np.fill_diagonal(between, np.iinfo(np.int32).min)
-    nearest = np.argsort(-between, axis=1, kind="stable")[:, :near]
-    rows = np.repeat(np.arange(parts), near)
-    return plan_cm(adjacency_from_pairs(parts, rows, nearest.reshape(-1)))[::-1]
+    nearest = np.argsort(-between, axis=1, kind="stable")[:, : min(NEIGHBOURING_PARTS, parts - 1)]
+    return plan_cm(adjacency_from_pairs(parts, *ends(nearest)))[::-1]
 
 
 def _balancing_prices(similar: Int32s, prices: Int32s, rounds: int) -> Int32s:
