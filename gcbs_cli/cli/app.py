@@ -7,8 +7,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
-from types import FrameType
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -134,15 +133,11 @@ def _root(
     ctx.obj = config
 
 
-def _terminate(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM unwinds like Ctrl-C, so that temporary files go, and ends with the code a shell expects."""
-    raise SystemExit(128 + number)
-
-
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
     gc.disable()  # until the command begins: nothing that is imported is garbage
-    signal.signal(signal.SIGTERM, _terminate)
+    # It unwinds like Ctrl-C, so that temporary files go, and ends with the code that a shell expects.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # libraries warn their programmers
     _prepare_streams()

@@ -180,8 +180,7 @@ def say(text: str) -> None:
         from shutil import get_terminal_size
         from textwrap import fill
 
-        width = get_terminal_size((NO_TERMINAL_WIDTH, 24)).columns
-        text = fill(text, width, break_long_words=False, break_on_hyphens=False)
+        text = fill(text, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
     with suppress(OSError, GcbsError):  # closed or full: losing a note must not lose the plan
         put(partial(print, file=sys.stderr), text, stderr=True)
 

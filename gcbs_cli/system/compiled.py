@@ -28,11 +28,9 @@ def compiled(loop: Loop) -> Loop:
 def needs_compiling(loop: Callable[..., object]) -> bool:
     """Whether calling the loop is about to compile it, as far as the names of the files kept tell; takes seconds."""
     code = cast(_Compiled, loop).machine_code
-    if code.signatures:
-        return False
-    folder, source = code.stats.cache_path, Path(code.py_func.__code__.co_filename).stem
-    kept = [] if folder is None else list(Path(folder).glob(f"{source}.{code.py_func.__qualname__}-*.nbi"))
-    return not kept
+    folder, loop = code.stats.cache_path, code.py_func
+    kept = f"{Path(loop.__code__.co_filename).stem}.{loop.__qualname__}-*.nbi"
+    return not code.signatures and (folder is None or not any(Path(folder).glob(kept)))
 
 
 def is_own(folder: Path) -> bool:

@@ -36,7 +36,7 @@ def parse_size(size: object) -> int:
     match = _SIZE.fullmatch(str(size))
     if match is None:
         raise ValueError(f"{size}: expected a size")
-    return int(float(match.group(1)) * _UNITS[match.group(2).lower()])
+    return int(float(match[1]) * _UNITS[match[2].lower()])
 
 
 def show_size(size: float) -> str:
