@@ -13,7 +13,7 @@ from gcbs_cli.trainers.transformers import PlannedTrainer
 RANKING = ("MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss")
 """The losses, perhaps Cached, that a plan can predict."""
 NO_DUPLICATES = ("no_duplicates", "no_duplicates_hashed")
-_ONE_WAY, _BOTH_WAYS = {"query_to_doc"}, {"query_to_doc", "doc_to_query"}
+_BOTH_WAYS = {"query_to_doc", "doc_to_query"}
 
 
 class PlannedSentenceTrainer(PlannedTrainer):
@@ -54,7 +54,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
 
     def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
         loss = self._loss(planner.name)
-        directions = set(getattr(loss, "directions", _ONE_WAY))
+        directions = set(getattr(loss, "directions", ()))
         joint = len(directions) > 1 and getattr(loss, "partition_mode", "") == "joint"
         cosine = getattr(getattr(loss, "similarity_fct", None), "__name__", "") == "cos_sim"
         plain = type(loss).__name__.removeprefix("Cached") in RANKING and getattr(loss, "hardness_mode", None) is None
