@@ -221,5 +221,5 @@ def history_page(history: History) -> str:
 
 def epoch_labels(names: Sequence[str]) -> list[str]:
     """The number at the end of each name where all have one of their own, else 1, 2, 3."""
-    ends = [re.sub(r".*?(\d{0,6})$", r"\1", name, flags=re.DOTALL) for name in names]
+    ends = [re.findall(r"\d{0,6}$", name)[0] for name in names]
     return ends if all(ends) and len(set(ends)) == len(ends) else [str(place + 1) for place in range(len(names))]
