@@ -171,7 +171,10 @@ class PlannedBatchSampler(BatchSampler):
         if changed:
             self._start = self._next = 0
             self.planned_at = -1
-            self._agree()
+            if self.world_size > 1 and len(set(of_ranks(self.plan.hash))) > 1:  # a file appeared between their looks
+                raise BadInput(
+                    f"epoch {epoch}: the ranks found different plans; write the plan before the epoch starts"
+                )
 
     def step_rows(self, step: int) -> Ints:
         """Return the rows of this rank's loss at a step of this epoch: the whole batch, if the loss gathers."""
@@ -262,13 +265,6 @@ class PlannedBatchSampler(BatchSampler):
         if found is not None:
             perm[places] = found
             self._use(perm)
-
-    def _agree(self) -> None:
-        """Refuse different plans on different ranks: a file may appear between the looks of two of them."""
-        if self.world_size > 1 and len(set(of_ranks(self.plan.hash))) > 1:
-            raise BadInput(
-                f"epoch {self.epoch}: the ranks found different plans; write the plan before the epoch starts"
-            )
 
 
 def _refuse_other_dealers(frame: FrameType | None, start: int) -> None:
