@@ -22,6 +22,8 @@ class PlannedCallback(pl.Callback):
     Lightning leaves its batches alone, whatever `use_distributed_sampler` says, and saves its place in checkpoints.
     """
 
+    planned: PlannedLoader
+
     def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Embed | None) -> None:
         if (plan is None) == (embed is None):
             raise BadInput(
@@ -30,7 +32,6 @@ class PlannedCallback(pl.Callback):
         if trainer.reload_dataloaders_every_n_epochs:
             raise BadInput("reload_dataloaders_every_n_epochs: a plan orders the rows of one data set; leave it out")
         self._plan, self._asked, self._embed = plan, asked, embed
-        self.planned: PlannedLoader | None = None
         trainer.callbacks.append(self)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -51,5 +52,4 @@ class PlannedCallback(pl.Callback):
         source.instance = self.planned
 
     def on_before_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule, loss: torch.Tensor) -> None:
-        if self.planned is not None:
-            self.planned.check_loss(loss.detach() * trainer.accumulate_grad_batches)
+        self.planned.check_loss(loss.detach() * trainer.accumulate_grad_batches)
