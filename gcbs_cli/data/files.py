@@ -52,10 +52,10 @@ def shown(path: str) -> str:
     return path if path.isprintable() and path else ascii(path)
 
 
-def one_line(error: BaseException) -> str:
-    """Return another library's error message as one short line."""
+def one_line(found: object) -> str:
+    """Return what another library says, an error or the name of a type, as one short line."""
     longest = 160
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(found).split()) or type(found).__name__
     text = printable(text)
     return text if len(text) <= longest else text[:longest] + "..."
 

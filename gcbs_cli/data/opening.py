@@ -141,12 +141,10 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
         )
     check_matrix(name, tuple(array.shape))
     rows, dim = array.shape
-    values = array
-    if tensor:
-        values = array.detach().cpu()
-        values = (values.view(torch.int16) if dtype == "bfloat16" else values).numpy()
+    values = array.detach().cpu() if tensor else array
     if dtype == "bfloat16":
-        values = values.view(np.uint16)
+        values = values.view(torch.uint16 if tensor else np.uint16)
+    values = np.asarray(values)
 
     def blocks(rows_per_block: int) -> Iterator[Array]:
         for start in range(0, rows, rows_per_block):

@@ -117,7 +117,7 @@ def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSou
         label, element, rows = stamp.label(name), _element_type(types[name]), table.rows
         if element is None:
             raise BadInput(
-                f"{label}: found a column of {one_line(ValueError(str(types[name])))}, expected lists of float16,"
+                f"{label}: found a column of {one_line(types[name])}, expected lists of float16,"
                 f" float32 or float64; convert it or name another with {choice.option}"
             )
         lists = (row for part in table.column(name, _PROBED_ROWS) for row in part.to_pylist())
