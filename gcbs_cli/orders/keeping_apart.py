@@ -114,11 +114,10 @@ def keep_apart(perm: Ints, labels: Ints, batch_size: int) -> Ints:
     labels = np.array([group_numbers(line) for line in labels], np.int64)
     order = order_of(perm, labels, batch_size)
     full, short = divmod(len(perm), batch_size)
-    _separate_all(order, full + bool(short))
-    if short and len(labels) <= 2 and conflicts(order.perm, labels, batch_size):
+    left = _separate_all(order, full + bool(short))
+    if left and short and len(labels) <= 2:
         order = order_of(with_last_batch(perm, labels, full, short), labels, batch_size)
-        _separate_all(order, full)
-    left = conflicts(order.perm, labels, batch_size)
+        left = _separate_all(order, full)
     if left:
         raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept apart from their own group")
     return order.perm
@@ -134,11 +133,12 @@ def conflicts(perm: Ints, labels: Ints, batch_size: int) -> int:
     return found
 
 
-def _separate_all(order: Order, batches: int) -> None:
-    """Take rows of one label apart, within the first so many batches, as far as that goes."""
+def _separate_all(order: Order, batches: int) -> int:
+    """Take rows of one label apart, within the first so many batches; how many are left."""
     kinds = [grouped(line, 2 * len(order.perm)) for line in order.labels]
     while any(_separate(line, *kind, order, batches) for line, kind in enumerate(kinds)):
         pass
+    return conflicts(order.perm, order.labels, order.batch_size)
 
 
 @compiled
@@ -181,10 +181,11 @@ def _divide(here: int, there: int, order: Order, found: Ints) -> bool:
             parted += before[i] * before[j] - side[i] * side[j]
     if parted <= 0 or side.sum() != before.sum():
         return False
-    order.perm[first.start : first.stop], order.perm[second.start : second.stop] = rows[side < 0], rows[side > 0]
+    moved, i = np.concatenate((rows[side < 0], rows[side > 0])), 0
     for batch in (here, there):
         for place in places_of(batch, order):
-            order.place[order.perm[place]], order.batch[order.perm[place]] = place, batch
+            order.perm[place], order.place[moved[i]], order.batch[moved[i]] = moved[i], place, batch
+            i += 1
     return True
 
 
