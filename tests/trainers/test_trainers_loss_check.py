@@ -48,6 +48,14 @@ def test_each_epoch_is_planned_and_logged_with_the_reports_figures():
     assert logs[1]["gcbs/embed_seconds"] > 0 < logs[1]["gcbs/plan_seconds"]
 
 
+def test_a_last_batch_of_one_row_is_checked_too():
+    loader = DataLoader(torch.utils.data.Subset(LOADER.dataset, range(BATCH + 1)), BATCH)
+    batches = gcbs.planned(loader, embed=both, temperature=TEMPERATURE)
+    for x, y, _ in batches:
+        batches.check_loss(contrast(x, y))
+    assert [(found.agrees, found.expected > 0) for found in batches.check.comparisons] == [(True, True), (True, False)]
+
+
 def test_a_random_first_epoch_embeds_nothing():
     batches = planned(first="random")
     assert sorted(row for _, _, rows in batches for row in rows.tolist()) == list(range(ROWS))
