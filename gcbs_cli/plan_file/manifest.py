@@ -73,7 +73,7 @@ class InputsRecord(_Record):
     @classmethod
     def of(cls, stream: PairStream) -> "InputsRecord":
         """Record what was read."""
-        names = ("paths", "name", "rows", "dim", "dtype", "column")
+        names = set(InputRecord.model_fields) - {"fingerprint"}
         x, y = (
             InputRecord(fingerprint=fingerprint, **{name: getattr(source, name) for name in names})
             for source, fingerprint in zip(stream.sources, stream.fingerprints, strict=True)
