@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,10 @@ def launch(tmp_path):
             "TQDM_DISABLE": "1",
         }
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        with subprocess.Popen(command, env={**os.environ, **quiet}, **pipes) as process:
+        with (
+            tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch,  # torchrun leaves a folder in it
+            subprocess.Popen(command, env={**os.environ, **quiet, "TMPDIR": scratch}, **pipes) as process,
+        ):
             try:
                 said, _ = process.communicate(timeout=LONGEST_WAIT)
             finally:
