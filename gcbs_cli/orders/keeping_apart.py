@@ -21,7 +21,7 @@ NO_LABELS = np.empty((0, 0), np.int64)
 
 
 class Order(NamedTuple):
-    """Where each row is: perm, place and batch, (N,) int64, belong together. labels: (G, N), as in `keep_apart`."""
+    """Where each row is: perm, place and batch, (N,) int64, belong together. labels: (G, N) below 2N, by kind."""
 
     perm: Ints
     place: Ints
@@ -31,9 +31,10 @@ class Order(NamedTuple):
 
 
 def order_of(perm: Ints, labels: Ints, batch_size: int) -> Order:
-    """The order, over a copy of perm."""
+    """The order, over a copy of perm; a row without a label, which is −1, has one of its own."""
     place = inverse(perm)
-    return Order(perm.copy(), place, place // batch_size, np.ascontiguousarray(labels, np.int64), batch_size)
+    numbers = np.array([group_numbers(line) for line in labels], np.int64).reshape(-1, len(perm))
+    return Order(perm.copy(), place, place // batch_size, numbers, batch_size)
 
 
 @compiled
@@ -50,7 +51,7 @@ def has_rival(row: int, batch: int, ignored: int, order: Order) -> bool:
         other = order.perm[place]
         if other != ignored:
             for line in range(len(order.labels)):
-                if order.labels[line, row] >= 0 and order.labels[line, row] == order.labels[line, other]:
+                if order.labels[line, row] == order.labels[line, other]:
                     return True
     return False
 
@@ -111,12 +112,11 @@ def keep_apart(perm: Ints, labels: Ints, batch_size: int) -> Ints:
     """
     if labels.size == 0:
         return perm
-    labels = np.array([group_numbers(line) for line in labels], np.int64)
     order = order_of(perm, labels, batch_size)
     full, short = divmod(len(perm), batch_size)
     left = _separate_all(order, full + bool(short))
     if left and short and len(labels) <= 2:
-        order = order_of(with_last_batch(perm, labels, full, short), labels, batch_size)
+        order = order_of(with_last_batch(perm, order.labels, full, short), labels, batch_size)
         left = _separate_all(order, full)
     if left:
         raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept apart from their own group")
