@@ -9,7 +9,7 @@ import numpy as np
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown, stamp_file
-from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values, texts_of, whole_characters
+from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values, text_of, whole_characters
 from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs, file
 from gcbs_cli.settings.others import Embed
@@ -87,7 +87,7 @@ def read_ids(path: str) -> dict[str, Any]:
     try:
         return {"id": pa.array(ids)}
     except (pa.ArrowException, ValueError, OverflowError):
-        return {"id": list(map(whole_characters, texts_of(ids)))}
+        return {"id": [whole_characters(text_of(value)) for value in ids]}
 
 
 def load_model(name: str, device: str) -> Any:

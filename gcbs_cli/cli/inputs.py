@@ -9,7 +9,7 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.data import row_values
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.data.row_values import ids_of, read_row_values, texts_of, whole_characters
+from gcbs_cli.data.row_values import ids_of, read_row_values, text_of, whole_characters
 from gcbs_cli.plan_file.manifest import ManifestEntry, permutation_hash
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan, Tune
@@ -56,7 +56,7 @@ def read_ids(settings: Settings, name: str, rows: int) -> Ints | None:
 def read_given(settings: Plan | Compare | Tune, rows: int) -> dict[str, Any]:
     """What plans are given beside the embeddings: the groups of the rows, and their texts for the method words."""
     texts = read_values(settings, "text", rows)
-    return {"groups": read_ids(settings, "groups", rows), "texts": None if texts is None else texts_of(texts)}
+    return {"groups": read_ids(settings, "groups", rows), "texts": None if texts is None else list(map(text_of, texts))}
 
 
 def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:

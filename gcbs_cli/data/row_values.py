@@ -28,9 +28,9 @@ def whole_characters(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def texts_of(values: Iterable[Any]) -> list[str]:
-    """Return the texts of all rows; null counts as an empty text."""
-    return ["" if value is None else str(value) for value in values]
+def text_of(value: Any) -> str:
+    """Return the text of a row; null counts as an empty one."""
+    return "" if value is None else str(value)
 
 
 def ids_of(values: Iterable[Any]) -> Ints:
@@ -93,8 +93,7 @@ def read_ids(
     tables = any(stamp.path.lower().endswith(TABLE_SUFFIXES) for stamp in source.stamps)  # then all of them are
     if tables and all(name in _columns(stamp.path) for stamp in source.stamps):
         values = chain.from_iterable(_read_table(stamp.path, name) for stamp in source.stamps)
-        chosen = {row: value for row, value in enumerate(values) if row in wanted}
-        return dict(zip(chosen, texts_of(chosen.values()), strict=True))
+        return {row: text_of(value) for row, value in enumerate(values) if row in wanted}
     if column is not None:
         raise BadInput(f"{source.name}: found no column {shown(column)}, expected the one of --id-column; name another")
     return {}

@@ -74,11 +74,11 @@ def _report(path):
 
 
 def _values(path):
-    from gcbs_cli.data.row_values import ids_of, labels_of, read_row_values, texts_of
+    from gcbs_cli.data.row_values import ids_of, labels_of, read_row_values, text_of
 
     refused = None
     for column in (None, "id"):
-        for take in (ids_of, texts_of, lambda values: labels_of(values, "--labels")):
+        for take in (ids_of, lambda values: list(map(text_of, values)), lambda values: labels_of(values, "--labels")):
             try:
                 take(read_row_values(str(path), "--positives", column))
             except BadInput as error:
