@@ -153,11 +153,11 @@ def show(
     """
     command = None
     if taken is not None:
-        plan = plans[taken]
-        texts = words(settings.only(TextFile)) if plan.method == NEEDS_TEXT else []
+        plan, inputs, files = plans[taken], words(settings.only(Inputs)), words(settings.only(GroupFile))
+        if plan.method == NEEDS_TEXT:
+            files += words(settings.only(TextFile))
         paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
         output = next(path for path in paths if not Path(path).exists())
-        inputs, files = words(settings.only(Inputs)), [*words(settings.only(GroupFile)), *texts]
         command = shlex.join(["gcbs", "plan", *inputs, *options_of(plan), *files, "-o", output])
     if settings.html is not None:
         from gcbs_cli.reports.page.charts import Axis, Mark
@@ -204,7 +204,7 @@ def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRow
 def compare_table(lines: Sequence[Compared]) -> "Table":
     """One line a method."""
     table = figure_table(
-        (((line.name, f"{line.seconds:.1f}"), line.report) for line in lines), ["method", "seconds"], SHOWN
+        [((line.name, f"{line.seconds:.1f}"), line.report) for line in lines], ["method", "seconds"], SHOWN
     )
     said = (f"{figure.short}: {figure.meaning}" for figure in SHOWN if lines[0].report.at(figure.path) is not None)
     table.caption = "; ".join(said)

@@ -13,7 +13,7 @@ def history(settings: History) -> None:
     found = read_history(settings.reports, settings.plans, keep_order=settings.keep_order)
     if html is not None:
         write(html, history_page(found))
-    table = figure_table((((epoch.name,), epoch) for epoch in found.epochs), ["epoch"], SHOWN)
+    table = figure_table([((epoch.name,), epoch) for epoch in found.epochs], ["epoch"], SHOWN)
     first = found.epochs[0].report
     of = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"
     out.table(found.verdict, "", table, "", f"{of}; losses in {first.unit}")

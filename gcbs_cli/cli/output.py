@@ -161,12 +161,11 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
 
 
 def figure_table(
-    lines: "Iterable[tuple[Sequence[str], GapReport | Epoch]]",
+    lines: "Sequence[tuple[Sequence[str], GapReport | Epoch]]",
     headings: Sequence[str],
     figures: "Sequence[Figure]",
 ) -> "Table":
     """A line for each report: words, under `headings`, and the figures that any of them has."""
-    lines = list(lines)
     known = [figure for figure in figures if any(report.at(figure.path) is not None for _, report in lines)]
     cells = ([*said, *(figure.text(report.at(figure.path)) for figure in known)] for said, report in lines)
     headings = [*headings, *(figure.short for figure in known)]

@@ -135,8 +135,8 @@ def _done(entry: ManifestEntry, output: str, seconds: float) -> dict[str, str]:
         by_quantile = entry.graph is not None and entry.graph.kind == "quantile" and entry.graph.rank_window is None
         above = f" above {quantile.threshold:.4f}" if by_quantile and quantile and quantile.threshold else ""
         lines["hard pairs"] = f"{found.edges:,}{above}; {found.isolated / entry.rows:.1%} of the rows have none"
-        shares = entry.in_batch_edge_share or {"plan": None if parts is None else parts.in_batch_edge_share}
-        inside, random = shares.get("plan"), shares.get("random")
+        inside = entry.in_batch_edge_share.get("plan") if parts is None else parts.in_batch_edge_share
+        random = entry.in_batch_edge_share.get("random")
         if inside is not None:
             beside = "" if random is None else f" (random order {random:.1%})"
             lines["in batches"] = f"{inside:.1%} of them{beside}"

@@ -144,7 +144,7 @@ def _show(reports: Sequence[GapReport], out: Output, *, full: bool) -> None:
         rows = f"{first.rows:,} of {first.n:,} rows, ± 95 %"
     of = f"{rows}; {first.loss_kind} loss, batch size {first.batch_size}, temperature {first.temperature:g}"
     if len(reports) > 1:
-        lines = (((one.loss_kind, str(one.batch_size), f"{one.temperature:g}"), one) for one in reports)
+        lines = [((one.loss_kind, str(one.batch_size), f"{one.temperature:g}"), one) for one in reports]
         out.table(figure_table(lines, ["loss", "k", "tau"], shown_in("many")))
     elif not full:
         out.table(text_table([("report", of), *summary(first)]))
