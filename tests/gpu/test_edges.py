@@ -112,7 +112,9 @@ def test_every_way_to_multiply_gives_whole_numbers(dim, largest, monkeypatch):
             except NotImplementedError:  # float16 with float32 sums, on the CPU
                 assert (DEVICE, held) == ("cpu", torch.float16)
                 continue
-        assert np.array_equal(found.cpu(), exact[5:, 1:294])
+        if not np.array_equal(found.cpu(), exact[5:, 1:294]):  # processors without VNNI saturate sums of bytes
+            assert (DEVICE, held) == ("cpu", torch.int8)
+            assert TorchBackend([DEVICE])._quickest(grid.x, grid.y) != held
         tried.append(held)
     assert torch.float32 in tried
 
