@@ -90,9 +90,9 @@ def learn_centres(means: Float32s, parts: int, seed: int) -> Centres:
 
 
 def _order_of_parts(centres: Float32s) -> Ints:
-    """(P,) reverse Cuthill–McKee over the graph of each centre's four nearest."""
+    """(P,) reverse Cuthill–McKee over the graph of each centre's four nearest, itself among them."""
     parts, between = len(centres), products(centres, centres)
-    np.fill_diagonal(between, np.iinfo(np.int32).min)
+    np.fill_diagonal(between, np.iinfo(np.int32).max)
     nearest = np.argsort(-between, axis=1, kind="stable")[:, : min(NEIGHBOURING_PARTS, parts - 1)]
     return plan_cm(adjacency_from_pairs(parts, *ends(nearest)))[::-1]
 
