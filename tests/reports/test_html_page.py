@@ -192,6 +192,10 @@ def test_a_picture_of_a_million_rows_is_small_and_shows_its_diagonal():
     assert marked == set(zip(*np.nonzero(found), strict=True))
 
 
+def test_the_cells_with_the_most_hard_pairs_have_the_darkest_shade_however_many_these_are():
+    assert all(shades(np.array([[most]]), most)[1.0] for most in range(1, 1000))
+
+
 def test_outlines_that_would_hide_what_is_in_them_are_left_out(pair):
     (measured,) = measure(ReportInputs(pair, ReportSettings(batch_sizes=[2], trials=1)), None)
     assert [(picture.side, picture.batch) for picture in pictures(measured)] == [(400, 0)] * 2 + [(24, 2)] * 2

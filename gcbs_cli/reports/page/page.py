@@ -191,7 +191,7 @@ def density(graph: Adjacency, perm: Ints) -> Ints:
 
 def shades(counts: Ints, most: int) -> dict[float, str]:
     """SVG paths through the cells, by their opacity: it rises with the logarithm of the count, to 1 at `most`."""
-    levels = np.ceil(SHADES * np.log1p(counts) / np.log1p(max(most, 1)))
+    levels = np.ceil(SHADES * (np.log1p(counts) / np.log1p(max(most, 1))))  # 1 at most itself, whatever is rounded
     return {
         level / SHADES: "".join(f"M{column} {row}h1" for row, column in np.argwhere(levels == level).tolist())
         for level in range(1, SHADES + 1)
