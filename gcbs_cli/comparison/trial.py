@@ -127,6 +127,8 @@ class Trial:
                 f"--train: {pair.rows:,} rows leave {len(self.split.train):,} to train on, expected at least two"
                 f" batches of {settings.batch_size}; give more rows or a smaller --batch-size"
             )
+        if len(self.split.validation) == 0:
+            raise BadInput(f"--train: {pair.rows:,} rows leave none to choose the best epoch by; give more rows")
         self._heads()  # where torch is missing, it is said before any work
         steps = len(self.split.train) // settings.batch_size
         self.epochs = settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)

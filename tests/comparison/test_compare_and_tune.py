@@ -17,6 +17,7 @@ from gcbs_cli.comparison.heads import Heads, batch_loss
 from gcbs_cli.comparison.trial import Trial, TrialRun, TrialSettings, gain, judge, split_rows
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.settings.plan import PlanSettings
+from gcbs_cli.system.errors import BadInput
 
 
 def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(gcbs, folder):
@@ -215,6 +216,11 @@ def test_the_preferred_plan_stands_unless_another_is_better_beyond_noise():
 
 
 SCORES = {"random": (4, 4, 4, 4), "high": (1, 1, 1, 2), "near": (1, 2, 1, 1), "low": (3, 3, 3, 3)}
+
+
+def test_rows_that_leave_none_to_validate_on_are_refused():
+    with pytest.raises(BadInput, match="7 rows leave none to choose the best epoch by"):
+        Trial(make_pair("random", 7), TrialSettings(batch_size=2))
 
 
 def test_the_budget_decides_how_many_rows_and_seeds():
