@@ -44,6 +44,8 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
     read = (file for path in inputs if path is not None for file in _files_of(str(path)))
     taken = {_identity(file): f"is read by this command ({shown(file)})" for file in read}
     for path in (str(output) for output in outputs if output is not None):
+        if path == "-":
+            raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
         around = Path(os.path.realpath(path)).parents if os.path.lexists(path) else ()
         for place in (path, *map(str, around)):
             if _identity(place) in taken:
@@ -54,7 +56,7 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
 
 def _files_of(path: str) -> list[str]:
     path = path.removeprefix("local://").removeprefix("file://")
-    return [path, *glob.glob(path, recursive=True)]
+    return [path] if os.path.lexists(path) else [path, *glob.glob(path, recursive=True)]
 
 
 def _identity(path: str) -> object:
@@ -70,8 +72,6 @@ def _identity(path: str) -> object:
 
 def _check_place(path: Path, force: bool) -> None:
     name, folder = shown(str(path)), path.parent
-    if name == "-":
-        raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
     if "\0" in str(path):
         raise BadInput(f"output {name}: a file name cannot hold a NUL character")
     try:

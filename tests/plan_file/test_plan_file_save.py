@@ -296,14 +296,15 @@ TAKEN = {
 def test_what_is_read_or_written_already_is_no_output_whatever_is_forced(case):
     Path("in/deep").mkdir(parents=True)
     Path("here").symlink_to(".")
-    for name in ("x.npy", "x[1].npy", "in/deep/x.npy"):
+    for name in ("x.npy", "x[1].npy", "x1.npy", "in/deep/x.npy"):
         Path(name).touch()
     Path("soft.npy").symlink_to("x.npy")
     Path("hard.npy").hardlink_to("x.npy")
     with pytest.raises(BadInput, match=r"(is read by this command|is an output already) \(.*\); name another output"):
         check_plan_output(*TAKEN[case], force=True)
     check_plan_output("in/new.npy", ["in", "None", "-", None], [None, "x.json", None], force=False)
-    check_plan_output("-", ["x.npy"], force=False)
+    check_plan_output("x1.npy", ["x[1].npy"], force=True)
+    check_plan_output("-", ["x.npy"], ["./-"], force=False)
     with pytest.raises(BadInput, match=r"p\.csv: found the suffix \.csv"):
         check_plan_output("p.csv", force=False)
 
