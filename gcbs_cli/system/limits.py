@@ -32,11 +32,11 @@ _SIZE = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([kmgt]?)i?b?\s*", re.IGNORE
 
 
 def parse_size(size: object) -> int:
-    """Bytes from 1500000, 512M, 4GiB or 4g (powers of two). Raises ValueError."""
+    """Bytes from 1500000, 512M, 4GiB or 4g (powers of two), or from bytes; 2⁶⁰ for more. Raises ValueError."""
     match = _SIZE.fullmatch(str(size))
     if match is None:
         raise ValueError(f"{size}: expected a size")
-    return int(float(match[1]) * _UNITS[match[2].lower()])
+    return min(int(float(match[1]) * _UNITS[match[2].lower()]), NO_LIMIT)
 
 
 def show_size(size: float) -> str:

@@ -10,11 +10,12 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_memory, parse_size, show_size
 
 SIZES = {"1500000": 1_500_000, "0": 0, "512M": 2**29, "4GiB": 2**32, "4g": 2**32, "1.5k": 1536, " 2 T ": 2**41, "7b": 7}
+SIZES["9" * 20 + "T"] = 2**60
 
 
 @pytest.mark.parametrize("text", SIZES)
-def test_sizes_as_people_write_them(text):
-    assert parse_size(text) == SIZES[text]
+def test_sizes_as_people_write_them_and_as_bytes(text):
+    assert parse_size(text) == parse_size(SIZES[text]) == SIZES[text]
 
 
 @pytest.mark.parametrize("text", ["", "G", "-4G", "4X", "4GG", "1e9", "4 G 5", "1,5G", "nan", "inf"])
