@@ -100,7 +100,7 @@ REFUSED = {
     "report x.npy y.npy --positives t.txt --loss simclr": "--positives has no effect without --loss bsc",
     "report x.npy y.npy --loss bsc --queue 2": "--queue has no effect without --loss infonce, symmetric",
     "report x.npy y.npy --loss bsc --html r.html": "--html: works only with --loss infonce",
-    "report x.npy y.npy --rows 100": "name the plan with -p",
+    "report x.npy y.npy --rows 100": "--rows has no effect without --perm",
     "report x.npy y.npy --rows 100 -p here.npy -k 16": "expected at least 480, for 30 batches of 16",
     "report x.npy y.npy --rows 480 -p here.npy -k 16": "300 rows are few",
     "report x.npy y.npy --rows 100 -p here.npy --html r.html": "--html: needs all pairs",
