@@ -7,6 +7,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -160,7 +161,8 @@ def _prepare_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
-        getattr(sys, name).reconfigure(errors="replace")
+        if isinstance(stream := getattr(sys, name), TextIOWrapper):  # a notebook's is none
+            stream.reconfigure(errors="replace")
 
 
 def _explained(error: Exception) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from running import run_bash, run_gcbs
+from running import run_bash, run_gcbs, run_python
 
 
 def test_file_names_that_are_not_utf8(folder):
@@ -140,6 +140,17 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing(gcbs, planned, monkeypatch):
 
 
 EVIL = "\x1b]0;owned\x07\x9b31m\u202e[bold]:bomb:"
+
+
+def test_a_stdout_of_text_alone_as_in_a_notebook_gets_the_lines(planned):
+    code = """
+import contextlib, io, sys
+from gcbs_cli.cli.app import main
+with contextlib.redirect_stdout(io.StringIO()) as found, contextlib.suppress(SystemExit):
+    main()
+print(found.getvalue())
+"""
+    assert "a permutation of" in run_python(code, "check", "-p", "perm.npy")
 
 
 def test_what_strangers_named_does_not_steer_a_terminal(gcbs, planned):
