@@ -158,6 +158,8 @@ def test_details_agree_with_the_report_and_with_loops(pair):
         assert hardest[perm[place]] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
     curve = spread_chart("", "", "", {"plan": hardest}).lines[0].points
     assert [height for _, height in curve][::50] == pytest.approx([hardest.min(), np.median(hardest), hardest.max()])
+    axis = spread_chart("", "", "", {"random": np.array([0.7]), "plan": np.array([0.7 + 1e-15])}).y
+    assert axis.place(0.7 + 1e-15) == pytest.approx(axis.place(0.7), abs=0.1)
     suspects = suspect_examples(measured)
     assert suspects
     for i, j, batch, *similarities in suspects:
