@@ -76,7 +76,7 @@ def _gap(report: GapReport) -> tuple[Any, Any, str, Any, Any]:
     gap = report.gap
     figures = gap.plan, gap.random_mean, gap.oracle, gap.reduction, gap.masked.reduction
     plan, random, oracle, reduction, masked = (getattr(value, "value", value) for value in figures)
-    most = "" if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:.0%}"
+    most = "" if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:z.0%}"
     return plan, random, most, reduction, masked
 
 
