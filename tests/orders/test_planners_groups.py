@@ -229,8 +229,13 @@ def test_labels_that_no_plan_keeps_apart_are_refused():
 
 
 def test_groups_that_fill_batches_cost_seconds():
-    labels = (np.random.default_rng(0).permutation(40_960) % 64)[None]
+    generator = np.random.default_rng(0)
+    labels = (generator.permutation(40_960) % 64)[None]
     keep_apart(np.arange(49), np.stack(np.divmod(np.arange(49), 7)), 7)  # compiles
     began = time.process_time()
     assert conflicts(keep_apart(np.arange(40_960), labels, 64), labels, 64) == 0
     assert time.process_time() - began < 2.0
+    three = np.stack([generator.permutation(20_480) % 64 for _ in range(3)])
+    with pytest.raises(BadInput, match="could not be kept"):
+        keep_apart(np.arange(20_480), three, 64)
+    assert time.process_time() - began < 6.0
