@@ -108,9 +108,10 @@ class Intrinsic(_Compiled):
 def _load_numba() -> Any:
     """numba; it imports scipy.linalg only to know that scipy is there, which gcbs requires: 0.12 s, saved."""
     import numba
-    from numba.np import linalg
 
-    with _LOADING:
+    with _LOADING, suppress(ImportError, AttributeError):  # where numba asks in another way, it may
+        from numba.np import linalg
+
         asks = linalg.ensure_blas
         linalg.ensure_blas = lambda: None
         from numba.np import arraymath
