@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gcbs_cli.data.opening import open_arrays
-from gcbs_cli.data.row_values import ids_of, labels_of
+from gcbs_cli.data.row_values import ids_of, labels_of, text_of
 from gcbs_cli.mining.run import Mined
 from gcbs_cli.mining.run import mine as mine_pair
 from gcbs_cli.plan_file.permutation import verify_permutation
@@ -30,15 +30,15 @@ def plan(
     y: Any,
     *,
     groups: ArrayLike | None = None,
-    texts: Sequence[str] | None = None,
+    texts: Sequence[str | None] | None = None,
     normalize: bool = True,
     **settings: Any,
 ) -> PlanResult:
     """Plan the batches of one epoch.
 
     x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
-    groups: (N,) an id for each row; rows with the same id never share a batch. texts: a text for each row, for the
-    method words. normalize: scale rows to unit length. With partitions, the rows lie in the temporary folder (TMPDIR)
+    groups: (N,) an id for each row; rows with the same id never share a batch. texts: a text or None for each row, for
+    the method words. normalize: scale rows to unit length. With partitions, the rows lie in the temporary folder (TMPDIR)
     for the time of the run, 8 · N · d bytes.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
@@ -51,7 +51,7 @@ def plan(
     asked.check_rows(stream.rows)
     if texts is not None and len(texts) != stream.rows:
         raise BadInput(f"texts: expected one for each of the {stream.rows:,} rows, got {len(texts):,}")
-    ids, listed = _ids(groups, "groups", stream.rows), None if texts is None else list(texts)
+    ids, listed = _ids(groups, "groups", stream.rows), None if texts is None else list(map(text_of, texts))
     if asked.partitions is not None:
         return plan_in_parts(stream, asked, groups=ids, texts=listed)
     return make_plan(stream.read(), asked, groups=ids, texts=listed)

@@ -11,14 +11,14 @@ from running import SAMPLE
 from gcbs_cli import BadInput, mine, plan, report
 
 IDS = np.arange(300) // 3
-TEXTS = ["sort the list" if i % 3 else "open a file" for i in range(300)]
+TEXTS = ["sort the list" if i % 3 else "open a file" if i % 2 else None for i in range(300)]
 
 
 @pytest.fixture
 def pair(folder):
     Path("ids.txt").write_text("\n".join(map(str, IDS)))
     Path("labels.txt").write_text("\n".join(str(int(i % 4 > 0)) for i in range(300)))
-    Path("texts.txt").write_text("\n".join(TEXTS))
+    Path("texts.txt").write_text("\n".join(text or "" for text in TEXTS))
     return np.load("x.npy"), np.load("y.npy")
 
 
