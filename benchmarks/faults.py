@@ -455,10 +455,10 @@ def memory(faults: Faults, count: int, work: Path) -> None:
         what = f"{name}, {threads} threads, {mebibytes} MiB: {run.returncode}"
         print(f"memory: {what} {lines[-1][:110] if lines else ''}", flush=True)
         faults.check(f"memory of {name}", clear and plan_is_whole(work), f"{what} {run.stderr[-400:]}")
-    run = gcbs(work, *words[:-3], "-o", "small.npy", "--max-memory", "40M", "--quantile", "0.5")
+    run = gcbs(work, *words[:-3], "-o", "small.npy", "--max-memory", "70M", "--quantile", "0.5")
     named = run.returncode == 2 and "--quantile" in run.stderr and not (work / "small.npy").exists()
     faults.check("memory", named, f"--max-memory: {run.returncode} {run.stderr}")
-    print(f"memory: --max-memory 40M: {run.stderr.strip()}")
+    print(f"memory: --max-memory 70M: {run.stderr.strip()}")
 
 
 @contextmanager
