@@ -38,8 +38,8 @@ def plan(
 
     x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
     groups: (N,) an id for each row; rows with the same id never share a batch. texts: a text or None for each row, for
-    the method words. normalize: scale rows to unit length. With partitions, the rows lie in the temporary folder (TMPDIR)
-    for the time of the run, 8 · N · d bytes.
+    the method words. normalize: scale rows to unit length. With partitions, the rows lie in the temporary folder
+    (TMPDIR) for the time of the run, 8 · N · d bytes.
     Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
     are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
     """
