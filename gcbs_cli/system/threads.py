@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
 from gcbs_cli.system.limits import available_cpus
@@ -44,11 +44,16 @@ def in_order(workers: int, items: Iterable[Item], work: Callable[[Item], Result]
 
 def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The items, none of them None; a thread takes the next one while this one is in use."""
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(next, items, None)
+    pool = ThreadPoolExecutor(1)
+    following = pool.submit(next, items, None)
+    try:
         while (item := following.result()) is not None:
             following = pool.submit(next, items, None)
             yield item
+    finally:
+        # No thread is joined: a search for garbage may end this while a lock is held that the end of a thread needs.
+        wait([following])
+        pool.shutdown(wait=False)
 
 
 class OwnedByThreads(threading.local, Generic[Item]):
