@@ -6,7 +6,8 @@ from pathlib import Path
 from gcbs_cli.cli.output import Output
 from gcbs_cli.cli.plan import plan
 from gcbs_cli.cli.report import report
-from gcbs_cli.plan_file.writing import check_outputs, file
+from gcbs_cli.plan_file import writing
+from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.others import Demo, Plan, Report, Shown
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -21,7 +22,7 @@ def demo(settings: Demo) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     check_outputs([data, perm, page], [], force=settings.force)
     sample = next(path for path in SAMPLES if path.exists())
-    with file(Path(data)) as output:
+    with writing.file(Path(data)) as output:
         output.write(sample.read_bytes())
     shared = {"force": True, **dict(settings.only(Shown))}
     out.line(f"{data}: 1,500 functions of Python's standard library, docstring and code as embeddings")

@@ -116,8 +116,8 @@ def _rate(name: str, dtype: "torch.dtype", seconds: float) -> float | None:
     size = _CPU_SIZE if name == "cpu" else _GPU_SIZE
     try:
         left = torch.ones((size, size), dtype=dtype, device=name)
-        waiting = "torch.mm(left, left)[0, 0].item()"  # for the device, which works beside the processor
-        timer = Timer(waiting, globals={"left": left}, num_threads=torch.get_num_threads())
+        product = "torch.mm(left, left)[0, 0].item()"  # an entry is read so that the device is waited for
+        timer = Timer(product, globals={"left": left}, num_threads=torch.get_num_threads())
         return 2 * size**3 / timer.blocked_autorange(min_run_time=seconds).median / 1e9
     except RuntimeError:
         return None

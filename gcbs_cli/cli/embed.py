@@ -10,8 +10,9 @@ import numpy as np
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown, stamp_file
 from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values, text_of, whole_characters
+from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.permutation import write_array
-from gcbs_cli.plan_file.writing import check_outputs, file
+from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.others import Embed
 from gcbs_cli.system.arrays import Float32s
 from gcbs_cli.system.errors import BadInput, GcbsError
@@ -41,12 +42,12 @@ def embed(settings: Embed) -> None:
 
         texts = dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
         columns = read_ids(settings.texts) | texts | {"x": as_column(x), "y": as_column(y)}
-        with file(target) as whole:
+        with writing.file(target) as whole:
             pq.write_table(pa.table(columns), whole)
     else:
         target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
-            with file(path) as whole:
+            with writing.file(path) as whole:
                 write_array(whole, side)
     written = [str(file) for file in files]
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")

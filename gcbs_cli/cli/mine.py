@@ -11,7 +11,8 @@ from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.mining.run import MineReport
 from gcbs_cli.mining.run import mine as mine_pair
-from gcbs_cli.plan_file.writing import check_outputs, file
+from gcbs_cli.plan_file import writing
+from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.others import Mine
 from gcbs_cli.system.errors import BadInput
@@ -88,7 +89,7 @@ def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]
     if output == "-":
         _write_jsonl(table, sys.stdout.buffer)
     else:
-        with file(Path(output)) as whole:
+        with writing.file(Path(output)) as whole:
             WRITERS[Path(output).suffix.lower()](table, whole)
 
 
