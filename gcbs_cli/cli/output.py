@@ -185,7 +185,7 @@ def say(text: str) -> None:
 
 
 def put(show: Callable[[Any], None], result: "RenderableType", *, stderr: bool = False) -> None:
-    """Print a result. Raises GcbsError where stdout does not take it; what waits for it goes nowhere then."""
+    """Print a result, or a note to stderr. Raises GcbsError where that is refused; what still waits is dropped then."""
     try:
         show(result)
         (sys.stderr if stderr else sys.stdout).flush()

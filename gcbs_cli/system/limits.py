@@ -32,7 +32,7 @@ _SIZE = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([kmgt]?)i?b?\s*", re.IGNORE
 
 
 def parse_size(size: object) -> int:
-    """Bytes from 1500000, 512M, 4GiB or 4g (powers of two), or from bytes; 2⁶⁰ for more. Raises ValueError."""
+    """Bytes from a number, or from a text such as 512M, 4GiB or 4g (powers of two); at most 2⁶⁰. Raises ValueError."""
     match = _SIZE.fullmatch(str(size))
     if match is None:
         raise ValueError(f"{size}: expected a size")

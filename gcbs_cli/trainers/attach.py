@@ -57,7 +57,8 @@ def planned(
 
     loader: gives data set, batch size, collation and workers; its order is not used. plan and embed: as for
     `plan_batches`, one of the two. model: put into evaluation mode while it embeds; batches go to its device for that.
-    log: called on every rank with the figures of each plan. On several ranks (torch.distributed) each gets its share.
+    log: called with the figures of each plan. On several ranks (torch.distributed) each gets its share of the batches,
+    and each calls log.
     Raises BadInput for what cannot be planned.
     """
     return PlannedLoader(loader, plan, _checked(settings), embed=embed, model=model, log=log)
