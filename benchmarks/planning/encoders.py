@@ -23,8 +23,8 @@ from start_encoders import GlyphEncoder, NgramEncoder
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from gcbs_cli.comparison.heads import batch_loss
 from gcbs_cli.comparison.trial import planner_of
+from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.plan import PlanSettings
 
 AT_ONCE = 500

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints
 
 QUERIES_AT_ONCE = 1024
@@ -71,14 +72,3 @@ class Heads:
     def take(self, weights: dict[str, Tensor]) -> None:
         """Go on from these."""
         self._changes.load_state_dict(weights)
-
-
-def batch_loss(x: Tensor, y: Tensor, temperature: float, loss: str = "symmetric") -> Tensor:
-    """The loss in a batch, nats: infonce (x→y), or symmetric, the mean of both directions.
-
-    x: (k, d) unit rows; y: (k + h, d) their answers, then h more negatives, which only x→y sees.
-    """
-    logits = x @ y.T / temperature
-    right = torch.arange(len(x), device=x.device)
-    away = cross_entropy(logits, right)
-    return away if loss == "infonce" else 0.5 * (away + cross_entropy(logits[:, : len(x)].T, right))

@@ -89,6 +89,11 @@ def adjacency_from_pairs(nodes: int, rows: Array, cols: Array) -> Adjacency:
     return Adjacency(indptr, indices[: _drop_repeated(indptr, indices)].copy())
 
 
+def edges_of_lists(lists: Array) -> tuple[Int32s, Array]:
+    """(N · m,) rows and columns of the edges from each row to all on its list; lists: (N, m)."""
+    return np.repeat(np.arange(len(lists), dtype=np.int32), lists.shape[1]), lists.reshape(-1)
+
+
 @compiled
 def _both_ways(nodes: int, rows: Int32s, cols: Int32s) -> tuple[Ints, Int32s]:
     """A CSR of each pair in both directions, columns in no particular order."""

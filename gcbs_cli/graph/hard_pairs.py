@@ -7,13 +7,13 @@ import numpy as np
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows, pair_values
-from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs
+from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, edges_of_lists
 from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits, Progress
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import FalseNegativeSettings, PlanSettings
-from gcbs_cli.system.arrays import Array, Bools, Float32s, Floats, Int32s, Ints, grouped
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Int32s, Ints, grouped
 
 DUPLICATE_COST = 100.0
 """Nats that near duplicates cost inside a batch: more than any row gains there."""
@@ -141,20 +141,17 @@ def _graph(count: int, settings: PlanSettings, found: PassResult) -> Adjacency:
     if settings.rank_window is not None:
         # B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j.
         skipped, width = settings.rank_window
-        rows, cols = ends(found.hardest[0][:, skipped : skipped + width])
+        rows, cols = edges_of_lists(found.hardest[0][:, skipped : skipped + width])
         there, back = rows.astype(np.int64) * count + cols, cols.astype(np.int64) * count + rows
         mutual = np.isin(there, back, assume_unique=True)
         return adjacency_from_pairs(count, rows[mutual], cols[mutual])
     if settings.graph == "top-m":
         lists = [each[:, : settings.top] for each in found.hardest]
-        pairs = [ends(np.hstack(lists)), *map(_with_like_lists, lists if settings.apart_from is not None else [])]
-        return adjacency_from_pairs(count, *map(np.concatenate, zip(*pairs, strict=True)))
+        edges = [edges_of_lists(np.hstack(lists))]
+        if settings.apart_from is not None:
+            edges += map(_with_like_lists, lists)
+        return adjacency_from_pairs(count, *map(np.concatenate, zip(*edges, strict=True)))
     return adjacency_from_pairs(count, found.reaching.rows, found.reaching.cols)
-
-
-def ends(lists: Array) -> tuple[Int32s, Array]:
-    """Each row with each of those on its list."""
-    return np.repeat(np.arange(len(lists), dtype=np.int32), lists.shape[1]), lists.reshape(-1)
 
 
 def _with_like_lists(lists: Int32s) -> tuple[Int32s, Int32s]:
@@ -174,7 +171,7 @@ def with_every_row(graph: Adjacency, grid: Grid, top: int) -> Adjacency:
     alone = np.flatnonzero(graph.degrees == 0)
     if len(alone) == 0:
         return graph
-    places, others = ends(np.hstack([TopSearch(grid, side, top).of_few(alone) for side in range(2)]))
+    places, others = edges_of_lists(np.hstack([TopSearch(grid, side, top).of_few(alone) for side in range(2)]))
     rows = np.concatenate([graph.row_of_entry(), alone[places]])
     return adjacency_from_pairs(graph.nodes, rows, np.concatenate([graph.indices, others]))
 

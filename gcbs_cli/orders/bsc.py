@@ -12,11 +12,10 @@ import numpy as np
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.orders.given import PlannerInput
-from gcbs_cli.products.suspects import group_numbers
+from gcbs_cli.orders.k_means import k_means, whole
 from gcbs_cli.products.top_lists import lists_by_rows
-from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.settings.plan import DEFAULT_NEIGHBOURS, MOST_CLUSTERS
-from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints, equal_rows, ragged
+from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints, equal_rows, group_numbers, ragged
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 

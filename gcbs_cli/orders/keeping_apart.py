@@ -12,8 +12,7 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders.last_batch import with_last_batch
-from gcbs_cli.products.suspects import group_numbers
-from gcbs_cli.system.arrays import Float32s, Ints, equal_rows, grouped, inverse
+from gcbs_cli.system.arrays import Float32s, Ints, equal_rows, group_numbers, grouped, inverse
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
 

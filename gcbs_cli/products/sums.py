@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcbs_cli.products.operations import Backend, Entries, Limits, Product, Progress, Tile
-from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs, group_numbers
+from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs
 from gcbs_cli.products.top_lists import keep_largest
-from gcbs_cli.system.arrays import Float32s, Floats, grouped
+from gcbs_cli.system.arrays import Float32s, Floats, group_numbers, grouped
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import Entries
-from gcbs_cli.system.arrays import Array, Bools, Int32s, Ints, ragged
+from gcbs_cli.system.arrays import Array, Bools, Int32s, Ints, group_numbers, ragged
 
 
 def suspected(grid: Grid, reaching: Entries, margin: float) -> Bools:
@@ -64,12 +64,6 @@ class SuspectPairs:
 
 
 NO_SUSPECTS = SuspectPairs(np.empty(0, np.int32), np.empty(0, np.int32))
-
-
-def group_numbers(groups: Ints) -> Int32s:
-    """(N,) the same number for rows with the same id >= 0, one of its own for each other row; all below 2N."""
-    numbers = np.unique(groups, return_inverse=True)[1]
-    return np.where(groups < 0, len(groups) + np.arange(len(groups)), numbers).astype(np.int32)
 
 
 def group_mates(groups: Ints) -> tuple[Ints, Ints]:

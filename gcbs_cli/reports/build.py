@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
-from gcbs_cli.products.suspects import group_numbers
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.reports.losses import Measured, OrderReports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss, ReportSettings
-from gcbs_cli.system.arrays import Bools, Floats, Ints, equal_rows, inverse
+from gcbs_cli.system.arrays import Bools, Floats, Ints, equal_rows, group_numbers, inverse
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 

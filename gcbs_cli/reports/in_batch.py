@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs, group_numbers
+from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints, inverse
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints, group_numbers, inverse
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.threads import in_order
 

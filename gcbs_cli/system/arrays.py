@@ -1,4 +1,4 @@
-"""What many rooms do to arrays: invert a permutation, group equal keys, lay out lists, number equal rows."""
+"""What many rooms do to arrays: invert a permutation, group equal keys, lay out lists, number groups and equal rows."""
 
 from typing import Any
 
@@ -54,6 +54,12 @@ def equal_rows(side: Float32s) -> tuple[Ints, Ints]:
     as_bytes = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
     _, first, numbers = np.unique(as_bytes, return_index=True, return_inverse=True)
     return first.astype(np.int64), numbers.reshape(-1).astype(np.int64)
+
+
+def group_numbers(groups: Ints) -> Int32s:
+    """(N,) the same number for rows with the same id >= 0, one of its own for each other row; all below 2N."""
+    numbers = np.unique(groups, return_inverse=True)[1]
+    return np.where(groups < 0, len(groups) + np.arange(len(groups)), numbers).astype(np.int32)
 
 
 def joined(ids: Ints) -> Ints:

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import normalize
 
 from gcbs_cli.api import plan, report
-from gcbs_cli.comparison.heads import batch_loss
+from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput

@@ -13,9 +13,10 @@ from unit_data import make_pair, unit
 
 from gcbs_cli import report
 from gcbs_cli.comparison import trial
-from gcbs_cli.comparison.heads import Heads, batch_loss
+from gcbs_cli.comparison.heads import Heads
 from gcbs_cli.comparison.trial import Trial, TrialRun, TrialSettings, gain, judge, split_rows
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 

@@ -13,10 +13,10 @@ from gcbs_cli.data.grid import make_grid
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import PLANNERS, PlannerInput
 from gcbs_cli.orders.bsc import group_by_word, neighbour_shingles, text_shingles, text_words
+from gcbs_cli.orders.k_means import k_means, whole
 from gcbs_cli.orders.keeping_apart import check_possible, conflicts, duplicate_labels, keep_apart, labels_of
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.whole_numbers import k_means, whole
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
 

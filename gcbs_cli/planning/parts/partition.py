@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gcbs_cli.data.reading import PairStream, mean_rows
-from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.hard_pairs import ends
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, edges_of_lists
 from gcbs_cli.orders.cuthill_mckee import plan_cm
-from gcbs_cli.products.whole_numbers import UNIT, k_means, products, whole
+from gcbs_cli.orders.k_means import UNIT, k_means, products, whole
 from gcbs_cli.system.arrays import Float32s, Int32s, Ints, grouped, ragged
 
 SAMPLE_ROWS = 1 << 16
@@ -94,7 +93,7 @@ def _order_of_parts(centres: Float32s) -> Ints:
     parts, between = len(centres), products(centres, centres)
     np.fill_diagonal(between, np.iinfo(np.int32).max)
     nearest = np.argsort(-between, axis=1, kind="stable")[:, : min(NEIGHBOURING_PARTS, parts - 1)]
-    return plan_cm(adjacency_from_pairs(parts, *ends(nearest)))[::-1]
+    return plan_cm(adjacency_from_pairs(parts, *edges_of_lists(nearest)))[::-1]
 
 
 def _balancing_prices(similar: Int32s, prices: Int32s, rounds: int) -> Int32s:

@@ -1,4 +1,4 @@
-"""Unit rows as whole numbers, their products, and k-means by them: the same on every machine.
+"""k-means of unit rows held as whole numbers, the same on every machine.
 
 Unit rows times 3,500, rounded, have products below 2²⁴ (Cauchy and Schwarz bound every partial sum by the product of
 the norms), which float32 holds exactly. So a matrix product by any library, in any order of summation, gives the same
