@@ -183,7 +183,7 @@ def kills(faults: Faults, count: int, work: Path) -> None:
         "report": ("report.json", lambda n: [*REPORT, "--seed", str(n), "-o", "report.json", "--force"]),
         "apply": (
             "shuffled.jsonl",
-            lambda n: ["apply", ("old.npy", "other.npy")[n % 2], "data.jsonl", "-o", "shuffled.jsonl", "-q", "--force"],
+            lambda n: f"apply data.jsonl -p {('old.npy', 'other.npy')[n % 2]} -o shuffled.jsonl -q --force".split(),
         ),
     }
     for name, (output, words) in commands.items():

@@ -29,7 +29,7 @@ ALLOWED_GROWTH = 32 * 2**20
 COMMANDS = (
     "plan x.npy y.npy -k 32 -o perm.npy -q --force",
     "report x.npy y.npy -k 32 -p perm.npy -o report.json --trials 2 -q --force",
-    "check perm.npy x.npy y.npy -q",
+    "check -p perm.npy x.npy y.npy -q",
 )
 OPTIONS = ("", "--graph top-m --refine", "--fn-margin 0.95 --refine", "--partitions 2", "--method random")
 """Of the plans, in turn with the data sets."""

@@ -55,7 +55,7 @@ def command_line_page() -> str:
     parts.append("\n## gcbs\n\n" + _table(("option", ""), [(f"`{flag}`", said) for flag, said in ROOT.items()]))
     for name in COMMANDS:
         model = model_of(name)
-        arguments = [leaf for leaf in leaves(model) if leaf.argument and not leaf.hidden]
+        arguments = [leaf for leaf in leaves(model) if leaf.argument]
         usage = " ".join(map(_usage, arguments))
         said = _help(f"{COMMANDS[name]}\n\n{inspect.getdoc(model)}")
         parts.append(f"\n## gcbs {name} {usage}".rstrip() + f"\n\n{said}")

@@ -53,11 +53,7 @@ def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any
     run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
     app = typer.Typer(add_completion=False)
     app.command(name, help=_plain(_joined(f"{commands[name]}\n\n{inspect.getdoc(model) or ''}")))(run)
-    command = typer.main.get_command(app)
-    for taken in command.params:
-        if getattr(taken, "hidden", False):
-            taken.get_usage_pieces = lambda ctx: []  # type: ignore[method-assign]
-    return command
+    return typer.main.get_command(app)
 
 
 def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
@@ -72,7 +68,6 @@ def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
             metavar=leaf.option,
             show_default=False,
             help=_plain(said),
-            hidden=leaf.hidden,
         )
     else:
         info = typer.Option(

@@ -47,10 +47,9 @@ class Leaf:
     name: in Python. model: the class that declares it. panel: title of its panel in --help. option: its name on the
     command line, where no other is given --its-name, an argument's in capitals. short: another name, such as -k. off:
     the flag that says no, such as --no-refine. default_words: the default in words, where the field holds None.
-    metavar: what stands for the value in --help. argument: no option but an argument. hidden: an old way to say it,
-    which --help does not show. only_with: other fields, `field` or `field=value|value`, without which it has no effect.
-    expected: what it takes, where its type and bounds do not say it. one_call: it says what one call does, as outputs
-    do; a default for all commands would surprise.
+    metavar: what stands for the value in --help. argument: no option but an argument. only_with: other fields, `field`
+    or `field=value|value`, without which it has no effect. expected: what it takes, where its type and bounds do not
+    say it. one_call: it says what one call does, as outputs do; a default for all commands would surprise.
     """
 
     name: str
@@ -63,7 +62,6 @@ class Leaf:
     default_words: str | None = None
     metavar: str | None = None
     argument: bool = False
-    hidden: bool = False
     only_with: str | None = None
     expected: str | None = None
     one_call: bool = False

@@ -28,6 +28,7 @@ FORECAST_PANEL = "Forecast of a plan"
 SecondSide = Annotated[
     str | None, option(..., "Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
+PlanFile = Annotated[str, option(..., "The permutation; - reads indices from stdin.", "-p", one_call=True)]
 
 
 def _column(file: str) -> Any:
@@ -304,27 +305,7 @@ class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
         return {"method": get_args(Method), "refine": [True]}
 
 
-class PlanFile(Settings):
-    """The plan, by its option or, as it was once, before all files."""
-
-    perm: str = option(..., "The permutation; - reads indices from stdin.", "-p", one_call=True)
-    third: str | None = option(None, "The last file where the plan is the first.", argument=True, hidden=True)
-    files: ClassVar[tuple[str, ...]] = ("x", "y", "third")
-    moved_by: ClassVar[str] = "x"
-    """The argument without which none is the plan."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plan_first(cls, values: dict[str, Any]) -> dict[str, Any]:
-        if "perm" in values and "third" in values:
-            raise BadInput(f"{values['third']}: one file too many; the plan is the one that --perm names")
-        if "perm" in values or cls.moved_by not in values:
-            return values
-        one_before = dict(zip(cls.files, ("perm", *cls.files), strict=False))
-        return {one_before.get(name, name): value for name, value in values.items()}
-
-
-class Check(PlanFile, Columns, Shown):
+class Check(Columns, Shown):
     """Exits with 0 if nothing is wrong, with 1 if something is.
 
     Examples:
@@ -332,11 +313,12 @@ class Check(PlanFile, Columns, Shown):
       gcbs check x.npy y.npy -p perm.npy
     """
 
+    perm: PlanFile
     x: str | None = option(None, "Embeddings to check the plan against.", argument=True)
     y: SecondSide = None
 
 
-class Apply(PlanFile, Written):
+class Apply(Written):
     """Rows are copied byte for byte, in two sequential passes and bounded memory. Shards keep their names and their
     numbers of rows. A last line without a line ending gets one. The output appears whole or not at all.
 
@@ -345,9 +327,8 @@ class Apply(PlanFile, Written):
       gcbs plan x.npy y.npy -o - | gcbs apply shards/ -p - -o reordered
     """
 
+    perm: PlanFile
     data: str = option(..., "A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards.", argument=True)
-    files = ("data", "third")
-    moved_by = "third"
     header: bool = option(True, "The first record of a CSV file names its columns.", off="--no-header")
     max_memory: Size = option(None, default_words="512M beside what reading Parquet takes", panel=WORK_PANEL)
     """Memory for rows, such as 2G; larger data passes through temporary files beside the output."""

@@ -221,7 +221,7 @@ def test_command_reads_a_plan_from_stdin(gcbs, tmp_path):
     (tmp_path / "d.jsonl").write_bytes(b"a\nb\nc\n")
 
     def apply(*words):
-        return gcbs("apply", "-", tmp_path / "d.jsonl", "-o", *words, stdin="2\n0\n1\n")
+        return gcbs("apply", "-p", "-", tmp_path / "d.jsonl", "-o", *words, stdin="2\n0\n1\n")
 
     done = apply(tmp_path / "out", "--json")
     assert (done.exit_code, json.loads(done.stdout)["output"]) == (0, str(tmp_path / "out.jsonl"))
@@ -246,7 +246,7 @@ def test_data_larger_than_memory(kind, tmp_path):
     np.save(tmp_path / "perm.npy", perm)
     limit = 1 << 28  # of private memory: heap, mappings, stacks
     done = run_gcbs(
-        *("apply", tmp_path / "perm.npy", path, "-o", out, *LIMITED),
+        *("apply", "-p", tmp_path / "perm.npy", path, "-o", out, *LIMITED),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
         env={**os.environ, **ONE_HEAP},
     )
@@ -286,7 +286,7 @@ def test_killed_while_writing_leaves_nothing(tmp_path):
     (tmp_path / "data").mkdir()
     write_lines(tmp_path / "data" / "a.jsonl", rows)
     np.save(tmp_path / "perm.npy", order(rows))
-    words = ("apply", tmp_path / "perm.npy", tmp_path / "data", "-o", tmp_path / "out", *LIMITED)
+    words = ("apply", "-p", tmp_path / "perm.npy", tmp_path / "data", "-o", tmp_path / "out", *LIMITED)
     assert subprocess.run([sys.executable, "-c", KILLED, *map(str, words)]).returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
     (left,) = tmp_path.glob(".out.*")

@@ -31,7 +31,7 @@ OTHERS = [
     "compare x.npy y.npy --methods random,rcm --json",
     "tune x.npy y.npy --budget 0.01s --json",
     "mine x.npy y.npy -o report.json.jsonl --json",
-    "check p.npy x.npy y.npy --json",
+    "check -p p.npy x.npy y.npy --json",
 ]
 
 
@@ -62,6 +62,6 @@ def test_other_bytes_of_the_same_size_and_time_are_found_by_check(gcbs, folder):
     array[7, 3] += 1
     np.save("y.npy", array)
     os.utime("y.npy", ns=(times, times))
-    ended = gcbs("check", "perm.npy", "x.npy", "y.npy")
+    ended = gcbs("check", "-p", "perm.npy", "x.npy", "y.npy")
     assert ended.exit_code == 1
     assert "Y is not what the plan was made from" in ended.stderr

@@ -23,7 +23,7 @@ def test_file_names_that_are_not_utf8(folder):
     for words in (
         ["plan", x, y, "-o", perm, "--report", report, "--json"],
         ["report", x, y, "-p", perm, "--html", page],
-        ["check", perm, x, y],
+        ["check", "-p", perm, x, y],
         ["history", report, "--html", "history.html"],
     ):
         done = run_gcbs(*words)
@@ -38,7 +38,7 @@ COMMANDS = {
     "report": ["report", "x.npy", "y.npy", "-p", "perm.npy"],
     "report without a plan": ["report", "x.npy", "y.npy", "-k", "20"],
     "several reports": ["report", "x.npy", "y.npy", "-k", "20", "-k", "30"],
-    "check": ["check", "perm.npy", "x.npy", "y.npy"],
+    "check": ["check", "-p", "perm.npy", "x.npy", "y.npy"],
     "history": ["history", "report.json"],
     "config": ["config"],
     "doctor": ["doctor", "--rows", "100000", "--dim", "384", "--seconds", "0.05"],
@@ -163,7 +163,7 @@ def test_what_strangers_named_does_not_steer_a_terminal(gcbs, planned):
         ["history", f"{EVIL}.json"],
         ["plan", f"{EVIL}x.npy", "y.npy", "-o", f"{EVIL}2.npy"],
         ["report", f"{EVIL}x.npy", "y.npy", "-p", f"{EVIL}.npy", "-k", 30],
-        ["check", f"{EVIL}.npy", f"{EVIL}x.npy", f"none{EVIL}.npy"],
+        ["check", "-p", f"{EVIL}.npy", f"{EVIL}x.npy", f"none{EVIL}.npy"],
         ["plan", f"{EVIL}x.npy", "y.npy", "--x-column", EVIL, "-o", "none.npy"],
         [EVIL],
     ):

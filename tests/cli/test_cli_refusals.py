@@ -38,7 +38,7 @@ REFUSED = {
     "plan x.npy": "give Y's file as the second argument",
     "plan x.npy nan.npy": "nan.npy: found 2 rows (numbers 5, 17, counted from 0)",
     "report nan.npy y.npy -o out.json": "nan.npy: found 2 rows (numbers 5, 17, counted from 0)",
-    "check here.npy x.npy nan.npy": "nan.npy: found 2 rows (numbers 5, 17, counted from 0)",
+    "check -p here.npy x.npy nan.npy": "nan.npy: found 2 rows (numbers 5, 17, counted from 0)",
     "plan one.npy one.npy": "one.npy: found 1 row, expected at least 2",
     "plan x.npy y.npy -k 2.5": "--batch-size 2.5: expected a whole number",
     "plan x.npy y.npy --quantile 1": "--quantile 1: expected more than 0 and less than 1",
@@ -86,14 +86,15 @@ REFUSED = {
     "plan x.npy y.npy -o a\0b.npy": "NUL",
     f"plan x.npy y.npy -o {'a' * 300}.npy": "name is too long",
     "plan x.npy y.npy -f -o odd.npy": "odd.npy.manifest.json: is a folder",
-    "check odd.npy": "odd.npy.manifest.json: found a directory",
-    "check here.npy --config none.toml": "none.toml",
-    "check here.npy --config pyproject.toml": "[tool.gcbs]",
+    "check -p odd.npy": "odd.npy.manifest.json: found a directory",
+    "check -p here.npy --config none.toml": "none.toml",
+    "check -p here.npy --config pyproject.toml": "[tool.gcbs]",
     "plan x.npy y.npy -o - --json": "--json with -o -",
     "plan x.npy y.npy --report none/report.json": "none",
     "plan x.npy y.npy -o here.npy": "here.npy: exists; use --force to replace it",
     "report x.npy y.npy -o -": "only plan and mine write to stdout",
-    "check x.npy y.npy x.npy -p here.npy": "x.npy: one file too many",
+    "check x.npy y.npy x.npy -p here.npy": "extra argument(s) (x.npy); gcbs check --help",
+    "check here.npy": "--perm is missing; give it",
     "report x.npy y.npy -o here.json": "here.json: exists; use --force to replace it",
     "report x.npy y.npy --trials 10001": "--trials 10001: expected at least 1 and at most 10000",
     "report x.npy y.npy --loss bsc --labels t.txt": "row 0 is same, expected 1 or 0",
@@ -144,8 +145,8 @@ OUTPUTS = [
     "report x.npy y.npy -p made.npy --rows 100 -o y.npy -f",
     "mine p.parquet -o p.parquet -f",
     "mine x.npy y.npy --positives g.csv -o g.csv -f",
-    "apply made.npy lines.jsonl -o lines.jsonl -f",
-    "apply made.npy x.npy -o made.npy -f",
+    "apply -p made.npy lines.jsonl -o lines.jsonl -f",
+    "apply -p made.npy x.npy -o made.npy -f",
     "history r.json --html r.json -f",
     "history r.json --plans made.npy --html made.npy -f",
 ]
@@ -234,10 +235,10 @@ def test_bad_indices_on_stdin(gcbs, folder, text, says):
     [
         "--config pipe.json plan x.npy y.npy",
         "history pipe.json",
-        "check p.npy",
+        "check -p p.npy",
         "plan saved saved",
         "plan x.npy y.npy --groups pipe.txt",
-        "apply i.npy pipe.json -o o.jsonl",
+        "apply -p i.npy pipe.json -o o.jsonl",
     ],
 )
 def test_a_pipe_without_a_writer_is_not_waited_for(gcbs, folder, command):
@@ -270,7 +271,7 @@ def test_what_is_in_place_before_an_error_is_said(gcbs, folder, monkeypatch):
     ended = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json", "-q")
     assert ended.exit_code == 1
     assert ended.stderr.endswith("; in place: perm.npy\n")
-    assert gcbs("check", "perm.npy", "x.npy", "y.npy").exit_code == 0
+    assert gcbs("check", "-p", "perm.npy", "x.npy", "y.npy").exit_code == 0
 
 
 def test_a_folder_that_is_gone_is_named(folder):

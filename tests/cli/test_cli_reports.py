@@ -64,7 +64,7 @@ def test_the_plan_says_which_columns(gcbs, sample):
     gcbs("plan", "own.parquet", "--x-column", "query emb", "--y-column", "doc_emb", "-o", "perm.npy", "-q")
     own = json.loads(gcbs("report", "own.parquet", "-p", "perm.npy", "--json").stdout)
     assert own["loss"] == json.loads(gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--json").stdout)["loss"]
-    assert gcbs("check", "perm.npy", "own.parquet").exit_code == 0
+    assert gcbs("check", "-p", "perm.npy", "own.parquet").exit_code == 0
 
 
 @pytest.fixture(scope="module")

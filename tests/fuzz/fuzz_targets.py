@@ -177,11 +177,11 @@ def command_for(target, path):
     both = [path] if path.endswith((".parquet", ".safetensors", ".arrow", ".feather")) else [path, path]
     known = {
         "shards": ["plan", *[f"{os.path.dirname(path)}/shards" for _ in both], "-k", "2"],
-        "permutation": ["check", path],
+        "permutation": ["check", "-p", path],
         "values": ["plan", "x.npy", "y.npy", "--groups", path],
-        "applied": ["apply", "perm.npy", path],
+        "applied": ["apply", "-p", "perm.npy", path],
         "texts": ["embed", path, "--model", "none", "--x-text", "id", "--y-text", "id"],
-        "manifest": ["check", "perm.npy"],
+        "manifest": ["check", "-p", "perm.npy"],
         "report": ["history", path],
         "config": ["--config", path, "plan", "x.npy", "y.npy"],
         "saved": ["plan", "saved", "saved"],

@@ -155,7 +155,7 @@ def test_every_reader_takes_the_folder(gcbs):
     assert load_plan("plan").batch_size == 4
     assert [plan_files(name) for name in ("-", None)] == [[], []]
     assert plan_files("p.npy") == ["p.npy", Path("p.npy.manifest.json")]
-    checked = gcbs("check", "plan/", "--json")
+    checked = gcbs("check", "-p", "plan/", "--json")
     assert (checked.exit_code, json.loads(checked.stdout)["ok"]) == (0, True)
 
 

@@ -24,5 +24,5 @@ def applied(folder, plan):
     """JSONL of the toy pairs' row numbers in plan order, by `gcbs apply`."""
     (folder / "data.jsonl").write_text("".join(json.dumps({"row": row}) + "\n" for row in range(ROWS)))
     output = folder / f"{plan.stem}-reordered.jsonl"
-    run_gcbs("apply", plan, folder / "data.jsonl", "-q", "-o", output, check=True)
+    run_gcbs("apply", "-p", plan, folder / "data.jsonl", "-q", "-o", output, check=True)
     return output
