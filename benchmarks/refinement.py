@@ -16,7 +16,7 @@ from measuring import follow_thread_limit, machine, markdown_table, read_data, r
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted, weigh_every_row
-from gcbs_cli.orders import PLANNERS, PlannerInput
+from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.products.devices import choose_backend
@@ -37,8 +37,8 @@ def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np
     found = find(pair.grid, threshold, backend, lists=lists_wanted(settings), seed=settings.seed)
     hard = hard_pairs(pair, settings, found)
     weighted = weigh_every_row(hard, pair, settings)
-    given = PlannerInput(pair, settings, backend, hard.graph, weighted)
-    return PLANNERS[method].plan(given), given.gains()
+    given = MethodInput(pair, settings, backend, hard.graph, weighted)
+    return METHODS[method].order(given), given.gains()
 
 
 def timed(

@@ -10,7 +10,7 @@ from peers.proximity import Proximity
 from peers.spectral import Spectral
 from peers.submodular import Submodular
 
-from gcbs_cli.comparison.trial import Planner
+from gcbs_cli.comparison.trial import OrderFunction
 from gcbs_cli.settings.plan import PlanSettings, preset_defaults
 
 BATCH_SIZE, TEMPERATURE = 64, 0.05
@@ -34,7 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "ranks 9–24": {**OWN["refined"], "rank_window": (8, 16)},
 }
 """The preset with one setting changed, and ranks instead of a margin."""
-PEERS: dict[str, Callable[[int], Planner]] = {
+PEERS: dict[str, Callable[[int], OrderFunction]] = {
     "b3": lambda _: B3(),
     "k-means": KMeans,
     "spectral": lambda batch_size: Spectral(batch_size, TEMPERATURE),
@@ -47,14 +47,14 @@ PLANS = [*OWN, *PEERS]
 NEEDS_TEXTS = "words"
 
 
-def plan_named(name: str, batch_size: int = BATCH_SIZE) -> PlanSettings | Planner:
+def plan_named(name: str, batch_size: int = BATCH_SIZE) -> PlanSettings | OrderFunction:
     """Settings, or a new planner for one run."""
     if name in PEERS:
         return PEERS[name](batch_size)
     return PlanSettings(batch_size=batch_size, temperature=TEMPERATURE, **{**OWN, **VARIANTS}[name])
 
 
-def settings_of(plan: PlanSettings | Planner) -> dict[str, Any]:
+def settings_of(plan: PlanSettings | OrderFunction) -> dict[str, Any]:
     """What differs from GCBS's plan, a preset spelt out, so that results of other settings are told apart."""
     if not isinstance(plan, PlanSettings):
         return {}

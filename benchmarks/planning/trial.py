@@ -22,7 +22,7 @@ from records import RESULTS, Record, add_record, processor_name, read_records
 from torch.nn.functional import cross_entropy
 
 from gcbs_cli.comparison.heads import Heads
-from gcbs_cli.comparison.trial import LEARNING_RATE, Planner, Trial, TrialSettings
+from gcbs_cli.comparison.trial import LEARNING_RATE, OrderFunction, Trial, TrialSettings
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.settings.plan import PlanSettings
 
@@ -73,7 +73,7 @@ def trial_of(folder: Path, settings: TrialSettings, kind: type[Trial] = Trial) -
     return kind(open_arrays(x, y).read(), settings, texts=texts)
 
 
-def plan_of(name: str, batch_size: int) -> PlanSettings | Planner:
+def plan_of(name: str, batch_size: int) -> PlanSettings | OrderFunction:
     """What the trial is given for a name."""
     return plan_named("random" if name == ALL_ROWS else name, batch_size)
 

@@ -25,7 +25,7 @@ from gcbs_cli.comparison.compare import (
 )
 from gcbs_cli.comparison.trial import Gain, Trial, TrialSettings, gain
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.orders import PLANNERS
+from gcbs_cli.orders import METHODS
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.products.devices import devices_named
 from gcbs_cli.reports.figures import shown_in
@@ -61,7 +61,7 @@ def compare(settings: Compare) -> None:
     for name in names:
         plan = settings_of(name, shared)
         try:
-            PLANNERS[plan.method].check()
+            METHODS[plan.method].check()
             plans[name] = plan
         except BadInput as error:
             if settings.methods is not None:

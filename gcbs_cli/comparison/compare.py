@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.orders import PLANNERS
+from gcbs_cli.orders import METHODS
 from gcbs_cli.planning.plan import find_pairs, make_plan
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.figures import nest, shown_in
@@ -62,8 +62,8 @@ def settings_of(name: str, shared: PlanSettings) -> PlanSettings:
     if name == PRESET_ROW:
         return shared.changed(preset=PRESET)
     method = name.removesuffix(REFINED)
-    if method not in PLANNERS:
-        raise BadInput(f"--methods {method}: expected {', '.join(PLANNERS)}{nearest(method, PLANNERS)}")
+    if method not in METHODS:
+        raise BadInput(f"--methods {method}: expected {', '.join(METHODS)}{nearest(method, METHODS)}")
     return shared.changed(method=method, refine=shared.refine or method != name)
 
 

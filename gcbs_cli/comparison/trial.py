@@ -44,9 +44,9 @@ SPLIT_SEED = 0x5B117
 CERTAIN = 2.0
 """Standard errors from which on a difference counts."""
 
-Planner = Callable[[Float32s, Float32s, int], Any]
+OrderFunction = Callable[[Float32s, Float32s, int], Any]
 """From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows of more negatives."""
-Plans = Mapping[str, PlanSettings | Planner]
+Plans = Mapping[str, PlanSettings | OrderFunction]
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Trial:
             yield self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
             longest = max(longest, time.monotonic() - began)
 
-    def run_one(self, name: str, plan: PlanSettings | Planner, seed: int) -> TrialRun:
+    def run_one(self, name: str, plan: PlanSettings | OrderFunction, seed: int) -> TrialRun:
         """Train by one plan."""
         heads, rows = self._heads(), np.sort(self.split.train)
         planner, seconds = self._planner(plan, rows), []
@@ -220,10 +220,10 @@ class Trial:
         scale = (self.settings.batch_size / RATE_BATCH_SIZE) ** 0.5
         return Heads(self._pair, self.settings.device, self.settings.learning_rate or LEARNING_RATE * scale)
 
-    def _planner(self, plan: PlanSettings | Planner, rows: Ints) -> Planner:
+    def _planner(self, plan: PlanSettings | OrderFunction, rows: Ints) -> OrderFunction:
         return planner_of(plan, **self.given(rows)) if isinstance(plan, PlanSettings) else plan
 
-    def _epoch(self, heads: "Heads", rows: Ints, planner: Planner, seed: int) -> tuple[float, float]:
+    def _epoch(self, heads: "Heads", rows: Ints, planner: OrderFunction, seed: int) -> tuple[float, float]:
         """Seconds of planning and of training."""
         began = time.perf_counter()
         planned = planner(*heads.embed(rows), seed)
@@ -250,7 +250,7 @@ class Trial:
         return queries, pool[first], right
 
 
-def planner_of(settings: PlanSettings, **given: Any) -> Planner:
+def planner_of(settings: PlanSettings, **given: Any) -> OrderFunction:
     """The planner that makes the plans of `gcbs plan` with these settings; given: groups, texts, as in `make_plan`."""
     return lambda x, y, seed: make_plan(PairedRows(x, y), settings.changed(seed=seed), **given).perm
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gcbs_cli.data.grid import make_grid
-from gcbs_cli.orders.given import PlannerInput
+from gcbs_cli.orders.inputs import MethodInput
 from gcbs_cli.orders.k_means import k_means, whole
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.plan import DEFAULT_NEIGHBOURS, MOST_CLUSTERS
@@ -32,58 +32,58 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 """English function words, as in the usual lists."""
 
 
-def knn_groups(given: PlannerInput) -> Ints:
+def knn_groups(inputs: MethodInput) -> Ints:
     """Algorithm 1: in random order, each free row and its nearest free neighbours.
 
     The rows that come last find no free neighbour, so the order is reversed: training begins with the easy groups of
     one.
     """
-    settings, rows = given.settings, given.pair.rows
-    contents = equal_rows(compared_rows(given))[1] if settings.bsc_skip_identical else np.arange(rows)
-    visits = _generator(given).permutation(rows)
-    return _grouped(_neighbours(given, "knn-groups"), visits, contents, settings.bsc_group_size)[::-1].copy()
+    settings, rows = inputs.settings, inputs.pairs.rows
+    contents = equal_rows(compared_rows(inputs))[1] if settings.bsc_skip_identical else np.arange(rows)
+    visits = _generator(inputs).permutation(rows)
+    return _grouped(_neighbours(inputs, "knn-groups"), visits, contents, settings.bsc_group_size)[::-1].copy()
 
 
-def words(given: PlannerInput) -> Ints:
+def words(inputs: MethodInput) -> Ints:
     """Algorithm 2 by a random shingle of each row's text. Raises BadInput without texts."""
-    settings, generator, texts = given.settings, _generator(given), given.texts
+    settings, generator, texts = inputs.settings, _generator(inputs), inputs.texts
     if texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
     shingles = text_shingles(texts, settings.bsc_words, generator, consecutive=settings.bsc_shingle == "consecutive")
     return group_by_word(shingles, settings.bsc_group_size, generator)
 
 
-def clusters(given: PlannerInput) -> Ints:
+def clusters(inputs: MethodInput) -> Ints:
     """Algorithm 2 by each row's k-means cluster."""
-    settings, generator, rows = given.settings, _generator(given), given.pair.rows
-    count = settings.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / given.batch_size)))
-    found, _ = k_means(whole(compared_rows(given)), min(rows, count), generator)
+    settings, generator, rows = inputs.settings, _generator(inputs), inputs.pairs.rows
+    count = settings.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / inputs.batch_size)))
+    found, _ = k_means(whole(compared_rows(inputs)), min(rows, count), generator)
     return group_by_word(found, settings.bsc_group_size, generator)
 
 
-def neighbours(given: PlannerInput) -> Ints:
+def neighbours(inputs: MethodInput) -> Ints:
     """Algorithm 2 by the ids of each row's nearest neighbours."""
-    settings, generator = given.settings, _generator(given)
-    shingles = neighbour_shingles(_neighbours(given, "neighbours"), settings.bsc_words, generator)
+    settings, generator = inputs.settings, _generator(inputs)
+    shingles = neighbour_shingles(_neighbours(inputs, "neighbours"), settings.bsc_words, generator)
     return group_by_word(shingles, settings.bsc_group_size, generator)
 
 
-def compared_rows(given: PlannerInput) -> Float32s:
+def compared_rows(inputs: MethodInput) -> Float32s:
     """Unit rows whose products say how near two pairs are: x, y, or both, whose product is the mean of both sides'."""
-    pair, by = given.pair, given.settings.bsc_by
+    pair, by = inputs.pairs, inputs.settings.bsc_by
     if by == "both":
         return np.concatenate([pair.x, pair.y], axis=1) * np.float32(np.sqrt(0.5))
     return pair.x if by == "x" else pair.y
 
 
-def _neighbours(given: PlannerInput, method: str) -> Int32s:
-    side, count = compared_rows(given), given.settings.bsc_neighbours or DEFAULT_NEIGHBOURS[method]
-    lists = lists_by_rows(make_grid(side, side), count, given.backend, seed=given.settings.seed)
+def _neighbours(inputs: MethodInput, method: str) -> Int32s:
+    side, count = compared_rows(inputs), inputs.settings.bsc_neighbours or DEFAULT_NEIGHBOURS[method]
+    lists = lists_by_rows(make_grid(side, side), count, inputs.backend, seed=inputs.settings.seed)
     return np.concatenate([found for _, found in lists])
 
 
-def _generator(given: PlannerInput) -> np.random.Generator:
-    return np.random.default_rng([given.settings.seed, 0xB5C])
+def _generator(inputs: MethodInput) -> np.random.Generator:
+    return np.random.default_rng([inputs.settings.seed, 0xB5C])
 
 
 @compiled

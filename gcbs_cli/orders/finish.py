@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gcbs_cli.orders.given import PlannerInput
+from gcbs_cli.orders.inputs import MethodInput
 from gcbs_cli.orders.keeping_apart import keep_apart
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swaps import propose
@@ -11,30 +11,30 @@ from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.progress import Stopwatch
 
 
-def finish(perm: Ints, given: PlannerInput, labels: Ints, clock: Stopwatch) -> tuple[Ints, Refinement | None]:
+def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> tuple[Ints, Refinement | None]:
     """The order as it is saved, and what the refinement did where one was asked for.
 
     labels: (G, N), rows with the same label >= 0 on one line never share a batch, as a method may leave them.
     Raises BadInput where rows that must be apart cannot be.
     """
-    settings, seed = given.settings, given.settings.seed
+    settings, seed = inputs.settings, inputs.settings.seed
     with clock.step("order"):
-        if given.graph is not None:
+        if inputs.graph is not None:
             # An order of the graph leaves rows without an edge as they come in the data.
-            places = np.flatnonzero(given.graph.degrees[perm] == 0)
+            places = np.flatnonzero(inputs.graph.degrees[perm] == 0)
             perm[places] = np.random.default_rng([seed, 0xA10E]).permutation(perm[places])
-        perm = keep_apart(perm, labels, given.batch_size)
+        perm = keep_apart(perm, labels, inputs.batch_size)
     refinement = None
-    if settings.refine and given.batch_size > 1:
+    if settings.refine and inputs.batch_size > 1:
         if needs_compiling(propose):
             clock.watcher.note("compiling the refinement for this machine (a few seconds), and caching it if possible")
         with clock.step("refine"):
-            gains, seconds = given.gains(), settings.time_limit or np.inf
-            refinement = refine(perm, gains, given.batch_size, labels=labels, seed=seed, seconds=seconds)
+            gains, seconds = inputs.gains(), settings.time_limit or np.inf
+            refinement = refine(perm, gains, inputs.batch_size, labels=labels, seed=seed, seconds=seconds)
             perm = refinement.perm
     with clock.step("order"):
-        if given.batch_size < settings.batch_size:
-            perm = keep_apart(shuffle_groups(perm, given.batch_size, seed), labels, settings.batch_size)
+        if inputs.batch_size < settings.batch_size:
+            perm = keep_apart(shuffle_groups(perm, inputs.batch_size, seed), labels, settings.batch_size)
         if settings.shuffle_batches:
             perm = shuffle_groups(perm, settings.batch_size, seed)
     return perm, refinement

@@ -9,7 +9,7 @@ import numpy as np
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import OrderMeasures
 from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, weigh_every_row
-from gcbs_cli.orders import PLANNERS, PlannerInput
+from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.refinement import Refinement
@@ -134,7 +134,7 @@ def make_plan(
     in parts.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    method, run = PLANNERS[settings.method], Run(rows, [settings], progress, taken=taken)
+    method, run = METHODS[settings.method], Run(rows, [settings], progress, taken=taken)
     labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
     if settings.fn_margin is not None and not settings.refine:
@@ -148,10 +148,10 @@ def make_plan(
         if method.needs_weights or settings.refine:
             with run.clock.step("weights"):
                 weighted = weigh_every_row(hard, rows, settings)
-    given = PlannerInput(rows, settings, run.device, hard and hard.graph, weighted, texts)
+    given = MethodInput(rows, settings, run.device, hard and hard.graph, weighted, texts)
     with run.clock.step("order"):
         alone = given.batch_size == 1  # groups of one row are mixed at random in any case
-        perm = plan_random(rows.rows, settings.seed) if alone else method.plan(given)
+        perm = plan_random(rows.rows, settings.seed) if alone else method.order(given)
     perm, refinement = finish(perm, given, labels, run.clock)
     with run.clock.step("measures"):
         figures = None if hard is None else _figures(hard, perm, settings)

@@ -6,7 +6,7 @@ from math import ceil, floor, log10
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import lists_wanted
-from gcbs_cli.orders import PLANNERS
+from gcbs_cli.orders import METHODS
 from gcbs_cli.products.operations import BYTES_PER_TILE_ENTRY, DEFAULT_TILE_COLS, DEFAULT_TILE_ROWS, Backend, EntryLimit
 from gcbs_cli.products.suspects import suspected
 from gcbs_cli.products.threshold import Threshold, draw_sample, sample_rows
@@ -112,7 +112,7 @@ def forecast_share(
     rows: int, dim: int, reaching: float, plans: Sequence[PlanSettings], device: Backend, *, on_host: bool = False
 ) -> Forecast:
     """The same where this share of the N² entries reaches t."""
-    weighted = any(PLANNERS[plan.method].needs_weights for plan in plans)
+    weighted = any(METHODS[plan.method].needs_weights for plan in plans)
     avoids = any(plan.avoids for plan in plans)
     each, fixed = BYTES_PER_EDGE, needed(rows, dim, device)
     if weighted or avoids or any(plan.refine for plan in plans):

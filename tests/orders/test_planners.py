@@ -17,7 +17,7 @@ from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
 
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import weigh, with_every_row
-from gcbs_cli.orders import PLANNERS, PlannerInput
+from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.orders.metis import fit_parts, plan_metis
@@ -35,7 +35,7 @@ def check(perm, rows):
     assert sorted(perm.tolist()) == list(range(rows))
 
 
-@pytest.mark.parametrize("name", PLANNERS)
+@pytest.mark.parametrize("name", METHODS)
 @given(rows=st.integers(2, 80), density=st.floats(0, 5), share=st.floats(0, 1), seed=st.integers(0, 2**40))
 @example(rows=2, density=0.0, share=0.0, seed=3)
 @example(rows=64, density=5.0, share=1.0, seed=3)
@@ -48,8 +48,8 @@ def test_every_method_orders_any_graph(name, rows, density, share, seed):
     texts = [" ".join(generator.choice(["sort", "merge", "the", "hash", "queue"], size=3)) for _ in range(rows)]
     batch_size = 2 + round(share * (rows - 2))
     asked = PlanSettings(batch_size=batch_size, seed=seed)
-    given_input = PlannerInput(pair, asked, CpuBackend(), graph, weigh(graph, pair, asked), texts=texts)
-    first, second = (PLANNERS[name].plan(given_input) for _ in range(2))
+    given_input = MethodInput(pair, asked, CpuBackend(), graph, weigh(graph, pair, asked), texts=texts)
+    first, second = (METHODS[name].order(given_input) for _ in range(2))
     check(first, rows)
     assert first.tobytes() == second.tobytes()
 

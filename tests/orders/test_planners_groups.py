@@ -11,7 +11,7 @@ from unit_data import make_pair, numbers_of
 
 from gcbs_cli.data.grid import make_grid
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.orders import PLANNERS, PlannerInput
+from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.bsc import group_by_word, neighbour_shingles, text_shingles, text_words
 from gcbs_cli.orders.k_means import k_means, whole
 from gcbs_cli.orders.keeping_apart import check_possible, conflicts, duplicate_labels, keep_apart, labels_of
@@ -41,10 +41,10 @@ def test_knn_groups_finds_its_neighbours_itself(by):
     near = numbers_of(make_grid(side, side))
     np.fill_diagonal(near, near.min() - 1)
     neighbours = np.argsort(-near, axis=1, kind="stable")[:, :30]
-    asked = PlannerInput(pair, PlanSettings(seed=7, bsc_by=by, bsc_neighbours=30, bsc_group_size=7), CpuBackend())
+    asked = MethodInput(pair, PlanSettings(seed=7, bsc_by=by, bsc_neighbours=30, bsc_group_size=7), CpuBackend())
     visits = np.random.default_rng([7, 0xB5C]).permutation(150).tolist()
     groups = algorithm_1(neighbours.tolist(), visits, 7, range(150))
-    assert PLANNERS["knn-groups"].plan(asked).tolist() == list(chain.from_iterable(groups))[::-1]
+    assert METHODS["knn-groups"].order(asked).tolist() == list(chain.from_iterable(groups))[::-1]
     sizes = [len(group) for group in groups]
     assert np.mean(sizes[:10]) > np.mean(sizes[-10:])  # which is why the order is reversed
 
@@ -55,7 +55,7 @@ def test_identical_rows_are_passed_over_on_request():
     twin = (pair.x == pair.x[first]).all(axis=1)
     for skip in (False, True):
         bsc = PlanSettings(seed=1, bsc_by="x", bsc_skip_identical=skip, bsc_group_size=40)
-        order = PLANNERS["knn-groups"].plan(PlannerInput(pair, bsc, CpuBackend()))
+        order = METHODS["knn-groups"].order(MethodInput(pair, bsc, CpuBackend()))
         group = order[::-1][: 41 - twin.sum()]  # the first one, or its beginning
         assert twin[group].sum() == (1 if skip else min(len(group), twin.sum()))
 
@@ -135,7 +135,7 @@ def test_the_plan_is_the_same_on_every_backend(method, backend):
     for kind in ("related", "duplicates", "all-equal"):
         pair = make_pair(kind, 130)
         orders = [
-            PLANNERS[method].plan(PlannerInput(pair, PlanSettings(batch_size=16, seed=3), device))
+            METHODS[method].order(MethodInput(pair, PlanSettings(batch_size=16, seed=3), device))
             for device in (backend, CpuBackend(1))
         ]
         assert len({order.tobytes() for order in orders}) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.orders import PLANNERS
+from gcbs_cli.orders import METHODS
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.parts.kept import KeptParts, scattered
@@ -62,7 +62,7 @@ def plan_in_parts(
     """
     progress, engine = progress or Progress(), engine or engine_of(settings)
     clock = Stopwatch(progress)
-    PLANNERS[settings.method].check()
+    METHODS[settings.method].check()
     count, expected = _parts(stream, settings)
     otherwise = "use fewer rows" if settings.partitions == "auto" else "use more --partitions"
     check_room(-(-stream.rows // count), expected, settings, "the plan", otherwise)

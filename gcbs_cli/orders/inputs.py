@@ -14,10 +14,10 @@ from gcbs_cli.system.arrays import Floats
 
 
 @dataclass(frozen=True)
-class PlannerInput:
+class MethodInput:
     """The rows and their graphs, and what decides how they are put together."""
 
-    pair: PairedRows
+    pairs: PairedRows
     settings: PlanSettings
     backend: Backend
     """Where a method makes its products."""
@@ -35,10 +35,10 @@ class PlannerInput:
 
     @cached_property
     def _background(self) -> Floats:
-        return log_background(self.pair, self.settings.temperature, self.settings.seed)
+        return log_background(self.pairs, self.settings.temperature, self.settings.seed)
 
     def gains(self) -> SwapGains:
         """What rows of the weighted graph are worth to each other, and cost, in nats."""
         if self.weighted is None:
             raise ValueError("this method needs a weighted graph")
-        return swap_gains(self.weighted, self.pair, self.settings.temperature, self.batch_size, self._background)
+        return swap_gains(self.weighted, self.pairs, self.settings.temperature, self.batch_size, self._background)
