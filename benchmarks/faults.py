@@ -234,7 +234,7 @@ LIMITED = {
 CALLS = ("open", "write", "fsync", "rename", "mmap", "read")
 WRITING = {
     "plan": "plan x.npy y.npy -o perm.npy --report plan.json",
-    "plan in parts": "plan x.npy y.npy -o perm.npy --partitions 2 --work-dir work",
+    "plan in parts": "plan x.npy y.npy -o perm.npy --partitions 2",
     "report": "report x.npy y.npy -p old.npy -o report.json --html h.html --trials 2",
     "mine": "mine x.npy y.npy -o mined.parquet",
     "mine lines": "mine x.npy y.npy -o mined.jsonl",

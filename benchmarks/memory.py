@@ -52,7 +52,7 @@ POINTS: dict[str, list[tuple[str, int, int, str]]] = {
         ("related", 100_000, 32, f"{PLAN} --partitions 100 --groups groups.npy"),
         ("hubs", 60_000, 384, f"{PLAN} --partitions auto"),
         ("equal", 20_000, 64, f"{PLAN} --partitions 4"),
-        ("related", 400_000, 32, f"{PLAN} --partitions 40 --groups groups.npy --work-dir work"),
+        ("related", 400_000, 32, f"{PLAN} --partitions 40 --groups groups.npy"),
     ],
     "rows": [
         ("related", 30_000, 384, f"{SAMPLED} --rows 4000"),

@@ -64,7 +64,6 @@ VALUES = {
     "output": "out.npy out.parquet out.txt out.json out.csv out.jsonl out -",
     "html": "page.html .",
     "perm": "plan.npy x.npy -",
-    "work_dir": "work",
     "x_text": "x y none",
     "y_text": "x y none",
 }

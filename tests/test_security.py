@@ -32,7 +32,7 @@ OPENED_IN = {
     "data/files.py": "inputs",
     "plan_file/writing.py": "outputs",
     "plan_file/plans.py": "the folder that is locked",
-    "planning/parts/kept.py": "rows and plans of parts while a plan is not finished",
+    "planning/parts/scattered.py": "rows in the order of their parts while a plan is not finished",
     "system/limits.py": "what the kernel says",
     "cli/app.py": "/dev/null",
     "cli/demo.py": "the sample that comes with the package",
@@ -79,7 +79,7 @@ def environment(place):
 def test_only_the_named_outputs_are_written(place):
     before, inputs = tree_of(place), "in/x.npy in/y.npy"
     commands = [
-        f"plan {inputs} -o out/perm.npy -q --partitions 2 --work-dir out/work",
+        f"plan {inputs} -o out/perm.npy -q --partitions 2",
         f"report {inputs} -p out/perm.npy -o out/report.json -q",
         f"check out/perm.npy {inputs} -q",
     ]

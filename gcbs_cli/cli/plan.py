@@ -49,7 +49,7 @@ def plan(settings: Plan) -> None:
             from gcbs_cli.planning.parts.plan import plan_in_parts
 
             beside = None if output == "-" else Path(output)
-            result = plan_in_parts(stream, asked, out, beside=beside, work_dir=settings.work_dir, **given)
+            result = plan_in_parts(stream, asked, out, beside=beside, **given)
         stream.check_unchanged()
         entry = plan_entry(
             result,
@@ -60,10 +60,6 @@ def plan(settings: Plan) -> None:
             seconds=clock.seconds,
         )
         save_plan(output, result.perm, entry)
-        if settings.work_dir is not None:
-            from gcbs_cli.planning.parts.kept import clear
-
-            clear(settings.work_dir)
         if settings.report is not None and pair is not None:
             _report(settings.report, pair, result, given["groups"], out)
     out.table(text_table(_done(entry, output, time.perf_counter() - began).items()))

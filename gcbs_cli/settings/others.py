@@ -1,7 +1,6 @@
 """What is common to commands, inputs and outputs, and what the small commands can be asked for."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BeforeValidator, model_validator
@@ -113,10 +112,6 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
 
-    work_dir: Path | None = option(None, only_with="partitions")
-    """With --partitions, keep the plans of finished parts in this folder until the whole is saved: after a kill, the
-    same command resumes there.
-    """
     output: str = option("perm.npy", short="-o")
     """The permutation: .npy, .parquet, .txt; - for one index per line on stdout."""
     report: str | None = option(None, "Also write the gap report to this .json.")

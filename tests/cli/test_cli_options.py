@@ -25,7 +25,6 @@ def words_of(text):
 def test_the_help_of_a_folder_shows_what_that_of_a_file_shows(gcbs):
     shown = words_of(gcbs("plan", "--help").stdout)
     assert "--report TEXT" in shown
-    assert "--work-dir TEXT" in shown
 
 
 def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):

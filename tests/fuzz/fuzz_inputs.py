@@ -279,7 +279,7 @@ VALID = {
     "config": [config_whole],
     "saved": [saved_state],
     "feather": [arrow_valid],
-    **{kind: [values_text] for kind in ("csv", "tsv", "jsonl", "ndjson", "txt", "kept")},
+    **{kind: [values_text] for kind in ("csv", "tsv", "jsonl", "ndjson", "txt")},
 }
 """For each kind of file, or for each suffix whoever reads it, what makes files that are whole."""
 LYING = {

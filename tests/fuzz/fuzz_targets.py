@@ -134,17 +134,6 @@ def _saved(path):
     _one_side(folder)
 
 
-def _kept(path):
-    """What a plan that was killed has left: whatever it is, the plan goes on."""
-    from gcbs_cli.planning.parts.kept import FILE, KeptParts
-    from gcbs_cli.system.progress import Progress
-
-    folder = path.parent / "work"
-    folder.mkdir(exist_ok=True)
-    (folder / FILE).write_bytes(path.read_bytes())
-    assert not KeptParts(folder, "key", Progress()).parts
-
-
 def _embeddings(path):
     (_one_side if path.suffix == ".npy" else _both_sides)(path)
 
@@ -167,7 +156,6 @@ TARGETS = {
     "report": (".json", _report),
     "config": (".toml", _config),
     "saved": (".json", _saved),
-    "kept": (".jsonl", _kept),
 }
 """The readers: the suffix of their file, and the function that reads and checks."""
 
@@ -185,7 +173,6 @@ def command_for(target, path):
         "report": ["history", path],
         "config": ["--config", path, "plan", "x.npy", "y.npy"],
         "saved": ["plan", "saved", "saved"],
-        "kept": ["plan", "x.npy", "y.npy", "--partitions", "2", "--work-dir", "work", "-k", "50"],
         "npy as bfloat16": ["plan", *both, "--dtype", "bfloat16", "-k", "2"],
     }
     words = known.get(target) or known.get(target.split(".")[0].split()[0], ["plan", *both, "-k", "2"])

@@ -4,7 +4,6 @@ import json
 import threading
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +16,10 @@ from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream, mean_rows
 from gcbs_cli.planning.parts import part
-from gcbs_cli.planning.parts.kept import scattered
 from gcbs_cli.planning.parts.part import plan_here, plan_part
 from gcbs_cli.planning.parts.partition import learn_centres, make_partition, part_sizes
 from gcbs_cli.planning.parts.plan import plan_in_parts
+from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.settings.plan import PlanSettings
@@ -160,27 +159,6 @@ def files(tmp_path, monkeypatch):
     np.save("x.npy", pair.x)
     np.save("y.npy", pair.y)
     return tmp_path
-
-
-def test_a_killed_run_plans_only_the_parts_that_are_left(gcbs, files, monkeypatch):
-    command = ("plan", "x.npy", "y.npy", "--partitions", "4", "--work-dir", "work", "-o", "perm.npy")
-    done = []
-    real = part.plan_part
-
-    def dying_at_the_third(task, *more):
-        done.append(task.number)
-        if len(done) == 3:
-            raise KeyboardInterrupt
-        return real(task, *more)
-
-    monkeypatch.setattr(part, "plan_part", dying_at_the_third)
-    assert gcbs(*command).exit_code != 0
-    assert not Path("perm.npy").exists()
-    assert gcbs(*command).exit_code == 0
-    assert done == [0, 1, 2, 2, 3]
-    assert not Path("work").exists()
-    assert gcbs("plan", "x.npy", "y.npy", "--partitions", "4", "-o", "other.npy").exit_code == 0
-    assert Path("perm.npy").read_bytes() == Path("other.npy").read_bytes()
 
 
 def test_a_report_says_which_hard_pairs_lie_across_parts(gcbs, files):

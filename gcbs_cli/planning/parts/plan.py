@@ -1,11 +1,11 @@
 """A plan in parts: centres from a sample, rows to parts, a plan for each, one after the other in the order of parts."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import METHODS
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.parts.kept import KeptParts, scattered
 from gcbs_cli.planning.parts.part import Engine, PartPlan, PartTask, plan_here
 from gcbs_cli.planning.parts.partition import (
     SAMPLE_ROWS,
@@ -25,6 +24,7 @@ from gcbs_cli.planning.parts.partition import (
     sample_means,
 )
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
+from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.planning.room import Forecast, check_room, forecast_share, needed, promised
 from gcbs_cli.products.devices import ALL_GPUS, choose_backend, devices_named
@@ -32,7 +32,6 @@ from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
-from gcbs_cli.system.version import VERSION
 
 AUTO_PART_ROWS = 1 << 17
 """Rows of a part where no number is asked for: its pass takes seconds to minutes, its graph some hundred megabytes."""
@@ -50,14 +49,13 @@ def plan_in_parts(
     groups: Ints | None = None,
     texts: Sequence[str] | None = None,
     beside: Path | None = None,
-    work_dir: Path | None = None,
     engine: Engine | None = None,
 ) -> PlanResult:
     """Plan all rows in `settings.partitions` parts, holding the rows of one part at a time.
 
     beside: the output, next to which the rows lie on disk in the order of their parts meanwhile (None: the temporary
-    folder); work_dir: a folder that keeps the plans of finished parts; engine: by default that of the settings. The
-    other arguments are those of `make_plan`. The permutation depends on neither engine, device nor tile size.
+    folder); engine: by default that of the settings. The other arguments are those of `make_plan`. The permutation
+    depends on neither engine, device nor tile size.
     Raises BadInput where settings and data do not fit, before any part is planned as far as it can be known.
     """
     progress, engine = progress or Progress(), engine or engine_of(settings)
@@ -78,15 +76,10 @@ def plan_in_parts(
         f"{count:,} parts of {partition.sizes.min():,} to {partition.sizes.max():,} rows; {partition.moved:,} rows "
         "are not in their nearest part, so that parts are whole batches"
     )
-    with clock.step("rows to parts"), scattered(stream, partition, beside) as read:
-        key = "" if work_dir is None else _run_key(stream, each, count, groups, texts)
-        kept = KeptParts(work_dir, key, progress)
-        with clock.step("plans"):
-            tasks = [task for task in _tasks(partition, each, groups, texts) if task.number not in kept.parts]
-            for part in engine(tasks, read, progress):
-                kept.save(part)
+    with clock.step("rows to parts"), scattered(stream, partition, beside) as read, clock.step("plans"):
+        tasks = _tasks(partition, each, groups, texts)
+        plans = sorted(engine(tasks, read, progress), key=attrgetter("number"))
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
-    plans = [kept.parts[number] for number in range(count)]
     perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
     if settings.shuffle_batches:
         perm = shuffle_groups(perm, settings.batch_size, settings.seed)
@@ -164,15 +157,6 @@ def _tasks(
         ids, words = None if groups is None else groups[rows], None if texts is None else [texts[row] for row in rows]
         tasks.append(PartTask(number, count, settings, ids, words, taken))
     return tasks
-
-
-def _run_key(
-    stream: PairStream, settings: PlanSettings, parts: int, groups: Ints | None, texts: Sequence[str] | None
-) -> str:
-    """What decides the plans of the parts: the data, how it is normalised, the settings, and the version of gcbs."""
-    decisive = {name: value for name, value in settings if name not in PlanWorkSettings.model_fields}
-    apart = None if groups is None else groups.tolist()
-    return json.dumps([VERSION, parts, stream.fingerprints, stream.normalize, decisive, apart, texts])
 
 
 def _record(partition: Partition, plans: list[PartPlan], engine: str, groups: bool) -> PartitionsRecord:

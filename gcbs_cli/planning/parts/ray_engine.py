@@ -5,8 +5,9 @@ side effects, and its plan depends on its rows and settings alone, so one that r
 """
 
 import logging
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -68,13 +69,12 @@ def connected(ray: Any, address: str) -> Iterator[None]:
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = one_line(error)
         raise BadInput(f"--address {address}: no Ray cluster answers ({reason}); try --address local") from error
-    worker = ray._private.worker  # it tells of lost nodes on stdout, where a permutation may be on its way
-    tell, worker.print_to_stdstream = worker.print_to_stdstream, lambda *message, **how: None
     try:
-        yield
+        # Ray tells of lost nodes on stdout, which may carry the permutation.
+        with redirect_stdout(sys.stderr):
+            yield
     finally:
         ray.shutdown()
-        worker.print_to_stdstream = tell
 
 
 def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[PartPlan]:
