@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,14 +18,15 @@ class OrderMeasures:
     in_batch_edge_share: float | None
 
 
-class Graph:
+@dataclass(frozen=True)
+class Adjacency:
     """An undirected graph without self loops: both directions of every edge, columns sorted within a row.
 
     indptr: (N + 1,) int64; indices: (2E,) int32.
     """
 
-    indptr: Any
-    indices: Any
+    indptr: Ints
+    indices: Int32s
 
     @property
     def nodes(self) -> int:
@@ -37,14 +37,6 @@ class Graph:
     def edges(self) -> int:
         """E, the number of undirected edges."""
         return len(self.indices) // 2
-
-
-@dataclass(frozen=True)
-class Adjacency(Graph):
-    """A graph on the host."""
-
-    indptr: Ints
-    indices: Int32s
 
     @property
     def degrees(self) -> Ints:

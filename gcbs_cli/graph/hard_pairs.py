@@ -1,7 +1,6 @@
 """The pass of `gcbs plan`: from unit rows to the graph of hard negatives, and what keeps the ends of an edge apart."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -69,8 +68,8 @@ class PassResult:
 class HardPairs:
     """The hard pairs of a plan."""
 
-    graph: Any
-    """Without the edges that are too hard: Adjacency, or DeviceGraph where it stays on a GPU."""
+    graph: Adjacency
+    """Without the edges that are too hard."""
     weighted: WeightedGraph | None
     """With all edges, where some can be too hard."""
     achieved_quantile: float | None

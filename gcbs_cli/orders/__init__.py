@@ -35,11 +35,9 @@ def _metis(inputs: MethodInput) -> Ints:
 
 
 def _cuthill_mckee(inputs: MethodInput) -> Ints:
-    if isinstance(inputs.graph, Adjacency):
-        return plan_cm(inputs.graph)
-    from gcbs_cli.orders.level_synchronous import plan_cm_on_device
-
-    return plan_cm_on_device(inputs.graph)
+    if inputs.graph is None:
+        raise ValueError("this method needs a graph")
+    return plan_cm(inputs.graph)
 
 
 METHODS: dict[str, PlanningMethod] = {

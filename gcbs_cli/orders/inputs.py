@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.adjacency import Adjacency
 from gcbs_cli.graph.hard_pairs import WeightedGraph
 from gcbs_cli.orders.swap_gains import SwapGains, log_background, swap_gains
 from gcbs_cli.products.operations import Backend
@@ -21,8 +21,8 @@ class MethodInput:
     settings: PlanSettings
     backend: Backend
     """Where a method makes its products."""
-    graph: Any = None
-    """Hard negatives without edges that are too hard, where the method asks for it: Adjacency, or DeviceGraph."""
+    graph: Adjacency | None = None
+    """Hard negatives without edges that are too hard, where the method asks for it."""
     weighted: WeightedGraph | None = None
     """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
     texts: Sequence[str] | None = None

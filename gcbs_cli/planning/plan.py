@@ -1,7 +1,6 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,13 +13,12 @@ from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.refinement import Refinement
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.room import check_room, forecast, stays_on_device
+from gcbs_cli.planning.room import check_room, forecast
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import EntryLimit
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints, inverse
-from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.progress import Progress, Stopwatch
 
 
@@ -88,10 +86,10 @@ class Run:
         self.expect(None)
         return find_threshold(grid, self.settings, self.settings.seed, self.device, self.progress.progress)
 
-    def expect(self, threshold: Threshold | None, *, on_host: bool = False) -> EntryLimit:
+    def expect(self, threshold: Threshold | None) -> EntryLimit:
         """How much the pass may find. Raises BadInput where there is no room for what it will, by the `forecast`."""
         rows, settings = self.rows, self.settings
-        expected = forecast(rows, threshold, self.plans, self.device, on_host=on_host).beside(self._taken)
+        expected = forecast(rows, threshold, self.plans, self.device).beside(self._taken)
         limit = check_room(rows.rows, expected, settings, "the plan", self._advice, settings.max_edges)
         if threshold is not None:
             self.progress.note(f"expecting {expected}")
@@ -107,7 +105,7 @@ class Run:
             lists=max(map(lists_wanted, self.plans)),
             seed=self.settings.seed,
             progress=self.progress.progress,
-            limit=self.expect(threshold, on_host=True),
+            limit=self.expect(threshold),
         )
 
 
@@ -148,7 +146,8 @@ def make_plan(
         if method.needs_weights or settings.refine:
             with run.clock.step("weights"):
                 weighted = weigh_every_row(hard, rows, settings)
-    given = MethodInput(rows, settings, run.device, hard and hard.graph, weighted, texts)
+    graph = None if hard is None else hard.graph
+    given = MethodInput(rows, settings, run.device, graph, weighted, texts)
     with run.clock.step("order"):
         alone = given.batch_size == 1  # groups of one row are mixed at random in any case
         perm = plan_random(rows.rows, settings.seed) if alone else method.order(given)
@@ -162,20 +161,11 @@ def make_plan(
 
 
 def _find_graph(run: Run, found: PassResult | None) -> tuple[Threshold, HardPairs]:
-    """t and the graph: of what a pass has found already, else on a GPU where it can stay, else on the host."""
+    """t and the graph: of what a pass has found already, else of one made now."""
     if found is None:
         with run.clock.step("quantile"):
             threshold = run.threshold()
     with run.clock.step("edges"):
-        if found is None and stays_on_device(run.settings, run.device):
-            from gcbs_cli.graph.device_graph import find_device_graph
-
-            run.expect(threshold)
-            with suppress(OutOfDeviceMemory, *run.device.memory_errors):
-                graph = find_device_graph(run.rows.grid, threshold.number, run.device, run.progress.progress)
-                return threshold, HardPairs(graph, None, graph.achieved_quantile)
-            run.progress.note("the device's memory does not suffice for the graph; using the host's")
-            run.device.free_memory()
         found = found or run.find(threshold)
         return found.threshold, hard_pairs(run.rows, run.settings, found)
 

@@ -58,7 +58,7 @@ class Forecast:
     above: int
     """Entries above t; in a report those that equal it, too."""
     entry_bytes: int = BYTES_PER_EDGE
-    """Of this machine's memory for each of them: none where the graph stays on a GPU."""
+    """Of memory for each of them."""
     listed: int = 0
     """Candidates for the hardest of each row and column, whatever the quantile."""
     tied: int = 0
@@ -92,25 +92,19 @@ def forecast(
     threshold: Threshold | None,
     plans: Sequence[PlanSettings],
     device: Backend,
-    *,
-    on_host: bool = False,
 ) -> Forecast:
     """Entries and memory of the pass of plans with one quantile and seed, from a sample; without t, by the quantile
     alone.
-
-    `on_host`: the edges come to the host's memory even if a device could hold them.
     """
     quantile = plans[0].requested_quantile(rows.rows)
     reaching = promised(threshold, quantile)
     if quantile is None and threshold is not None:
         reaching = draw_sample(rows.grid, SAMPLE_QUANTILE, plans[0].seed).share_above(threshold.number)
-    expected = forecast_share(rows.rows, rows.dim, reaching, plans, device, on_host=on_host)
+    expected = forecast_share(rows.rows, rows.dim, reaching, plans, device)
     return replace(expected, sampled=threshold is not None)
 
 
-def forecast_share(
-    rows: int, dim: int, reaching: float, plans: Sequence[PlanSettings], device: Backend, *, on_host: bool = False
-) -> Forecast:
+def forecast_share(rows: int, dim: int, reaching: float, plans: Sequence[PlanSettings], device: Backend) -> Forecast:
     """The same where this share of the N² entries reaches t."""
     weighted = any(METHODS[plan.method].needs_weights for plan in plans)
     avoids = any(plan.avoids for plan in plans)
@@ -119,8 +113,6 @@ def forecast_share(
         each = BYTES_PER_PARTED_EDGE if weighted else BYTES_PER_REFINED_EDGE
         each += BYTES_PER_AVOIDED_EDGE * avoids
         fixed += WEIGHING + rows * (BYTES_PER_PARTED_ROW * weighted + BYTES_PER_SWAPPED_ROW * available_cpus())
-    if not on_host and all(stays_on_device(plan, device) for plan in plans):
-        each = 0
     length = max(map(lists_wanted, plans))
     listed = 2 * rows * likely_candidates(length, rows) if length else 0
     fixed += max(BYTES_PER_LISTED * listed, each * 2 * rows * length)
@@ -195,7 +187,7 @@ def check_room(
     the message: `task` needs them, `otherwise` helps beside a higher quantile and a higher limit.
     """
     limit = work.max_memory or int(SHARE_TO_USE * available_memory() + expected.taken)  # what is taken included
-    entries = (limit - expected.fixed) // max(expected.entry_bytes, 1)
+    entries = (limit - expected.fixed) // expected.entry_bytes
     if most is not None and expected.sampled and expected.entries > most:
         head, fits = f"--max-edges {most:,}", [f"--max-edges {expected.entries}"]
         entries = most - expected.listed
@@ -215,13 +207,3 @@ def check_room(
         fits.insert(0, f"--quantile {quantile} (about {entries / rows:.3g} a row)")
     advice = f"{' or '.join(fits)} would fit, or " if fits else ""
     raise BadInput(f"{head}: {task} would need {expected}; {advice}{otherwise}")
-
-
-def stays_on_device(settings: PlanSettings, device: Backend) -> bool:
-    """Whether the graph can stay where its edges are found until it is ordered."""
-    return (
-        device.holds_graphs
-        and settings.method in ("rcm", "cm")
-        and settings.uses_threshold
-        and not (settings.refine or settings.avoids)
-    )

@@ -48,13 +48,13 @@ def devices_named(name: str) -> list[str]:
 
 
 def warm_up(name: str) -> None:
-    """Import torch, and make the context and the kernel of the GPUs that a name means."""
+    """Import torch, and make the contexts of the GPUs that a name means."""
     with suppress(BadInput):  # where the device is chosen it is raised again
         for device in devices_named(name):
             if device != "cpu":
-                from gcbs_cli.products.torch_device import pair_flags
+                import torch
 
-                pair_flags(device)
+                torch.empty(1, device=device)
 
 
 def _nvidia_driver_present() -> bool:

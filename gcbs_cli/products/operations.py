@@ -141,8 +141,6 @@ class Backend(ABC):
     """Rows and columns of the tiles that suit the device."""
     tile_rows: int | None = None
     """Rows of the tiles where a person named them."""
-    holds_graphs = False
-    """Whether a graph of hard pairs can stay there from its edges to its order."""
     memory_errors: tuple[type[Exception], ...] = ()
     """What is raised where a tile does not fit in the device's memory and a smaller one may."""
 

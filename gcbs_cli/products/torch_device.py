@@ -10,7 +10,7 @@ Schwarz; `data/grid.py`), which int32 and float32 sums hold. So the type is the 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from itertools import cycle
 from time import perf_counter
 
@@ -44,7 +44,6 @@ class TorchBackend(Backend):
     """Tiles on torch devices; what comes back to the host is as small as the answer."""
 
     memory_errors = (torch.OutOfMemoryError,)
-    holds_graphs = True
 
     def __init__(self, devices: Sequence[str]) -> None:
         """`devices`: their names, such as cuda:0; the first does what is not dealt to the threads."""
@@ -105,9 +104,10 @@ class TorchBackend(Backend):
         return product[: tile.height, : tile.width]
 
     def above(self, product: Tensor, tile: Tile, limits: Limits) -> Entries:
+        # Limits take the product's type, which holds all that a product can reach: a copy of the product takes longer.
         ends = limits.row[tile.rows], limits.col[tile.cols]
-        row, col = (torch.from_numpy(part).to(product.device) for part in ends)
-        rows, cols = torch.nonzero(product.to(row.dtype) - row[:, None] > col, as_tuple=True)
+        row, col = (torch.from_numpy(part).to(product.device, product.dtype) for part in ends)
+        rows, cols = torch.nonzero(product > row[:, None] + col, as_tuple=True)
         values = _to_host(product[rows, cols]).astype(limits.row.dtype, copy=False)
         return Entries(_to_host((rows + tile.rows.start).int()), _to_host((cols + tile.cols.start).int()), values)
 
@@ -123,30 +123,6 @@ class TorchBackend(Backend):
             sums = (product - largest).mul_(inverse_temperature).exp_().sum(dim=axis, dtype=torch.float64).log()
             found.append(_to_host(sums + inverse_temperature * largest.reshape(-1).double()))
         return found
-
-
-Offsets = Sequence[Tensor]  # of x and y
-
-
-def flag_by_torch(there: Tensor, back: Tensor, offsets: Offsets, tile: Tile, limit: int) -> Tensor:
-    """(r, c) uint8, for i < j: 1 where x_i · y_j (there) with offsets is above the limit, plus 2 where y_i · x_j is."""
-    x, y = offsets
-    forward = (x[tile.rows, None] + y[tile.cols]).add_(there.int()) > limit
-    backward = (y[tile.rows, None] + x[tile.cols]).add_(back.int()) > limit
-    return torch.add(forward.byte(), backward.byte(), alpha=2).triu_(tile.rows.start - tile.cols.start + 1)
-
-
-@cache
-def pair_flags(device: str) -> Callable[..., Tensor]:
-    """The same by Triton's kernel; by torch where that does not work or gives something else."""
-    product = torch.arange(MULTIPLE, dtype=torch.int32, device=device).repeat(2, 1)
-    tried = product, product, (product[0], -product[0]), Tile(slice(0, 2), slice(0, MULTIPLE)), 1
-    try:
-        from gcbs_cli.products.flag_kernel import flag_by_kernel
-
-        return flag_by_kernel if torch.equal(flag_by_kernel(*tried), flag_by_torch(*tried)) else flag_by_torch
-    except Exception:  # no Triton, compiler, driver or shared memory: each raises something else
-        return flag_by_torch
 
 
 def _put(side: Array, held: torch.dtype, device: str) -> Tensor:

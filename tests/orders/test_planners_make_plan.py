@@ -7,9 +7,8 @@ import reference
 from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.planning.room import BYTES_PER_REFINED_EDGE, Forecast, check_room, forecast
-from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.threshold import Threshold, draw_sample, find_threshold
+from gcbs_cli.planning.room import Forecast, check_room, forecast
+from gcbs_cli.products.threshold import draw_sample, find_threshold
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.settings.plan import PlanSettings, WorkSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -84,8 +83,7 @@ def no_pass(chosen_backend, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("the pass was begun")
 
-    for name in ("planning.plan.find", "graph.device_graph.find_device_graph"):
-        monkeypatch.setattr(f"gcbs_cli.{name}", fail)
+    monkeypatch.setattr("gcbs_cli.planning.plan.find", fail)
     return chosen_backend
 
 
@@ -145,19 +143,6 @@ def test_the_quantile_that_is_suggested_finds_no_more_edges_than_allowed():
         quantile = suggested_quantile(str(refused.value))
         made = make_plan(pair, PlanSettings(batch_size=16, quantile=quantile, seed=seed, max_edges=most))
         assert (1.0 - made.figures.achieved_quantile) * 2500**2 <= most
-
-
-def test_a_graph_that_stays_on_a_gpu_takes_no_host_memory():
-    pair, threshold = make_pair("related", 700), Threshold(0, 0.0, 1.0)
-    backend = CpuBackend(1)
-    backend.holds_graphs = True
-    plans = [PlanSettings(batch_size=16, threshold=0.0)]
-    kept = forecast(pair, threshold, plans, backend)
-    stored = forecast(pair, threshold, plans, backend, on_host=True)
-    refined = forecast(pair, threshold, [plans[0].changed(refine=True)], backend)
-    assert kept.entries > 10**4
-    assert stored.memory - kept.memory == 72 * kept.entries
-    assert refined.entry_bytes == BYTES_PER_REFINED_EDGE
 
 
 def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
