@@ -160,14 +160,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def plan_is_whole(folder: Path) -> bool:
-    """The permutation is one, and the manifest has its entry; or there is neither."""
-    from gcbs_cli.plan_file.manifest import entry_for, read_entries
-    from gcbs_cli.plan_file.permutation import read_permutation
+    """The permutation has its manifest, or a reader says that a save was interrupted; or there is none."""
+    from gcbs_cli.plan_file.plans import OTHER_MANIFEST, load_plan
+    from gcbs_cli.system.errors import BadInput
 
     path = folder / "perm.npy"
     if not path.exists():
         return True
-    return entry_for(read_entries(path), read_permutation(path, ROWS)) is not None
+    try:
+        return load_plan(path, ROWS).manifest is not None
+    except BadInput as error:
+        return OTHER_MANIFEST in str(error)
 
 
 def kills(faults: Faults, count: int, work: Path) -> None:
@@ -417,7 +420,7 @@ def folder(faults: Faults, count: int, work: Path) -> None:
 
 
 def two(faults: Faults, count: int, work: Path) -> None:
-    """Two plans to one output at once: one of them is there in the end, with its own manifest."""
+    """Two plans to one output at once: one of them is there in the end, and a reader tells whose the manifest is."""
     make_inputs(work)
     first = ["plan", "x.npy", "y.npy", "-k", "8", "-q", "-o", "perm.npy", "--force"]
     nurseries = [Nursery(work, [*first[:-3], "-o", f"old{n}.npy", "--force"]) for n in range(2)]

@@ -83,9 +83,9 @@ def main(arguments: list[str] | None = None) -> None:
             write_clustered_pairs(folder, rows, options.dim, options.clusters)
             parts = max(1, round(rows / options.part_rows))
             command = [sys.executable, "-m", "gcbs_cli", "plan", str(folder / "x.npy"), str(folder / "y.npy"), "-q"]
-            command += ["--partitions", str(parts), "-o", f"{folder / 'plan'}/", *options.options]
+            command += ["--partitions", str(parts), "-o", str(folder / "plan.npy"), *options.options]
             seconds, peak = run_plan(command)
-            entry = json.loads((folder / "plan" / "manifest.json").read_text())["entries"][0]
+            entry = json.loads((folder / "plan.npy.manifest.json").read_text())
         line = [f"{rows:,}", f"{parts}", f"{seconds:.0f}", *(f"{entry['timings'][step]:.1f}" for step in STEPS)]
         both = 2 * rows * options.dim * 4
         lines.append([*line, f"{entry['partitions']['edges']:,}", f"{both / 2**20:,.0f}", f"{peak / 2**20:,.0f}"])

@@ -31,7 +31,6 @@ def test_no_array_is_unpickled_and_files_are_opened_in_one_place_to_be_read_and_
 OPENED_IN = {
     "data/files.py": "inputs",
     "plan_file/writing.py": "outputs",
-    "plan_file/plans.py": "the folder that is locked",
     "planning/parts/scattered.py": "rows in the order of their parts while a plan is not finished",
     "system/limits.py": "what the kernel says",
     "cli/app.py": "/dev/null",

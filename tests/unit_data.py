@@ -9,7 +9,7 @@ from gcbs_cli.data.opening import from_array
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted
-from gcbs_cli.plan_file.manifest import ManifestEntry, permutation_hash
+from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
 from gcbs_cli.system.progress import Progress
 
 
@@ -151,8 +151,8 @@ def find_hard_pairs(pair, settings, threshold, backend):
     return hard_pairs(pair, settings, found)
 
 
-def build_entry(perm, **changed):
-    """An entry of this permutation, as `gcbs plan` writes it."""
+def build_manifest(perm, **changed):
+    """A manifest of this permutation, as `gcbs plan` writes it."""
     side = {"rows": len(perm), "dim": 8, "dtype": "float16"}
     fields = {
         "tool_version": "0.1.0",
@@ -172,4 +172,4 @@ def build_entry(perm, **changed):
         "permutation_hash": permutation_hash(perm),
         "timings": {"edges": 0.5},
     }
-    return ManifestEntry.model_validate(fields | changed)
+    return Manifest.model_validate(fields | changed)

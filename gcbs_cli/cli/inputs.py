@@ -10,7 +10,7 @@ from gcbs_cli.data import row_values
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import ids_of, read_row_values, text_of, whole_characters
-from gcbs_cli.plan_file.manifest import ManifestEntry, permutation_hash
+from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan, Tune
 from gcbs_cli.system.arrays import Ints
@@ -24,9 +24,11 @@ def command_line() -> list[str]:
     return ["gcbs", *map(without_secrets, sys.argv[1:])]
 
 
-def open_inputs(inputs: Inputs, out: Output, planned: Sequence[ManifestEntry] = ()) -> PairStream:
-    """Open both sides, check headers, and say in which order shards are read; planned: whose columns are usual."""
-    before = (planned[0].inputs.x.column, planned[0].inputs.y.column) if planned else (None, None)
+def open_inputs(inputs: Inputs, out: Output, manifest: Manifest | None = None) -> PairStream:
+    """Open both sides, check headers, and say in which order shards are read; manifest: whose columns are usual."""
+    before: tuple[str | None, str | None] = (None, None)
+    if manifest is not None:
+        before = (manifest.inputs.x.column, manifest.inputs.y.column)
     sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=before)
     stream = PairStream(*sources, normalize=inputs.normalize)
     for source in stream.sources:
@@ -69,12 +71,12 @@ def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) 
     return {row: tuple(whole_characters(str(side[row])) for side in sides) for row in rows}
 
 
-def planned_groups(entry: ManifestEntry | None, rows: int, out: Output) -> Ints | None:
+def planned_groups(manifest: Manifest | None, rows: int, out: Output) -> Ints | None:
     """(N,) the groups that a plan kept apart, read again from the file that its manifest names.
 
     None where it names none, and, with one warning, where the file no longer says the same.
     """
-    record = entry.method_settings if entry else {}
+    record = manifest.method_settings if manifest else {}
     path = record.get("groups")
     if not isinstance(path, str) or "groups_hash" not in record:
         return None

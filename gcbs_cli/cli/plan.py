@@ -7,11 +7,11 @@ from threading import Thread
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_given
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.plan_file.manifest import ManifestEntry
+from gcbs_cli.plan_file.manifest import Manifest
 from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.plan import PlanResult, Run, make_plan
-from gcbs_cli.planning.record import full_batches_per_rank, plan_entry
+from gcbs_cli.planning.record import full_batches_per_rank, plan_manifest
 from gcbs_cli.products.devices import warm_up
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
@@ -51,7 +51,7 @@ def plan(settings: Plan) -> None:
             beside = None if output == "-" else Path(output)
             result = plan_in_parts(stream, asked, out, beside=beside, **given)
         stream.check_unchanged()
-        entry = plan_entry(
+        manifest = plan_manifest(
             result,
             stream,
             command_line(),
@@ -59,11 +59,11 @@ def plan(settings: Plan) -> None:
             files=(settings.only(GroupFile), settings.only(TextFile)),
             seconds=clock.seconds,
         )
-        save_plan(output, result.perm, entry)
+        save_plan(output, result.perm, manifest)
         if settings.report is not None and pair is not None:
             _report(settings.report, pair, result, given["groups"], out)
-    out.table(text_table(_done(entry, output, time.perf_counter() - began).items()))
-    out.result({"output": output, **entry.model_dump(mode="json"), **full_batches_per_rank(entry)})
+    out.table(text_table(_done(manifest, output, time.perf_counter() - began).items()))
+    out.result({"output": output, **manifest.model_dump(mode="json"), **full_batches_per_rank(manifest)})
 
 
 def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> None:
@@ -108,35 +108,37 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
     )
 
 
-def _done(entry: ManifestEntry, output: str, seconds: float) -> dict[str, str]:
+def _done(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
     """What was done, in a few lines; the manifest has the rest."""
-    full, rest = divmod(entry.rows, entry.batch_size)
-    record, parts, quantile = entry.method_settings, entry.partitions, entry.quantile
-    batches = f"{full:,} batches of {entry.batch_size}" + (f" and one of {rest}" if rest else "")
-    lines = {"pairs": f"{entry.rows:,} × {entry.inputs.x.dim} in {batches}"}
-    if entry.gather:
-        lines["ranks"] = f"{entry.world_size}: each takes a share of the rows of every batch"
-    elif entry.world_size is not None:
-        each, over = divmod(full, entry.world_size)
-        lines["ranks"] = f"{entry.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
+    full, rest = divmod(manifest.rows, manifest.batch_size)
+    record, parts, quantile = manifest.method_settings, manifest.partitions, manifest.quantile
+    batches = f"{full:,} batches of {manifest.batch_size}" + (f" and one of {rest}" if rest else "")
+    lines = {"pairs": f"{manifest.rows:,} × {manifest.inputs.x.dim} in {batches}"}
+    if manifest.gather:
+        lines["ranks"] = f"{manifest.world_size}: each takes a share of the rows of every batch"
+    elif manifest.world_size is not None:
+        each, over = divmod(full, manifest.world_size)
+        lines["ranks"] = f"{manifest.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
     if parts is not None:
         lines["parts"] = f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"
-    lines["method"] = entry.method + (f" (preset {record['preset']})" if "preset" in record else "")
+    lines["method"] = manifest.method + (f" (preset {record['preset']})" if "preset" in record else "")
     if "refinement" in record:
         done = record["refinement"]
         ended = "; stopped by --time-limit" if done["timed_out"] else ""
         lines["method"] += f", {done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"
-    found = entry.graph or (parts if parts is not None and parts.edges else None)
+    found = manifest.graph or (parts if parts is not None and parts.edges else None)
     if found is not None:
-        by_quantile = entry.graph is not None and entry.graph.kind == "quantile" and entry.graph.rank_window is None
+        by_quantile = (
+            manifest.graph is not None and manifest.graph.kind == "quantile" and manifest.graph.rank_window is None
+        )
         above = f" above {quantile.threshold:.4f}" if by_quantile and quantile and quantile.threshold else ""
-        lines["hard pairs"] = f"{found.edges:,}{above}; {found.isolated / entry.rows:.1%} of the rows have none"
-        inside = entry.in_batch_edge_share.get("plan") if parts is None else parts.in_batch_edge_share
-        random = entry.in_batch_edge_share.get("random")
+        lines["hard pairs"] = f"{found.edges:,}{above}; {found.isolated / manifest.rows:.1%} of the rows have none"
+        inside = manifest.in_batch_edge_share.get("plan") if parts is None else parts.in_batch_edge_share
+        random = manifest.in_batch_edge_share.get("random")
         if inside is not None:
             beside = "" if random is None else f" (random order {random:.1%})"
             lines["in batches"] = f"{inside:.1%} of them{beside}"
-    longest = sorted(entry.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
+    longest = sorted(manifest.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
     steps = ", ".join(f"{name} {value:.2f}" for name, value in longest)
     lines["seconds"] = f"{seconds:.2f} ({steps})"
     lines["written"] = "stdout" if output == "-" else output

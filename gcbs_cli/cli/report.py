@@ -8,16 +8,11 @@ from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
 from gcbs_cli.cli.output import Output, figure_table, text_table
 from gcbs_cli.data import row_values
+from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.manifest import (
-    InputsRecord,
-    ManifestEntry,
-    entry_for,
-    permutation_hash,
-    plan_files,
-    read_entries,
-)
-from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.plan_file.manifest import InputsRecord, Manifest, permutation_hash, plan_files
+from gcbs_cli.plan_file.permutation import verify_permutation
+from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.build import measure
@@ -39,24 +34,27 @@ def report(settings: Report) -> None:
     beside = (settings.groups, settings.positives, settings.labels, settings.texts)
     read = [settings.x, settings.y, *beside, *plan_files(settings.perm)]
     check_outputs([settings.output, settings.html], read, force=settings.force)
-    entries = [] if settings.perm is None else read_entries(settings.perm)
-    stream = open_inputs(settings, out, entries)
-    perm = None if settings.perm is None else read_permutation(settings.perm, stream.rows)
-    entry = None if perm is None else entry_for(entries, perm)
-    asked = as_planned(settings, entry)
+    plan = None if settings.perm is None else load_plan(settings.perm)
+    manifest = None if plan is None else plan.manifest
+    stream = open_inputs(settings, out, manifest)
+    perm = None
+    if plan is not None:
+        perm = plan.perm
+        verify_permutation(perm, stream.rows, shown(plan.name))
+    asked = as_planned(settings, manifest)
     asked.check_rows(stream.rows)
     measured: list[Measured] = []
     with out:
         if settings.rows is None or perm is None:
-            measured = _measured(settings, stream, perm, entry, out)
+            measured = _measured(settings, stream, perm, manifest, out)
             reports: list[GapReport] = [one.report for one in measured]
         else:
             reports = [sampled_report(stream, perm, settings.rows, asked, out)]
     stream.check_unchanged()
-    if entry is not None and not entry.is_from(stream.fingerprints):
-        out.warn(f"{settings.perm} was planned from other data ({entry.inputs.x.name}, {entry.inputs.y.name})")
+    if manifest is not None and not manifest.is_from(stream.fingerprints):
+        out.warn(f"{settings.perm} was planned from other data ({manifest.inputs.x.name}, {manifest.inputs.y.name})")
     if settings.html is not None:
-        write(settings.html, _page(settings, stream, entry, measured))
+        write(settings.html, _page(settings, stream, manifest, measured))
     result = reports[0] if len(reports) == 1 else GapReports(results=reports)
     if settings.output is not None:
         write(settings.output, result.model_dump_json(indent=2) + "\n")
@@ -65,15 +63,15 @@ def report(settings: Report) -> None:
     warning = suspects_warning(reports)
     if warning is not None:
         out.warn(warning)
-        if _hint(entry):
-            out.hint(f"{_hint(entry)} keeps most of them apart")
+        if _hint(manifest):
+            out.hint(f"{_hint(manifest)} keeps most of them apart")
 
 
 def _measured(
     settings: Report,
     stream: PairStream,
     perm: Ints | None,
-    entry: ManifestEntry | None,
+    manifest: Manifest | None,
     out: Output,
 ) -> list[Measured]:
     """The reports on all rows; warns where the plan was made for other batches."""
@@ -81,38 +79,38 @@ def _measured(
     labels, said = read_values(settings, "labels", stream.rows), f"--labels {settings.labels}"
     targets = None if labels is None else row_values.labels_of(labels, said, graded=settings.graded_labels)
     pair = stream.read()
-    same = entry is None or entry.is_from(stream.fingerprints)
-    asked = as_planned(settings, entry, same_data=same)
+    same = manifest is None or manifest.is_from(stream.fingerprints)
+    asked = as_planned(settings, manifest, same_data=same)
     if same and groups is None:
-        groups = planned_groups(entry, stream.rows, out)
-    if entry is not None and set(asked.batch_sizes) != {entry.batch_size}:
-        sizes = ", ".join(str(size) for size in asked.batch_sizes if size != entry.batch_size)
-        out.warn(f"{settings.perm} was planned for batches of {entry.batch_size}, but this report is for {sizes}")
-    part_sizes = entry.part_sizes if entry is not None and same else None
+        groups = planned_groups(manifest, stream.rows, out)
+    if manifest is not None and set(asked.batch_sizes) != {manifest.batch_size}:
+        sizes = ", ".join(str(size) for size in asked.batch_sizes if size != manifest.batch_size)
+        out.warn(f"{settings.perm} was planned for batches of {manifest.batch_size}, but this report is for {sizes}")
+    part_sizes = manifest.part_sizes if manifest is not None and same else None
     raw = None if asked.batch_coordinates is None else stream.read_raw()
     facts = RowFacts(positives, targets, groups, part_sizes, raw)
     return measure(ReportInputs(pair, asked, out, facts), perm)
 
 
-def as_planned(settings: Report, entry: ManifestEntry | None, *, same_data: bool = True) -> ReportSettings:
+def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool = True) -> ReportSettings:
     """What was asked, and for the rest what the plan was made with.
 
     Its own threshold counts on its own data, its quantile on other data; each part of a plan had its own.
     """
     asked = settings.only(ReportSettings)
-    if entry is None:
+    if manifest is None:
         return asked
-    planned: dict[str, Any] = {"batch_sizes": entry.batch_size, "drop_last": entry.drop_last}
-    if entry.temperature:
-        planned["temperatures"] = entry.temperature
-    quantile = entry.quantile
+    planned: dict[str, Any] = {"batch_sizes": manifest.batch_size, "drop_last": manifest.drop_last}
+    if manifest.temperature:
+        planned["temperatures"] = manifest.temperature
+    quantile = manifest.quantile
     if quantile is not None and not asked.model_fields_set & set(EXCLUSIVE):
         own = quantile.threshold is not None and (same_data or quantile.requested is None)
         planned |= {"threshold": quantile.threshold} if own else {"quantile": quantile.requested}
     return ReportSettings(**planned | asked.model_dump(exclude_unset=True))
 
 
-def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, measured: list[Measured]) -> str:
+def _page(settings: Report, stream: PairStream, manifest: Manifest | None, measured: list[Measured]) -> str:
     """The page, with the names of plan and inputs, and at its foot what it takes to make the same again."""
     first, names = measured[0], [side.name for side in stream.sources]
     inputs = InputsRecord.of(stream).model_dump(mode="json")
@@ -121,16 +119,16 @@ def _page(settings: Report, stream: PairStream, entry: ManifestEntry | None, mea
     if first.perm is not None:
         names.insert(0, "stdin" if settings.perm == "-" else str(settings.perm))
         facts["Plan"] = {"file": settings.perm, "hash of the order": permutation_hash(first.perm)}
-        if entry is not None:
-            facts["Plan"] |= entry.model_dump(mode="json") | {"command": " ".join(entry.command)}
+        if manifest is not None:
+            facts["Plan"] |= manifest.model_dump(mode="json") | {"command": " ".join(manifest.command)}
     named = partial(row_values.read_ids, stream.x, column=settings.id_column)
-    hint = _hint(entry)
+    hint = _hint(manifest)
     return report_page(measured, " · ".join(names), facts, named, partial(texts_of_rows, settings, stream), hint)
 
 
-def _hint(entry: ManifestEntry | None) -> str:
+def _hint(manifest: Manifest | None) -> str:
     """What keeps suspected pairs apart, where the plan was not made with it."""
-    recorded = None if entry is None else entry.method_settings.get("false_negatives")
+    recorded = None if manifest is None else manifest.method_settings.get("false_negatives")
     margin = recorded.get("fn_margin") if isinstance(recorded, dict) else None
     apart = isinstance(margin, float) and margin <= DEFAULT_MARGIN
     return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"

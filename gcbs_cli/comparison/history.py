@@ -9,8 +9,8 @@ import numpy as np
 import pydantic_core
 
 from gcbs_cli.data.files import list_files, list_pattern, natural_key, open_file, shown
-from gcbs_cli.plan_file.manifest import entry_for, read_entries
-from gcbs_cli.plan_file.permutation import SUFFIXES, read_permutation
+from gcbs_cli.plan_file.permutation import SUFFIXES
+from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
 from gcbs_cli.reports.schema import Estimate, GapReport, ReportPart
@@ -94,7 +94,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
         raise BadInput("found no report, expected files that gcbs report -o or gcbs plan --report wrote")
     epochs: list[Epoch] = []
     previous = None
-    for path, plan in zip(paths, _plans(paths, plans), strict=True):
+    for path, plan_path in zip(paths, _plans(paths, plans), strict=True):
         report = _read_report(path)
         before = epochs[-1].report if epochs else report
         for figure in ("batch_size", "temperature", "loss_kind"):
@@ -103,10 +103,10 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
                     f"{shown(path)}: found {figure.replace('_', ' ')} {report.at(figure)}, expected "
                     f"{before.at(figure)} as in {shown(paths[0])}; give reports with the same settings"
                 )
-        perm = entry = None
-        if plan is not None:
-            perm = read_permutation(plan, report.n)
-            entry = entry_for(read_entries(plan), perm)
+        perm = manifest = None
+        if plan_path is not None:
+            plan = load_plan(plan_path, report.n)
+            perm, manifest = plan.perm, plan.manifest
         gap = report.gap.masked
         epochs.append(
             Epoch(
@@ -115,7 +115,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
                 closed=None if None in (gap.plan, gap.random_mean) else gap.random_mean - gap.plan,
                 threshold_drift=report.graph.threshold - before.graph.threshold if epochs else None,
                 recurring=recurring_pairs(previous, perm, report.batch_size),
-                plan_seconds=None if entry is None else sum(entry.timings.values()),
+                plan_seconds=None if manifest is None else sum(manifest.timings.values()),
             )
         )
         previous = perm

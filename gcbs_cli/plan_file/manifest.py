@@ -1,7 +1,6 @@
 """The manifest beside a permutation: what it was made from and how, `PERM.manifest.json`."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,21 +20,18 @@ from pydantic_core import PydanticCustomError
 
 from gcbs_cli.data.files import open_file, shown
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.writing import MANIFEST_END, write
+from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
-FOLDER_MANIFEST = "manifest.json"
-"""Of a permutation that is a folder of shards, and in it."""
-_MAJOR = 2
+_MAJOR = 1
+"""Raised when a reader of the versions before would misunderstand the schema; a new field alone does not do that."""
 
 
 class _Record(BaseModel):
-    """Frozen; fields that a newer minor version adds are kept."""
+    """Frozen; fields that a newer minor version adds are passed over."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="allow", allow_inf_nan=False, populate_by_name=True, serialize_by_alias=True
-    )
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, validate_by_name=True, serialize_by_alias=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -84,7 +80,7 @@ class InputsRecord(_Record):
 class QuantileRecord(_Record):
     """How the threshold was found. `interval` is that of the achieved quantile.
 
-    number: t as the grid of whole numbers has it; scale: that grid's S (since schema 2.0).
+    number: t as the grid of whole numbers has it; scale: that grid's S.
     """
 
     method: str
@@ -133,19 +129,14 @@ class PartitionsRecord(_Record):
     groups: bool = False
 
 
-class ShardRecord(_Record):
-    """One file of a permutation in a folder, in plan order; older versions wrote such folders."""
+class Manifest(_Record):
+    """The file: a permutation's hash, its inputs, the settings and what came of them. Timings are seconds.
 
-    name: str
-    rows: PositiveInt
-
-
-class ManifestEntry(_Record):
-    """One permutation: its hash, its inputs, the settings and what came of them. Timings are seconds.
-
-    world_size: ranks that will train on it, where that was said; gather: their loss gathers, each takes k/W of a batch.
+    world_size: number of ranks that will train on it; gather: their loss gathers, so each takes k/W of a batch.
     """
 
+    schema_name: Literal["gcbs.manifest"] = Field(default="gcbs.manifest", alias="schema")
+    schema_version: str = Field(default=f"{_MAJOR}.0", pattern="^[0-9]{1,9}[.]")
     tool_version: str
     command: list[str]
     created: str
@@ -170,26 +161,6 @@ class ManifestEntry(_Record):
     world_size: PositiveInt | None = None
     gather: bool = False
     partitions: PartitionsRecord | None = None
-    shards: list[ShardRecord] | None = None
-
-    @property
-    def part_sizes(self) -> list[int] | None:
-        """Rows of each part of a plan that was made in parts, unless its batches were shuffled over them."""
-        order = self.method_settings.get("batch_order", {})
-        shuffled = order.get("shuffle") or order.get("shuffle_batches")
-        return None if self.partitions is None or shuffled else list(self.partitions.sizes)
-
-    def is_from(self, fingerprints: tuple[str, str]) -> bool:
-        """Whether the plan was made from this very data, by content hash."""
-        return (self.inputs.x.fingerprint, self.inputs.y.fingerprint) == fingerprints
-
-
-class Manifest(_Record):
-    """The file: one entry, or two while a permutation is being replaced by another."""
-
-    schema_name: Literal["gcbs.manifest"] = Field(default="gcbs.manifest", alias="schema")
-    schema_version: str = Field(default=f"{_MAJOR}.0", pattern="^[0-9]{1,9}[.]")
-    entries: list[ManifestEntry]
 
     @field_validator("schema_version")
     @classmethod
@@ -200,12 +171,25 @@ class Manifest(_Record):
             )
         return version
 
+    @property
+    def part_sizes(self) -> list[int] | None:
+        """Rows of each part of a plan that was made in parts, unless its batches were shuffled over them."""
+        order = self.method_settings.get("batch_order", {})
+        shuffled = order.get("shuffle") or order.get("shuffle_batches")
+        return None if self.partitions is None or shuffled else list(self.partitions.sizes)
 
-def manifest_path(perm_path: Path) -> Path:
-    """`perm.npy` → `perm.npy.manifest.json`, and `plan/` → `plan/manifest.json` where that is a folder."""
-    if perm_path.is_dir():
-        return perm_path / FOLDER_MANIFEST
-    return perm_path.with_name(perm_path.name + MANIFEST_END)
+    def is_of(self, perm: Ints) -> bool:
+        """Whether this is the manifest of this very permutation, by its hash."""
+        return permutation_hash(perm) == self.permutation_hash
+
+    def is_from(self, fingerprints: tuple[str, str]) -> bool:
+        """Whether the plan was made from this very data, by content hash."""
+        return (self.inputs.x.fingerprint, self.inputs.y.fingerprint) == fingerprints
+
+
+def manifest_path(perm_path: Path | str) -> Path:
+    """`perm.npy` → `perm.npy.manifest.json`."""
+    return Path(f"{perm_path}{MANIFEST_END}")
 
 
 def permutation_hash(perm: Ints) -> str:
@@ -215,32 +199,22 @@ def permutation_hash(perm: Ints) -> str:
 
 def plan_files(perm: Path | str | None) -> list[Path | str]:
     """The permutation and its manifest, for `check_outputs`; none for `-`."""
-    return [] if perm is None or str(perm) == "-" else [perm, manifest_path(Path(perm))]
+    return [] if perm is None or str(perm) == "-" else [perm, manifest_path(perm)]
 
 
-def read_entries(perm_path: Path | str) -> list[ManifestEntry]:
-    """The entries of the manifest of the permutation at `perm_path`, the newest first; none without one, as for `-`.
+def read_manifest(perm_path: Path | str) -> Manifest | None:
+    """The manifest beside the permutation at `perm_path`; None where there is none, as for `-`.
 
     Raises BadInput when it is damaged, is no manifest, or comes from a newer major version of the schema.
     """
-    path = manifest_path(Path(perm_path))
+    path = manifest_path(perm_path)
     if not os.path.lexists(path):
-        return []
+        return None
     with open_file(str(path)) as file:
         try:
-            return Manifest.model_validate_json(file.read()).entries
+            return Manifest.model_validate_json(file.read())
         except ValidationError as error:
+            # Errors come in the order of the fields: a newer version is named before what else it changed.
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"])) or "the file"
             raise BadInput(f"{shown(str(path))}: cannot be read as a gcbs manifest: {place}: {first['msg']}") from error
-
-
-def write_manifest(perm_path: Path, entries: list[ManifestEntry]) -> None:
-    """Write the manifest of `perm_path` whole or not at all; raises GcbsError when the disk does not take it."""
-    write(manifest_path(perm_path), Manifest(entries=entries).model_dump_json(indent=2) + "\n")
-
-
-def entry_for(entries: Iterable[ManifestEntry], perm: Ints) -> ManifestEntry | None:
-    """The entry of this very permutation, by hash; None where there is none."""
-    wanted = permutation_hash(perm)
-    return next((entry for entry in entries if entry.permutation_hash == wanted), None)

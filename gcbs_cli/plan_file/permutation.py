@@ -1,6 +1,5 @@
-"""Permutations as files: the suffix decides the format, `-` is stdin or stdout; folders of older versions are read."""
+"""Permutations as files: the suffix decides the format, `-` is stdin or stdout."""
 
-import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_entries
 from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 
@@ -37,22 +35,14 @@ def check_suffix(path: Path | str) -> str:
     return suffix
 
 
-def read_permutation(path: Path | str, rows: int | None = None) -> Ints:
-    """Read a permutation, (N,) int64; `-` reads one index a line from stdin, a folder is read shard after shard.
+def read_permutation(path: Path | str) -> Ints:
+    """Read a permutation, (N,) int64; `-` reads one index a line from stdin. Whether it is one is not checked.
 
-    With `rows` it is verified to be a permutation of 0..rows-1.
     Raises BadInput for a file that is missing, damaged or of another type or shape; nothing is ever unpickled.
     """
-    if str(path) == "-":
-        perm = _read_text("-")
-    elif os.path.isdir(path):
-        perm = _read_folder(Path(path))
-    else:
-        read, _ = FORMATS[check_suffix(path)]
-        perm = read(str(path))
-    if rows is not None:
-        verify_permutation(perm, rows, "stdin" if str(path) == "-" else shown(str(path)))
-    return perm
+    suffix = ".txt" if str(path) == "-" else check_suffix(path)
+    read, _ = FORMATS[suffix]
+    return read(str(path))
 
 
 def verify_permutation(perm: Array, rows: int, source: str = "permutation") -> None:
@@ -166,15 +156,3 @@ FORMATS: dict[str, tuple[Callable[[str], Ints], Callable[[BinaryIO, Ints, int], 
 }
 """How to read a file with a suffix, and to write a permutation and the number of each batch of so many rows to one."""
 SUFFIXES = tuple(FORMATS)
-
-
-def _read_folder(path: Path) -> Ints:
-    """Read the shards that the manifest of a folder names. Raises BadInput for one that is missing or elsewhere."""
-    entries = read_entries(path)
-    shards = entries[0].shards if entries else None
-    if not shards:
-        raise BadInput(f"{shown(str(path))}: is a folder without the {FOLDER_MANIFEST} of a plan; name a permutation")
-    for shard in shards:
-        if Path(shard.name).name != shard.name:
-            raise BadInput(f"{shown(str(path / shard.name))}: is outside the folder of its manifest; plan again")
-    return np.concatenate([_read_npy(str(path / shard.name)) for shard in shards])

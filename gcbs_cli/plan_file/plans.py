@@ -1,29 +1,28 @@
-"""Plans, permutations with their manifests: saved so that a kill at any moment leaves a pair, loaded and checked."""
+"""Plans, permutations with their manifests: saved one after the other, loaded together and checked."""
 
-import fcntl
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.manifest import (
-    ManifestEntry,
-    entry_for,
-    manifest_path,
-    permutation_hash,
-    read_entries,
-    write_manifest,
-)
+from gcbs_cli.plan_file.manifest import InputsRecord, Manifest, manifest_path, permutation_hash, read_manifest
 from gcbs_cli.plan_file.permutation import FORMATS, check_suffix, read_permutation, verify_permutation, write_stdout
 from gcbs_cli.plan_file.writing import PathLike
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import BadInput
 
-OTHER_MANIFEST = "the manifest is of another permutation: one was changed, or copied without the other"
+OTHER_MANIFEST = (
+    "the manifest is of another permutation: a save was interrupted, or one of the two was changed or copied alone"
+)
+_SECONDS_TO_MATCH = 2.0
+"""A save puts the manifest in place, then its permutation: longer than that takes on a busy disk."""
+_SECONDS_BETWEEN_READS = 0.1
 
 
 def check_plan_output(
@@ -37,51 +36,34 @@ def check_plan_output(
     writing.check_outputs([*files, *others], inputs, force=force)
     if files:
         check_suffix(path)
-        # Without --force too: it may be there still when its permutation is gone.
-        writing.check_outputs([manifest_path(Path(path))], [*inputs, *others], force=True)
+        # Without --force too: an interrupted save may have left a manifest without its permutation.
+        writing.check_outputs([manifest_path(path)], [*inputs, *others], force=True)
 
 
-def save_plan(path: Path | str, perm: Ints, entry: ManifestEntry) -> None:
-    """Save `perm` and its manifest entry at `path`; `-` writes the lines to stdout and no manifest.
+def save_plan(path: Path | str, perm: Ints, manifest: Manifest) -> None:
+    """Save a manifest and then its permutation at `path`; `-` writes the lines to stdout and no manifest.
 
-    Before the permutation is replaced, the manifest gets both entries, so that whichever is there has its own. Two
-    saves at once to one folder wait for each other. Raises BadInput when `perm` is no permutation, and GcbsError
-    when the disk does not take it; then what was there before is there still.
+    So no new permutation ever stands without its manifest. A kill between the two leaves the old permutation with the
+    new manifest, whose hash tells. Raises BadInput when `perm` is no permutation, and GcbsError when the disk does not
+    take it.
     """
     verify_permutation(perm, len(perm))
     if str(path) == "-":
         write_stdout(perm)
         return
-    path, (_, fill) = Path(path), FORMATS[check_suffix(path)]
-    with _locked(path.parent):
-        before: list[ManifestEntry] = []
-        with suppress(BadInput):  # a damaged one is replaced
-            before = read_entries(path)
-        with writing.file(path) as output:
-            fill(output, perm, entry.batch_size)
-            output.flush()
-            with suppress(writing.NotSynced):  # the permutation's own follows
-                write_manifest(path, [entry, *before])
-        with suppress(GcbsError):  # what is on disk is whole already: every reader picks the entry by its hash
-            write_manifest(path, [entry])
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's advisory lock, which leaves no file; file systems without locks on folders go without."""
-    with writing.explained(folder):
-        descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    _, fill = FORMATS[check_suffix(path)]
+    with writing.file(Path(path)) as output:
+        fill(output, perm, manifest.batch_size)
+        # The permutation is on the disk before the manifest is replaced: a full disk leaves the old plan as it was.
+        output.flush()
+        os.fsync(output.fileno())
+        with suppress(writing.NotSynced):  # the folder is synced again, after the permutation
+            writing.write(manifest_path(path), manifest.model_dump_json(indent=2) + "\n")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A permutation (N,) int64 and what its manifest says of it; None where there is no manifest."""
+    """A permutation (N,) int64, what it is called, and what its manifest says; None and False where there is none."""
 
     perm: Ints
     name: str
@@ -89,6 +71,7 @@ class Plan:
     drop_last: bool = False
     world_size: int | None = None
     gather: bool = False
+    manifest: Manifest | None = None
 
     @property
     def rows(self) -> int:
@@ -105,17 +88,31 @@ def load_plan(path: Path | str, rows: int | None = None) -> Plan:
     """Read a plan and its manifest.
 
     Raises BadInput when it is no permutation (of `rows` rows, if given), or when the manifest beside it is of another
-    permutation: then one of the two was edited or copied alone.
+    permutation.
     """
-    perm = read_permutation(path, rows)
-    verify_permutation(perm, len(perm), str(path))
-    entries = read_entries(path)
-    if not entries:
-        return Plan(perm, "stdin" if str(path) == "-" else str(path))
-    entry = entry_for(entries, perm)
-    if entry is None:
-        raise BadInput(f"{path}: {OTHER_MANIFEST}; plan again, or remove the manifest")
-    return Plan(perm, str(path), entry.batch_size, entry.drop_last, entry.world_size, entry.gather)
+    perm, manifest = read_plan(path)
+    name = "stdin" if str(path) == "-" else str(path)
+    verify_permutation(perm, len(perm) if rows is None else rows, shown(name))
+    if manifest is None:
+        return Plan(perm, name)
+    if not manifest.is_of(perm):
+        raise BadInput(f"{shown(name)}: {OTHER_MANIFEST}; plan again, or remove the manifest")
+    return Plan(
+        perm, name, manifest.batch_size, manifest.drop_last, manifest.world_size, manifest.gather, manifest=manifest
+    )
+
+
+def read_plan(path: Path | str) -> tuple[Ints, Manifest | None]:
+    """Read a permutation and its manifest without comparing them with each other or with data.
+
+    Where they do not match, another process may be between its two renames: both are read again for two seconds.
+    """
+    deadline = time.monotonic() + _SECONDS_TO_MATCH
+    perm, manifest = read_permutation(path), read_manifest(path)
+    while manifest is not None and not manifest.is_of(perm) and time.monotonic() < deadline:
+        time.sleep(_SECONDS_BETWEEN_READS)
+        perm, manifest = read_permutation(path), read_manifest(path)
+    return perm, manifest
 
 
 class Finding(NamedTuple):
@@ -125,42 +122,53 @@ class Finding(NamedTuple):
     message: str
 
 
-def check_plan(perm: Ints, entry: ManifestEntry | None, data: PairStream | None = None) -> Iterator[Finding]:
-    """Compare a plan with its manifest entry, and with the data if it was read.
+def check_plan(perm: Ints, manifest: Manifest | None, data: PairStream | None = None) -> Iterator[Finding]:
+    """Compare a plan with its manifest, and with the data if it was read.
 
-    Without data, the entry says how many rows there should be, and without an entry the permutation's own length does.
+    Without data, the manifest says how many rows there should be; without that, the permutation's own length does.
     """
-    expected = data.rows if data is not None else entry.rows if entry is not None else len(perm)
+    rows = len(perm)
+    if data is not None:
+        rows = data.rows
+    elif manifest is not None:
+        rows = manifest.rows
     try:
-        verify_permutation(perm, expected)
-        yield Finding("ok", f"a permutation of 0..{expected - 1}: each row once")
+        verify_permutation(perm, rows)
+        yield Finding("ok", f"a permutation of 0..{rows - 1}: each row once")
     except BadInput as error:
         yield Finding("error", str(error))
-    if entry is None:
+    if manifest is None:
         yield Finding("warning", "no manifest, so nothing says what the plan was made from, or for which k")
         return
-    if permutation_hash(perm) == entry.permutation_hash:
-        yield Finding("ok", f"the manifest is this permutation's ({entry.method}, gcbs {entry.tool_version})")
+    if manifest.is_of(perm):
+        yield Finding("ok", f"the manifest is this permutation's ({manifest.method}, gcbs {manifest.tool_version})")
     else:
-        yield Finding("error", OTHER_MANIFEST)
-    planned, found = entry.inputs, ("", "") if data is None else data.fingerprints
-    if found[0] != found[1] and found == (planned.y.fingerprint, planned.x.fingerprint):
-        message = f"X and Y are swapped: the plan has {planned.x.name} as X and {planned.y.name} as Y"
-        yield Finding("error", message)
-    elif data is not None:
-        for side, given, record in zip("XY", found, (planned.x, planned.y), strict=True):
-            if given == record.fingerprint:
-                yield Finding("ok", f"{side} is what the plan was made from")
-            else:
-                made_from = f"{record.name}, {record.rows} rows"
-                yield Finding("error", f"{side} is not what the plan was made from ({made_from}): plan again")
-    yield Finding("ok", _batches(entry, expected))
+        yield Finding("error", f"{OTHER_MANIFEST}: plan again")
+    if data is not None:
+        yield from _check_inputs(manifest.inputs, data.fingerprints)
+    yield Finding("ok", _batches(manifest, rows))
 
 
-def _batches(entry: ManifestEntry, rows: int) -> str:
-    full, rest = divmod(rows, entry.batch_size)
-    message = f"batch size {entry.batch_size}: {full} full {'batch' if full == 1 else 'batches'}"
+def _check_inputs(planned: InputsRecord, fingerprints: tuple[str, str]) -> Iterator[Finding]:
+    """Compare the content of both sides with what the plan was made from."""
+    x, y = planned.x, planned.y
+    if x.fingerprint != y.fingerprint and fingerprints == (y.fingerprint, x.fingerprint):
+        yield Finding("error", f"X and Y are swapped: the plan has {x.name} as X and {y.name} as Y")
+        return
+    for side, record, fingerprint in zip("XY", (x, y), fingerprints, strict=True):
+        if fingerprint == record.fingerprint:
+            yield Finding("ok", f"{side} is what the plan was made from")
+        else:
+            made_from = f"{record.name}, {record.rows} rows"
+            yield Finding("error", f"{side} is not what the plan was made from ({made_from}): plan again")
+
+
+def _batches(manifest: Manifest, rows: int) -> str:
+    full, rest = divmod(rows, manifest.batch_size)
+    message = f"batch size {manifest.batch_size}: {full} full {'batch' if full == 1 else 'batches'}"
     if not rest:
         return message
     left = f"{rest} {'row' if rest == 1 else 'rows'}"
-    return f"{message} and {left} that the trainer drops" if entry.drop_last else f"{message} and a last one of {left}"
+    return (
+        f"{message} and {left} that the trainer drops" if manifest.drop_last else f"{message} and a last one of {left}"
+    )

@@ -8,7 +8,7 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import (
     GraphRecord,
     InputsRecord,
-    ManifestEntry,
+    Manifest,
     QuantileRecord,
     permutation_hash,
 )
@@ -21,12 +21,12 @@ from gcbs_cli.system.version import installed
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 """Those on which a permutation could depend."""
 SETTINGS = ("batch_size", "temperature", "seed", "method", "drop_last", "world_size", "gather")
-"""Those that an entry has under the same name."""
+"""Those that a manifest has under the same name."""
 ORDERS = ("identity", "random", "plan")
 """Those whose measures it has."""
 
 
-def plan_entry(
+def plan_manifest(
     result: PlanResult,
     stream: PairStream,
     command: list[str],
@@ -34,8 +34,8 @@ def plan_entry(
     groups: Ints | None,
     files: tuple[Settings, ...],
     seconds: dict[str, float],
-) -> ManifestEntry:
-    """The entry of a plan, of one graph or of parts; files: those of groups and texts; seconds: of reading."""
+) -> Manifest:
+    """The manifest of a plan, of one graph or of parts; files: those of groups and texts; seconds: of reading."""
     settings, figures = result.settings, result.figures
     of_graph: dict[str, Any] = {}
     if figures is not None:
@@ -49,7 +49,7 @@ def plan_entry(
         )
         for measure in ("bandwidth", "profile", "in_batch_edge_share"):
             of_graph[measure] = {order: getattr(getattr(figures, order), measure) for order in ORDERS}
-    return ManifestEntry(
+    return Manifest(
         tool_version=__version__,
         command=command,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -68,11 +68,11 @@ def plan_entry(
     )
 
 
-def full_batches_per_rank(entry: ManifestEntry) -> dict[str, int]:
+def full_batches_per_rank(manifest: Manifest) -> dict[str, int]:
     """How many full batches each rank gets, where ranks were named and each takes whole batches."""
-    if entry.world_size is None or entry.gather:
+    if manifest.world_size is None or manifest.gather:
         return {}
-    return {"full_batches_per_rank": entry.rows // entry.batch_size // entry.world_size}
+    return {"full_batches_per_rank": manifest.rows // manifest.batch_size // manifest.world_size}
 
 
 def _asked(result: PlanResult) -> dict[str, Any]:

@@ -21,8 +21,8 @@ def check_refused(gcbs, words, *said, stdin=None):
 
 
 def entry_of(perm="perm.npy"):
-    """The manifest entry of a plan."""
-    return json.loads(Path(f"{perm}.manifest.json").read_text())["entries"][0]
+    """The manifest of a plan."""
+    return json.loads(Path(f"{perm}.manifest.json").read_text())
 
 
 def similarities():

@@ -13,7 +13,7 @@ import pytest
 from running import LONGEST_WAIT
 
 from gcbs_cli import plan, report
-from gcbs_cli.plan_file.manifest import read_entries
+from gcbs_cli.plan_file.manifest import read_manifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS, DIM, BATCH = 200, 16, 32
@@ -134,7 +134,7 @@ def test_epoch_loop(loop, sides):
     expected = report(*sides, plan(*sides, preset="train", batch_size=BATCH).perm, batch_size=BATCH)
     assert first[3] == pytest.approx(expected.gap.reduction, abs=1e-4)
     assert (folder / "trained").read_text() == f"0 {ROWS}\n1 {ROWS}\n"
-    assert read_entries(folder / "perm-1.npy")
+    assert read_manifest(folder / "perm-1.npy")
 
 
 @pytest.mark.parametrize("failing", ["encode", "plan", "train"])

@@ -205,16 +205,15 @@ def permutation_text(rng):
 
 def manifest_valid(rng):
     side = {"paths": ["x.npy"], "name": "x.npy", "rows": 300, "dim": 4, "dtype": "float32", "fingerprint": "xxh3:0"}
-    entry = {"tool_version": "0.1.0", "command": ["gcbs"], "created": "2024-01-01", "rows": 300}
-    entry |= {"inputs": {"x": side, "y": side}, "batch_size": 8, "method": "rcm", "permutation_hash": "xxh3:0"}
-    entry |= {"temperature": 0.05, "quantile": {"method": "sample", "requested": 0.9, "threshold": 0.5}}
-    places = [entry, entry["inputs"], side, entry["quantile"]]
+    manifest = {"schema": "gcbs.manifest", "schema_version": rng.choice(["1.0", "1.9", "2.0", 1, None, "x"])}
+    manifest |= {"tool_version": "0.1.0", "command": ["gcbs"], "created": "2024-01-01", "rows": 300}
+    manifest |= {"inputs": {"x": side, "y": side}, "batch_size": 8, "method": "rcm", "permutation_hash": "xxh3:0"}
+    manifest |= {"temperature": 0.05, "quantile": {"method": "sample", "requested": 0.9, "threshold": 0.5}}
+    places = [manifest, manifest["inputs"], side, manifest["quantile"]]
     for _ in range(rng.choice([0, 1, 2])):
         place = rng.choice(places)
         place[rng.choice(list(place))] = rng.choice([None, *HUGE, "", "a" * 10_000, [], {}, True, 1e308, "\ud800"])
-    entries = rng.choice([[entry], [entry], [entry], [entry], [], None, [entry, entry], "no", [None]])
-    version = rng.choice(["1.0", "1.9", "2.0", 1, None, "x"])
-    whole = {"schema": "gcbs.manifest", "schema_version": version, "entries": entries}
+    whole = rng.choice([manifest, manifest, manifest, manifest, [], None, [manifest], "no"])
     return json.dumps(whole, allow_nan=True).encode("utf-8", "replace")
 
 

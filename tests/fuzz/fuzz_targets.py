@@ -17,8 +17,8 @@ from gcbs_cli.data.reading import UnitRowBlocks
 from gcbs_cli.data.row_values import READERS, WITH_COLUMNS
 from gcbs_cli.data.source import ColumnChoice
 from gcbs_cli.plan_file import permutation
-from gcbs_cli.plan_file.manifest import FOLDER_MANIFEST, read_entries
-from gcbs_cli.plan_file.permutation import read_permutation
+from gcbs_cli.plan_file.manifest import manifest_path, read_manifest
+from gcbs_cli.plan_file.permutation import read_permutation, verify_permutation
 from gcbs_cli.system.errors import BadInput
 
 SECONDS = 10.0
@@ -59,12 +59,13 @@ def _shards(path):
 def _permutation(path):
     perm = read_permutation(path)
     assert (perm.dtype, perm.ndim) == (np.int64, 1)
-    assert sorted(read_permutation(path, 300).tolist()) == list(range(300))
+    verify_permutation(perm, 300, str(path))
+    assert sorted(perm.tolist()) == list(range(300))
 
 
 def _manifest(path):
-    (path.parent / FOLDER_MANIFEST).write_bytes(path.read_bytes())
-    assert isinstance(read_entries(path.parent), list)
+    manifest_path(path).write_bytes(path.read_bytes())
+    assert read_manifest(path) is not None
 
 
 def _report(path):

@@ -44,7 +44,7 @@ def test_what_is_written_is_read_back(tmp_path, suffix, order, batch_size):
     perm = np.array(order, dtype=np.int64)
     path = tmp_path / f"perm{suffix}"
     write_permutation(path, perm, batch_size)
-    back = read_permutation(path, len(perm))
+    back = read_permutation(path)
     assert back.dtype == np.int64
     assert back.tolist() == order
     assert back.flags.writeable
@@ -55,7 +55,7 @@ def test_what_is_written_is_read_back(tmp_path, suffix, order, batch_size):
 @pytest.mark.parametrize("tail", [b"", b"\n", b"\r\n", b"\n \n"])
 def test_text_with_any_line_ends(tmp_path, line_end, tail):
     (tmp_path / "perm.txt").write_bytes(line_end.join([b"3", b" 0", b"2\t", b"4", b"", b"1"]) + tail)
-    assert read_permutation(tmp_path / "perm.txt", 5).tolist() == PERM.tolist()
+    assert read_permutation(tmp_path / "perm.txt").tolist() == PERM.tolist()
 
 
 def test_other_tools_read_the_files(tmp_path):
@@ -123,7 +123,7 @@ REFUSED = {
     "below.npy": (np.array([0, -1, 2, 3, 4]), "the first -1 at position 1"),
     **{f"twice{suffix}": (None, "rows that appear more than once: 2, the first 1;") for suffix in SUFFIXES},
     "none.npy": (Path.exists, r"none\.npy: file not found"),
-    "folder.npy": (Path.mkdir, "folder.npy: is a folder without the manifest.json"),
+    "folder.npy": (Path.mkdir, "folder.npy: found a directory, expected a regular file"),
     "pipe.txt": (os.mkfifo, "expected a regular file"),
     "loop.npy": (lambda path: path.symlink_to(path), r"loop.npy: cannot be opened|no such file"),
 }
@@ -145,7 +145,7 @@ def test_what_is_no_permutation_of_the_rows_is_named(tmp_path, name):
     else:
         content(path)
     with pytest.raises(BadInput, match=says) as caught:
-        read_permutation(path, 5)
+        load_plan(path, 5)
     assert "\n" not in str(caught.value)
 
 

@@ -1,26 +1,24 @@
 """Plans and other outputs appear whole or not at all, whoever kills, fills the disk or writes at once."""
 
 import errno
-import fcntl
 import itertools
 import os
 import signal
 import stat
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from running import files_of
-from unit_data import build_entry
+from unit_data import build_manifest
 
 from gcbs_cli.plan_file import plans
-from gcbs_cli.plan_file.manifest import entry_for, manifest_path, read_entries
+from gcbs_cli.plan_file.manifest import manifest_path
 from gcbs_cli.plan_file.permutation import read_permutation, write_array
-from gcbs_cli.plan_file.plans import check_plan_output, load_plan, save_plan
+from gcbs_cli.plan_file.plans import OTHER_MANIFEST, check_plan_output, load_plan, save_plan
 from gcbs_cli.plan_file.writing import check_outputs, file, write
 from gcbs_cli.system.errors import WRITTEN, BadInput, GcbsError
 
@@ -33,9 +31,21 @@ def order(seed, rows=ROWS):
     return np.random.default_rng(seed).permutation(rows)
 
 
-def assert_whole(path):
-    """The permutation at `path` is whole and its manifest has its entry."""
-    assert entry_for(read_entries(path), read_permutation(path, ROWS)) is not None
+def save(path, seed, rows=ROWS):
+    save_plan(path, order(seed, rows), build_manifest(order(seed, rows)))
+
+
+def assert_is(path, seed):
+    """The permutation at `path` is this one, with its manifest."""
+    plan = load_plan(path)
+    assert plan.perm.tolist() == order(seed).tolist()
+    assert plan.manifest == build_manifest(order(seed))
+
+
+@pytest.fixture
+def no_waiting(monkeypatch):
+    """What does not match is not read again."""
+    monkeypatch.setattr(plans, "_SECONDS_TO_MATCH", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +58,11 @@ def test_a_plan_replaces_another_with_its_manifest(output):
     opened = set(os.listdir("/proc/self/fd"))
     for seed in range(3):
         WRITTEN.clear()
-        entry = build_entry(order(seed), gather=seed > 1)
-        save_plan(output, order(seed), entry)
+        manifest = build_manifest(order(seed), gather=seed > 1)
+        save_plan(output, order(seed), manifest)
         plan = load_plan(output)
         assert (plan.perm.tolist(), plan.name, plan.gather) == (order(seed).tolist(), output, seed > 1)
-        assert read_entries(output) == [entry]
+        assert plan.manifest == manifest
         assert list(WRITTEN) == [output]
     assert set(os.listdir("/proc/self/fd")) <= opened  # fewer where garbage held a file
     assert set(files_of(Path())) == {output, f"{output}.manifest.json"}
@@ -62,15 +72,15 @@ def test_nothing_is_saved_of_what_is_no_permutation_nor_in_a_folder_that_is_gone
     twice = order(0)
     twice[1] = twice[0]
     with pytest.raises(BadInput, match="more than once"):
-        save_plan("perm.npy", twice, build_entry(twice))
+        save_plan("perm.npy", twice, build_manifest(twice))
     assert files_of(Path()) == {}
     np.save("twice.npy", twice)
     with pytest.raises(BadInput, match="more than once"):
         load_plan("twice.npy")
     Path("twice.npy").unlink()
     with pytest.raises(GcbsError, match="folder was removed meanwhile"):
-        save_plan("gone/perm.npy", order(0), build_entry(order(0)))
-    save_plan("-", order(0), build_entry(order(0)))
+        save("gone/perm.npy", 0)
+    save("-", 0)
     assert capsysbinary.readouterr().out == "".join(f"{i}\n" for i in order(0)).encode()
     assert files_of(Path()) == {}
 
@@ -98,30 +108,59 @@ def killed_at(moment, work):
 
 @OUTPUTS
 @pytest.mark.parametrize("old", [True, False], ids=["over a plan", "a first plan"])
-def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one(output, old):
-    save_plan("other-" + output, order(0), build_entry(order(0)))  # imports what it needs
-    kept, left = set(), 0
+def test_a_kill_at_any_write_leaves_the_old_plan_or_the_new_one_or_a_hash_that_tells(output, old, no_waiting):
+    save("other-" + output, 0)  # imports what it needs
+    outcomes = []
     for moment in itertools.count():
+        Path(output).unlink(missing_ok=True)
+        manifest_path(output).unlink(missing_ok=True)
         if old:
-            save_plan(output, order(0), build_entry(order(0)))
-        if not killed_at(moment, lambda: save_plan(output, order(1), build_entry(order(1)))):
+            save(output, 0)
+        if not killed_at(moment, lambda: save(output, 1)):
             break
-        if Path(output).exists():
-            assert_whole(Path(output))
-            kept.add(int(read_permutation(output)[0]))
-        left += any(name.endswith(".gcbs-tmp") for name in files_of(Path()))
         check_plan_output(output, force=Path(output).exists())
-    assert moment > 5
-    assert kept == ({order(0)[0], order(1)[0]} if old else {order(1)[0]})
-    assert left
-    assert_whole(Path(output))
+        if not Path(output).exists():
+            outcomes.append("none")
+            continue
+        is_old = read_permutation(output)[0] == order(0)[0]
+        with suppress(BadInput):
+            load_plan(output)
+            outcomes.append("old" if is_old else "new")
+            continue
+        with pytest.raises(BadInput, match=f"{output}: {OTHER_MANIFEST}; plan again, or remove the manifest"):
+            load_plan(output)
+        assert is_old  # no new permutation without its manifest
+        outcomes.append("told")
+    assert list(dict.fromkeys(outcomes)) == (["old", "told", "new"] if old else ["none", "new"])
+    assert outcomes.count("told") <= 1 + old
+    assert any(name.endswith(".gcbs-tmp") for name in files_of(Path()))
+    assert_is(output, 1)
+
+
+def test_a_reader_between_the_two_renames_reads_again(monkeypatch):
+    save("perm.npy", 0)
+    save("new.npy", 1)
+    os.replace(manifest_path("new.npy"), manifest_path("perm.npy"))
+    monkeypatch.setattr(time, "sleep", lambda _: os.replace("new.npy", "perm.npy"))
+    assert_is("perm.npy", 1)
+
+
+def test_a_manifest_of_another_permutation_is_told_after_two_seconds():
+    save("perm.npy", 0)
+    np.save("perm.npy", order(1))
+    began = time.monotonic()
+    with pytest.raises(BadInput, match="the manifest is of another permutation"):
+        load_plan("perm.npy")
+    assert 2.0 <= time.monotonic() - began < 4.0
+    manifest_path("perm.npy").unlink()
+    assert load_plan("perm.npy").manifest is None
 
 
 @OUTPUTS
 @pytest.mark.parametrize("old", [True, False], ids=["over a plan", "a first plan"])
 def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
     if old:
-        save_plan(output, order(0), build_entry(order(0)))
+        save(output, 0)
     before = files_of(Path())
 
     def full(descriptor):
@@ -129,49 +168,20 @@ def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(GcbsError, match="no space left on the disk"):
-        save_plan(output, order(1), build_entry(order(1)))
+        save(output, 1)
     assert files_of(Path()) == before
     assert old or not Path(output).exists()
 
 
-def test_a_plan_that_is_saved_is_no_failure_when_the_last_step_fails(monkeypatch):
-    save_plan("perm.npy", order(0), build_entry(order(0)))
-    write_manifest = plans.write_manifest
-
-    def full_at_the_end(path, entries):
-        if len(entries) == 1:
-            raise GcbsError("full")
-        write_manifest(path, entries)
-
-    monkeypatch.setattr(plans, "write_manifest", full_at_the_end)
-    save_plan("perm.npy", order(1), build_entry(order(1)))
-    assert_whole(Path("perm.npy"))
-    assert read_permutation("perm.npy").tolist() == order(1).tolist()
-
-
 @pytest.mark.parametrize("text", ["{", '{"schema": "gcbs.manifest", "schema_version": "9.0"}', None])
 def test_a_manifest_without_its_permutation_is_replaced(text):
-    save_plan("perm.npy", order(0), build_entry(order(0)))
+    save("perm.npy", 0)
     Path("perm.npy").unlink()
     if text is not None:
-        manifest_path(Path("perm.npy")).write_text(text)
+        manifest_path("perm.npy").write_text(text)
     check_plan_output("perm.npy", force=False)
-    save_plan("perm.npy", order(1), build_entry(order(1)))
-    assert_whole(Path("perm.npy"))
-
-
-def test_a_save_waits_for_another_that_has_the_folder_where_there_are_locks(monkeypatch):
-    folder = os.open(".", os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
-    with ThreadPoolExecutor(1) as pool:
-        saved = pool.submit(save_plan, "perm.npy", order(0), build_entry(order(0)))
-        assert not wait([saved], 0.1).done
-        assert files_of(Path()) == {}
-        os.close(folder)
-    assert_whole(Path("perm.npy"))
-    monkeypatch.setattr(fcntl, "flock", lambda *_: os.stat("none"))  # an OSError, as where there are none
-    save_plan("perm.npy", order(1), build_entry(order(1)))
-    assert_whole(Path("perm.npy"))
+    save("perm.npy", 1)
+    assert_is("perm.npy", 1)
 
 
 def names(folder):
@@ -218,10 +228,10 @@ def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path):
         # np.save leaves 4,096 of 4,184 bytes, and is content.
         with pytest.raises(GcbsError, match="ulimit -f"), file(tmp_path / "x.npy") as output:
             write_array(output, np.arange(507))
-        save_plan("perm.npy", order(0), build_entry(order(0)))
+        save("perm.npy", 0)
         before = files_of(Path())
         with pytest.raises(GcbsError, match="ulimit -f"):
-            save_plan("perm.npy", order(0, 507), build_entry(order(0, 507)))
+            save("perm.npy", 0, 507)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, most)
     assert files_of(Path()) == before  # its manifest too

@@ -4,7 +4,7 @@ import json
 
 from running import run_gcbs
 from toy_pairs import BATCH, ROWS
-from unit_data import build_entry
+from unit_data import build_manifest
 
 from gcbs_cli.plan_file.plans import save_plan
 
@@ -16,7 +16,7 @@ def torchrun(ranks):
 
 def save(path, perm, **settings):
     """A plan with its manifest, as `gcbs plan` writes it."""
-    save_plan(path, perm, build_entry(perm, **{"batch_size": BATCH, **settings}))
+    save_plan(path, perm, build_manifest(perm, **{"batch_size": BATCH, **settings}))
     return path
 
 
