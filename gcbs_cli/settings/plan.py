@@ -1,7 +1,6 @@
 """What a plan can be asked for: the settings that the command line and the Python API share."""
 
 import re
-from importlib.util import find_spec
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -205,8 +204,8 @@ class PlanSettings(
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "Number of pairs that one loss sees together, k.", "-k", ge=2)
     preset: Literal["train"] | None = option(None, default_words="none: GCBS's plan")
-    """A set of defaults. train: what trained the best models, with negatives hardly harder than the positives, and
-    METIS where it is installed; --dry-run shows the options.
+    """A set of defaults. train: what trained the best models, with negatives hardly harder than the positives;
+    --dry-run shows the options.
     """
     method: Method = option("rcm", metavar="METHOD")
     """rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, clusters,
@@ -255,8 +254,8 @@ class PlanSettings(
 
 
 def preset_defaults(name: Any) -> dict[str, Any]:
-    """The options that the preset sets, nothing without it; METIS where pymetis is installed, which needs no import."""
-    return {"method": "metis" if find_spec("pymetis") else "rcm", **PRESET_OPTIONS} if name == PRESET else {}
+    """The options that the preset sets, nothing without it."""
+    return PRESET_OPTIONS if name == PRESET else {}
 
 
 def check_batch_size(batch_size: int, rows: int) -> None:

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -145,7 +144,7 @@ def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypat
     assert (asked["fn_margin"], asked["fn_weight"], asked["apart_from"]) == (0.9, 0.5, PRESET_OPTIONS["apart_from"])
     assert record["refinement"]["swaps"] > 0
     shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["settings"]
-    assert shown["method"] == ("metis" if find_spec("pymetis") else "rcm")
+    assert shown["method"] == "rcm"
     assert {name: shown[name] for name in PRESET_OPTIONS} == PRESET_OPTIONS | {"fn_margin": 0.9, "fn_weight": 0.5}
 
 
