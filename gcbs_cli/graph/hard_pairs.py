@@ -91,22 +91,25 @@ def find(
     """One pass over X Yᵀ to its entries above t and the hardest of each row and column, the same on every device.
 
     `above`: whether entries are looked for; `ties`: those that equal t too; `lists`: the length of the lists, 0 for
-    none; `limit`: how many entries there is room for. Memory: 12 bytes an entry and a candidate of the lists
-    (`likely_candidates` a row and direction), as much again while they are joined, and the tiles' scratch.
+    none; `limit`: how many entries above t there is room for. Memory: 12 bytes an entry, as much again while they are
+    joined, 8 bytes a place on the lists, and the tiles' scratch.
     """
     searches = [TopSearch(grid, side, lists) for side in range(2) if lists]
     limits = [search.likely_limits(backend, seed) for search in searches]
     if above:
         limits.append(Limits(np.int32(threshold.number - ties) - grid.x_offsets, -grid.y_offsets))
     loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y))
-    parts: list[list[Entries]] = [[] for _ in limits]
+    heaps = [search.heaps(len(grid.x)) for search in searches]
+    parts: list[Entries] = []
     for _, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, limits), progress):
-        for held, entries in zip(parts, found, strict=True):
-            held.append(entries)
-        if limit is not None:
-            limit.add(sum(map(len, found)))
-    hardest = [search.lists(found, 0, len(grid.x)) for search, found in zip(searches, parts, strict=False)]
-    reaching = Entries.joined(parts[-1])  # without entries asked for, lists have taken what was there
+        for search, heap, candidates in zip(searches, heaps, found, strict=False):
+            search.offer(heap, candidates)
+        if above:
+            parts.append(found[-1])
+            if limit is not None:
+                limit.add(len(found[-1]))
+    hardest = [search.lists(heap) for search, heap in zip(searches, heaps, strict=True)]
+    reaching = Entries.joined(parts)
     values = reaching.values
     values += grid.x_offsets[reaching.rows]
     values += grid.y_offsets[reaching.cols]

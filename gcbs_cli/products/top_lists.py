@@ -74,19 +74,25 @@ class TopSearch:
                 likely[tile.rows] = found
         return Limits(-self._offsets, likely) if self._side else Limits(likely, -self._offsets)
 
-    def lists(self, candidates: list[Entries], start: int, stop: int) -> Int32s:
-        """(n, count) the keys of these queries from all their entries above the likely limits, which it lets go of.
+    def heaps(self, queries: int) -> Ints:
+        """(n, count) empty heaps of ranked keys, one for each query."""
+        return np.full((queries, self._count), NO_KEY)
+
+    def offer(self, heaps: Ints, candidates: Entries, start: int = 0) -> None:
+        """Let entries above the likely limits into the heaps of their queries, the first of which is `start`."""
+        queries, keys = candidates.rows, candidates.cols
+        if self._side:
+            queries, keys = keys, queries
+        ranks = _ranks(candidates.values + self._offsets[keys], keys)
+        if self._skip_own:
+            ranks[queries == keys] = NO_KEY
+        keep_largest(heaps, queries - np.int32(start), ranks)
+
+    def lists(self, heaps: Ints, start: int = 0) -> Int32s:
+        """(n, count) the keys of each query from its heap, which it sorts, once all its candidates were offered.
 
         The hardest come first, equal ones by rising index, of which the lowest are taken.
         """
-        found = Entries.joined(candidates)
-        candidates.clear()
-        queries, keys = (found.cols, found.rows) if self._side else (found.rows, found.cols)
-        ranks = _ranks(found.values + self._offsets[keys], keys)
-        if self._skip_own:
-            ranks[queries == keys] = NO_KEY
-        heaps = np.full((stop - start, self._count), NO_KEY)
-        keep_largest(heaps, queries - np.int32(start), ranks)
         lists, short = _hardest_first(heaps), np.flatnonzero(heaps[:, 0] == NO_KEY)
         lists[short] = self.of_few(short + start)
         return lists
@@ -134,7 +140,11 @@ def lists_by_rows(
         seen += tile.entries
         # A tile that did not fit comes as its parts; the rows are complete when all their entries have been seen.
         if seen == (tile.rows.stop - start) * len(grid.y):
-            yield slice(start, tile.rows.stop), search.lists(parts, start, tile.rows.stop)
+            heaps = search.heaps(tile.rows.stop - start)
+            for part in parts:
+                search.offer(heaps, part, start)
+            parts.clear()
+            yield slice(start, tile.rows.stop), search.lists(heaps, start)
             start, seen = tile.rows.stop, 0
 
 

@@ -143,7 +143,9 @@ def test_as_many_candidates_as_forecast_and_enough_of_them_are_above_the_likely_
     assert (above > count).mean() > 0.99
     found = backend.scan(backend.load(grid.x, grid.y), *cut(260, 260), [limits])
     monkeypatch.setattr(search, "of_few", lambda queries: in_full.extend(queries) or np.empty((0, count)))
-    search.lists(found, 0, 260)
+    heaps = search.heaps(260)
+    search.offer(heaps, found[0])
+    search.lists(heaps)
     assert in_full == []  # no list but those that lack candidates costs products with all keys
 
 
