@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import numba
+import numba.extending
 import numpy as np
+from llvmlite import binding, ir
+from numba.core import cgutils, types
 from numpy.typing import NDArray
 
 from gcbs_cli.data.grid import GROUP
 from gcbs_cli.products.operations import Entries, Limits, Tile
 from gcbs_cli.system.arrays import Array, Int32s
-from gcbs_cli.system.compiled import Intrinsic, compiled
+from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.threads import in_parts
 
 LANES = 16
@@ -69,11 +73,8 @@ def can_multiply(left: Array) -> bool:
 @cache
 def _has_instruction() -> bool:
     """Whether numba compiles for this very processor, and that has the instruction."""
-    import numba
-    from llvmlite import binding
-
-    asked: Any = numba.config
-    if asked.CPU_NAME or asked.CPU_FEATURES or asked.DISABLE_JIT:
+    config: Any = numba.config
+    if config.CPU_NAME or config.CPU_FEATURES or config.DISABLE_JIT:
         return False
     try:
         features = binding.get_host_cpu_features()
@@ -139,12 +140,8 @@ def _scan(
     return found
 
 
-@Intrinsic
-def _add_products(typing: Any, x: Any, y: Any, sums: Any, row: Any, col: Any) -> Any:
+def _products(typing: Any, x: Any, y: Any, sums: Any, row: Any, col: Any) -> Any:
     """Add to `sums` (12, 32) the products of a block of rows and one of columns, all in registers."""
-    from llvmlite import ir
-    from numba.core import cgutils, types
-
     tools: Any = cgutils
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -180,3 +177,6 @@ def _add_products(typing: Any, x: Any, y: Any, sums: Any, row: Any, col: Any) ->
         return context.get_dummy_value()
 
     return types.void(x, y, sums, types.intp, types.intp), emit
+
+
+_add_products: Any = numba.extending.intrinsic(_products)

@@ -3,13 +3,16 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcbs_cli.products.byte_products import ByteProducts, can_multiply
 from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
 from gcbs_cli.system.arrays import Array, Float32s, Floats, Int32s
 from gcbs_cli.system.limits import available_cpus
+
+if TYPE_CHECKING:
+    from gcbs_cli.products.byte_products import ByteProducts
 
 ROWS_AT_ONCE = 64
 """Rows that are compared or added at once: they stay in a core's cache, and their float32 sum is exact enough."""
@@ -17,7 +20,7 @@ SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
 
 
-Sides = tuple[Array, Array, ByteProducts | None]
+Sides = tuple[Array, Array, "ByteProducts | None"]
 """Two sides, and where they are multiplied as bytes, what that takes."""
 
 
@@ -41,6 +44,8 @@ class CpuBackend(Backend):
             yield
 
     def load(self, left: Array, right: Array) -> Sides:
+        from gcbs_cli.products.byte_products import ByteProducts, can_multiply  # imports numba
+
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
         return left, right, ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
 

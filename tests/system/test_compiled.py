@@ -67,14 +67,3 @@ def test_machine_code_follows_what_changes_in_another_file(tmp_path, step, rule,
 
     assert run(2, "STEP * value") == 20
     assert run(step, rule) == result
-
-
-def test_a_class_that_moved_is_looked_for_under_another_name():
-    def rules(kind):
-        def loop(value):
-            return value
-
-        loop.__annotations__ = {"value": kind}
-        return compiled(loop).rules
-
-    assert rules(int) == rules(int) != rules(float)
