@@ -153,9 +153,17 @@ def _signature(thing: Any) -> str:
 
 
 def _indented(text: str) -> str:
-    """Indented code as a block of code, in Markdown's other way."""
+    """Sections (Args, Returns, Raises, …) as lists, and indented code as a block of code."""
+    text = re.sub(r"(?m)^(Args|Returns|Raises|Attributes|Settings):\n((?:    .*\n?)+)", _section, text)
     code = r"(?m)(?:^    .*\n?|^\n(?=    ))+"
-    return re.sub(code, lambda found: f"```python\n{inspect.cleandoc(chr(10) + found[0]).strip()}\n```\n", text)
+    return re.sub(code, lambda block: f"```python\n{inspect.cleandoc(chr(10) + block[0]).strip()}\n```\n", text)
+
+
+def _section(section: re.Match[str]) -> str:
+    """A section of a docstring as a bold word and a list; what is indented further goes on."""
+    items = re.sub(r"\n +", " ", inspect.cleandoc(section[2])).splitlines()
+    named = [re.sub(r"^([\w*]+): ", r"`\1`: ", item) for item in items]
+    return f"**{section[1]}**\n\n" + "".join(f"- {item}\n" for item in named)
 
 
 if __name__ == "__main__":

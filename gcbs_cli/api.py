@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.data.row_values import ids_of, labels_of, text_of
 from gcbs_cli.mining.run import Mined
-from gcbs_cli.mining.run import mine as mine_pair
+from gcbs_cli.mining.run import mine as mine_negatives
 from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
@@ -36,25 +36,35 @@ def plan(
 ) -> PlanResult:
     """Plan the batches of one epoch.
 
-    x, y: (N, d) arrays or tensors on any device, float16, bfloat16, float32 or float64; row i of both is pair i.
-    groups: (N,) an id for each row; rows with the same id never share a batch. texts: a text or None for each row, for
-    the method words. normalize: scale rows to unit length. With partitions, the rows lie in the temporary folder
-    (TMPDIR) for the time of the run, 8 · N · d bytes.
-    Returns a PlanResult whose `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`. The other settings
-    are those of `gcbs plan`. Raises BadInput for arrays or settings that do not fit.
+    With partitions, the rows lie in the temporary folder (TMPDIR) for the time of the run, 8 · N · d bytes.
+
+    Args:
+        x: (N, d) array or tensor on any device, float16, bfloat16, float32 or float64.
+        y: Like x; row i of both is pair i.
+        groups: (N,) an id for each row; rows with the same id never share a batch.
+        texts: A text or None for each row, for the method words.
+        normalize: Scale rows to unit length.
+        **settings: Those of `gcbs plan`; they are listed below.
+
+    Returns:
+        The plan. Its `perm` is the (N,) int64 permutation: batch b is `perm[b*k:(b+1)*k]`.
+
+    Raises:
+        BadInput: If arrays or settings do not fit.
     """
-    asked = PlanSettings(**settings)
-    asked.check_effects()
-    if texts is not None and asked.method != "words":
-        raise BadInput(f"texts: need method words, found {asked.method}")
+    plan_settings = PlanSettings(**settings)
+    plan_settings.check_effects()
+    if texts is not None and plan_settings.method != "words":
+        raise BadInput(f"texts: need method words, found {plan_settings.method}")
     stream = open_arrays(x, y, normalize=normalize)
-    asked.check_rows(stream.rows)
+    plan_settings.check_rows(stream.rows)
     if texts is not None and len(texts) != stream.rows:
         raise BadInput(f"texts: expected one for each of the {stream.rows:,} rows, got {len(texts):,}")
-    ids, listed = _ids(groups, "groups", stream.rows), None if texts is None else list(map(text_of, texts))
-    if asked.partitions is not None:
-        return plan_in_parts(stream, asked, groups=ids, texts=listed)
-    return make_plan(stream.read(), asked, groups=ids, texts=listed)
+    ids = _ids(groups, "groups", stream.rows)
+    row_texts = None if texts is None else list(map(text_of, texts))
+    if plan_settings.partitions is not None:
+        return plan_in_parts(stream, plan_settings, groups=ids, texts=row_texts)
+    return make_plan(stream.read(), plan_settings, groups=ids, texts=row_texts)
 
 
 @typed_by(ReportSettings, "batch_sizes", "temperatures")
@@ -67,7 +77,22 @@ def report(
     temperature: float = DEFAULT_TEMPERATURE,
     **settings: Any,
 ) -> GapReport:
-    """Say what a plan is worth at one batch size and temperature; the arguments are those of `report_all`."""
+    """Say what a plan is worth at one batch size and temperature.
+
+    Args:
+        x: (N, d) array or tensor, as in `plan`.
+        y: Like x; row i of both is pair i.
+        perm: (N,) permutation; None says what random batches leave and the oracle could close.
+        batch_size: k, the number of pairs that one loss sees together.
+        temperature: Of the loss, 1 / scale.
+        **settings: The other arguments of `report_all`; they are listed below.
+
+    Returns:
+        The report. Its fields are those of `gcbs report --json`.
+
+    Raises:
+        BadInput: If arrays, permutation or settings do not fit.
+    """
     return report_all(x, y, perm, batch_sizes=batch_size, temperatures=temperature, **settings)[0]
 
 
@@ -83,59 +108,86 @@ def report_all(
     normalize: bool = True,
     **settings: Any,
 ) -> list[GapReport]:
-    """Reports for every loss, batch size and temperature; one pass over all pairs serves them all.
+    """Report on a plan for every loss, batch size and temperature; one pass over all pairs serves them all.
 
-    x, y as in `plan`; perm: (N,) permutation, or None for what random batches leave and the oracle could close.
-    positives: (N,) an id for each row, rows with the same id are positives of each other; labels: (N,) true for rows
-    that are positive pairs, false for those that count as negatives only, or numbers (label_threshold, bsc_mse); the
-    loss is bsc where either is given.
-    groups: (N,) an id for each row, rows with the same id are suspected false negatives. normalize: scale rows to unit
-    length.
-    Raises BadInput for arrays, permutation or settings that do not fit.
+    Args:
+        x: (N, d) array or tensor, as in `plan`.
+        y: Like x; row i of both is pair i.
+        perm: (N,) permutation; None says what random batches leave and the oracle could close.
+        positives: (N,) an id for each row; rows with the same id are positives of each other. The loss is bsc.
+        labels: (N,) true for rows that are positive pairs, false for those that count as negatives only, or numbers
+            (label_threshold, bsc_mse). The loss is bsc.
+        groups: (N,) an id for each row; rows with the same id are suspected false negatives.
+        normalize: Scale rows to unit length.
+        **settings: Those of `gcbs report`; they are listed below.
+
+    Returns:
+        A report for each combination, in the order of losses, batch sizes and temperatures.
+
+    Raises:
+        BadInput: If arrays, permutation or settings do not fit.
     """
     labelled = positives is not None or labels is not None
-    asked = ReportSettings(**({"loss": "bsc"} | settings if labelled else settings))
-    if labelled and "bsc" not in asked.loss:
+    if labelled:
+        settings = {"loss": "bsc"} | settings
+    report_settings = ReportSettings(**settings)
+    if labelled and "bsc" not in report_settings.loss:
         raise BadInput("positives, labels: need the loss bsc")
-    asked.check_effects()
+    report_settings.check_effects()
     stream = open_arrays(x, y, normalize=normalize)
-    pair, raw = stream.read(), None if asked.batch_coordinates is None else stream.read_raw()
-    given = _values(labels, "labels", pair.rows)
-    targets = None if given is None else labels_of(given.tolist(), "labels", graded=asked.graded_labels)
-    facts = RowFacts(_ids(positives, "positives", pair.rows), targets, _ids(groups, "groups", pair.rows), raw=raw)
+    pairs = stream.read()
+    targets = _values(labels, "labels", pairs.rows)
+    facts = RowFacts(
+        _ids(positives, "positives", pairs.rows),
+        None if targets is None else labels_of(targets.tolist(), "labels", graded=report_settings.graded_labels),
+        _ids(groups, "groups", pairs.rows),
+        raw=None if report_settings.batch_coordinates is None else stream.read_raw(),
+    )
     order = _array(perm)
     if order is not None:
-        verify_permutation(order, pair.rows, "perm")
+        verify_permutation(order, pairs.rows, "perm")
         order = order.astype(np.int64)
-    return make_reports(pair, order, asked, facts=facts)
+    return make_reports(pairs, order, report_settings, facts=facts)
 
 
 @typed_by(MineSettings)
 def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool = True, **settings: Any) -> Mined:
-    """Each row's hardest negatives among the rows of y, and what the loss would be with them.
+    """Find each row's hardest negatives among the rows of y, and what the loss would be with them.
 
-    x, y as in `plan`; positives: (N,) an id for each row, rows with the same id are never negatives of each other;
-    normalize: scale rows to unit length.
-    Returns `negatives` (query, negative, score, rank: one entry each) and `report`, the figures of `gcbs mine --json`.
-    The other settings are those of `gcbs mine`. Raises BadInput for arrays or settings that do not fit.
+    Args:
+        x: (N, d) array or tensor, as in `plan`.
+        y: Like x; row i of both is pair i.
+        positives: (N,) an id for each row; rows with the same id are never negatives of each other.
+        normalize: Scale rows to unit length.
+        **settings: Those of `gcbs mine`; they are listed below.
+
+    Returns:
+        `negatives` (query, negative, score and rank, an entry each) and `report`, the figures of `gcbs mine --json`.
+
+    Raises:
+        BadInput: If arrays or settings do not fit.
     """
-    asked = MineSettings(**settings)
-    pair = open_arrays(x, y, normalize=normalize).read()
-    return mine_pair(pair, asked, _ids(positives, "positives", pair.rows))
+    mine_settings = MineSettings(**settings)
+    pairs = open_arrays(x, y, normalize=normalize).read()
+    return mine_negatives(pairs, mine_settings, _ids(positives, "positives", pairs.rows))
 
 
 def _ids(ids: ArrayLike | None, name: str, rows: int) -> Ints | None:
-    """(N,) a number for each row's id, whatever the ids are; None for none."""
+    """(N,) a number for each row's id, of whatever type the ids are; None for none."""
     values = _values(ids, name, rows)
     return None if values is None else ids_of(values.tolist())
 
 
 def _values(values: ArrayLike | None, name: str, rows: int) -> Array | None:
-    found = _array(values)
-    if found is not None and found.shape != (rows,):
-        raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {found.shape}")
-    return found
+    """(N,) a value for each row; None for none. Raises BadInput for another shape."""
+    array = _array(values)
+    if array is not None and array.shape != (rows,):
+        raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {array.shape}")
+    return array
 
 
 def _array(values: Any) -> Array | None:
-    return None if values is None else np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+    """An array of the host; None for none."""
+    if hasattr(values, "cpu"):  # a tensor on any device
+        values = values.cpu()
+    return None if values is None else np.asarray(values)

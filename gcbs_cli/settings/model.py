@@ -242,7 +242,10 @@ def _expected(error: Any, leaf: Leaf, found: str) -> str:
 
 
 def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:
-    """Give a function with `**settings` the signature and help of a model; its errors name arguments, not options."""
+    """Give a function with `**settings` the signature and help of a model; its errors name arguments, not options.
+
+    The signature has no types: with those of pydantic, help() would begin with a page of them.
+    """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -253,13 +256,13 @@ def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Func
                 raise BadInput(as_arguments(str(error))) from error
 
         options = [leaf for leaf in leaves(model) if leaf.name not in left_out]
-        *taken, _settings = inspect.signature(function).parameters.values()
+        *own, _settings = inspect.signature(function).parameters.values()
+        parameters = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in own]
         for leaf in options:
-            kind, annotation = inspect.Parameter.KEYWORD_ONLY, leaf.field.annotation
-            taken.append(inspect.Parameter(leaf.name, kind, default=leaf.default, annotation=annotation))
-        call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
-        helps = "\n".join(f"- {leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
-        call.__doc__ = f"{inspect.getdoc(function) or ''}\n\n{helps}"
+            parameters.append(inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=leaf.default))
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        helps = "\n".join(f"    {leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
+        call.__doc__ = f"{inspect.getdoc(function)}\n\nSettings:\n{helps}"
         return cast(Function, call)
 
     return decorate

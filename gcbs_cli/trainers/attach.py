@@ -15,28 +15,39 @@ from gcbs_cli.trainers.planner import Log
 def plan_batches(trainer: Any, plan: Any = None, *, embed: Embed | None = None, **settings: Any) -> Any:
     """Let a trainer train on planned batches; call it after the trainer is made and before it trains.
 
-    trainer: of sentence-transformers, transformers or Lightning. plan: a path, a name pattern (`perm-{epoch}.npy`) or a
-    permutation with its batch_size, or {name: plan} for a DatasetDict; None plans in the training process.
-    embed: takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each; read from
-    the model with sentence-transformers, needed with the other trainers. Batch size, temperature, loss, gathering,
-    seed, precision and columns are read from the trainer as far as it names them. The plans are saved in its
-    checkpoints, the figures logged under `gcbs/` where it logs, and the first losses checked.
-    Returns the planner, with `history` and `check`. Raises BadInput, before any compute, for what cannot be planned.
+    Batch size, temperature, loss, gathering, seed, precision and columns are read from the trainer as far as it names
+    them. The plans are saved in its checkpoints, the figures logged under `gcbs/` where it logs, and the first losses
+    checked.
+
+    Args:
+        trainer: A trainer of sentence-transformers, transformers or Lightning.
+        plan: The path of a plan, a name pattern (`perm-{epoch}.npy`), a permutation with its batch_size, or
+            {name: plan} for a DatasetDict. None plans in the training process.
+        embed: Takes a batch as the trainer's loader yields it and returns the embeddings of both sides, (n, d) each.
+            Other trainers than those of sentence-transformers need it, unless they have a plan.
+        **settings: When and how to plan; they are listed below.
+
+    Returns:
+        What feeds the trainer. `check.comparisons` holds the losses compared, and `history` the figures logged; with
+        Lightning these are `planned.check` and `planned.planner.history`.
+
+    Raises:
+        BadInput: Before any compute, if the data cannot be planned, or the trainer would split the batches.
     """
-    asked = _checked(settings)
+    training_settings = _checked(settings)
     modules = {base.__module__.split(".")[0] for base in type(trainer).__mro__}
     if "sentence_transformers" in modules:
         from gcbs_cli.trainers.sentence_transformers import PlannedSentenceTrainer
 
-        return PlannedSentenceTrainer(trainer, plan, asked, embed)
+        return PlannedSentenceTrainer(trainer, plan, training_settings, embed)
     if "transformers" in modules:
         from gcbs_cli.trainers.transformers import PlannedTrainer
 
-        return PlannedTrainer(trainer, plan, asked, embed)
+        return PlannedTrainer(trainer, plan, training_settings, embed)
     if modules & {"lightning", "pytorch_lightning"}:
         from gcbs_cli.trainers.lightning import PlannedCallback
 
-        return PlannedCallback(trainer, plan, asked, embed)
+        return PlannedCallback(trainer, plan, training_settings, embed)
     raise BadInput(
         f"{type(trainer).__name__}: expected a trainer of sentence-transformers, transformers or Lightning; "
         "in a loop of your own, iterate gcbs_cli.planned(loader, embed=...)"
@@ -53,18 +64,28 @@ def planned(
     log: Log | None = None,
     **settings: Any,
 ) -> PlannedLoader:
-    """The planned batches of a DataLoader, for your own loop; each `for` over them is one epoch.
+    """Make the planned batches of a DataLoader, for your own loop; each `for` over them is one epoch.
 
-    loader: gives data set, batch size, collation and workers; its order is not used. plan and embed: as for
-    `plan_batches`, one of the two. model: put into evaluation mode while it embeds; batches go to its device for that.
-    log: called with the figures of each plan. On several ranks (torch.distributed) each gets its share of the batches,
-    and each calls log.
-    Raises BadInput for what cannot be planned.
+    On several ranks (torch.distributed) each gets its share of the batches, and each calls log.
+
+    Args:
+        loader: Its data set, batch size, collation and workers are used, its order is not.
+        plan: As in `plan_batches`; give a plan or embed.
+        embed: As in `plan_batches`.
+        model: Put into evaluation mode while it embeds; batches go to its device for that.
+        log: Called with the figures of each plan.
+        **settings: When and how to plan; they are listed below.
+
+    Returns:
+        The batches. `check_loss` compares the first losses with the plan's, `state_dict` and `load_state_dict` resume.
+
+    Raises:
+        BadInput: If the data cannot be planned.
     """
     return PlannedLoader(loader, plan, _checked(settings), embed=embed, model=model, log=log)
 
 
 def _checked(settings: dict[str, Any]) -> TrainingSettings:
-    asked = TrainingSettings(**settings)
-    PlanSettings(**asked.plan_settings(asked.batch_size)).check_effects()
-    return asked
+    training_settings = TrainingSettings(**settings)
+    PlanSettings(**training_settings.plan_settings(training_settings.batch_size)).check_effects()
+    return training_settings

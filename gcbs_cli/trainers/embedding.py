@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from gcbs_cli.system.arrays import Float32s, Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.sampler import is_distributed, place
+from gcbs_cli.trainers.sampler import is_distributed, rank_and_world
 
 Embed = Callable[[Any], tuple[Tensor, Tensor]]
 """Takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each."""
@@ -24,7 +24,7 @@ Sides = tuple[Float32s, Float32s]
 LEAST_BATCH = 256
 """Rows embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
 CACHE_BYTES = 1 << 31
-"""Collated batches (tokens) that a rank keeps for the next plan; what is beyond is collated again."""
+"""Memory of a rank for collated batches (tokens), which serve the next plan too; the rest is collated again."""
 PATIENCE = timedelta(days=1)
 """How long ranks wait for the one that plans: the usual ten minutes would end a run with a large plan."""
 
@@ -34,9 +34,12 @@ _patient: Any = None
 class RowEmbedder:
     """Embeds the rows of a data set; every rank embeds every W-th row, and rank 0 gets them all.
 
-    Data set, collation and workers are the loader's. model: put into evaluation mode meanwhile; batches go to its
-    device. lengths: (N,) of the rows' texts, so that a batch holds rows of about the same length. precision: makes the
-    context to embed in, such as autocast.
+    Args:
+        loader: Its data set, collation and workers are used.
+        embed: Takes a batch, returns the embeddings of both sides.
+        model: Put into evaluation mode meanwhile; batches go to its device.
+        lengths: (N,) of the rows' texts, so that a batch holds rows of about the same length.
+        precision: Makes the context to embed in, such as autocast.
     """
 
     def __init__(
@@ -51,38 +54,29 @@ class RowEmbedder:
         self._loader, self._embed, self._precision = loader, embed, precision
         self.model = torch.nn.Module() if model is None else model
         count = len(loader.dataset)  # type: ignore[arg-type]
+        # The longest texts come first, so that a device that lacks memory for them says so at once.
         self._order = np.arange(count) if lengths is None else np.argsort(-lengths, kind="stable")
         self._size = max(LEAST_BATCH, 4 * (loader.batch_size or 1))
         self._cache: list[Any] = []
 
     def rows(self, rows: Ints) -> Sides:
         """Both sides of a few rows, by this rank alone and in their order."""
-        (sides,) = self._embed_chunks([rows], keep=False)
+        (sides,) = self._embed_batches([rows], use_cache=False)
         return sides
 
     def all_rows(self, rows: Ints) -> Sides | None:
         """Both sides of these rows, which rise, on rank 0; None on the others. Call it on every rank."""
-        rank, world = place()
-        wanted = self._order[np.isin(self._order, rows)]
-        shares = [wanted[start::world] for start in range(world)]
-        while True:
-            chunks = [shares[rank][start : start + self._size] for start in range(0, len(shares[rank]), self._size)]
-            try:
-                mine = self._embed_chunks(chunks, keep=len(rows) == len(self._order))
-                break
-            except torch.OutOfMemoryError:
-                if self._size == 1:
-                    raise
-                self._size //= 2
-                self._cache.clear()
-                torch.cuda.empty_cache()
-        rising, sides = np.argsort(np.concatenate(shares)), []
+        rank, world_size = rank_and_world()
+        order = self._order[np.isin(self._order, rows)]
+        shares = [order[start::world_size] for start in range(world_size)]
+        batches = self._embed_share(shares[rank], use_cache=len(rows) == len(self._order))
+        places, sides = np.argsort(np.concatenate(shares)), []
         for side in (0, 1):  # one after the other: a gather holds what it gathers twice
-            parts = [[chunk[side] for chunk in mine]] * world
+            parts = [[batch[side] for batch in batches]] * world_size
             if is_distributed():
                 torch.distributed.gather_object(parts[rank], None if rank else parts, group=patient_group())
             if rank == 0:
-                sides.append(np.concatenate([*chain.from_iterable(parts)])[rising])
+                sides.append(np.concatenate([*chain.from_iterable(parts)])[places])
         return (sides[0], sides[1]) if sides else None
 
     def share(self, make: Callable[[], Any]) -> Any:
@@ -90,39 +84,53 @@ class RowEmbedder:
         if not is_distributed():
             return make()
         outcome: list[Any] = [None, None]
-        if place()[0] == 0:
+        if rank_and_world()[0] == 0:
             try:
                 outcome[0] = make()
             except Exception as error:
                 outcome[1] = error
         torch.distributed.broadcast_object_list(outcome, src=0, group=patient_group())
-        if outcome[1] is not None:
-            raise outcome[1]
-        return outcome[0]
+        result, failure = outcome
+        if failure is not None:
+            raise failure
+        return result
 
-    def _embed_chunks(self, chunks: list[Ints], *, keep: bool) -> list[Sides]:
-        """Both sides of the rows of each chunk; `keep`: their batches are those of the next call, too."""
-        kept = self._cache if keep else []
-        room = CACHE_BYTES - sum(map(_bytes, kept))
+    def _embed_share(self, rows: Ints, *, use_cache: bool) -> list[Sides]:
+        """Both sides of these rows, batch by batch; batches are halved until the device has memory for them."""
+        while True:
+            batches = [rows[start : start + self._size] for start in range(0, len(rows), self._size)]
+            try:
+                return self._embed_batches(batches, use_cache=use_cache)
+            except torch.OutOfMemoryError:
+                if self._size == 1:
+                    raise
+                self._size //= 2
+                self._cache.clear()
+                torch.cuda.empty_cache()
+
+    def _embed_batches(self, batches: list[Ints], *, use_cache: bool) -> list[Sides]:
+        """Both sides of the rows of each batch. use_cache: these batches come again with the next plan."""
+        cache = self._cache if use_cache else []
+        room = CACHE_BYTES - sum(map(_bytes, cache))
         fresh: DataLoader[Any] = DataLoader(
             self._loader.dataset,
-            batch_sampler=[chunk.tolist() for chunk in chunks[len(kept) :]],
+            batch_sampler=[batch.tolist() for batch in batches[len(cache) :]],
             collate_fn=self._loader.collate_fn,
-            num_workers=self._loader.num_workers if keep else 0,
+            num_workers=self._loader.num_workers if use_cache else 0,
         )
         device = next((weight.device for weight in self.model.parameters()), None)
         sides: list[Sides] = []
         with evaluating(self.model), torch.no_grad(), self._precision():
-            for chunk, batch in zip(chunks, chain(list(kept), fresh), strict=True):
-                if keep and len(kept) == len(sides):
+            for rows, batch in zip(batches, chain(list(cache), fresh), strict=True):
+                if use_cache and len(cache) == len(sides):  # the cache holds the first batches, without a gap
                     room -= _bytes(batch)
                     if room >= 0:
-                        kept.append(batch)
-                found = self._embed(_changed(batch, lambda values: values.to(device)))
-                x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in found)
-                if x.shape != y.shape or x.ndim != 2 or len(x) != len(chunk):
+                        cache.append(batch)
+                embeddings = self._embed(_changed(batch, lambda values: values.to(device)))
+                x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in embeddings)
+                if x.shape != y.shape or x.ndim != 2 or len(x) != len(rows):
                     raise BadInput(
-                        f"embed: returned shapes {x.shape} and {y.shape}, expected ({len(chunk)}, d) for both"
+                        f"embed: returned shapes {x.shape} and {y.shape}, expected ({len(rows)}, d) for both"
                     )
                 sides.append((x, y))
         return sides

@@ -24,14 +24,14 @@ class PlannedCallback(pl.Callback):
 
     planned: PlannedLoader
 
-    def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Embed | None) -> None:
+    def __init__(self, trainer: Any, plan: Any, settings: TrainingSettings, embed: Embed | None) -> None:
         if (plan is None) == (embed is None):
             raise BadInput(
                 "plan_batches: give embed, which takes a batch and returns the embeddings of both sides, or a plan"
             )
         if trainer.reload_dataloaders_every_n_epochs:
             raise BadInput("reload_dataloaders_every_n_epochs: a plan orders the rows of one data set; leave it out")
-        self._plan, self._asked, self._embed = plan, asked, embed
+        self._plan, self._settings, self._embed = plan, settings, embed
         trainer.callbacks.append(self)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -42,7 +42,7 @@ class PlannedCallback(pl.Callback):
         self.planned = PlannedLoader(
             loader,
             self._plan,
-            self._asked,
+            self._settings,
             embed=self._embed,
             model=pl_module,
             log=lambda figures: [logger.log_metrics(figures, trainer.global_step) for logger in trainer.loggers],

@@ -12,21 +12,25 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, RowEmbedder
 from gcbs_cli.trainers.planner import Log, LossCheck, Planner, batch_size_of, check_plannable
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, place
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, rank_and_world
 
 
 class PlannedLoader:
     """The planned batches of a DataLoader's data set: each `for` over it is one epoch.
 
-    `sampler` is its `PlannedBatchSampler`, `planner` makes the plans (None with a plan of one's own), `check` holds the
-    compared losses. `state_dict()` says where it is, with the plan, to resume in the middle of an epoch.
+    `state_dict()` says where it is, with the plan, to resume in the middle of an epoch.
+
+    Attributes:
+        sampler: Its `PlannedBatchSampler`.
+        planner: Makes the plans; None with a plan of one's own.
+        check: Holds the compared losses.
     """
 
     def __init__(
         self,
         loader: "DataLoader[Any]",
         plan: Any,
-        asked: TrainingSettings,
+        settings: TrainingSettings,
         *,
         embed: Embed | None,
         model: Any = None,
@@ -35,10 +39,11 @@ class PlannedLoader:
         check: LossCheck | None = None,
         ranks: int | None = None,
         lengths: Ints | None = None,
-        said: str = "the loader's batch_size",
+        size_source: str = "the loader's batch_size",
     ) -> None:
-        """asked: with temperature, kind and gathering of the loss; check: of several data sets; ranks: those over which
-        the loss of a batch gathers; said: what says the batch size; precision, lengths: as in `RowEmbedder`.
+        """settings: with temperature, kind and gathering of the loss; check: of several data sets; ranks: those over
+        which the loss of a batch gathers; size_source: the setting that decides the batch size; precision, lengths: as
+        in `RowEmbedder`.
         """
         dataset, size = loader.dataset, loader.batch_size
         check_plannable(dataset)
@@ -46,23 +51,26 @@ class PlannedLoader:
             raise BadInput("plan, embed: expected one; embed takes a batch and returns the embeddings of both sides")
         if size is None:
             raise BadInput("planned: the loader has a batch sampler of its own; give it batch_size instead")
-        ranks = ranks or (place()[1] if asked.gather else 1)
+        if ranks is None:
+            ranks = rank_and_world()[1] if settings.gather else 1
         self.sampler = PlannedBatchSampler(
             range(len(dataset)) if plan is None else plan,  # type: ignore[arg-type]
-            batch_size_of(plan, asked, size * ranks, f"{said} {size}"),
+            batch_size_of(plan, settings, size * ranks, f"{size_source} {size}"),
             loader.drop_last or None,
-            asked.shuffle_batches,
-            asked.seed,
-            gather=asked.gather,
+            settings.shuffle_batches,
+            settings.seed,
+            gather=settings.gather,
             dataset=dataset,  # type: ignore[arg-type]
         )
-        self.check, self.planner = check or LossCheck(), None
+        self.check = check or LossCheck()
+        self.planner: Planner | None = None
         if embed is not None:
             embedder = RowEmbedder(loader, embed, model=model, lengths=lengths, precision=precision)
-            self.planner = self.sampler.replan = Planner(embedder, asked, log or (lambda figures: None))
-            self.sampler.every = asked.refresh if isinstance(asked.refresh, int) else None
+            self.planner = self.sampler.replan = Planner(embedder, settings, log or (lambda figures: None))
+            self.sampler.every = settings.refresh if isinstance(settings.refresh, int) else None
             self.sampler.on_batch = partial(self.check.note, self.planner, self.sampler)
-        self._done, self._last_epoch = 0, -1
+        self._done = 0
+        self._last_epoch = -1
         self.loader = loader_like(loader, dataset, self.sampler)
 
     def __len__(self) -> int:
@@ -70,7 +78,7 @@ class PlannedLoader:
         return len(self.sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        if self.sampler.epoch == self._last_epoch:  # nobody said the epoch: it is the next one
+        if self.sampler.epoch == self._last_epoch:  # nobody has set an epoch: it is the next one
             self.sampler.set_epoch(self._last_epoch + 1)
         self._last_epoch = self.sampler.epoch
         self._done = self.sampler.state_dict()["step"] % len(self)
@@ -82,6 +90,9 @@ class PlannedLoader:
         """Compare this rank's loss of the batch just yielded with what the plan says, for the first losses of a run.
 
         Call it on every rank after the loss and before the weights change; it warns (PlanWarning) where they differ.
+
+        Args:
+            loss: Of this batch, a number or a tensor with one.
         """
         if self.check.due is not None:
             self.check.compare(float(loss))
@@ -91,9 +102,14 @@ class PlannedLoader:
         return self.sampler.state_dict(step=self._done)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there: the next `for` yields the rest of that epoch. Raises BadInput where the plan differs."""
+        """Go on from a state: the next `for` yields the rest of its epoch.
+
+        Raises:
+            BadInput: If the plan, batch size, ranks, seed or shuffling have changed.
+        """
         self.sampler.load_state_dict(state)
-        self._last_epoch, self.check.over = -1, True
+        self._last_epoch = -1
+        self.check.over = True
 
 
 class EpochLoader(DataLoader[Any]):
@@ -104,7 +120,7 @@ class EpochLoader(DataLoader[Any]):
 
 
 def loader_like(loader: "DataLoader[Any]", dataset: Any, sampler: Any) -> EpochLoader:
-    """A loader of these batches that is otherwise as the one given."""
+    """A loader like another one, with the batches of a sampler."""
     return EpochLoader(
         dataset,
         batch_sampler=sampler,

@@ -12,37 +12,47 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
 _EPOCH_FIELD = "{epoch"
-"""What makes a path a name pattern: `perm-{epoch}.npy`, `plans/{epoch:03d}.npy`."""
+"""The part of a path that makes it a name pattern: `perm-{epoch}.npy`, `plans/{epoch:03d}.npy`."""
 
 
 class PlanWarning(UserWarning):
     """Warns that a plan is used otherwise than it was made for."""
 
 
-def plan_for(epoch: int, given: Any, rows: int | None = None, last: Plan | None = None) -> Plan:
+def plan_for(epoch: int, plan: Any, rows: int | None = None, last: Plan | None = None) -> Plan:
     """The plan of an epoch; it is `last`, that of the epoch before, unless a name pattern has a newer one.
 
-    given: a permutation (array, tensor, list or the result of `gcbs_cli.plan`), the path of a plan, or a pattern such
+    plan: a permutation (array, tensor, list or the result of `gcbs_cli.plan`), the path of a plan, or a pattern such
     as `perm-{epoch}.npy`. A path is read once and gives one plan for all epochs. A pattern gives the newest plan for
     this epoch or an earlier one, so that a run keeps the old plan until there is a new one.
     Raises BadInput if there is none, or if it has another number of rows.
     """
-    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
-    if path is not None and _EPOCH_FIELD in path:
+    if not isinstance(plan, str | os.PathLike):
+        return last or _from_array(plan, rows)
+    path = os.fspath(plan)
+    if _EPOCH_FIELD in path:
         path = _newest(path, epoch)
-        if last is None or last.name != path:
-            return load_plan(path, rows)
-    elif last is None:
-        return _from_array(given, rows) if path is None else load_plan(path, rows)
-    return last
+        if last is not None and last.name != path:
+            last = None
+    return last or load_plan(path, rows)
 
 
 def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
-    """Return the order (N,) int64 that gives each rank planned batches if a reader deals rows to W ranks in turn.
+    """Return the order that gives each rank planned batches if a reader deals rows to W ranks in turn.
 
     Such a reader gives rows j, j + W, j + 2W, … to one rank, so W batches are interleaved row by row. The rows after
     the last W full batches stay as planned; the reader would split them, so leave them out when writing.
-    Raises BadInput if the plan is not a permutation, or has fewer than W full batches.
+
+    Args:
+        plan: The path of a plan, a permutation, or the result of `gcbs_cli.plan`.
+        batch_size: k, the pairs of one loss.
+        world_size: W, the number of ranks.
+
+    Returns:
+        (N,) int64 row numbers.
+
+    Raises:
+        BadInput: If the plan is not a permutation, or has fewer than W full batches.
     """
     perm = plan_for(0, plan).perm
     rows = len(perm) - len(perm) % (batch_size * world_size)
@@ -52,17 +62,18 @@ def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
     return np.concatenate([steps.mT.ravel(), perm[rows:]])
 
 
-def _from_array(given: Any, rows: int | None) -> Plan:
+def _from_array(plan: Any, rows: int | None) -> Plan:
     """Make a plan from a PlanResult, an array, a tensor or a list."""
-    settings, given = getattr(given, "settings", None), getattr(given, "perm", given)
-    if hasattr(given, "detach"):
-        given = given.detach().cpu().numpy()
-    if not isinstance(given, np.ndarray | list | tuple | range):
+    settings = getattr(plan, "settings", None)
+    order = getattr(plan, "perm", plan)
+    if hasattr(order, "detach"):
+        order = order.detach().cpu().numpy()
+    if not isinstance(order, np.ndarray | list | tuple | range):
         raise BadInput(
-            f"plan: found {type(given).__name__}, expected a permutation or the path of one; Lightning passes its own "
+            f"plan: found {type(order).__name__}, expected a permutation or the path of one; Lightning passes its own "
             "sampler here unless Trainer(use_distributed_sampler=False)"
         )
-    array = np.asarray(given)
+    array = np.asarray(order)
     verify_permutation(array, len(array) if rows is None else rows, "plan")
     perm = array.astype(np.int64)
     if settings is None:

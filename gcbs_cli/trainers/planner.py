@@ -18,12 +18,20 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import RowEmbedder, patient_group
 from gcbs_cli.trainers.plan_source import PlanWarning
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, of_ranks, place
+from gcbs_cli.trainers.sampler import PlannedBatchSampler, gather_values, rank_and_world
 
 Log = Callable[[dict[str, float]], object]
 
 TRIALS = 3
 """Random orders that a plan is compared with."""
+CHECKED_LOSSES = 2
+"""Number of losses at the start of a run that are compared with the plan's."""
+TOLERANCE = 1e-3
+"""Largest difference of two equal losses in float32: a share of the loss, or of one nat if that is more."""
+HALF_TOLERANCE = 0.05
+"""Largest difference where the trainer computes in 16 bits."""
+DROPOUT_TOLERANCE = 0.25
+"""Largest difference where the reported loss was computed with dropout, which makes the check much less sharp."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,56 +40,57 @@ class Planner:
     """Makes a sampler's plans: `sampler.replan = planner`.
 
     On every rank at once it embeds the rows that are left (each rank a share), plans them on rank 0, measures what the
-    plan is worth, and logs the figures and what they cost. asked: with the temperature and the kind of the loss that is
-    trained. name: of the data set, where there are several. labels: (N,) an id for each row, rows with the same one
-    never share a batch. `history` holds what was logged.
+    plan is worth, and logs the figures and what they cost.
+
+    Attributes:
+        settings: With the temperature and the kind of the loss that is trained.
+        name: Of the data set, where there are several.
+        labels: (N,) an id for each row; rows with the same id never share a batch.
+        history: The figures logged, a dictionary for each plan.
     """
 
     name = ""
     labels: Ints | None = None
 
-    def __init__(self, embedder: RowEmbedder, asked: TrainingSettings, log: Log) -> None:
-        self.embedder, self.asked, self._log = embedder, asked, log
+    def __init__(self, embedder: RowEmbedder, settings: TrainingSettings, log: Log) -> None:
+        self.embedder, self.settings, self._log = embedder, settings, log
         self.history: list[dict[str, float]] = []
 
     def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """Return these rows in the order of a new plan."""
-        if sampler.epoch == step == 0 and self.asked.first == "random":
+        if sampler.epoch == step == 0 and self.settings.first == "random":
             return np.random.default_rng(sampler.seed).permutation(rows)
-        rows, started = np.sort(rows), time.perf_counter()
+        rows = np.sort(rows)
+        start = time.perf_counter()
         sides = self.embedder.all_rows(rows)
         embedded = time.perf_counter()
         order, figures = self.embedder.share(lambda: self._plan(sampler, rows, sides))
-        spent = {"embed_seconds": embedded - started, "plan_seconds": time.perf_counter() - embedded}
+        figures |= {"embed_seconds": embedded - start, "plan_seconds": time.perf_counter() - embedded}
         prefix = f"gcbs/{self.name}/" if self.name else "gcbs/"
-        logs = {prefix + name: value for name, value in {**figures, **spent}.items()}
+        logs = {prefix + name: value for name, value in figures.items()}
         self.history.append(logs)
         logger.info("epoch %d, step %d: %s", sampler.epoch, step, logs)
-        self._log(dict(logs))
+        self._log(dict(logs))  # a copy: trainers add to what they log
         return rows[order]
 
     def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: Any) -> tuple[Ints, dict[str, float]]:
         x, y = sides
-        asked, size = self.asked, sampler.loss_batch_size
+        settings, size = self.settings, sampler.loss_batch_size
         groups = None if self.labels is None else self.labels[rows]
-        perm = plan(x, y, groups=groups, **asked.plan_settings(size)).perm
-        found = report(
+        perm = plan(x, y, groups=groups, **settings.plan_settings(size)).perm
+        worth = report(
             x,
             y,
             perm,
             batch_size=size,
-            temperature=asked.temperature,
-            loss=asked.loss_kind,
+            temperature=settings.temperature,
+            loss=settings.loss_kind,
             drop_last=sampler.drop_last,
             trials=TRIALS,
         )
-        figures = {
-            "L_global": found.loss.global_,
-            "L_train": found.loss.plan,
-            "gap": found.gap.plan,
-            "reduction": float("nan") if found.gap.reduction is None else found.gap.reduction,
-        }
-        return perm, figures
+        reduction = float("nan") if worth.gap.reduction is None else worth.gap.reduction
+        figures = {"L_global": worth.loss.global_, "L_train": worth.loss.plan, "gap": worth.gap.plan}
+        return perm, {**figures, "reduction": reduction}
 
 
 def check_plannable(dataset: Any) -> None:
@@ -93,31 +102,21 @@ def check_plannable(dataset: Any) -> None:
         )
 
 
-def batch_size_of(plan: Any, asked: TrainingSettings, trained: int, said: str) -> int:
-    """k of the trainer, checked against what was asked for. Raises BadInput.
+def batch_size_of(plan: Any, settings: TrainingSettings, trained: int, source: str) -> int:
+    """k of the trainer, checked against the settings. Raises BadInput.
 
-    trained: the pairs that one loss of the trainer sees; said: the setting of the trainer that says so.
+    trained: the pairs that one loss of the trainer sees; source: the setting of the trainer that decides it.
     """
-    given = asked.batch_size if "batch_size" in asked.model_fields_set else None
-    if isinstance(plan, np.ndarray | list | tuple) and given is None:
+    size = settings.batch_size if "batch_size" in settings.model_fields_set else None
+    if isinstance(plan, np.ndarray | list | tuple) and size is None:
         raise BadInput("plan: an order of rows does not say its batch size; give batch_size, or the path of a plan")
     if trained < 2:
         raise BadInput(
-            f"{said}: found one pair per loss, expected 2 or more; a data set of ready batches cannot be planned"
+            f"{source}: found one pair per loss, expected 2 or more; a data set of ready batches cannot be planned"
         )
-    if given not in (None, trained):
-        raise BadInput(f"batch_size {given}: {said} makes losses of {trained} pairs; make the two equal")
+    if size not in (None, trained):
+        raise BadInput(f"batch_size {size}: {source} makes losses of {trained} pairs; make the two equal")
     return trained
-
-
-STEPS = 2
-"""How many of the first losses are checked."""
-TOLERANCE = 1e-3
-"""By which they may differ in float32: a share of the loss, or of one nat if that is more."""
-HALF_TOLERANCE = 0.05
-"""The same in 16 bits."""
-DROPOUT_TOLERANCE = 0.25
-"""The same where the reported loss was computed with dropout, which makes the check much less sharp."""
 
 
 @dataclass(frozen=True)
@@ -134,41 +133,47 @@ class LossCheck:
     """Compares the first losses with those that `gcbs report` gives for the planned batches, and warns.
 
     It detects a shuffled order, batches cut elsewhere, neighbours that went to different ranks, another temperature,
-    and a loss that gathers although the plan assumes that it does not. half: in 16 bits; dropout: the reported loss was
-    computed with it.
+    and a loss that gathers although the plan assumes that it does not.
+
+    Args:
+        half: The trainer computes in 16 bits.
+        dropout: The reported loss was computed with dropout.
     """
 
     def __init__(self, *, half: bool = False, dropout: bool = False) -> None:
-        self._tolerance = DROPOUT_TOLERANCE if dropout else HALF_TOLERANCE if half else TOLERANCE
+        self._tolerance = HALF_TOLERANCE if half else TOLERANCE
+        if dropout:
+            self._tolerance = DROPOUT_TOLERANCE
         self.comparisons: list[Comparison] = []
         self.over = False
         """Nothing more is checked: in a run that resumes, or where the plan cannot say what the loss should be."""
-        self._handed: list[tuple[Planner, Ints]] = []
+        self._batches: list[tuple[Planner, Ints]] = []
 
     def note(self, planner: Planner, sampler: PlannedBatchSampler, step: int) -> None:
         """Note the rows of the first losses, in the order in which a loader asks the samplers for them."""
-        if len(self._handed) < STEPS:
-            self._handed.append((planner, sampler.step_rows(step)))
+        if len(self._batches) < CHECKED_LOSSES:
+            self._batches.append((planner, sampler.step_rows(step)))
 
     @property
     def due(self) -> Planner | None:
-        """Whose batch the next loss is of, if it is to be checked."""
+        """The planner of the batch whose loss is to be checked next; None where no check is left."""
         step = len(self.comparisons)
-        return None if self.over or step >= len(self._handed) else self._handed[step][0]
+        if self.over or step >= len(self._batches):
+            return None
+        return self._batches[step][0]
 
     def compare(self, reported: float) -> None:
         """Compare this rank's next loss with the one of its rows by the model of this moment, on every rank at once."""
         step = len(self.comparisons)
-        planner, rows = self._handed[step]
-        asked, embedder = planner.asked, planner.embedder
-        x, y = (normalize(torch.from_numpy(side)) for side in embedder.rows(rows))
-        own = float(batch_loss(x, y, asked.temperature, asked.loss_kind))
-        reported, expected = np.mean(of_ranks([reported, own], patient_group()), axis=0).tolist()
+        planner, rows = self._batches[step]
+        x, y = (normalize(torch.from_numpy(side)) for side in planner.embedder.rows(rows))
+        own = float(batch_loss(x, y, planner.settings.temperature, planner.settings.loss_kind))
+        reported, expected = np.mean(gather_values([reported, own], patient_group()), axis=0).tolist()
         agrees = abs(reported - expected) <= self._tolerance * max(expected, 1.0)
         self.comparisons.append(Comparison(step, reported, expected, agrees))
         if agrees:
             logger.info("step %d: the loss is that of the planned batch (%.4f)", step, expected)
-        elif place()[0] == 0:
+        elif rank_and_world()[0] == 0:
             warnings.warn(
                 f"step {step}: the trainer's loss is {reported:.4f}, the planned batch's is {expected:.4f} nats; "
                 "the batches that reach the loss are not the planned ones, or its temperature or direction differs",

@@ -1,13 +1,11 @@
 """`PlannedBatchSampler`: the plan as the `batch_sampler` of a PyTorch DataLoader."""
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import asdict, dataclass
 from itertools import islice
 from math import ceil
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -56,57 +54,72 @@ class RankSharding:
             )
 
     @property
-    def _dealt(self) -> int:
-        """Rows of the batches, the short last one without those that are left out of it."""
-        return self.rows - self.rows % (self.batch_size if self.drop_last else self.world_size if self.gather else 1)
+    def _batched_rows(self) -> int:
+        """Rows in batches, without those that are left out of the short last one."""
+        if self.drop_last:
+            return self.rows - self.rows % self.batch_size
+        if self.gather:
+            return self.rows - self.rows % self.world_size
+        return self.rows
+
+    @property
+    def _batches_per_step(self) -> int:
+        return 1 if self.gather else self.world_size
 
     @property
     def steps(self) -> int:
         """Number of steps in an epoch, the same on every rank."""
-        batches = ceil(self._dealt / self.batch_size)
-        return batches if self.gather else batches // self.world_size
+        return ceil(self._batched_rows / self.batch_size) // self._batches_per_step
 
     def deal(self, epoch: int) -> Iterator[list[slice]]:
-        """Yield for each step what each rank gets, as positions in the permutation; the short batch comes last.
+        """Yield for each step the share of each rank, as positions in the permutation; the short batch comes last.
 
         The order of the batches is the same on every rank and in every run. If a batch must be left out, shuffling
         leaves out a different one each epoch.
         """
         full = self.rows // self.batch_size
-        numbers = np.arange(ceil(self._dealt / self.batch_size))
+        numbers = np.arange(ceil(self._batched_rows / self.batch_size))
         if self.shuffle_batches:
             np.random.default_rng([self.seed, _ORDER_STREAM, epoch]).shuffle(numbers[:full])
-        each = 1 if self.gather else self.world_size
-        for step in numbers[: self.steps * each].reshape(-1, each).tolist():
+        batches_per_step = self._batches_per_step
+        for step in numbers[: self.steps * batches_per_step].reshape(-1, batches_per_step).tolist():
             yield [share for number in step for share in self._shares(number)]
 
     def _shares(self, number: int) -> list[slice]:
         """The whole of a batch, or each rank's share of it if the loss gathers."""
-        start, parts = number * self.batch_size, self.world_size if self.gather else 1
-        size = min(self.batch_size, self._dealt - start) // parts
-        return [slice(start + part * size, start + (part + 1) * size) for part in range(parts)]
+        count = self.world_size if self.gather else 1
+        start = number * self.batch_size
+        size = min(self.batch_size, self._batched_rows - start) // count
+        return [slice(start + share * size, start + (share + 1) * size) for share in range(count)]
 
 
 Replan = Callable[["PlannedBatchSampler", int, Ints], Ints | None]
 """Takes a sampler, the next step and the rows that are left; returns these in a new order, or None to keep the old."""
-ACCELERATE = ("BatchSamplerShard", "DataLoaderDispatcher")
-"""Classes of accelerate that deal the batches of a sampler to ranks."""
 
 
 class PlannedBatchSampler(BatchSampler):
     """Yields the planned batches as lists of row numbers, for `DataLoader(dataset, batch_sampler=...)`.
 
-    plan: a path, a name pattern (`perm-{epoch}.npy`), a permutation, or the result of `gcbs_cli.plan`.
-    batch_size: k, the pairs of one loss; None takes the manifest's.
-    drop_last: leave out the short last batch; None takes the manifest's.
-    shuffle_batches: train on the same batches in another order each epoch, the short one last.
-    rank, world_size: None asks torch.distributed, then the launcher's environment, then assumes one rank.
-    gather: the loss gathers from all ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
-    dataset: must have as many rows as the plan.
+    The sampler itself deals the batches to ranks: it yields this rank's share. So leave its loader out of accelerate's
+    `prepare`, which would deal them a second time.
 
-    The sampler itself deals the batches to ranks: it yields this rank's share. The attribute `plan` is this epoch's;
-    `replan`, which `plan_batches` sets, makes a new one when an epoch begins, and every so many steps of what is left.
-    Raises BadInput for a plan that was damaged or edited, or that has another length or batch size.
+    Args:
+        plan: The path of a plan, a name pattern (`perm-{epoch}.npy`), a permutation, or the result of `gcbs_cli.plan`.
+        batch_size: k, the pairs of one loss; None takes the manifest's.
+        drop_last: Leave out the short last batch; None takes the manifest's.
+        shuffle_batches: Train on the same batches in another order each epoch, the short one last.
+        seed: Decides the order of the batches.
+        rank: This process; None asks torch.distributed, then the launcher's environment, then assumes one rank.
+        world_size: Number of ranks; None likewise.
+        gather: The loss gathers from all ranks, so each rank takes k/W rows of every batch; None takes the manifest's.
+        dataset: Must have as many rows as the plan.
+
+    Attributes:
+        plan: This epoch's plan.
+        replan: Makes a new plan when an epoch begins, and every `every` steps of what is left; `plan_batches` sets it.
+
+    Raises:
+        BadInput: If the plan was damaged or edited, or has another length or batch size.
     """
 
     replan: Replan | None = None
@@ -127,13 +140,13 @@ class PlannedBatchSampler(BatchSampler):
         gather: bool | None = None,
         dataset: Sized | None = None,
     ) -> None:
-        self.rank, self.world_size = _place_among_ranks(rank, world_size)
+        self.rank, self.world_size = _rank_of_sampler(rank, world_size)
         self._batch_size, self._gather, self._drop_last = batch_size, gather, drop_last
         self.shuffle_batches, self.seed = shuffle_batches, seed
         self.epoch = self._next = self._start = 0
         self.planned_at = -1
         self._path = plan if isinstance(plan, str | os.PathLike) else None
-        self._take(plan_for(0, plan, None if dataset is None else len(dataset)))
+        self._begin_plan(plan_for(0, plan, None if dataset is None else len(dataset)))
         list_rows = self.loss_batch_size // (self.world_size if self.sharding.gather else 1)
         # Accelerate and Lightning look for `set_epoch` in the `.sampler` of a batch sampler.
         super().__init__(self, list_rows, self.sharding.drop_last)  # type: ignore[arg-type]
@@ -150,10 +163,9 @@ class PlannedBatchSampler(BatchSampler):
     def __iter__(self) -> Iterator[list[int]]:
         # A generator starts at the first batch, so that the model and the epoch of a resumed run are in place.
         start, self._start = self._start, 0
-        _refuse_other_dealers(sys._getframe(1), start)
         for step, shares in enumerate(self.sharding.deal(self.epoch)):
             if step >= start:
-                self._plan_again(step)
+                self._plan_rest(step)
                 self._next = step + 1
                 if self.on_batch is not None:
                     self.on_batch(step)
@@ -162,16 +174,18 @@ class PlannedBatchSampler(BatchSampler):
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch's plan (from a name pattern) and its order of batches; call it on every rank.
 
-        Raises BadInput if the ranks do not find the same plan, or if a new plan has another number of rows.
+        Raises:
+            BadInput: If the ranks do not find the same plan, or if a new plan has another number of rows.
         """
         changed, self.epoch = epoch != self.epoch, epoch
         plan = plan_for(epoch, self._path, self.plan.rows, self.plan)
         if plan is not self.plan:
-            self._take(plan)
+            self._begin_plan(plan)
         if changed:
             self._start = self._next = 0
             self.planned_at = -1
-            if self.world_size > 1 and len(set(of_ranks(self.plan.hash))) > 1:  # a file appeared between their looks
+            # A file may appear between the looks of two ranks.
+            if self.world_size > 1 and len(set(gather_values(self.plan.hash))) > 1:
                 raise BadInput(
                     f"epoch {epoch}: the ranks found different plans; write the plan before the epoch starts"
                 )
@@ -179,27 +193,36 @@ class PlannedBatchSampler(BatchSampler):
     def step_rows(self, step: int) -> Ints:
         """Return the rows of this rank's loss at a step of this epoch: the whole batch, if the loss gathers."""
         shares = next(islice(self.sharding.deal(self.epoch), step, None))
-        seen = shares if self.sharding.gather else [shares[self.rank]]
-        return self.plan.perm[seen[0].start : seen[-1].stop]
+        if not self.sharding.gather:
+            return self.plan.perm[shares[self.rank]]
+        return self.plan.perm[shares[0].start : shares[-1].stop]
 
     def left_out(self) -> Ints:
         """Return the rows that this epoch does not train on, ascending; `RankSharding` says why there may be some."""
         return np.sort(self.plan.perm[self._places_after(self.sharding.steps)])
 
     def state_dict(self, step: int | None = None) -> dict[str, Any]:
-        """Return the place in the epoch, and a plan made in this run; step: lists trained on, if workers run ahead."""
-        made = {} if self.replan is None else {"perm": torch.from_numpy(self.plan.perm.copy())}
-        place = {"epoch": self.epoch, "step": self._next if step is None else step, "planned_at": self.planned_at}
-        return {**place, **made, **self._identity()}
+        """Return the place in the epoch, and a plan made in this run.
+
+        Args:
+            step: Lists trained on, where the loader's workers run ahead of them; None: lists handed out.
+        """
+        state = self._identity() | {"epoch": self.epoch, "step": step, "planned_at": self.planned_at}
+        if step is None:
+            state["step"] = self._next
+        if self.replan is not None:
+            state["perm"] = torch.from_numpy(self.plan.perm.copy())
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state_dict` was taken: the next iteration yields the rest of that epoch.
 
-        Raises BadInput if the plan, batch size, ranks, seed or shuffling have changed.
+        Raises:
+            BadInput: If the plan, batch size, ranks, seed or shuffling have changed.
         """
         self.set_epoch(int(state["epoch"]))
         if "perm" in state:
-            self._use(state["perm"])
+            self._use_order(state["perm"])
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise BadInput(
@@ -213,11 +236,10 @@ class PlannedBatchSampler(BatchSampler):
     def _identity(self) -> dict[str, Any]:
         return {"plan_hash": self.plan.hash, **asdict(self.sharding)}
 
-    def _take(self, plan: Plan) -> None:
+    def _begin_plan(self, plan: Plan) -> None:
         """Train on a plan, from its first batch on. Raises BadInput unless it was made for batches of this size."""
-        size, gather = self._batch_size, plan.gather if self._gather is None else self._gather
-        if size is None:
-            size = plan.batch_size
+        gather = plan.gather if self._gather is None else self._gather
+        size = plan.batch_size if self._batch_size is None else self._batch_size
         if size is None:
             raise BadInput(f"{plan.name}: no manifest says its batch size; give batch_size")
         if plan.batch_size not in (None, size):
@@ -225,9 +247,8 @@ class PlannedBatchSampler(BatchSampler):
                 f"{plan.name}: planned for batches of {plan.batch_size}, asked for {size}; plan again with -k {size}"
             )
         if plan.world_size is not None and (plan.world_size, plan.gather) != (self.world_size, gather):
-            planned = f"{plan.world_size} ranks {'with' if plan.gather else 'without'} gathering"
-            found = f"{self.world_size} ranks {'with' if gather else 'without'} gathering"
-            warnings.warn(f"{plan.name}: planned for {planned}, used with {found}", PlanWarning, stacklevel=3)
+            planned, used = _ranks_in_words(plan.world_size, plan.gather), _ranks_in_words(self.world_size, gather)
+            warnings.warn(f"{plan.name}: planned for {planned}, used with {used}", PlanWarning, stacklevel=3)
         self.sharding = RankSharding(
             rows=plan.rows,
             batch_size=size,
@@ -240,7 +261,7 @@ class PlannedBatchSampler(BatchSampler):
         self.plan, self._batch_size = plan, size
         self._next = self._start = 0
 
-    def _use(self, perm: Any) -> None:
+    def _use_order(self, perm: Any) -> None:
         """Train by this permutation from now on, instead of a file or pattern; it must have as many rows."""
         self._path, self.plan = None, plan_for(self.epoch, perm, self.plan.rows)
 
@@ -252,7 +273,7 @@ class PlannedBatchSampler(BatchSampler):
                 free[share] = False
         return np.flatnonzero(free)
 
-    def _plan_again(self, step: int) -> None:
+    def _plan_rest(self, step: int) -> None:
         """Plan what is left of the epoch, where a plan is due at this step and this epoch's is not from it or later."""
         due = step % (self.every or len(self)) == 0
         if self.replan is None or not due or step <= self.planned_at:
@@ -261,34 +282,10 @@ class PlannedBatchSampler(BatchSampler):
         if len(places) < 2 * self.loss_batch_size and step > 0:
             return
         self.planned_at = step
-        found = self.replan(self, step, perm[places])
-        if found is not None:
-            perm[places] = found
-            self._use(perm)
-
-
-def _refuse_other_dealers(frame: FrameType | None, start: int) -> None:
-    """Refuse frameworks that would deal out again what the sampler deals, or begin a resumed epoch again.
-
-    Neither tells a batch sampler what it does; the frame that asks for the next batch knows.
-    """
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        caller: Any = frame.f_locals.get("self")
-        if module == "accelerate.data_loader" and type(caller).__name__ in ACCELERATE:
-            if int(getattr(caller, "state", caller).num_processes) > 1:
-                raise BadInput(
-                    "accelerate would deal batches out to ranks a second time; leave the loader out of prepare, and "
-                    "iterate gcbs_cli.planned(loader, plan)"
-                )
-        elif module.endswith("pytorch.loops.fit_loop") and start == 0:
-            progress = caller.epoch_loop.batch_progress
-            if progress.current.ready > 0 and not progress.is_last_batch:
-                raise BadInput(
-                    "Lightning would restart a resumed epoch with this loader; call gcbs_cli.plan_batches(trainer, "
-                    "plan), which resumes in the middle of an epoch"
-                )
-        frame = frame.f_back
+        rows = self.replan(self, step, perm[places])
+        if rows is not None:
+            perm[places] = rows
+            self._use_order(perm)
 
 
 def is_distributed() -> bool:
@@ -296,27 +293,34 @@ def is_distributed() -> bool:
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
-def place() -> tuple[int, int]:
+def rank_and_world() -> tuple[int, int]:
     """This rank and the number of ranks."""
-    return (torch.distributed.get_rank(), torch.distributed.get_world_size()) if is_distributed() else (0, 1)
+    if not is_distributed():
+        return 0, 1
+    return torch.distributed.get_rank(), torch.distributed.get_world_size()
 
 
-def of_ranks(value: Any, group: Any = None) -> list[Any]:
+def gather_values(value: Any, group: Any = None) -> list[Any]:
     """The value of each rank, by a group of torch.distributed that holds all of them; call it on every rank."""
-    found = [value] * place()[1]
+    values = [value] * rank_and_world()[1]
     if is_distributed():
-        torch.distributed.all_gather_object(found, value, group=group)
-    return found
+        torch.distributed.all_gather_object(values, value, group=group)
+    return values
 
 
-def _place_among_ranks(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    found = place()
+def _rank_of_sampler(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Rank and number of ranks where they are not given: those of torch.distributed, else the launcher's."""
+    own_rank, ranks = rank_and_world()
     if not is_distributed() and "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        found = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        own_rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if world_size is None:
-        world_size = found[1]
+        world_size = ranks
     if rank is None:
-        rank = found[0] if world_size > 1 else 0
+        rank = own_rank if world_size > 1 else 0
     if not 0 <= rank < world_size:
         raise BadInput(f"rank {rank}: expected between 0 and {world_size - 1}, for a world size of {world_size}")
     return rank, world_size
+
+
+def _ranks_in_words(world_size: int, gather: bool) -> str:
+    return f"{world_size} ranks {'with' if gather else 'without'} gathering"

@@ -13,28 +13,35 @@ from gcbs_cli.trainers.transformers import PlannedTrainer
 RANKING = ("MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss")
 """The losses, perhaps Cached, that a plan can predict."""
 NO_DUPLICATES = ("no_duplicates", "no_duplicates_hashed")
+"""The trainer's batch samplers that keep equal texts apart, as plans can."""
 _BOTH_WAYS = {"query_to_doc", "doc_to_query"}
+"""The directions of a symmetric loss."""
 
 
 class PlannedSentenceTrainer(PlannedTrainer):
-    """The same for trainers of sentence-transformers: columns, prompts and embeddings are the trainer's own."""
+    """Plans for a trainer of sentence-transformers: columns, prompts and embeddings are the trainer's own."""
 
     def check_trainer(self) -> None:
-        chosen = self.trainer.args.batch_sampler
-        if getattr(chosen, "value", None) not in ("batch_sampler", *NO_DUPLICATES):
-            raise BadInput(f"batch_sampler {chosen}: chooses the rows of a batch, as plans do; leave it out")
+        batch_sampler = self.trainer.args.batch_sampler
+        if getattr(batch_sampler, "value", None) not in ("batch_sampler", *NO_DUPLICATES):
+            raise BadInput(f"batch_sampler {batch_sampler}: chooses the rows of a batch, as plans do; leave it out")
         super().check_trainer()
 
-    def of_loss(self, name: str) -> TrainingSettings:
-        loss, asked, given = self._loss(name), self.asked, self.asked.model_fields_set
-        read = 1 / loss.scale if hasattr(loss, "scale") else getattr(loss, "temperature", None)
-        temperature = asked.temperature if "temperature" in given else read
+    def loss_settings(self, name: str) -> TrainingSettings:
+        loss, settings = self._loss(name), self.settings
+        temperature = getattr(loss, "temperature", None)
+        if "temperature" in settings.model_fields_set:
+            temperature = settings.temperature
+        elif hasattr(loss, "scale"):
+            temperature = 1 / loss.scale
         if temperature is None:
             raise BadInput(f"{type(loss).__name__}: found neither scale nor temperature; give temperature")
-        both = "Symmetric" in type(loss).__name__ or set(getattr(loss, "directions", ())) >= _BOTH_WAYS
-        gather = asked.gather if "gather" in given else bool(getattr(loss, "gather_across_devices", False))
-        kind = asked.loss or ("symmetric" if both else "infonce")
-        return asked.changed(temperature=float(temperature), loss=kind, gather=gather)
+        both_ways = "Symmetric" in type(loss).__name__ or set(getattr(loss, "directions", ())) >= _BOTH_WAYS
+        gather = bool(getattr(loss, "gather_across_devices", False))
+        if "gather" in settings.model_fields_set:
+            gather = settings.gather
+        kind = "symmetric" if both_ways else "infonce"
+        return settings.changed(temperature=float(temperature), loss=settings.loss or kind, gather=gather)
 
     def view(self, dataset: Any) -> tuple[Any, Any]:
         return dataset, self.trainer.data_collator
@@ -75,8 +82,8 @@ class PlannedSentenceTrainer(PlannedTrainer):
 
     def _texts(self, dataset: Any) -> list[list[str]]:
         """The texts of both sides, as the trainer takes them: the first two columns that are no labels."""
-        beside = {*getattr(self.trainer.data_collator, "valid_label_columns", ()), "dataset_name"}
-        columns = [name for name in dataset.column_names if name not in beside][:2]
+        labels = {*getattr(self.trainer.data_collator, "valid_label_columns", ()), "dataset_name"}
+        columns = [name for name in dataset.column_names if name not in labels][:2]
         return [[str(text) for text in dataset[column]] for column in columns]
 
     def own_embed(self, batch: Any) -> Any:

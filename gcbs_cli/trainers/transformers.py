@@ -19,51 +19,58 @@ from gcbs_cli.trainers.planner import LossCheck, Planner, check_plannable
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 STATE = "gcbs"
-"""Under which name the plans stand in a checkpoint's trainer_state.json."""
+"""The name of the plans in a checkpoint's trainer_state.json."""
 KNOWN_LOADERS = ("transformers.", "sentence_transformers.", "pylate.")
 """Modules whose way to make a train loader is replaced."""
 _ROUNDING = 1e-4
-"""Of an epoch, as the trainer counts it."""
+"""Largest error of the epoch, a fraction, as the trainer counts it."""
 
 
 class PlannedTrainer:
     """Gives the train loader of a trainer planned batches; `plan_batches` makes it.
 
-    `planned` has a loader of planned batches by the name of each data set, "" where there is one; `check` holds the
-    compared losses.
+    Attributes:
+        planned: A `PlannedLoader` for each data set, by its name, which is "" where there is only one.
+        check: Holds the compared losses.
+        history: The figures logged, a dictionary for each plan.
     """
 
     own_embed: Any = None
     """Embeds a batch, where the trainer says how."""
 
-    def __init__(self, trainer: Any, plan: Any, asked: TrainingSettings, embed: Embed | None) -> None:
-        self.trainer, args = trainer, trainer.args
-        seed = args.seed if args.data_seed is None else args.data_seed
-        self.asked = asked if "seed" in asked.model_fields_set else asked.changed(seed=seed)
+    def __init__(self, trainer: Any, plan: Any, settings: TrainingSettings, embed: Embed | None) -> None:
+        args = trainer.args
+        self.trainer = trainer
+        self.settings = settings
+        if "seed" not in settings.model_fields_set:
+            self.settings = settings.changed(seed=args.seed if args.data_seed is None else args.data_seed)
         self.embed = embed or self.own_embed
         several = isinstance(trainer.train_dataset, Mapping)
-        self.parts: dict[str, Any] = dict(trainer.train_dataset) if several else {"": trainer.train_dataset}
-        self._plans: dict[str, Any] = {} if plan is None else plan if several else {"": plan}
+        self.datasets: dict[str, Any] = dict(trainer.train_dataset) if several else {"": trainer.train_dataset}
+        self._plans: Any = plan if several else {"": plan}
+        if plan is None:
+            self._plans = {}
         self.check_trainer()
         self.check = LossCheck(half=args.bf16 or args.fp16)
-        self.planned = {name: self._planned(name) for name in self.parts}
+        self.planned = {name: self._planned(name) for name in self.datasets}
         self._compute = trainer.compute_loss
         trainer.get_train_dataloader, trainer.compute_loss = self._loader, self._compute_loss
 
     @property
     def history(self) -> list[dict[str, float]]:
-        """What was logged of each plan."""
-        return [figures for one in self.planned.values() if one.planner for figures in one.planner.history]
+        """The figures logged, a dictionary for each plan."""
+        planners = [loader.planner for loader in self.planned.values() if loader.planner is not None]
+        return [figures for planner in planners for figures in planner.history]
 
     def check_trainer(self) -> None:
         """Raises BadInput, before any compute, where the batches of the loss would not be the planned ones."""
         trainer, args = self.trainer, self.trainer.args
-        for part in self.parts.values():
-            check_plannable(part)
-        if self._plans and (not isinstance(self._plans, Mapping) or self._plans.keys() != self.parts.keys()):
-            raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(self.parts)}")
-        made_by = type(trainer).get_train_dataloader.__module__
-        if not f"{made_by}.".startswith(KNOWN_LOADERS):
+        for dataset in self.datasets.values():
+            check_plannable(dataset)
+        if not isinstance(self._plans, Mapping) or (self._plans and self._plans.keys() != self.datasets.keys()):
+            raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(self.datasets)}")
+        module = type(trainer).get_train_dataloader.__module__
+        if not f"{module}.".startswith(KNOWN_LOADERS):
             raise BadInput(f"{type(trainer).__name__}: makes a train loader of its own, which would not use the plan")
         if args.n_gpu > 1:
             raise BadInput("DataParallel splits each batch between GPUs; start one process per GPU with torchrun")
@@ -75,9 +82,9 @@ class PlannedTrainer:
         if trainer.is_fsdp_enabled and not self._plans:
             raise BadInput("FSDP: a rank cannot embed its share of rows with a sharded model; give a plan")
 
-    def of_loss(self, name: str) -> TrainingSettings:
-        """What was asked for, and what is known of the loss of a data set: temperature, kind, whether it gathers."""
-        return self.asked
+    def loss_settings(self, name: str) -> TrainingSettings:
+        """The settings, with what is known of the loss of a data set: temperature, kind, whether it gathers."""
+        return self.settings
 
     def view(self, dataset: Any) -> tuple[Any, Any]:
         """The data set and the collation of its loader, without the columns that the model does not take."""
@@ -91,7 +98,7 @@ class PlannedTrainer:
         return None
 
     def labels(self, dataset: Any, batch_size: int) -> Ints | None:
-        """(N,) an id for each row, where rows with the same one must not share a batch."""
+        """(N,) an id for each row, where rows with the same id must not share a batch."""
         return None
 
     def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
@@ -99,8 +106,9 @@ class PlannedTrainer:
         return self._compute(model, dict(inputs))
 
     def _planned(self, name: str) -> PlannedLoader:
-        trainer, args, asked, plan = self.trainer, self.trainer.args, self.of_loss(name), self._plans.get(name)
-        dataset, collate = self.view(self.parts[name])
+        """The planned batches of one data set."""
+        trainer, args, plan = self.trainer, self.trainer.args, self._plans.get(name)
+        dataset, collate = self.view(self.datasets[name])
         planned = PlannedLoader(
             DataLoader(
                 dataset,
@@ -113,7 +121,7 @@ class PlannedTrainer:
                 prefetch_factor=args.dataloader_prefetch_factor,
             ),
             plan,
-            asked,
+            self.loss_settings(name),
             embed=self.embed if plan is None else None,
             model=trainer.model,
             log=trainer.log,
@@ -121,7 +129,7 @@ class PlannedTrainer:
             check=self.check,
             ranks=1 if args.accelerator_config.split_batches else None,
             lengths=self.lengths(dataset) if plan is None else None,
-            said="per_device_train_batch_size",
+            size_source="per_device_train_batch_size",
         )
         if planned.planner is not None:
             planned.planner.name = name
@@ -142,31 +150,36 @@ class PlannedTrainer:
                 "be missed or repeated; resume from the end of an epoch"
             )
         planner.embedder.model = self.trainer.model  # which model_init makes when training begins
-        found = planner(sampler, step, rows)
+        order = planner(sampler, step, rows)
         perm = sampler.plan.perm.copy()
-        perm[np.isin(perm, rows)] = found
-        kept = {"epoch": sampler.epoch, "step": step, "perm": base64.b64encode(perm.tobytes()).decode()}
-        state.stateful_callbacks[STATE] = {**saved, name: kept}
-        return found
+        perm[np.isin(perm, rows)] = order
+        record = {"epoch": sampler.epoch, "step": step, "perm": base64.b64encode(perm.tobytes()).decode()}
+        state.stateful_callbacks[STATE] = {**saved, name: record}
+        return order
 
     def _loader(self) -> "DataLoader[Any]":
         """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
-        trainer, seed, (first, *_) = self.trainer, self.trainer.args.seed, self.planned.values()
         if "" in self.planned:
-            return first.loader
-        samplers, generator = [one.sampler for one in self.planned.values()], torch.Generator().manual_seed(seed)
-        dataset: Any = ConcatDataset([one.loader.dataset for one in self.planned.values()])
-        sampler = trainer.get_multi_dataset_batch_sampler(dataset, samplers, generator=generator, seed=seed)
-        return loader_like(first.loader, dataset, sampler)
+            return self.planned[""].loader
+        loaders, seed = list(self.planned.values()), self.trainer.args.seed
+        dataset: Any = ConcatDataset([loader.loader.dataset for loader in loaders])
+        sampler = self.trainer.get_multi_dataset_batch_sampler(
+            dataset,
+            [loader.sampler for loader in loaders],
+            generator=torch.Generator().manual_seed(seed),
+            seed=seed,
+        )
+        return loader_like(loaders[0].loader, dataset, sampler)
 
     def _compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The trainer's loss; the first ones of a run are compared with the plan's, on every rank."""
         check = self.check
         check.over |= not check.comparisons and self.trainer.state.global_step > 0  # a run that resumes
-        if model.training and (planner := check.due) is not None:
+        planner = check.due
+        if model.training and planner is not None:
             with torch.no_grad(), evaluating(model):
-                clean = self.clean_loss(planner, model, inputs)
-            check.over = clean is None
-            if clean is not None:
-                check.compare(float(clean))
+                loss = self.clean_loss(planner, model, inputs)
+            check.over = loss is None
+            if loss is not None:
+                check.compare(float(loss))
         return self._compute(model, inputs, *args, **kwargs)

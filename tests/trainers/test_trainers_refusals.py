@@ -105,7 +105,7 @@ def test_another_kind_of_trainer_is_told_what_there_is():
 )
 def test_the_loss_is_read_through_its_wrappers(loss, kind, temperature, gather, tmp_path):
     planned = gcbs.plan_batches(sentence_trainer(tmp_path, loss=loss))
-    asked = planned.of_loss("")
+    asked = planned.loss_settings("")
     assert (asked.loss, asked.temperature, asked.gather) == (kind, pytest.approx(temperature), gather)
     assert planned.planned[""].sampler.loss_batch_size == BATCH
     assert planned.planned[""].sampler.seed == 5

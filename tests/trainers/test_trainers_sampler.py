@@ -113,7 +113,7 @@ def test_what_does_not_fit_the_plan_is_refused(settings, said, plan_path):
 
 def test_a_plan_without_its_manifest_needs_a_batch_size_and_is_not_another_ones(plan_path, perm):
     np.save(plan_path, perm[::-1])
-    with pytest.raises(BadInput, match="changed, or copied without"):
+    with pytest.raises(BadInput, match="the manifest is of another permutation"):
         PlannedBatchSampler(plan_path)
     bare = plan_path.rename(plan_path.with_name("bare.npy"))
     with pytest.raises(BadInput, match="give batch_size"):

@@ -68,11 +68,10 @@ def fit(name, plan=None, *, gather=False, size=BATCH, workers=0, keep=None, resu
     module.record.save(FOLDER, name if resume is None else f"{name}-resumed", trainer.global_rank)
 
 
-def bare(resume=None, keep=None):
+def bare():
     """A loader of one's own with the sampler, without plan_batches."""
     sampler = PlannedBatchSampler(PLAN, rank=0, world_size=RANKS)
-    trainer = trainer_with([ModelCheckpoint(FOLDER, "bare", **keep)] if keep else [], enable_checkpointing=bool(keep))
-    trainer.fit(Module(), DataLoader(Pairs(), batch_sampler=sampler), ckpt_path=resume)
+    trainer_with().fit(Module(), DataLoader(Pairs(), batch_sampler=sampler))
 
 
 def kept(name):
@@ -94,8 +93,6 @@ if __name__ == "__main__":
         for name, moment in (("ended", {"every_n_epochs": 1}), ("last-step", {"every_n_train_steps": STEPS})):
             fit(name, keep=moment | {"save_top_k": -1}, max_epochs=1)
             fit(name, resume=kept(name))
-        bare(keep=middle)
-        must_refuse("restart a resumed epoch", bare, kept("bare"))
     if RANKS > 1:
         fit("gather", PLAN, gather=True, size=BATCH // RANKS)
         fit("gathered", gather=True, size=BATCH // RANKS)

@@ -60,13 +60,6 @@ def refuse_different_plans(folder):
     must_refuse("the ranks found different plans", sampler.set_epoch, 1)
 
 
-def refuse_to_be_dealt_again(plan):
-    from accelerate import Accelerator
-
-    loader = Accelerator(cpu=True).prepare(DataLoader(Pairs(), batch_sampler=PlannedBatchSampler(plan)))
-    must_refuse("deal batches out to ranks a second time", next, iter(loader))
-
-
 def refuse_an_embedding_of_too_few_rows():
     """The rank that fails ends the others, too, instead of leaving them in a wait."""
     loader = DataLoader(Pairs(), batch_size=BATCH)
@@ -86,6 +79,5 @@ if __name__ == "__main__":
         train("gather", folder, plan, gather=True)
         train("gathered", folder, gather=True)
         refuse_different_plans(folder)
-        refuse_to_be_dealt_again(plan)
     refuse_an_embedding_of_too_few_rows()
     leave()
