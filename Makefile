@@ -2,6 +2,7 @@
 #   make demo        plan and report on the sample data
 #   make test        the tests, but for those marked slow
 #   make test-all    the tests marked slow: training scripts, launches of several processes, Ray
+#   make test-hard   faults, random input and long runs, for an hour; HARD='-k signal --tries 200' for some, more often
 #   make lint        ruff and mypy
 #   make docs        the docs as a site in .site/html; a broken link fails
 
@@ -15,7 +16,7 @@ PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint docs format clean
+.PHONY: help demo test test-all test-hard lint docs format clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -29,6 +30,10 @@ test: $(VENV)/installed-test
 # pytest ends with 5 where it finds no test: without slow tests there is nothing to run, and nothing failed.
 test-all: $(VENV)/installed-test
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m slow || test $$? -eq 5
+
+# One test at a time: they limit memory, kill processes and look at peaks.
+test-hard: $(VENV)/installed-test
+	$(BIN)/python -m pytest tests/hard $(HARD)
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .

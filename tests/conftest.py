@@ -13,7 +13,7 @@ from gcbs_cli.products.cpu import CpuBackend
 COLOURS = "FORCE_COLOR NO_COLOR PY_COLORS GITHUB_ACTIONS TTY_COMPATIBLE TTY_INTERACTIVE"
 for name in f"{COLOURS} COLUMNS LINES TERMINAL_WIDTH".split():
     os.environ.pop(name, None)  # what is shown does not depend on where the tests run
-# The same examples on each run, however slow the machine is: `benchmarks/fuzz.py` and `options.py` look for new ones.
+# The same examples on each run, however slow the machine is: `make test-hard` looks for new ones.
 UNHURRIED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("gcbs", deadline=None, derandomize=True, suppress_health_check=UNHURRIED)
 settings.load_profile("gcbs")

@@ -2,8 +2,4 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path += [
-    str(BENCHMARKS),
-    str(BENCHMARKS / "training"),
-    str(BENCHMARKS / "planning"),
-]  # scripts import their neighbours
+sys.path += [str(BENCHMARKS), str(BENCHMARKS / "planning")]  # scripts import their neighbours

@@ -123,12 +123,6 @@ SAMPLE = BENCHMARKS.parent / "sample_data"
         (f"ablations.py quantile {SAMPLE} --values 0.99 0.999", ["| 0.99 |", "| 0.999 |"]),
         (f"ablations.py batch-size {SAMPLE} --values 16 64", ["| 16 |", "| 64 |"]),
         (f"ablations.py rows {SAMPLE} --values 500 1500 --plan refine=true graph=top-m", ["| 500 |", "| 1,500 |"]),
-        (f"intervals.py {SAMPLE} --seeds 2 --batches 30 -k 16 --trials 5", ["| 16 | 30 |"]),
-        ("soak.py --cycles 3 --processes 1", ["nothing grew"]),
-        ("memory.py --part 9 mine", ["0 points off"]),
-        ("fuzz.py --tries 68000", ["68,000 tries", ", 0 failed"]),
-        ("options.py --tries 200", ["200 calls", ", 0 failed"]),
-        ("mutants.py --folder plan_file --count 2 --lines mutants.jsonl", ["| plan_file | 2 |"]),
     ],
     ids=lambda value: value.split()[0] if isinstance(value, str) else "",
 )

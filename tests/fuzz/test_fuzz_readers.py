@@ -1,4 +1,4 @@
-"""Every reader, on a few of the files that `benchmarks/fuzz.py` tries by the ten thousand, and on those in corpus."""
+"""Every reader, on a few of the files that `make test-hard` tries by the thousand, and on those in corpus."""
 
 import resource
 import sys

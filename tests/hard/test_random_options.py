@@ -1,36 +1,29 @@
-"""Calls every command, and the Python API, with random options and values on small data, and counts how each call ends.
-
-    python benchmarks/options.py --tries 3000
-    python benchmarks/options.py --tries 1 --seed 1234       one call again
+"""Every command, and the Python API, called with random options and values on small data.
 
 The options and their types are those of the settings, so that a new one is tried without anyone's asking. A call must
 end with exit code 0 and a permutation that is one, or with one line and no new file; in Python with a result or a
-BadInput of one line that names no option of the command line.
+BadInput of one line that names no option of the command line. `--tries 1 --first-seed 1234` makes one call again.
 """
 
-import argparse
 import inspect
 import json
 import os
 import random
 import shutil
-import sys
-import tempfile
-import time
 import traceback
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from typer.testing import CliRunner
 
 import gcbs_cli as gcbs
 from gcbs_cli.cli.app import app
 from gcbs_cli.settings.mine import MineSettings
-from gcbs_cli.settings.model import Leaf, Settings, leaves
+from gcbs_cli.settings.model import leaves
 from gcbs_cli.settings.others import model_of
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
@@ -48,7 +41,7 @@ COMMANDS = {
     "config": "",
 }
 """With the words that each needs; of tune, embed, demo and history other tests try the few options that they have."""
-CALLS: dict[str, tuple[Any, type[Settings]]] = {
+CALLS = {
     "gcbs.plan": (gcbs.plan, PlanSettings),
     "gcbs.report_all": (gcbs.report_all, ReportSettings),
     "gcbs.mine": (gcbs.mine, MineSettings),
@@ -79,7 +72,7 @@ LEFT_OUT = ("engine", "address")
 """Options of Ray, which has tests of its own."""
 
 
-def value_of(leaf: Leaf, draw: random.Random) -> str:
+def value_of(leaf, draw):
     """What stands after an option on the command line: mostly something that may fit."""
     if leaf.choices:
         return draw.choice([*leaf.choices * 4, "none-such"])
@@ -88,13 +81,13 @@ def value_of(leaf: Leaf, draw: random.Random) -> str:
     return draw.choice(VALUES.get(leaf.name, COLUMNS if leaf.name.endswith("_column") else FILES).split())
 
 
-def chosen(model: type[Settings], draw: random.Random) -> list[Leaf]:
+def chosen(model, draw):
     """One to six of the options."""
     options = [leaf for leaf in leaves(model) if not leaf.argument and leaf.name not in LEFT_OUT]
     return draw.sample(options, min(len(options), draw.choice([1, 1, 2, 2, 3, 4, 6])))
 
 
-def by_command(name: str, draw: random.Random) -> tuple[str, str, str]:
+def by_command(name, draw):
     """The words of a call, how it ended, and what is wrong with that."""
     words = [name, *COMMANDS[name].split()]
     model = model_of(name)
@@ -118,13 +111,13 @@ def by_command(name: str, draw: random.Random) -> tuple[str, str, str]:
     return said, f"{name}: exit code {ended.exit_code}", wrong
 
 
-def by_call(name: str, draw: random.Random) -> tuple[str, str, str]:
+def by_call(name, draw):
     """The same of a call in Python, with numbers of several types, and now and then with an object of any."""
     function, model = CALLS[name]
-    given: dict[str, Any] = {}
+    given = {}
     for leaf in chosen(model, draw):
         text = value_of(leaf, draw)
-        kinds: list[Any] = [str]
+        kinds = [str]
         if leaf.kind in FITTING and text in FITTING[leaf.kind].split():
             kinds += [leaf.kind, np.float32 if leaf.kind is float else np.int64]
         given[leaf.name] = draw.choice(OBJECTS) if draw.random() < 0.1 else draw.choice(kinds)(text)
@@ -144,12 +137,12 @@ def by_call(name: str, draw: random.Random) -> tuple[str, str, str]:
     return f"{name}({given})", f"{name}: {end}", wrong
 
 
-def is_permutation(perm: Any) -> bool:
+def is_permutation(perm):
     """Whether it holds each row once."""
     return bool(np.array_equal(np.sort(perm), np.arange(ROWS)))
 
 
-def make_files() -> None:
+def make_files():
     """Pairs with some equal rows, an order, and a file of each kind that options name."""
     for path in Path().iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -173,31 +166,15 @@ def make_files() -> None:
     Path("data.jsonl").write_text("".join(json.dumps({"row": i}) + "\n" for i in rows))
 
 
-def main() -> int:
-    """Call, count, and print what ended otherwise than it should. Returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=3000)
-    parser.add_argument("--seed", type=int, default=0, help="of the first call")
-    asked = parser.parse_args()
-    os.environ["GCBS_TRACEBACK"] = "1"
-    ends, failed, began = Counter[str](), 0, time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for seed in range(asked.seed, asked.seed + asked.tries):
-            make_files()
-            draw = random.Random(seed)
-            name = draw.choice([*COMMANDS, *CALLS])
-            said, end, wrong = (by_call if name in CALLS else by_command)(name, draw)
-            ends[end] += 1
-            if wrong:
-                failed += 1
-                print(f"FAILED {seed}: {said}\n{wrong}", flush=True)
-        os.chdir("/")
-    for end, count in sorted(ends.items()):
-        print(f"{end:24}{count:6}")
-    print(f"{asked.tries:,} calls in {time.monotonic() - began:.0f} s, {failed} failed")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", [*COMMANDS, *CALLS])
+def test_random_options_give_a_result_or_one_line(name, place, seeds):
+    ends, failures = Counter(), []
+    for seed in seeds(100):
+        make_files()
+        draw = random.Random(f"{name} {seed}")
+        call, end, wrong = (by_call if name in CALLS else by_command)(name, draw)
+        ends[end] += 1
+        if wrong:
+            failures.append(f"{seed}: {call}\n{wrong}")
+    print(dict(ends))
+    assert not failures, "\n".join(failures)

@@ -1,4 +1,4 @@
-/* Makes the n-th call of a kind fail for files in one folder: preloaded by benchmarks/faults.py. */
+/* Makes the n-th call of a kind fail for files in one folder: preloaded by tests/hard/test_faults.py. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

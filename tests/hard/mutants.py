@@ -1,8 +1,8 @@
 """Changes the code in one place at a time and counts the changes that the tests notice.
 
-    python benchmarks/mutants.py --count 200 --lines mutants.jsonl          each folder
-    python benchmarks/mutants.py --folder orders --lines mutants.jsonl      one folder
-    python benchmarks/mutants.py --lines mutants.jsonl --count 0            the table of what was tried
+    python tests/hard/mutants.py --count 200 --lines mutants.jsonl          each folder
+    python tests/hard/mutants.py --folder orders --lines mutants.jsonl      one folder
+    python tests/hard/mutants.py --lines mutants.jsonl --count 0            the table of what was tried
 
 A mutant swaps an operator, shifts a number, turns a condition round, or leaves out a call, inside of a function. It is
 tried in a copy of the files that git tracks, on the tests of its folder that reach its line (all, where none is seen
@@ -36,15 +36,25 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDERS = {name: [f"gcbs_cli/{name}"] for name in ("data", "products", "graph", "orders", "plan_file")}
 FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "build", "in_batch", "basis")]
 TESTS = {name: [name] for name in FOLDERS}
-OF_RESULTS = ["gpu", "orders/test_planners_same_plans.py", "reports/test_second_reading.py", "test_what_must_stay.py"]
-TESTS["orders"] += ["gpu/test_plans.py"]
+OF_RESULTS = [
+    "products/test_torch_device.py",
+    "orders/test_planners_same_plans.py",
+    "reports/test_second_reading.py",
+    "test_what_must_stay.py",
+]
+    "products/test_torch_device.py",
+    "orders/test_planners_same_plans.py",
+    "reports/test_second_reading.py",
+    "test_what_must_stay.py",
+]
+TESTS["orders"] += ["products/test_torch_device.py"]
 TESTS["graph"] += [*OF_RESULTS, "orders/test_planners.py", "orders/test_planners_make_plan.py"]
 TESTS["graph"] += ["products/test_passes.py", "products/test_little_memory.py"]
-TESTS["products"] += OF_RESULTS
+TESTS["products"] += OF_RESULTS[1:]
 TESTS["reports"] = [f"reports/test_{name}.py" for name in ("second_reading", "reports_figures", "reports_sampled")]
 SWAPS: dict[type[ast.AST], type[Any]] = {
     ast.Lt: ast.LtE,
