@@ -46,11 +46,6 @@ OF_RESULTS = [
     "reports/test_second_reading.py",
     "test_what_must_stay.py",
 ]
-    "products/test_torch_device.py",
-    "orders/test_planners_same_plans.py",
-    "reports/test_second_reading.py",
-    "test_what_must_stay.py",
-]
 TESTS["orders"] += ["products/test_torch_device.py"]
 TESTS["graph"] += [*OF_RESULTS, "orders/test_planners.py", "orders/test_planners_make_plan.py"]
 TESTS["graph"] += ["products/test_passes.py", "products/test_little_memory.py"]
