@@ -34,6 +34,7 @@ from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
+import numba
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -213,7 +214,11 @@ class Tries:
         source, times = path.read_bytes(), path.stat()
         changed = source[: mutant.begin] + mutant.now.encode() + source[mutant.end :]
 
+        on_disk = b"@compiled" not in source  # for commands that tests launch; numba would compile the whole file again
+
         def run() -> str:
+            if not on_disk:  # the name of a loop's cached code does not tell of a changed constant
+                numba.config.CACHE_DIR = tempfile.mkdtemp(dir=self.copy)
             importlib.import_module(mutant.file.removesuffix(".py").replace("/", "."))
             replace_functions(str(path), source, changed)
             for item, following in zip(items, [*items[1:], None], strict=True):
@@ -221,7 +226,6 @@ class Tries:
                     return item.nodeid
             return ""
 
-        on_disk = b"@compiled" not in source  # for commands that tests launch; numba would compile the whole file again
         if on_disk:
             path.write_bytes(changed)
         try:
