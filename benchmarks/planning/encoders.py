@@ -23,7 +23,7 @@ from start_encoders import GlyphEncoder, NgramEncoder
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from gcbs_cli.comparison.trial import planner_of
+from gcbs_cli.comparison.trial import order_function
 from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.plan import PlanSettings
 
@@ -119,7 +119,7 @@ def train_once(sides: tuple[Items, Items], answers: NDArray[np.int64], corpus: s
     training = ENCODERS[corpus]
     epochs, queries = training.epochs, training.queries
     encoder, plan = training.encoder(), plan_named(name)
-    planner = planner_of(plan) if isinstance(plan, PlanSettings) else plan
+    make_order = order_function(plan) if isinstance(plan, PlanSettings) else plan
     optimizer = training.optimizer(encoder)
     count = len(answers)
     train, held_out = np.arange(count - 2 * queries), np.arange(count - 2 * queries, count)
@@ -135,7 +135,7 @@ def train_once(sides: tuple[Items, Items], answers: NDArray[np.int64], corpus: s
         began = time.process_time()
         now = [embed(encoder, side, train) for side in sides]
         embedded = time.process_time()
-        perm = planner(now[0], now[1], seed * epochs + epoch)
+        perm = make_order(now[0], now[1], seed * epochs + epoch)
         perm, negatives = perm if isinstance(perm, tuple) else (perm, None)
         planned = time.process_time()
         for start in np.random.default_rng([seed, epoch]).permutation(np.arange(0, len(perm), BATCH_SIZE)):

@@ -21,7 +21,7 @@ from plans import BATCH_SIZE, PLANS, TEMPERATURE, VARIANTS, plan_named, plans_fo
 from records import RESULTS, Record, add_record, processor_name, read_records
 from torch.nn.functional import cross_entropy
 
-from gcbs_cli.comparison.heads import Heads
+from gcbs_cli.comparison.heads import Heads, one_thread
 from gcbs_cli.comparison.trial import LEARNING_RATE, OrderFunction, Trial, TrialSettings
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.settings.plan import PlanSettings
@@ -58,7 +58,7 @@ class AllRowsTrial(Trial):
     """Random batches of anchors, and every row a negative of each."""
 
     def _heads(self) -> Heads:
-        return AllRowsHeads(self._pair, self.settings.device, LEARNING_RATE)
+        return AllRowsHeads(self._pairs, self.settings.device, LEARNING_RATE)
 
 
 @cache
@@ -81,7 +81,8 @@ def plan_of(name: str, batch_size: int) -> PlanSettings | OrderFunction:
 def run(trial: Trial, corpus: str, name: str, seed: int) -> Record:
     """One line: scores, seconds, and what was trained."""
     plan, began = plan_of(name, trial.settings.batch_size), time.process_time()
-    found = trial.run_one(name, plan, seed)
+    with one_thread():
+        found = trial.run_one(name, plan, seed)
     return {
         "corpus": corpus,
         "plan": name,

@@ -102,7 +102,7 @@ def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettin
         trained = np.sort(trial.split.train)
         part = PairedRows(rows.x[trained], rows.y[trained])
         shared = settings.only(PlanSettings)
-        lines = compare_plans(part, plans, shared, out, trials=settings.trials, **trial.given(trained))
+        lines = compare_plans(part, plans, shared, out, trials=settings.trials, **trial.row_facts(trained))
         runs, verdict = trial.decide(plans, PRESET_ROW)
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)

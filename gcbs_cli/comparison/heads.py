@@ -1,6 +1,7 @@
 """Two residual heads on frozen embeddings, which a trial trains, and the ranks that they give to right answers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -14,22 +15,35 @@ from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints
 QUERIES_AT_ONCE = 1024
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread, also in threads that start meanwhile.
+
+    Batches are so small that threads would wait for each other, and other heads train on the other processors.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 class Heads:
     """x + W x + b for each side, scaled to unit length: the identity at first."""
 
-    def __init__(self, pair: PairedRows, device: str, learning_rate: float) -> None:
-        torch.set_num_threads(1)  # more wait for each other: small batches, and other heads on the other processors
+    def __init__(self, pairs: PairedRows, device: str, learning_rate: float) -> None:
         self._device = device
-        self._sides = [torch.from_numpy(side).to(device) for side in (pair.x, pair.y)]
-        self._changes = nn.ModuleList(nn.Linear(pair.dim, pair.dim) for _ in self._sides).to(device)
+        self._sides = [torch.from_numpy(side).to(device) for side in (pairs.x, pairs.y)]
+        self._changes = nn.ModuleList(nn.Linear(pairs.dim, pairs.dim) for _ in self._sides).to(device)
         for weight in self._changes.parameters():
             nn.init.zeros_(weight)
         self._optimizer = torch.optim.AdamW(self._changes.parameters(), lr=learning_rate, fused=True)
 
     def outputs(self, rows: Ints, side: int) -> Tensor:
         """(n, d) unit rows of side 0 or 1."""
-        given = self._sides[side][rows]
-        return normalize(given + self._changes[side](given), dim=1)
+        embeddings = self._sides[side][rows]
+        return normalize(embeddings + self._changes[side](embeddings), dim=1)
 
     @torch.no_grad()
     def embed(self, rows: Ints) -> tuple[Float32s, Float32s]:
@@ -55,20 +69,21 @@ class Heads:
 
         right: (q, c) which candidates are right; every query has one or more.
         """
-        answers, found = self.outputs(candidates, 1), []
+        answers, ranks = self.outputs(candidates, 1), []
         for start in range(0, len(queries), QUERIES_AT_ONCE):
-            here = slice(start, start + QUERIES_AT_ONCE)
-            scores, known = self.outputs(queries[here], 0) @ answers.T, torch.from_numpy(right[here]).to(self._device)
+            part = slice(start, start + QUERIES_AT_ONCE)
+            scores = self.outputs(queries[part], 0) @ answers.T
+            known = torch.from_numpy(right[part]).to(self._device)
             best = scores.where(known, -torch.inf).amax(1, keepdim=True)
             scores.masked_fill_(known, -torch.inf)
             above = torch.heaviside(scores - best, scores.new_tensor(0.5)).sum(1)  # an equal score counts half
-            found.append((1.0 + above).double().cpu().numpy())
-        return np.concatenate(found)
+            ranks.append((1.0 + above).double().cpu().numpy())
+        return np.concatenate(ranks)
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of them, for `take`."""
+        """A copy of them, for `restore`."""
         return {name: value.clone() for name, value in self._changes.state_dict().items()}
 
-    def take(self, weights: dict[str, Tensor]) -> None:
+    def restore(self, weights: dict[str, Tensor]) -> None:
         """Go on from these."""
         self._changes.load_state_dict(weights)

@@ -28,21 +28,33 @@ if TYPE_CHECKING:
     from gcbs_cli.comparison.heads import Heads
 
 Result = TypeVar("Result")
-MOST_TEST, MOST_VALIDATION, MOST_CANDIDATES = 3000, 1500, 10_000
-TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
-MOST_TRAINED, LEAST_TRAINED, LEAST_BATCHES = 12_000, 2_000, 32
-"""Rows: more would take longer, fewer, or so few batches, would tell too little."""
+TEST_SHARE = 0.2
+MOST_TEST = 3000
+VALIDATION_SHARE = 0.1
+MOST_VALIDATION = 1500
+MOST_CANDIDATES = 10_000
+MOST_TRAINED = 12_000
+"""Rows: more would take longer and tell no more."""
+LEAST_TRAINED = 2_000
+LEAST_BATCHES = 32
+"""Fewer rows or batches than these would tell too little."""
 MOST_KEPT_TOGETHER = 32
 """Rows with right answers in common are all trained on or all held out, unless there are more of them than this."""
-EPOCHS, MOST_EPOCHS, STEPS = 5, 15, 900
-"""Epochs, of few rows as many more as make this number of steps."""
-LEARNING_RATE, RATE_BATCH_SIZE = 3e-4, 64
-"""AdamW's, at this batch size; it grows with the square root of the batch size."""
-MOST_SEEDS, ENOUGH_SEEDS, LEAST_SEEDS = 10, 3, 2
-"""Enough to stop early, and as many as there are however long they take."""
+EPOCHS = 5
+MOST_EPOCHS = 15
+STEPS = 900
+"""Few rows get more epochs, until they make this number of steps."""
+LEARNING_RATE = 3e-4
+RATE_BATCH_SIZE = 64
+"""The batch size for which the learning rate is; it grows with the square root of the batch size."""
+MOST_SEEDS = 10
+ENOUGH_SEEDS = 3
+"""A verdict may be final after this number of seeds."""
+LEAST_SEEDS = 2
+"""This number of seeds is run however long they take."""
 SPLIT_SEED = 0x5B117
 CERTAIN = 2.0
-"""Standard errors from which on a difference counts."""
+"""A difference counts beyond this number of standard errors."""
 
 OrderFunction = Callable[[Float32s, Float32s, int], Any]
 """From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows of more negatives."""
@@ -64,7 +76,7 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class TrialRun:
-    """What one plan and seed came to.
+    """The result of one plan and seed.
 
     validation: MRR × 100 of the validation queries, before training and after each epoch. reciprocal_ranks: (q,) of the
     test queries' right answers among all candidates, at the best epoch. Seconds are those of an epoch, on average.
@@ -105,7 +117,7 @@ class Trial:
 
     def __init__(
         self,
-        pair: PairedRows,
+        pairs: PairedRows,
         settings: TrialSettings,
         *,
         groups: Ints | None = None,
@@ -116,25 +128,29 @@ class Trial:
         the rows, for the method words. Rows with an equal x, too, have each other's answers as right ones,
         and equal answers are one candidate. Raises BadInput for too few rows, and where torch is missing.
         """
-        self._pair, self.settings, self._groups, self._texts = pair, settings, groups, texts
-        self._progress, self._began = progress or Progress(), time.monotonic()
-        self._ids = [equal_rows(pair.x)[1], *([] if groups is None else [groups])]
-        self._answers = equal_rows(pair.y)[1]
+        self._pairs, self.settings, self._groups, self._texts = pairs, settings, groups, texts
+        self._progress = progress or Progress()
+        self._start = time.monotonic()
+        self._ids = [equal_rows(pairs.x)[1]]
+        if groups is not None:
+            self._ids.append(groups)
+        self._answers = equal_rows(pairs.y)[1]
         self.split = split_rows([*self._ids, self._answers], MOST_TRAINED)
-        self._validated, self._tested = (self._asked(queries) for queries in (self.split.validation, self.split.test))
         if len(self.split.train) < 2 * settings.batch_size:
             raise BadInput(
-                f"--train: {pair.rows:,} rows leave {len(self.split.train):,} to train on, expected at least two"
+                f"--train: {pairs.rows:,} rows leave {len(self.split.train):,} to train on, expected at least two"
                 f" batches of {settings.batch_size}; give more rows or a smaller --batch-size"
             )
         if len(self.split.validation) == 0:
-            raise BadInput(f"--train: {pair.rows:,} rows leave none to choose the best epoch by; give more rows")
+            raise BadInput(f"--train: {pairs.rows:,} rows leave none to choose the best epoch by; give more rows")
+        self._validation = self._retrieval(self.split.validation)
+        self._test = self._retrieval(self.split.test)
         self._heads()  # where torch is missing, it is said before any work
         steps = len(self.split.train) // settings.batch_size
         self.epochs = settings.epochs or min(max(EPOCHS, STEPS // steps), MOST_EPOCHS)
 
-    def given(self, rows: Ints) -> dict[str, Any]:
-        """What `make_plan` is given for these rows beside embeddings and settings."""
+    def row_facts(self, rows: Ints) -> dict[str, Any]:
+        """Groups and texts of these rows, as `make_plan` takes them."""
         return {
             "groups": None if self._groups is None else self._groups[rows],
             "texts": None if self._texts is None else [self._texts[row] for row in rows],
@@ -143,8 +159,8 @@ class Trial:
     def decide(self, plans: Plans, preferred: str | None) -> tuple[list[TrialRun], "Verdict"]:
         """Runs of whole seeds until more of them would not change the verdict, or time is up."""
         runs: list[TrialRun] = []
-        for of_seed in self.run(plans):
-            runs += of_seed
+        for seed_runs in self.run(plans):
+            runs += seed_runs
             verdict = judge(runs, preferred, len(self.settings.seeds))
             if verdict.final:
                 break
@@ -155,32 +171,36 @@ class Trial:
         self._fit(plans)
         longest = 0.0
         for number, seed in enumerate(self.settings.seeds):
-            began = time.monotonic()
-            spent = began - self._began + longest
-            if number >= LEAST_SEEDS and self.settings.budget is not None and spent > self.settings.budget:
+            start = time.monotonic()
+            expected_end = start - self._start + longest
+            if number >= LEAST_SEEDS and self.settings.budget is not None and expected_end > self.settings.budget:
                 return
             self._progress.step(f"training, seed {seed}")
             yield self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
-            longest = max(longest, time.monotonic() - began)
+            longest = max(longest, time.monotonic() - start)
 
     def run_one(self, name: str, plan: PlanSettings | OrderFunction, seed: int) -> TrialRun:
         """Train by one plan."""
         heads, rows = self._heads(), np.sort(self.split.train)
-        planner, seconds = self._planner(plan, rows), []
+        make_order = self._order_function(plan, rows)
         validation, best = [self._validate(heads)], heads.weights()
+        seconds = []
         for epoch in range(self.epochs):
-            seconds.append(self._epoch(heads, rows, planner, seed * MOST_EPOCHS + epoch))
+            seconds.append(self._epoch(heads, rows, make_order, seed * MOST_EPOCHS + epoch))
             validation.append(self._validate(heads))
             if validation[-1] == max(validation):
                 best = heads.weights()
-        heads.take(best)
+        heads.restore(best)
         planning, training = map(float, np.mean(seconds, axis=0))
-        return TrialRun(name, seed, validation, 1.0 / heads.ranks(*self._tested), planning, training)
+        return TrialRun(name, seed, validation, 1.0 / heads.ranks(*self._test), planning, training)
 
     def _at_once(self, work: Sequence[Callable[[], Result]]) -> list[Result]:
-        """What each returns, in their order; a processor each, as one thread is quickest for small batches."""
-        workers = 1 if self.settings.device != "cpu" else min(available_cpus(), len(work))
-        return list(in_order(workers, work, lambda item: item()))
+        """The results of some calls, in their order; each has a processor for itself."""
+        from gcbs_cli.comparison.heads import one_thread
+
+        workers = min(available_cpus(), len(work)) if self.settings.device == "cpu" else 1
+        with one_thread():
+            return list(in_order(workers, work, lambda call: call()))
 
     def _fit(self, plans: Plans) -> None:
         """Take as many rows as the time allows, by the seconds of one epoch of each plan; of few rows, fewer epochs."""
@@ -189,23 +209,23 @@ class Trial:
             return
         self._progress.step("measuring an epoch")
         for batches in (LEAST_BATCHES, 2 * LEAST_BATCHES):  # once for what compiles or loads only the first time
-            train, began = np.sort(self.split.train[: batches * settings.batch_size]), time.monotonic()
-            planners = [self._planner(plan, train) for plan in plans.values()]
-            self._at_once([partial(self._epoch, self._heads(), train, planner, 0) for planner in planners])
-            seconds = (time.monotonic() - began) / len(train)
-        began = time.monotonic()
-        self._validate(self._heads())
-        ranking = (time.monotonic() - began) * len(plans)
-        left = settings.budget - (time.monotonic() - self._began)
+            train = np.sort(self.split.train[: batches * settings.batch_size])
+            start = time.monotonic()
+            functions = [self._order_function(plan, train) for plan in plans.values()]
+            self._at_once([partial(self._epoch, self._heads(), train, make_order, 0) for make_order in functions])
+            seconds = (time.monotonic() - start) / len(train)
+        start = time.monotonic()
+        self._at_once([partial(self._validate, self._heads())])
+        ranking = (time.monotonic() - start) * len(plans)
+        spent = time.monotonic() - self._start
         least = min(max(LEAST_BATCHES * settings.batch_size, LEAST_TRAINED), rows)
         for epochs, seeds in ((self.epochs, ENOUGH_SEEDS), (EPOCHS, ENOUGH_SEEDS), (EPOCHS, LEAST_SEEDS)):
             self.epochs = min(epochs, self.epochs)
-            fitting = int((left / (seeds * self.epochs) - ranking) / seconds)
+            fitting = int(((settings.budget - spent) / (seeds * self.epochs) - ranking) / seconds)
             if fitting >= least:
                 break
         else:
-            took = time.monotonic() - self._began
-            expected = took + seeds * self.epochs * (ranking + seconds * least)
+            expected = spent + seeds * self.epochs * (ranking + seconds * least)
             self._progress.note(
                 f"the budget of {settings.budget:g} s is too short for {seeds} seeds of {self.epochs} epochs over"
                 f" {least:,} rows, the least that is trained; that takes about {expected:.0f} s"
@@ -218,26 +238,27 @@ class Trial:
         except ImportError as error:
             raise BadInput("--train: torch is not installed; run: pip install torch") from error
         scale = (self.settings.batch_size / RATE_BATCH_SIZE) ** 0.5
-        return Heads(self._pair, self.settings.device, self.settings.learning_rate or LEARNING_RATE * scale)
+        return Heads(self._pairs, self.settings.device, self.settings.learning_rate or LEARNING_RATE * scale)
 
-    def _planner(self, plan: PlanSettings | OrderFunction, rows: Ints) -> OrderFunction:
-        return planner_of(plan, **self.given(rows)) if isinstance(plan, PlanSettings) else plan
+    def _order_function(self, plan: PlanSettings | OrderFunction, rows: Ints) -> OrderFunction:
+        return order_function(plan, **self.row_facts(rows)) if isinstance(plan, PlanSettings) else plan
 
-    def _epoch(self, heads: "Heads", rows: Ints, planner: OrderFunction, seed: int) -> tuple[float, float]:
+    def _epoch(self, heads: "Heads", rows: Ints, make_order: OrderFunction, seed: int) -> tuple[float, float]:
         """Seconds of planning and of training."""
-        began = time.perf_counter()
-        planned = planner(*heads.embed(rows), seed)
-        perm, negatives = planned if isinstance(planned, tuple) else (planned, None)
-        between, size = time.perf_counter(), self.settings.batch_size
-        starts = np.random.default_rng(seed).permutation(np.arange(0, len(perm), size))
-        heads.train(rows, (perm[start : start + size] for start in starts), self.settings.temperature, negatives)
-        return between - began, time.perf_counter() - between
+        start, size = time.perf_counter(), self.settings.batch_size
+        perm, negatives = make_order(*heads.embed(rows), seed), None
+        if isinstance(perm, tuple):
+            perm, negatives = perm
+        planned = time.perf_counter()
+        places = np.random.default_rng(seed).permutation(np.arange(0, len(perm), size))
+        heads.train(rows, (perm[place : place + size] for place in places), self.settings.temperature, negatives)
+        return planned - start, time.perf_counter() - planned
 
     def _validate(self, heads: "Heads") -> float:
         """MRR × 100 of the validation queries."""
-        return 100.0 * float(np.mean(1.0 / heads.ranks(*self._validated)))
+        return 100.0 * float(np.mean(1.0 / heads.ranks(*self._validation)))
 
-    def _asked(self, queries: Ints) -> tuple[Ints, Ints, Bools]:
+    def _retrieval(self, queries: Ints) -> tuple[Ints, Ints, Bools]:
         """The queries (q,), the candidates (c,), each with another y, and (q, c) which are right: of rows with the same
         x or group.
         """
@@ -250,9 +271,9 @@ class Trial:
         return queries, pool[first], right
 
 
-def planner_of(settings: PlanSettings, **given: Any) -> OrderFunction:
-    """The planner that makes the plans of `gcbs plan` with these settings; given: groups, texts, as in `make_plan`."""
-    return lambda x, y, seed: make_plan(PairedRows(x, y), settings.changed(seed=seed), **given).perm
+def order_function(settings: PlanSettings, **row_facts: Any) -> OrderFunction:
+    """A function that makes the orders of `gcbs plan` with these settings; row_facts: groups, texts."""
+    return lambda x, y, seed: make_plan(PairedRows(x, y), settings.changed(seed=seed), **row_facts).perm
 
 
 def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
@@ -261,11 +282,13 @@ def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
     unit = joined(lines + (1 + lines.max()) * np.arange(len(ids))[:, None])
     unit = np.where(np.bincount(unit)[unit] > MOST_KEPT_TOGETHER, unit.max() + 1 + np.arange(len(unit)), unit)
     order = np.argsort(np.random.default_rng(SPLIT_SEED).random(int(unit.max()) + 1)[unit], kind="stable")
-    first = np.diff(unit[order], prepend=-1) != 0  # of its unit
+    begins_unit = np.diff(unit[order], prepend=-1) != 0
     count = len(order)
-    wanted = min(MOST_TEST, int(TEST_SHARE * count)), min(MOST_VALIDATION, int(VALIDATION_SHARE * count))
-    held_out = min(max(sum(wanted), count - most_trained), MOST_CANDIDATES)
-    ends = [int(np.argmax(first[end:])) + end for end in (wanted[0], sum(wanted), held_out)]
+    test_rows = min(MOST_TEST, int(TEST_SHARE * count))
+    queries = test_rows + min(MOST_VALIDATION, int(VALIDATION_SHARE * count))
+    candidates = min(max(queries, count - most_trained), MOST_CANDIDATES)
+    # Each part ends where a unit does.
+    ends = [end + int(np.argmax(begins_unit[end:])) for end in (test_rows, queries, candidates)]
     test, validation, _, train = np.split(order, ends)
     return Split(train[:most_trained], np.sort(validation), np.sort(test), np.sort(order[: ends[2]]))
 
@@ -274,7 +297,7 @@ def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
 class Gain:
     """How much higher a plan's MRR × 100 is than another's: mean and standard deviation (None of one) over seeds.
 
-    queries: standard error of the mean, by the queries that happened to be asked. runs: of the plan.
+    queries: standard error of the mean, by the choice of the queries. runs: of the plan.
     """
 
     mean: float
@@ -289,12 +312,12 @@ class Gain:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
-        known = ("seed", "mrr", "recall", "validation", "plan_seconds", "train_seconds")
-        each = [{name: getattr(run, name) for name in known} for run in self.runs]
-        return {"gain": self.mean, "gain_std": self.std, "noise": self.noise, "runs": each}
+        figures = ("seed", "mrr", "recall", "validation", "plan_seconds", "train_seconds")
+        runs = [{figure: getattr(run, figure) for figure in figures} for run in self.runs]
+        return {"gain": self.mean, "gain_std": self.std, "noise": self.noise, "runs": runs}
 
     def error(self, seeds: int) -> float:
-        """Standard error of the mean of so many seeds."""
+        """Standard error of the mean over a number of seeds."""
         return float(np.hypot(self.queries, (self.std or 0.0) / seeds**0.5))
 
     @property
@@ -309,9 +332,8 @@ class Gain:
 
     def stays(self, seeds: int) -> bool:
         """Whether it will be on the same side of noise after this many seeds, as far as the ones made can tell."""
-        moves = CERTAIN * (self.std or 0.0) * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
-        limit = CERTAIN * self.error(seeds)
-        return self.mean - moves > limit or self.mean + moves < limit
+        margin = CERTAIN * (self.std or 0.0) * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
+        return abs(self.mean - CERTAIN * self.error(seeds)) > margin
 
     def __str__(self) -> str:
         spread = "" if self.std is None else f" ± {self.std:.1f}"
@@ -321,16 +343,16 @@ class Gain:
 def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
     """By the runs of both plans, which have the same seeds."""
     ours, theirs = ([run for run in runs if run.plan == name] for name in (plan, over))
-    each = 100.0 * np.array([a.reciprocal_ranks - b.reciprocal_ranks for a, b in zip(ours, theirs, strict=True)])
-    means, queries = each.mean(axis=1), each.mean(axis=0)
-    std = float(means.std(ddof=1)) if len(ours) > 1 else None
-    return Gain(float(means.mean()), std, float(queries.std() / len(queries) ** 0.5), ours)
+    gains = [our.reciprocal_ranks - their.reciprocal_ranks for our, their in zip(ours, theirs, strict=True)]
+    by_seed, by_query = (100.0 * np.mean(gains, axis=axis) for axis in (1, 0))
+    std = float(by_seed.std(ddof=1)) if len(ours) > 1 else None
+    return Gain(float(by_seed.mean()), std, float(by_query.std() / len(by_query) ** 0.5), ours)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the runs say: `plan`, by its name, or None for random batches; a sentence; and whether it is final, as more
-    seeds would change nothing.
+    """The plan to take, by its name, or None for random batches; a sentence; and whether it is final, as more seeds
+    would change nothing.
     """
 
     plan: str | None
@@ -347,10 +369,11 @@ def judge(runs: Sequence[TrialRun], preferred: str | None = None, most_seeds: in
     best = max(names, key=lambda name: np.mean([max(run.validation) for run in runs if run.plan == name]))
     if preferred in names and not gain(runs, best, preferred).counts:
         best = str(preferred)
-    found = gain(runs, best)
-    others = [gain(runs, best, name) for name in names if name != best]
-    final = found.seeds >= ENOUGH_SEEDS and all(item.stays(most_seeds) for item in [found, *others])
-    what = f"{best}: {found} MRR over random"
-    chance = f"no difference beyond noise ({what}, less than {found.noise:.1f} may be chance): stay with random batches"
-    sentence = f"{what}: planning pays" if found.counts else chance
-    return Verdict(best if found.counts else None, sentence, final)
+    over_random = gain(runs, best)
+    over_others = [gain(runs, best, name) for name in names if name != best]
+    final = over_random.seeds >= ENOUGH_SEEDS and all(each.stays(most_seeds) for each in [over_random, *over_others])
+    figure = f"{best}: {over_random} MRR over random"
+    if over_random.counts:
+        return Verdict(best, f"{figure}: planning pays", final)
+    chance = f"{figure}, less than {over_random.noise:.1f} may be chance"
+    return Verdict(None, f"no difference beyond noise ({chance}): stay with random batches", final)

@@ -93,7 +93,7 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs
     page = Path("page.html").read_text()
     assert re.findall(r'<th scope="row".*?>(.*?)</th>', page) == plans
     assert f"Take {found['plan']}." in page
-    assert len(plans) == {"compare": 3, "tune": 11}[words[0]] + ("--text" in words)
+    assert len(plans) == {"compare": 3, "tune": 10}[words[0]] + ("--text" in words)
     assert found["trial"] | {"train_rows": 210, "queries": 60, "epochs": 1, "seeds": 2} == found["trial"]
     (random,) = (line for line in found["methods"] if line["method"] == "random")
     for line in found["methods"]:
@@ -143,7 +143,7 @@ def test_a_rank_is_that_of_the_best_right_answer_among_the_wrong_ones(grouped):
     pair = PairedRows(*(make_pair("random", 80, seed).x[numbers] for seed, numbers in enumerate(which)))
     groups = draws.integers(100, size=400) if grouped else None
     trial = Trial(pair, TrialSettings(batch_size=16), groups=groups)
-    ranks = Heads(pair, "cpu", 1e-3).ranks(*trial._tested)
+    ranks = Heads(pair, "cpu", 1e-3).ranks(*trial._test)
     for query, rank in zip(trial.split.test, ranks, strict=True):
         alike = which[0] == which[0][query]
         if groups is not None:
@@ -224,8 +224,12 @@ def test_rows_that_leave_none_to_validate_on_are_refused():
         Trial(make_pair("random", 7), TrialSettings(batch_size=2))
 
 
-def test_the_budget_decides_how_many_rows_and_seeds():
+def test_the_budget_decides_how_many_rows_and_seeds_and_torch_keeps_its_threads():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(3)
     trial = Trial(make_pair("related", 6000), TrialSettings(budget=0.05, epochs=1, seeds=range(20)))
     runs = list(trial.run({"random": PlanSettings(method="random")}))
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(threads)
     assert len(trial.split.train) == 2048
     assert 2 <= len(runs) < 20
