@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.cli.output import Output
-from gcbs_cli.data.files import one_line, shown, stamp_file
-from gcbs_cli.data.row_values import WITH_COLUMNS, read_row_values, text_of, whole_characters
+from gcbs_cli.data.files import one_line, shown
+from gcbs_cli.data.row_values import TEXT_COLUMNS, read_row_values, read_texts, text_of, whole_characters
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs
@@ -56,25 +56,6 @@ def embed(settings: Embed) -> None:
 
 
 HUB_SECONDS = 10.0
-TEXT_COLUMNS = ("x_text", "y_text")
-"""Of the table that is written: the texts beside the embeddings."""
-
-
-def read_texts(path: str, column: str, option: str) -> list[str]:
-    """A text column of a .parquet, .csv or .jsonl file. Raises BadInput, also for empty, missing or too few texts."""
-    if Path(path).suffix.lower() not in WITH_COLUMNS:
-        raise BadInput(f"{shown(path)}: expected {', '.join(WITH_COLUMNS)}; convert it")
-    stamp_file(path)  # a file that is missing is not the option's fault
-    values = read_row_values(path, option, column)
-    wrong = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
-    if wrong:
-        raise BadInput(
-            f"{shown(path)}:{shown(column)}: found {len(wrong)} rows without a text (the first is row {wrong[0]}), "
-            "expected a text in each; drop these pairs"
-        )
-    if len(values) < 2:
-        raise BadInput(f"{shown(path)}: found {len(values)} rows, expected at least 2")
-    return list(map(whole_characters, values))
 
 
 def read_ids(path: str) -> dict[str, Any]:

@@ -4,12 +4,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from gcbs_cli.cli.embed import TEXT_COLUMNS
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import row_values
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.data.row_values import ids_of, read_row_values, text_of, whole_characters
+from gcbs_cli.data.row_values import TEXT_COLUMNS, ids_of, read_row_values, text_of, whole_characters
 from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan, Tune

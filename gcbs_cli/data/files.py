@@ -1,11 +1,11 @@
-"""Files listed in the order of their rows, checked when opened, and found out when they change while they are read."""
+"""Files that are read: checked when opened, listed in the order of their rows, refused when they change meanwhile."""
 
 import glob
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -13,75 +13,77 @@ from typing import BinaryIO
 import numpy as np
 
 from gcbs_cli.system.arrays import Array
-from gcbs_cli.system.errors import BadInput, printable
+from gcbs_cli.system.errors import BadInput, printable, without_secrets
 
-COPIES: dict[str, str] = {}
-"""Folders of fetched files, each with the address that it stands for."""
-_STATE = "state.json"
+STATE = "state.json"
+"""The file in which a dataset of `save_to_disk` names its files, in the order of its rows."""
 
 
 @dataclass(frozen=True)
 class FileStamp:
-    """What tells whether a file is still the one that was opened."""
+    """A file, and what tells whether it is still the one that was opened."""
 
     path: str
+    name: str
+    """The path, or the address of which the file is a copy."""
     size: int
     modified_ns: int
     inode: int
 
     @property
     def shown(self) -> str:
-        """The path as messages show it."""
-        return shown(self.path)
+        """The name as messages show it."""
+        return shown(self.name)
+
+    @property
+    def suffix(self) -> str:
+        """What names the format, in lower case: ".npy"."""
+        return suffix_of(self.name)
 
     def label(self, column: str | None) -> str:
-        """The path as messages show it, and the column or tensor of the file if there is one: "pairs.parquet:x"."""
+        """The name as messages show it, and the column or tensor of the file if there is one: "pairs.parquet:x"."""
         return self.shown if column is None else f"{self.shown}:{shown(column)}"
 
 
-def place(path: str) -> str:
-    """Return where a file lies: its path, or the address of which it is a copy."""
-    for folder, address in COPIES.items():
-        path = path.replace(folder, address)
-    return path
-
-
 def shown(path: str) -> str:
-    """Return a path or column name fit for a one-line message: control characters are escaped."""
-    path = place(path)
+    """Return a path, address or column name fit for a one-line message: no secrets, control characters escaped."""
+    path = without_secrets(path)
     return path if path.isprintable() and path else ascii(path)
 
 
-def one_line(found: object) -> str:
+def suffix_of(name: str) -> str:
+    """Return the suffix of a path or address in lower case."""
+    return os.path.splitext(without_secrets(name).removesuffix("?…"))[1].lower()
+
+
+def one_line(text: object) -> str:
     """Return what another library says, an error or the name of a type, as one short line."""
     longest = 160
-    text = " ".join(str(found).split()) or type(found).__name__
-    text = printable(text)
-    return text if len(text) <= longest else text[:longest] + "..."
+    line = printable(" ".join(str(text).split()) or type(text).__name__)
+    return line if len(line) <= longest else line[:longest] + "..."
 
 
-def stamp_file(path: str, *, empty: bool = False) -> FileStamp:
+def stamp_file(path: str, name: str | None = None, *, empty: bool = False) -> FileStamp:
     """Check that `path` is a regular, readable file, not empty unless that is fine, and return its stamp.
 
-    Raises BadInput: missing, a directory, a pipe or device, unreadable, empty.
+    name: the address of which it is a copy. Raises BadInput: missing, a directory, a pipe or device, unreadable, empty.
     """
-    if os.path.isdir(path):
-        raise BadInput(f"{shown(path)}: found a directory, expected a regular file; give the path of a file")
-    with _opened(path) as file:
+    name = name or path
+    with _opened(path, name) as file:
         status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        raise BadInput(f"{shown(path)}: found a pipe or device, expected a regular file; give the path of a file")
+        raise BadInput(f"{shown(name)}: found a pipe or device, expected a regular file; give the path of a file")
     if status.st_size == 0 and not empty:
-        raise BadInput(f"{shown(path)}: found an empty file (0 bytes), expected data; write it again")
-    return _stamp(path, status)
+        raise BadInput(f"{shown(name)}: found an empty file (0 bytes), expected data; write it again")
+    return FileStamp(path, name, status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-def unreadable(path: str, error: OSError | ValueError) -> BadInput:
-    """Return the BadInput for a path that the system cannot open."""
+def unreadable(name: str, error: OSError | ValueError) -> BadInput:
+    """Return the BadInput for a file or folder that the system cannot open."""
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"{shown(path)}: file not found")
+        return BadInput(f"{shown(name)}: file not found")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)
-    return BadInput(f"{shown(path)}: cannot be opened ({reason}), expected a file; check the path")
+    return BadInput(f"{shown(name)}: cannot be opened ({reason}), expected a file; check the path")
 
 
 @contextmanager
@@ -90,35 +92,21 @@ def open_unchanged(stamp: FileStamp) -> Iterator[BinaryIO]:
 
     Raises BadInput when the file cannot be read, and when it differs from its stamp, before the body or after it.
     """
-    with _opened(stamp.path) as file:
+    with _opened(stamp.path, stamp.name) as file:
+        _refuse_changed(stamp, file)
         try:
-            check_unchanged(stamp, file)
             yield file
-            check_unchanged(stamp, file)
-        except EOFError:
-            raise _changed(stamp) from None
         except OSError as error:
-            raise unreadable(stamp.path, error) from None
+            raise unreadable(stamp.name, error) from None
+        except Exception:
+            _refuse_changed(stamp, file)  # a better reason than what the change led to
+            raise
+        _refuse_changed(stamp, file)
 
 
 def open_file(path: str, *, empty: bool = False) -> AbstractContextManager[BinaryIO]:
     """Open a file as `stamp_file` checks it. Raises BadInput, also for one that changes while it is read."""
     return open_unchanged(stamp_file(path, empty=empty))
-
-
-def check_unchanged(stamp: FileStamp, file: BinaryIO) -> None:
-    """Raise BadInput when the open file differs in size, time or identity from its stamp."""
-    if _stamp(stamp.path, os.fstat(file.fileno())) != stamp:
-        raise _changed(stamp)
-
-
-def check_still_the_same(stamp: FileStamp) -> None:
-    """Raise BadInput when the file that lies at the stamp's path now is another, or was written to since."""
-    try:
-        with open_unchanged(stamp):
-            pass
-    except BadInput:
-        raise _changed(stamp) from None
 
 
 def read_bytes(file: BinaryIO, count: int, offset: int) -> bytes:
@@ -137,44 +125,58 @@ def read_into(file: BinaryIO, array: Array, offset: int) -> None:
         raise EOFError
 
 
-def _changed(stamp: FileStamp) -> BadInput:
-    return BadInput(
-        f"{stamp.shown}: changed or vanished during the work, expected a finished file; run again when it is complete"
-    )
+def _refuse_changed(stamp: FileStamp, file: BinaryIO) -> None:
+    status = os.fstat(file.fileno())
+    if (status.st_size, status.st_mtime_ns, status.st_ino) != (stamp.size, stamp.modified_ns, stamp.inode):
+        raise BadInput(
+            f"{stamp.shown}: changed or vanished during the work, expected a finished file; run again when it is"
+            " complete"
+        )
 
 
-def _opened(path: str) -> BinaryIO:
+def _opened(path: str, name: str) -> BinaryIO:
     try:
         # Without O_NONBLOCK a pipe would be waited for.
-        return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+        return open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
     except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
-
-
-def _stamp(path: str, status: os.stat_result) -> FileStamp:
-    return FileStamp(path, status.st_size, status.st_mtime_ns, status.st_ino)
+        raise unreadable(name, error) from None
 
 
 def list_files(path: str, *, below: bool = False) -> list[str]:
-    """Return the files of a directory or glob pattern in natural order; none where the path names one file.
+    """Return the files of a directory or glob pattern in the order of their rows; none where the path names one file.
 
-    Hidden ones (a name that starts with . or _) are left out. below: those of the directories in it too, and of a
-    dataset of `save_to_disk` those that its state names, in that order. Raises BadInput where there are none.
+    below: those of the directories in it too, linked ones as well. Raises BadInput where there are none, and where a
+    directory cannot be read or is reached twice.
     """
     if not os.path.isdir(path):
         return list_pattern(path) if glob.has_magic(path) and not os.path.lexists(path) else []
-    inside = set(os.listdir(path)) if below and os.access(path, os.R_OK) else set()
-    if "dataset_dict.json" in inside:
-        raise BadInput(f"{shown(path)}: found a dataset of splits, expected one split; give the folder of that one")
-    if {_STATE, "dataset_info.json"} <= inside:
-        return _saved_dataset(path)
     files: list[str] = []
-    for folder, folders, names in os.walk(path):
-        folders[:] = [name for name in folders if below and not name.startswith((".", "_"))]
-        files += [os.path.join(folder, name) for name in names if not name.startswith((".", "_"))]
-    if not files:
-        raise BadInput(f"{shown(path)}: found an empty directory, expected files of embeddings; check the path")
-    return sorted(files, key=natural_key)
+    places: set[str] = set()
+    for folder, folders, names in os.walk(path, onerror=_refuse_folder, followlinks=True):
+        place = os.path.realpath(folder)
+        if place in places:  # a link to a folder above it would have no end
+            raise BadInput(f"{shown(folder)}: found a link to a folder that is read already; remove the link")
+        places.add(place)
+        folders[:] = [name for name in folders if below and not _is_hidden(name)]
+        files += [os.path.join(folder, name) for name in names]
+    return order_files(path, {file: file for file in files})
+
+
+def order_files(folder: str, files: Mapping[str, str]) -> list[str]:
+    """Return the names of a folder's files in the order of their rows: the natural one, without hidden files.
+
+    For a dataset of `save_to_disk` those that its state names, in that order. files: names, and where each lies.
+    Raises BadInput where there are none.
+    """
+    inside = {name.removeprefix(folder).strip("/"): name for name in files}
+    if "dataset_dict.json" in inside:
+        raise BadInput(f"{shown(folder)}: found a dataset of splits, expected one split; give the folder of that one")
+    if {STATE, "dataset_info.json"} <= inside.keys():
+        return [os.path.join(folder, name) for name in _saved_order(files[inside[STATE]])]
+    visible = [name for part, name in inside.items() if not any(map(_is_hidden, part.split("/")))]
+    if not visible:
+        raise BadInput(f"{shown(folder)}: found an empty directory, expected files of embeddings; check the path")
+    return sorted(visible, key=natural_key)
 
 
 def list_pattern(pattern: str) -> list[str]:
@@ -190,16 +192,24 @@ def natural_key(path: str) -> tuple[list[tuple[str, int]], str]:
     return [(text, int(digits or 0)) for text, digits in re.findall("([^0-9]*)([0-9]*)", path)], path
 
 
-def _saved_dataset(path: str) -> list[str]:
-    """Return the files that `datasets.Dataset.save_to_disk` wrote, in the order that its state names."""
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _refuse_folder(error: OSError) -> None:
+    raise unreadable(error.filename, error)
+
+
+def _saved_order(state: str) -> list[str]:
+    """Return the names of the files that `datasets.Dataset.save_to_disk` wrote, in the order of its state."""
     try:
-        with open_file(os.path.join(path, _STATE)) as file:
+        with open_file(state) as file:
             names = [os.path.basename(entry["filename"]) for entry in json.load(file)["_data_files"]]
         if not names:
             raise ValueError("none")
-    except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise BadInput(
-            f"{shown(path)}: found no names of files in {_STATE} ({one_line(error)}), expected a dataset of"
-            " save_to_disk; save it again"
+            f"{shown(state)}: found no names of files ({one_line(error)}), expected a dataset of save_to_disk; save it"
+            " again"
         ) from None
-    return [os.path.join(path, name) for name in names]
+    return names

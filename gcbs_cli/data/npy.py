@@ -1,4 +1,4 @@
-"""Opens `.npy` and `.safetensors` files: libraries check the headers, and rows are read with pread, never mapped.
+"""Opens `.npy` and `.safetensors` files: libraries check the headers, and rows are read into arrays, never mapped.
 
 Objects are never unpickled.
 """
@@ -21,13 +21,11 @@ from gcbs_cli.system.errors import BadInput
 _HEADER_BYTES = 64 * 1024
 """More than any header that numpy's parser accepts (10,000 bytes), so no more of the file needs to be in memory."""
 
-_MOST_DIMENSIONS = 32
-
-_TYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
-"""Of tensors, by safetensors' names."""
+_TENSOR_TYPES = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
+"""Element types by safetensors' names."""
 
 _LENGTH_BYTES = 8
-"""A little-endian integer before the header: the header's length in bytes."""
+"""A safetensors file begins with a little-endian integer of so many bytes: the length of the header after it."""
 
 _PARSERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 
@@ -40,8 +38,20 @@ def open_npy(stamp: FileStamp, dtype: str | None = None) -> EmbeddingSource:
     """
     with open_unchanged(stamp) as file:
         shape, fortran_order, stored, offset = read_header(stamp, file)
-    element = _element_type(stamp.shown, stored, dtype)
-    return matrix_source(stamp, shape, element, stored, offset, fortran_order=fortran_order)
+    two_raw_bytes = stored.str == "|V2" or (stored.kind == "u" and stored.itemsize == 2)
+    element = stored.name
+    if two_raw_bytes and dtype == "bfloat16":
+        element = "bfloat16"
+    if element not in RAW_DTYPES:
+        advice = "save it with astype('float32')"
+        if two_raw_bytes:
+            advice += "; if it holds bfloat16, give --dtype bfloat16"
+        elif stored.kind == "i":
+            advice = "it looks like a plan: name that with -p"
+        elif stored.hasobject:
+            advice += "; objects are never unpickled"
+        raise BadInput(f"{stamp.shown}: found {_type_name(stored)}, expected {ACCEPTED_TYPES}; {advice}")
+    return _matrix(stamp, shape, element, stored, offset, fortran_order=fortran_order)
 
 
 def read_header(stamp: FileStamp, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -54,20 +64,18 @@ def read_header(stamp: FileStamp, file: BinaryIO) -> tuple[tuple[int, ...], bool
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # headers written by Python 2 are fine, and hostile ones say anything
             shape, fortran_order, stored = _PARSERS[npy_format.read_magic(stream)](stream)
-        if len(shape) > _MOST_DIMENSIONS or not all(type(size) is int and 0 <= size < 2**63 for size in shape):
-            raise ValueError("a shape that is not whole numbers from 0 on")
+        np.broadcast_shapes(shape)  # refuses what no array of numpy can have, such as negative sizes
     except Exception as error:  # a hostile header has the parser raise whatever it can
         raise BadInput(
             f"{stamp.shown}: found no valid .npy header ({one_line(error)}), expected a file written by numpy.save;"
             " write it again"
         ) from None
     offset = stream.tell()
-    needed, found = stored.itemsize * math.prod(shape), stamp.size - offset
-    if found != needed and not stored.hasobject:  # objects are refused by who knows what is expected
+    needed, present = stored.itemsize * math.prod(shape), stamp.size - offset
+    if present != needed and not stored.hasobject:  # objects are refused by who knows what is expected
         raise BadInput(
-            f"{stamp.shown}: found {found:,} bytes of data, expected {needed:,} for the {stored.name} array of shape"
-            f" {shape} of its header; the file {'is truncated' if found < needed else 'has bytes after its data'},"
-            " write it again"
+            f"{stamp.shown}: found {present:,} bytes of data, expected {needed:,} for the {stored.name} array of shape"
+            f" {shape} of its header; write it again"
         )
     return shape, fortran_order, stored, offset
 
@@ -83,13 +91,49 @@ def read_vector(path: str, dtype: np.dtype[Any] | None, expected: str) -> Array:
         if len(shape) != 1:
             raise BadInput(f"{stamp.shown}: found an array of shape {shape}, expected a 1-D array")
         if stored.hasobject or stored.itemsize == 0 or dtype not in (None, stored):
-            raise BadInput(f"{stamp.shown}: found {shown(str(stored)[:40])}, expected {expected}")
+            raise BadInput(f"{stamp.shown}: found {_type_name(stored)}, expected {expected}")
         values = np.empty(shape, stored)
         read_into(file, values, offset)
     return values
 
 
-def matrix_source(
+def open_safetensors(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSource:
+    """Open the chosen tensor of a `.safetensors` file, reading none of the data.
+
+    Raises BadInput for a file that the library refuses (a damaged header, offsets that overlap or leave the file) and
+    for tensors that are not 2-D floats.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    with open_unchanged(stamp) as file:
+        try:
+            with safe_open(stamp.path, framework="numpy"):
+                pass
+        except (SafetensorError, OSError, ValueError) as error:
+            raise BadInput(
+                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole .safetensors file; write it again"
+            ) from None
+        # The library has checked the header, but does not say where in the file a tensor begins.
+        length = int.from_bytes(read_bytes(file, _LENGTH_BYTES, 0), "little")
+        tensors = json.loads(read_bytes(file, length, _LENGTH_BYTES))
+    tensors.pop("__metadata__", None)
+    matrices = [
+        name for name, tensor in tensors.items() if tensor["dtype"] in _TENSOR_TYPES and len(tensor["shape"]) == 2
+    ]
+    name = choice.choose(stamp, list(tensors), matrices, "tensor")
+    tensor = tensors[name]
+    element = _TENSOR_TYPES.get(tensor["dtype"])
+    if element is None:
+        raise BadInput(
+            f"{stamp.label(name)}: found a tensor of {shown(tensor['dtype'])}, expected {ACCEPTED_TYPES}; save it as"
+            " float32"
+        )
+    stored = RAW_DTYPES[element].newbyteorder("<")
+    offset = _LENGTH_BYTES + length + tensor["data_offsets"][0]
+    return _matrix(stamp, tuple(tensor["shape"]), element, stored, offset, column=name)
+
+
+def _matrix(
     stamp: FileStamp,
     shape: tuple[int, ...],
     dtype: str,
@@ -113,57 +157,22 @@ def matrix_source(
             read_into(file, block, offset + start * dim * stored.itemsize)
             return block
         columns = np.empty((dim, count), stored)
-        for number, column in enumerate(columns):
-            read_into(file, column, offset + (number * rows + start) * stored.itemsize)
+        for number, values in enumerate(columns):
+            read_into(file, values, offset + (number * rows + start) * stored.itemsize)
         return np.ascontiguousarray(columns.T)
 
     def blocks(rows_per_block: int) -> Iterator[Array]:
         with open_unchanged(stamp) as file:
             for start in range(0, rows, rows_per_block):
-                block = read(file, start, min(rows_per_block, rows - start))
-                yield (block if stored.isnative else block.byteswap(inplace=True)).view(RAW_DTYPES[dtype])
-                del block  # or it would stay in memory while the next one is read
+                # Not kept in a variable: it would stay in memory while the next block is read.
+                yield _native(read(file, start, min(rows_per_block, rows - start))).view(RAW_DTYPES[dtype])
 
     return EmbeddingSource(label, rows, dim, dtype, blocks, column, (stamp,))
 
 
-def _element_type(name: str, stored: np.dtype[Any], dtype: str | None) -> str:
-    """Return the name of the element type, or raise BadInput when it cannot be read as embeddings."""
-    two_raw_bytes = stored.str == "|V2" or (stored.kind == "u" and stored.itemsize == 2)
-    if two_raw_bytes and dtype == "bfloat16":
-        return "bfloat16"
-    if stored.name in RAW_DTYPES:
-        return stored.name
-    found = "an object array (pickle), which is never unpickled" if stored.hasobject else shown(str(stored)[:40])
-    advice = "; if it holds bfloat16, give --dtype bfloat16" if two_raw_bytes else ""
-    if stored.kind == "i":
-        raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; it looks like a plan: name that with -p")
-    raise BadInput(f"{name}: found {found}, expected {ACCEPTED_TYPES}; save it with astype('float32'){advice}")
+def _native(block: Array) -> Array:
+    return block if block.dtype.isnative else block.byteswap(inplace=True)
 
 
-def open_safetensors(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSource:
-    """Open the chosen tensor of a `.safetensors` file, reading none of the data.
-
-    Raises BadInput for a file that the library refuses (a damaged header, offsets that overlap or leave the file) and
-    for tensors that are not 2-D floats.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    with open_unchanged(stamp) as file:
-        try:
-            with safe_open(stamp.path, framework="numpy"):
-                pass
-        except (SafetensorError, OSError, ValueError) as error:
-            raise BadInput(
-                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole .safetensors file; write it again"
-            ) from None
-        length = int.from_bytes(read_bytes(file, _LENGTH_BYTES, 0), "little")
-        tensors = json.loads(read_bytes(file, length, _LENGTH_BYTES))
-    tensors.pop("__metadata__", None)
-    matrices = [name for name, tensor in tensors.items() if tensor["dtype"] in _TYPES and len(tensor["shape"]) == 2]
-    name = choice.choose(stamp, list(tensors), matrices, "tensor")
-    label, kind, shape = stamp.label(name), tensors[name]["dtype"], tuple(tensors[name]["shape"])
-    if kind not in _TYPES:
-        raise BadInput(f"{label}: found a tensor of {shown(kind)}, expected {ACCEPTED_TYPES}; save it as float32")
-    offset, stored = _LENGTH_BYTES + length + tensors[name]["data_offsets"][0], RAW_DTYPES[_TYPES[kind]]
-    return matrix_source(stamp, shape, _TYPES[kind], stored.newbyteorder("<"), offset, column=name)
+def _type_name(stored: np.dtype[Any]) -> str:
+    return "an object array (pickle)" if stored.hasobject else shown(str(stored)[:40])

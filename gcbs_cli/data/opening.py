@@ -1,16 +1,15 @@
 """Opens the two sides of the pairs: paths, whose suffix decides the format, or arrays and tensors in memory."""
 
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import list_files, shown, stamp_file
+from gcbs_cli.data.files import FileStamp, list_files, shown, stamp_file, suffix_of
 from gcbs_cli.data.npy import open_npy, open_safetensors
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.data.remote import fetched, is_remote
+from gcbs_cli.data.remote import fetch, is_remote
 from gcbs_cli.data.source import ACCEPTED_TYPES, RAW_DTYPES, ColumnChoice, EmbeddingSource, check_matrix, check_pair
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_embedding_table
 from gcbs_cli.system.arrays import Array
@@ -49,54 +48,54 @@ def open_pair(
 
 def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> EmbeddingSource:
     """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address."""
-    if is_remote(path):
-        path = fetched(path)
-    files = list_files(path, below=True)
-    return _open_shards(path, files, choice, dtype) if files else _open_file(path, choice, dtype)
+    files = fetch(path) if is_remote(path) else {file: file for file in list_files(path, below=True) or [path]}
+    if list(files) == [path]:
+        return _open_file(stamp_file(files[path], path), choice, dtype)
+    for name in files:
+        suffix = suffix_of(name)
+        if suffix not in SUFFIXES or suffix != suffix_of(next(iter(files))):  # to skip it could lose rows
+            raise BadInput(
+                f"{shown(path)}: found {shown(name.removeprefix(f'{path}/'))} in it, {_EXPECTED}, in one format;"
+                " remove it or give a pattern such as 'folder/*.npy'"
+            )
+    shards = [_open_file(stamp_file(place, name), choice, dtype) for name, place in files.items()]
+    return _one_after_the_other(path, tuple(shards))
 
 
-def _open_file(path: str, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
+def _open_file(stamp: FileStamp, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
     """Open one side from one file, in the format that its suffix names."""
-    suffix, stamp = _suffix(path), stamp_file(path)  # a missing file is said to be missing, whatever its suffix
-    if suffix in TABLE_SUFFIXES:
+    if stamp.suffix in TABLE_SUFFIXES:
         return open_embedding_table(stamp, choice)
-    if suffix == ".safetensors":
+    if stamp.suffix == ".safetensors":
         return open_safetensors(stamp, choice)
-    if suffix != ".npy":
+    if stamp.suffix != ".npy":
         raise BadInput(
-            f"{stamp.shown}: found {shown(suffix) if suffix else 'no suffix'}, {_EXPECTED}; convert it, or make"
-            " embeddings of texts with gcbs embed"
+            f"{stamp.shown}: found {shown(stamp.suffix) if stamp.suffix else 'no suffix'}, {_EXPECTED}; convert it, or"
+            " make embeddings of texts with gcbs embed"
         )
     if choice.holds_both:
         raise BadInput(f"{stamp.shown}: found one array, expected both sides; give Y's file as the second argument")
-    if choice.wanted is not None:
+    if choice.name is not None:
         raise BadInput(f"{stamp.shown}: found .npy, which has no columns, expected no {choice.option}; leave it out")
     return open_npy(stamp, dtype)
 
 
-def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
-    """Open files as one matrix, one after the other.
+def _one_after_the_other(path: str, shards: tuple[EmbeddingSource, ...]) -> EmbeddingSource:
+    """Return the rows of all shards as one matrix.
 
-    Raises BadInput for files of several formats or of none (to skip them could lose rows), and for one whose width,
-    element type or column is not that of the first.
+    Raises BadInput for a shard whose width, element type or column is not that of the first.
     """
-    for file in files:
-        if _suffix(file) not in SUFFIXES or _suffix(file) != _suffix(files[0]):
-            raise BadInput(
-                f"{shown(path)}: found {shown(file.removeprefix(f'{path}/'))} in it, {_EXPECTED}, in one format;"
-                " remove it or give a pattern such as 'folder/*.npy'"
-            )
-    shards = tuple(_open_file(file, choice, dtype) for file in files)
     first = next((shard for shard in shards if shard.rows), shards[0])  # an empty one may not know its width
     for shard in shards:
-        for found, expected, what in (
-            (shard.dim if shard.rows or shard.dim else first.dim, first.dim, "dimensions"),
+        widths = (shard.dim, first.dim) if shard.rows else (first.dim, first.dim)
+        for value, expected, what in (
+            (*widths, "dimensions"),
             (shard.dtype, first.dtype, "elements"),
             (shard.column, first.column, "as its column"),
         ):
-            if found != expected:
+            if value != expected:
                 raise BadInput(
-                    f"{shard.name}: found {shown(str(found))} {what}, expected {shown(str(expected))} as in the first"
+                    f"{shard.name}: found {shown(str(value))} {what}, expected {shown(str(expected))} as in the first"
                     f" shard {first.name}; write all shards alike"
                 )
 
@@ -108,10 +107,6 @@ def _open_shards(path: str, files: list[str], choice: ColumnChoice, dtype: str |
     stamps = tuple(stamp for shard in shards for stamp in shard.stamps)
     rows = sum(shard.rows for shard in shards)
     return EmbeddingSource(name, rows, first.dim, first.dtype, blocks, first.column, stamps, shards)
-
-
-def _suffix(path: str) -> str:
-    return os.path.splitext(path)[1].lower()
 
 
 def open_arrays(x: Any, y: Any, *, normalize: bool = True) -> PairStream:

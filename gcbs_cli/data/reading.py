@@ -8,9 +8,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from gcbs_cli.data.files import check_still_the_same
+from gcbs_cli.data.files import open_unchanged
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.source import RAW_DTYPES, EmbeddingSource, FaultyRows
+from gcbs_cli.data.source import NAMED, RAW_DTYPES, EmbeddingSource
 from gcbs_cli.system.arrays import Array, Float32s, Floats, Ints
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.threads import in_order, in_parts
@@ -23,6 +23,7 @@ UNIT_TOLERANCE = 1e-2
 
 _LEAST_NORM2 = 1e-200
 """A row with a smaller squared norm counts as zeros: near float64's least numbers it would lose digits."""
+
 BLOCK_BYTES = 4 * 1024 * 1024
 """Default size of a block of raw rows; larger ones are slower, being new memory."""
 
@@ -37,6 +38,17 @@ class RowFault(IntEnum):
     NOT_UNIT = 3
 
 
+_FAULTS = {
+    RowFault.NON_FINITE: (
+        "with NaN, infinite or missing numbers or of another length",
+        "as many finite numbers in each row; drop these pairs from both sides",
+    ),
+    RowFault.ZERO: ("of zeros alone", "rows with a direction; drop these pairs from both sides"),
+    RowFault.NOT_UNIT: (f"whose norm is not 1 within {UNIT_TOLERANCE}", "unit rows; leave out --no-normalize"),
+}
+"""What messages say of rows with a fault, and of rows without it."""
+
+
 def unit_rows_into(raw: Array, dtype: str, out: Float32s, *, normalize: bool) -> NDArray[np.uint8]:
     """Write the rows of `raw` to `out` as float32, divided by their norms if `normalize`; return the fault of each.
 
@@ -44,7 +56,7 @@ def unit_rows_into(raw: Array, dtype: str, out: Float32s, *, normalize: bool) ->
     the quotient is rounded once to float32, so the bits depend on the row alone. Rows with a fault, a RowFault in the
     (n,) that comes back, hold anything. NOT_UNIT is looked for where rows are taken as they are.
     """
-    faults = np.empty(len(raw), np.uint8)
+    faults = np.zeros(len(raw), np.uint8)
 
     def convert(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):
@@ -53,14 +65,13 @@ def unit_rows_into(raw: Array, dtype: str, out: Float32s, *, normalize: bool) ->
             wide[:] = as_floats(raw[start:stop], dtype)
             norm2 = sum_by_halving(np.multiply(wide, wide, out=squares))
             norm = np.sqrt(norm2)
-            found = np.zeros(len(wide), np.uint8)
+            part = faults[start:stop]
             if normalize:
                 wide /= norm[:, np.newaxis]
             else:
-                found[np.abs(norm - 1) > UNIT_TOLERANCE] = RowFault.NOT_UNIT
-            found[norm2 < _LEAST_NORM2] = RowFault.ZERO
-            found[~np.isfinite(norm2)] = RowFault.NON_FINITE
-            faults[start:stop] = found
+                part[np.abs(norm - 1) > UNIT_TOLERANCE] = RowFault.NOT_UNIT
+            part[norm2 < _LEAST_NORM2] = RowFault.ZERO
+            part[~np.isfinite(norm2)] = RowFault.NON_FINITE
             out[start:stop] = wide
 
     in_parts(len(raw), max(1, SLICE_BYTES // (8 * raw.shape[1])), convert)
@@ -111,33 +122,26 @@ class UnitRowBlocks:
         Raises BadInput after the last one for rows with NaN or infinity, of zeros, or not of norm 1 (their count and
         the first ten), and for a file that changed meanwhile.
         """
-        source, done, drop = self.source, 0, "drop these pairs from both sides"
-        faults = {
-            RowFault.NON_FINITE: FaultyRows("with NaN or infinite values", f"finite numbers; {drop}"),
-            RowFault.ZERO: FaultyRows("of zeros alone", f"rows with a direction; {drop}"),
-            RowFault.NOT_UNIT: FaultyRows(
-                f"whose norm is not 1 within {UNIT_TOLERANCE}", "unit rows; leave out --no-normalize"
-            ),
-        }
+        source = self.source
         digest = xxhash.xxh3_128(f"{source.dtype};{source.rows}x{source.dim};".encode())
+        faults = [np.empty(0, np.uint8)]
         row_bytes = source.dim * RAW_DTYPES[source.dtype].itemsize
+        done = 0
         for raw in source.blocks(max(1, self.block_bytes // row_bytes)):
-            start, done = done, done + len(raw)
+            start = done
+            done += len(raw)
             if done > source.rows:
                 break
             digest.update(raw.astype(raw.dtype.newbyteorder("<"), copy=False).data)
             rows = np.empty(raw.shape, np.float32) if self.values is None else self.values[start:done]
-            found = unit_rows_into(raw, source.dtype, rows, normalize=self.normalize)
+            faults.append(unit_rows_into(raw, source.dtype, rows, normalize=self.normalize))
             del raw  # or it would stay in memory while the next one is read
-            for fault, faulty in faults.items():
-                faulty.add(found == fault, start)
             yield rows
         if done != source.rows:
             raise BadInput(
                 f"{source.name}: found {done:,} rows, expected the {source.rows:,} that it declares; write it again"
             )
-        for faulty in faults.values():
-            faulty.refuse(source.name, source.locate)
+        _refuse(source, np.concatenate(faults))
         self.fingerprint = "xxh3:" + digest.hexdigest()
 
     def read(self) -> Float32s:
@@ -159,9 +163,23 @@ class UnitRowBlocks:
         return self.values
 
 
+def _refuse(source: EmbeddingSource, faults: NDArray[np.uint8]) -> None:
+    """Raise BadInput where rows have a fault, with their count and the first ten."""
+    for fault, (what, expected) in _FAULTS.items():
+        rows = np.flatnonzero(faults == fault).tolist()
+        if not rows:
+            continue
+        count = "1 row (number" if len(rows) == 1 else f"{len(rows):,} rows (numbers"
+        numbers = ", ".join(map(str, rows[:NAMED])) + ", …" * (len(rows) > NAMED)
+        place = source.locate(rows[0])
+        if place:
+            what += f" (the first is {place})"
+        raise BadInput(f"{source.name}: found {count} {numbers}, counted from 0) {what}, expected {expected}")
+
+
 @dataclass
 class PairStream:
-    """The two opened sources of the pairs, read whole or block by block, as often as is asked.
+    """The two opened sources of the pairs, read whole or block by block, as often as needed.
 
     `fingerprints`: of both sides once a pass has ended, "" before; a later pass that reads other bytes is an error.
     """
@@ -190,22 +208,23 @@ class PairStream:
     def check_unchanged(self) -> None:
         """Raise BadInput when a file is no longer what was opened."""
         for stamp in (*self.x.stamps, *self.y.stamps):
-            check_still_the_same(stamp)
+            with open_unchanged(stamp):
+                pass
 
     def read(self) -> PairedRows:
         """Read every row of both sides at once. Raises BadInput and GcbsError as `UnitRowBlocks` does."""
         x, y = self._sides()
-        rows = PairedRows(*in_order(2, (x, y), UnitRowBlocks.read))
+        pairs = PairedRows(*in_order(2, (x, y), UnitRowBlocks.read))
         self.fingerprints = x.fingerprint, y.fingerprint
-        return rows
+        return pairs
 
-    def read_rows(self, wanted: Ints) -> Float32s:
+    def read_rows(self, rows: Ints) -> Float32s:
         """(2, n, d) the unit rows of both sides with these numbers, which rise; all are checked and fingerprinted."""
-        sides = np.empty((2, len(wanted), self.dim), np.float32)
+        sides = np.empty((2, len(rows), self.dim), np.float32)
         for start, *blocks in self.blocks():
-            first, stop = np.searchsorted(wanted, [start, start + len(blocks[0])])
+            first, stop = np.searchsorted(rows, [start, start + len(blocks[0])])
             for side, block in zip(sides, blocks, strict=True):
-                side[first:stop] = block[wanted[first:stop] - start]
+                side[first:stop] = block[rows[first:stop] - start]
         return sides
 
     def read_raw(self) -> PairedRows:
@@ -223,22 +242,26 @@ class PairStream:
         Raises BadInput for rows that cannot be unit rows and for files that differ from an earlier pass.
         """
         x, y = self._sides()
-        start, y_blocks, y_rows = 0, iter(y), np.empty((0, 0), np.float32)
+        y_blocks = iter(y)
+        y_rows = np.empty((0, 0), np.float32)
+        start = 0
         for x_rows in x:
             while len(x_rows):
                 while not len(y_rows):
                     y_rows = next(y_blocks)
                 count = min(len(x_rows), len(y_rows))
                 yield start, x_rows[:count], y_rows[:count]
-                start, x_rows, y_rows = start + count, x_rows[count:], y_rows[count:]
+                start += count
+                x_rows = x_rows[count:]
+                y_rows = y_rows[count:]
         for _ in y_blocks:  # what it refuses, it refuses after its last block
             pass
-        found = x.fingerprint, y.fingerprint
-        if self.fingerprints not in (("", ""), found):
+        fingerprints = x.fingerprint, y.fingerprint
+        if self.fingerprints not in (("", ""), fingerprints):
             raise BadInput(
                 f"{self.x.name}, {self.y.name}: changed between two passes; run again when they are complete"
             )
-        self.fingerprints = found
+        self.fingerprints = fingerprints
 
     def _sides(self) -> list[UnitRowBlocks]:
         return [UnitRowBlocks(side, self.normalize, self.block_bytes) for side in self.sources]

@@ -2,24 +2,32 @@
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
-from itertools import chain
-from pathlib import Path
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import one_line, open_file, shown, stamp_file
+from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file, suffix_of
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource, listed
 from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput, nearest
 
+TEXT_COLUMNS = ("x_text", "y_text")
+"""The texts beside the embeddings in a table that gcbs embed writes."""
+
 _LABELS = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fromkeys(
     ("0", "false", "no", "negative", "0.0", "-1"), 0.0
 )
+
+_NO_ID = ("", "none", "null", "nan", "-1", "-1.0")
+"""What files hold, in any case, where a row has no id."""
+
 _ROWS_AT_ONCE = 8192
 
 
@@ -34,21 +42,29 @@ def text_of(value: Any) -> str:
 
 
 def ids_of(values: Iterable[Any]) -> Ints:
-    """Return (N,) a number for each row: equal values, equal numbers, counted from 0 as they come."""
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(str(value), len(numbers)) for value in values], np.int64)
+    """Return (N,) a number for each row: equal values, equal numbers, counted from 0 as they come.
+
+    A row without an id (null, NaN, an empty text, −1) has a number of its own.
+    """
+    numbers: dict[str | int, int] = {}
+
+    def number(row: int, text: str) -> int:
+        key = row if text.strip().lower() in _NO_ID else text
+        return numbers.setdefault(key, len(numbers))
+
+    return np.array([number(row, str(value)) for row, value in enumerate(values)], np.int64)
 
 
-def labels_of(values: Iterable[Any], said: str, *, graded: bool = False) -> Floats:
+def labels_of(values: Iterable[Any], source: str, *, graded: bool = False) -> Floats:
     """Return (N,) the labels: 1 for 1, true, yes, positive, 0 for their opposites; if `graded`, any numbers.
 
-    said: the option and the file, for messages. Raises BadInput for what is neither.
+    source: the option and the file, for messages. Raises BadInput for what is neither.
     """
     texts = [str(value).strip().lower() for value in values]
     labels = np.array([_number(text) if graded else _LABELS.get(text, np.nan) for text in texts], np.float64)
     for row in np.flatnonzero(~np.isfinite(labels)).tolist():
         expected = "a number" if graded else "1 or 0; for grades give --label-threshold"
-        raise BadInput(f"{said}: row {row} is {shown(texts[row][:40])}, expected {expected}")
+        raise BadInput(f"{source}: row {row} is {shown(texts[row][:40])}, expected {expected}")
     return labels
 
 
@@ -64,21 +80,46 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
 
     rows: N, how many there have to be. Raises BadInput that names the option.
     """
-    suffix, said = Path(path).suffix.lower(), f"{option} {shown(path)}"
-    reader = READERS.get(suffix)
-    if reader is None:
-        raise BadInput(f"{said}: expected {', '.join(READERS)}")
-    if column is not None and suffix not in WITH_COLUMNS:
-        raise BadInput(f"{said}: found {suffix}, which has no columns, expected no {option}-column; leave it out")
+    suffix = suffix_of(path)
+    most = None if rows is None else rows + 1  # a small file may unfold to far more rows than there can be
     try:
-        values = list(reader(path, column))
+        stamp = stamp_file(path)
+        if suffix not in READERS:
+            raise BadInput(f"{stamp.shown}: expected {', '.join(READERS)}")
+        if column is not None and suffix not in WITH_COLUMNS:
+            raise BadInput(
+                f"{stamp.shown}: found {suffix}, which has no columns, expected no {option}-column; leave it out"
+            )
+        values = list(islice(READERS[suffix](stamp, column), most))
     except BadInput as error:
         raise BadInput(f"{option} {error}") from None
     except Exception as error:  # a damaged file has the parsers raise whatever they can
-        raise BadInput(f"{said}: not a {suffix} file, or damaged: {one_line(error)}") from error
+        raise BadInput(f"{option} {shown(path)}: not a {suffix} file, or damaged: {one_line(error)}") from error
     if rows not in (None, len(values)):
-        raise BadInput(f"{said}: found {len(values):,} rows, expected {rows:,}, one for each row of the embeddings")
+        count = f"{len(values):,}" if len(values) != most else f"more than {rows:,}"
+        raise BadInput(
+            f"{option} {shown(path)}: found {count} rows, expected {rows:,}, one for each row of the embeddings"
+        )
     return values
+
+
+def read_texts(path: str, column: str, option: str) -> list[str]:
+    """Return a text column of a .parquet, .csv or .jsonl file.
+
+    Raises BadInput that names the option, also for empty, missing or too few texts.
+    """
+    if suffix_of(path) not in WITH_COLUMNS:
+        raise BadInput(f"{shown(path)}: expected {', '.join(WITH_COLUMNS)}; convert it")
+    values = read_row_values(path, option, column)
+    empty = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
+    if empty:
+        raise BadInput(
+            f"{shown(path)}:{shown(column)}: found {len(empty)} rows without a text (the first is row {empty[0]}),"
+            " expected a text in each; drop these pairs"
+        )
+    if len(values) < 2:
+        raise BadInput(f"{shown(path)}: found {len(values)} rows, expected at least 2")
+    return list(map(whole_characters, values))
 
 
 def read_ids(
@@ -89,63 +130,81 @@ def read_ids(
 
     Reads the column alone. Raises BadInput where the column that was named is missing.
     """
-    name, wanted = column or usual, set(rows)
-    tables = any(stamp.path.lower().endswith(TABLE_SUFFIXES) for stamp in source.stamps)  # then all of them are
-    if tables and all(name in _columns(stamp.path) for stamp in source.stamps):
-        values = chain.from_iterable(_read_table(stamp.path, name) for stamp in source.stamps)
-        return {row: text_of(value) for row, value in enumerate(values) if row in wanted}
+    name = column or usual
+    tables = bool(source.stamps) and source.stamps[0].suffix in TABLE_SUFFIXES  # then all of them are
+    if tables and all(name in _columns(stamp) for stamp in source.stamps):
+        values = chain.from_iterable(_read_table(stamp, name) for stamp in source.stamps)
+        chosen = set(rows)
+        return {row: text_of(value) for row, value in enumerate(values) if row in chosen}
     if column is not None:
         raise BadInput(f"{source.name}: found no column {shown(column)}, expected the one of --id-column; name another")
     return {}
 
 
-def _columns(path: str) -> list[str]:
-    with open_table(stamp_file(path)) as table:
+def _columns(stamp: FileStamp) -> list[str]:
+    with open_table(stamp) as table:
         return list(table.schema.names)
 
 
-def _choose(names: list[str], path: str, column: str | None) -> str:
+def _choose(names: list[str], stamp: FileStamp, column: str | None) -> str:
     if column is not None and column in names:
         return column
     if column is None and len(names) == 1:
         return names[0]
-    wanted = f"the column {shown(column)}" if column is not None else "one column, or its name"
-    raise BadInput(f"{shown(path)}: found the columns {listed(names)}; expected {wanted}{nearest(column or '', names)}")
+    expected = f"the column {shown(column)}" if column is not None else "one column, or its name"
+    suggestion = nearest(column or "", names)
+    raise BadInput(f"{stamp.shown}: found the columns {listed(names)}; expected {expected}{suggestion}")
 
 
-def _read_text(path: str, column: str | None) -> list[str]:
-    with open_file(path) as file:
-        return file.read().decode().splitlines()
+@contextmanager
+def _open_text(stamp: FileStamp) -> Iterator[TextIOWrapper]:
+    r"""Give the lines of a text, each with its end, which is \n alone."""
+    with open_unchanged(stamp) as file:
+        yield TextIOWrapper(file, "utf-8-sig", newline="\n")  # -sig: an editor's mark at the start is no letter
 
 
-def _read_npy(path: str, column: str | None) -> list[Any]:
-    return read_vector(path, None, "texts or numbers; write it again").tolist()
+def _read_text(stamp: FileStamp, column: str | None) -> Iterator[str]:
+    with _open_text(stamp) as lines:
+        for line in lines:
+            yield line.removesuffix("\n").removesuffix("\r")
 
 
-def _read_table(path: str, column: str | None) -> Iterator[Any]:
-    with open_table(stamp_file(path)) as table:
-        name = _choose(table.schema.names, path, column)
+def _read_npy(stamp: FileStamp, column: str | None) -> Iterator[Any]:
+    return iter(read_vector(stamp.path, None, "texts or numbers; write it again").tolist())
+
+
+def _read_table(stamp: FileStamp, column: str | None) -> Iterator[Any]:
+    with open_table(stamp) as table:
+        name = _choose(table.schema.names, stamp, column)
         for values in table.column(name, _ROWS_AT_ONCE):
             yield from values.to_pylist()
 
 
-def _read_jsonl(path: str, column: str | None) -> list[Any]:
-    with open_file(path) as file:
-        values = [json.loads(line) for line in file if line.strip()]
-    if not values or not all(isinstance(value, dict) for value in values):
-        return values
-    name = _choose(list(values[0]), path, column)
-    return [value.get(name) for value in values]
+def _read_jsonl(stamp: FileStamp, column: str | None) -> Iterator[Any]:
+    """Yield the values of objects, or values that stand by themselves; pyarrow.json takes dates for times."""
+    with _open_text(stamp) as lines:
+        for number, line in enumerate(filter(str.strip, lines)):
+            value = json.loads(line)
+            if number == 0 and isinstance(value, dict):
+                column = _choose(list(value), stamp, column)
+            if column is not None and not isinstance(value, dict):
+                raise ValueError(f"value {number + 1} is no object")
+            yield value if column is None else value.get(column)
 
 
-def _read_csv(path: str, column: str | None) -> list[str]:
-    with open_file(path) as file:
-        table = csv.DictReader(TextIOWrapper(file, "utf-8", newline=""))
-        name = _choose(list(table.fieldnames or []), path, column)
-        return [line[name] for line in table]
+def _read_csv(stamp: FileStamp, column: str | None) -> Iterator[str]:
+    """Yield the values of a column; pyarrow.csv would take rows after a quote that is left open for one value."""
+    csv.field_size_limit(sys.maxsize)  # texts may be long
+    with _open_text(stamp) as text:
+        lines = csv.reader(text, strict=True)
+        names = next(lines, [])
+        name = _choose(names, stamp, column)
+        for line in lines:
+            if line or len(names) == 1:  # an empty line is an empty value where there is but one column
+                yield dict(zip(names, line or [""], strict=True))[name]
 
 
-READERS: dict[str, Callable[[str, str | None], Iterable[Any]]] = {
+READERS: dict[str, Callable[[FileStamp, str | None], Iterator[Any]]] = {
     ".npy": _read_npy,
     ".parquet": _read_table,
     ".jsonl": _read_jsonl,

@@ -1,14 +1,14 @@
 """One side of the pairs, opened: what every reader returns, whatever the format, and the column that holds it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, place, shown
-from gcbs_cli.system.arrays import Array, Bools
-from gcbs_cli.system.errors import BadInput, nearest
+from gcbs_cli.data.files import FileStamp, shown
+from gcbs_cli.system.arrays import Array
+from gcbs_cli.system.errors import BadInput, nearest, without_secrets
 
 RAW_DTYPES: dict[str, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
@@ -18,7 +18,7 @@ RAW_DTYPES: dict[str, np.dtype[Any]] = {
 }
 """The element types that are read, each with the numpy type that carries its bits."""
 
-_NAMED = 10
+NAMED = 10
 """How many of the faulty rows, or of a file's columns, a message names."""
 
 _USUAL_NAMES = ("embedding", "embeddings")
@@ -54,7 +54,7 @@ class EmbeddingSource:
     @property
     def paths(self) -> tuple[str, ...]:
         """Where the files lie: paths, or addresses of remote ones; none for an array in memory."""
-        return tuple(place(stamp.path) for stamp in self.stamps)
+        return tuple(without_secrets(stamp.name) for stamp in self.stamps)
 
     def locate(self, row: int) -> str:
         """Say where a row lies when it is not plain from the name: "row 5 of part-2.npy", else ""."""
@@ -63,36 +63,6 @@ class EmbeddingSource:
                 return f"row {row} of {shard.name}"
             row -= shard.rows
         return ""
-
-
-@dataclass
-class FaultyRows:
-    """A count of rows with one fault and the first of them, with the words for the fault and for what is expected."""
-
-    found: str
-    expected: str
-    count: int = 0
-    first: list[int] = field(default_factory=list)
-
-    def add(self, mask: Bools, start: int) -> None:
-        """Add the rows of a block whose first row is `start` and where `mask` is true."""
-        rows = np.flatnonzero(mask)
-        self.count += len(rows)
-        self.first += (start + rows[: _NAMED - len(self.first)]).tolist()
-
-    def refuse(self, name: str, locate: Callable[[int], str] | None = None) -> None:
-        """Raise BadInput where there are any: "x.npy: found 3 rows (numbers 5, 17, 40, counted from 0) of zeros"."""
-        if not self.count:
-            return
-        rows = "1 row (number" if self.count == 1 else f"{self.count:,} rows (numbers"
-        if self.count > _NAMED:
-            rows = f"{self.count:,} rows (the first {_NAMED}:"
-        where = locate(self.first[0]) if locate else ""
-        raise BadInput(
-            f"{name}: found {rows} {', '.join(map(str, self.first))}, counted from 0) {self.found}"
-            + (f" (the first is {where})" if where else "")
-            + f", expected {self.expected}"
-        )
 
 
 def check_matrix(name: str, shape: tuple[int, ...]) -> None:
@@ -124,21 +94,21 @@ def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
 
 def listed(names: list[str]) -> str:
     """Return the columns of a file for a message."""
-    some = ", ".join(shown(str(name)[:40]) for name in names[:_NAMED]) or "none"
-    return some if len(names) <= _NAMED else f"{some} and {len(names) - _NAMED} more"
+    some = ", ".join(shown(str(name)[:40]) for name in names[:NAMED]) or "none"
+    return some if len(names) <= NAMED else f"{some} and {len(names) - NAMED} more"
 
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Which side is wanted, the column that the user named for it, and whether the file holds the other side too.
-
-    planned: the column that a plan was made from; taken where nothing was named and the file has it.
-    """
+    """Which column or tensor of a file holds a side."""
 
     side: Literal["x", "y"]
-    wanted: str | None = None
+    name: str | None = None
+    """The one that the user named."""
     holds_both: bool = False
+    """Whether the file holds the other side as well."""
     planned: str | None = None
+    """The one that a plan was made from; read where none was named and the file has it."""
 
     @property
     def option(self) -> str:
@@ -153,16 +123,15 @@ class ColumnChoice:
         side alone, a usual name or the only candidate. Raises BadInput that names what the file has and the option to
         use.
         """
-        likely = [self.planned, self.side, *(() if self.holds_both else _USUAL_NAMES)]
-        only = matrices[0] if len(matrices) == 1 and not self.holds_both else None
-        name = self.wanted or next((name for name in likely if name in columns), only)
+        likely = [self.planned, self.side]
+        if not self.holds_both:
+            likely += [*_USUAL_NAMES, *(matrices if len(matrices) == 1 else ())]
+        name = self.name or next((name for name in likely if name in columns), None)
         if name is None or name not in columns:
-            wanted = f"a {kind} {self.side} of embeddings" if self.wanted is None else f"{kind} {shown(self.wanted)}"
-            both = self.wanted is None and self.holds_both
-            right = "ones with --x-column and --y-column" if both else f"one with {self.option}"
+            expected = f"{kind} {shown(self.name)}" if self.name else f"a {kind} {self.side} of embeddings"
             raise BadInput(
-                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {wanted}"
-                f"{nearest(self.wanted or '', columns)}; name the right {right}"
+                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {expected}"
+                f"{nearest(self.name or '', columns)}; name the right one with {self.option}"
             )
         if columns.count(name) > 1:
             raise BadInput(

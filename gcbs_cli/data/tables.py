@@ -1,4 +1,7 @@
-"""Reads columns of Parquet and Arrow files batch by batch, in bounded memory, and validates every batch."""
+"""Reads columns of Parquet and Arrow files batch by batch, in bounded memory, and validates every batch.
+
+By pyarrow's readers of one file: the scanner of pyarrow.dataset would hold ten times as much, and takes no streams.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, check_unchanged, one_line, open_unchanged
-from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, FaultyRows
+from gcbs_cli.data.files import FileStamp, one_line, open_unchanged
+from gcbs_cli.data.source import ColumnChoice, EmbeddingSource
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.threads import one_ahead
@@ -39,12 +42,10 @@ class Table:
     """
 
     def __init__(self, stamp: FileStamp, stream: Any) -> None:
-        import pyarrow as pa
-
         self._stream = stream
         self.parquet: Any = None
         """The file as pyarrow has it, None where it is Arrow's own."""
-        if _kind(stamp) == "Parquet":
+        if stamp.suffix == ".parquet":
             import pyarrow.parquet as pq
 
             streamed = _STREAM_BYTES if stamp.size > _SMALL_FILE else 0
@@ -52,9 +53,7 @@ class Table:
             self.schema = self.parquet.schema_arrow
         else:
             self._is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
-            self._open = pa.ipc.open_file if self._is_file else pa.ipc.open_stream
-            stream.seek(0)
-            self.schema = self._open(stream).schema
+            self.schema = self._reader().schema
 
     @property
     def rows(self) -> int:
@@ -79,11 +78,15 @@ class Table:
 
     def _arrow_batches(self, column: int) -> Iterator[Any]:
         """Yield the record batches with this column alone."""
+        reader = self._reader(included_fields=[column])
+        return map(reader.get_batch, range(reader.num_record_batches)) if self._is_file else iter(reader)
+
+    def _reader(self, **options: Any) -> Any:
         import pyarrow as pa
 
         self._stream.seek(0)
-        reader = self._open(self._stream, options=pa.ipc.IpcReadOptions(included_fields=[column]))
-        return map(reader.get_batch, range(reader.num_record_batches)) if self._is_file else iter(reader)
+        read = pa.ipc.open_file if self._is_file else pa.ipc.open_stream
+        return read(self._stream, options=pa.ipc.IpcReadOptions(**options))
 
 
 @contextmanager
@@ -98,10 +101,9 @@ def open_table(stamp: FileStamp) -> Iterator[Table]:
         except BadInput:
             raise
         except Exception as error:  # damaged bytes have the library raise whatever it can
-            check_unchanged(stamp, file)
             raise BadInput(
-                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole {_kind(stamp)}"
-                " file; write it again"
+                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole {stamp.suffix} file;"
+                " write it again"
             ) from None
 
 
@@ -124,30 +126,13 @@ def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSou
         dim = next((len(row) for row in lists if row), 0)
     if rows and dim < 1:
         raise BadInput(f"{label}: found only nulls and empty lists, expected embeddings; write it again")
-    return EmbeddingSource(label, rows, dim, element, lambda most: _blocks(stamp, name, dim, most), name, (stamp,))
 
+    def blocks(rows_per_block: int) -> Iterator[Array]:
+        with open_table(stamp) as table:
+            for lists in one_ahead(table.column(name, max(1, rows_per_block // _DECODER_SHARE))):
+                yield _matrix(lists, dim)
 
-def _blocks(stamp: FileStamp, name: str, dim: int, rows_per_block: int) -> Iterator[Array]:
-    """Yield the rows; raises BadInput at the end, with their count, when rows hold nulls or lists of another length."""
-    faulty = FaultyRows(
-        "with nulls or of another length",
-        f"{dim:,} numbers in each as in the first row; drop these pairs from both sides",
-    )
-    done = 0
-    with open_table(stamp) as table:
-        for lists in one_ahead(table.column(name, max(1, rows_per_block // _DECODER_SHARE))):
-            values = _values(lists, dim)
-            if values is None:
-                rows = lists.to_pylist()
-                faulty.add(np.array([row is None or None in row or len(row) != dim for row in rows]), done)
-            elif not faulty.count:
-                yield np.from_dlpack(values).reshape(-1, dim)
-            done += len(lists)
-    faulty.refuse(stamp.label(name))
-
-
-def _kind(stamp: FileStamp) -> str:
-    return "Parquet" if stamp.path.lower().endswith(".parquet") else "Arrow"
+    return EmbeddingSource(label, rows, dim, element, blocks, name, (stamp,))
 
 
 def _element_type(kind: Any) -> str | None:
@@ -159,17 +144,18 @@ def _element_type(kind: Any) -> str | None:
     return None
 
 
-def _values(lists: Any, dim: int) -> Any:
-    """Return the values under all lists, None where one is null, holds a null or has not `dim` values.
-
-    `flatten` would import pyarrow.compute, which is slow.
-    """
+def _matrix(lists: Any, dim: int) -> Array:
+    """(n, dim) the numbers of the lists, without a copy; NaN for a null and in a list that has not `dim` numbers."""
     from pyarrow import types
 
     if types.is_fixed_size_list(lists.type):
         offsets = lists.type.list_size * np.arange(lists.offset, lists.offset + len(lists) + 1)
     else:
         offsets = np.from_dlpack(lists.offsets)
+    # `flatten` would leave out the lists that are null, and import pyarrow.compute, which is slow.
     values = lists.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-    faulty = lists.null_count or values.null_count or (np.diff(offsets) != dim).any()
-    return None if faulty else values
+    if not (lists.null_count or values.null_count or (np.diff(offsets) != dim).any()):
+        return np.from_dlpack(values).reshape(-1, dim)
+    missing = [np.nan] * dim
+    rows = [row if row is not None and len(row) == dim else missing for row in lists.to_pylist()]
+    return np.array(rows, _ELEMENT_TYPES[str(lists.type.value_type)])

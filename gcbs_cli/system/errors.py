@@ -9,8 +9,8 @@ NEARLY_ALIKE = 0.6
 """How alike a name must be to be suggested, from 0 to 1 (difflib)."""
 WRITTEN: deque[str] = deque(maxlen=8)
 """Files that were put in place last: what fails afterwards says so."""
-_ADDRESS = re.compile(r"://(?:[^/\s]*@)?([^?\s]*)(\?[^\s;,)]+)?")
-"""What may be shown of an address, between user and password and the query."""
+_ADDRESS = re.compile(r"://(?:[^/\s]*@)?([^?#\s]*)([?#]\S*[^\s;,):])?")
+"""What may be shown of an address, between user and password and the query or fragment."""
 
 
 class GcbsError(Exception):
@@ -44,5 +44,5 @@ def printable(text: str) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """A text whose addresses may be shown to others: without users, passwords and queries."""
+    """A text whose addresses may be shown to others: without users, passwords, queries, fragments."""
     return _ADDRESS.sub(lambda found: f"://{found[1]}" + ("?…" if found[2] else ""), text)

@@ -51,7 +51,8 @@ def test_a_change_during_the_work_is_noticed(gcbs, folder, monkeypatch, command,
     np.save("p.npy", np.arange(300))
     ended = gcbs(*command.split())
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr.splitlines()[-1].startswith("gcbs: y.npy: changed")
+    noticed = "file not found" if change == "remove" else "changed"
+    assert ended.stderr.splitlines()[-1].startswith(f"gcbs: y.npy: {noticed}")
     assert not {"perm.npy", "report.json", "report.json.jsonl"} & set(os.listdir())
 
 

@@ -84,7 +84,7 @@ REFUSED = {
     "plan x.npy y.npy -o a\0b.npy": "NUL",
     f"plan x.npy y.npy -o {'a' * 300}.npy": "name is too long",
     "plan x.npy y.npy -f -o odd.npy": "odd.npy.manifest.json: is a folder",
-    "check -p odd.npy": "odd.npy.manifest.json: found a directory",
+    "check -p odd.npy": "odd.npy.manifest.json: cannot be opened (Is a directory)",
     "check -p here.npy --config none.toml": "none.toml",
     "check -p here.npy --config pyproject.toml": "[tool.gcbs]",
     "plan x.npy y.npy -o - --json": "--json with -o -",

@@ -41,7 +41,7 @@ REFUSED = {
     "cube.npy": "cube.npy: found an array of shape (23, 5, 1)",
     "deep.npy": "deep.npy: found an array of shape (115, 1, 1",
     "flat.npy": "at least one dimension",
-    "minus.npy": "found no valid .npy header (a shape that is not whole numbers from 0 on)",
+    "minus.npy": "found no valid .npy header (negative dimensions",
     "longer.npy": "found 461 bytes of data, expected 460 for the float32 array of shape (23, 5)",
     "tensor.safetensors": "found a tensor of I64",
     "numbers.parquet": "numbers.parquet:x: found a column of double",

@@ -121,7 +121,7 @@ def _applied(path):
 
 
 def _texts(path):
-    from gcbs_cli.cli.embed import read_texts
+    from gcbs_cli.data.row_values import read_texts
 
     assert all(text.strip() for text in read_texts(str(path), "id", "--x-text"))
 
