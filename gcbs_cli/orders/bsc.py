@@ -18,6 +18,7 @@ from gcbs_cli.settings.plan import DEFAULT_NEIGHBOURS, MOST_CLUSTERS
 from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints, equal_rows, group_numbers, ragged
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.randomness import Stream
 
 WORD = re.compile(r"\w+")
 _STOP_WORDS = (
@@ -83,7 +84,7 @@ def _neighbours(inputs: MethodInput, method: str) -> Int32s:
 
 
 def _generator(inputs: MethodInput) -> np.random.Generator:
-    return np.random.default_rng([inputs.settings.seed, 0xB5C])
+    return Stream.SHUFFLING.generator(inputs.settings.seed)
 
 
 @compiled

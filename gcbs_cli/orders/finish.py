@@ -9,6 +9,7 @@ from gcbs_cli.orders.swaps import propose
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.progress import Stopwatch
+from gcbs_cli.system.randomness import Stream
 
 
 def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> tuple[Ints, Refinement | None]:
@@ -22,7 +23,7 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
         if inputs.graph is not None:
             # An order of the graph leaves rows without an edge as they come in the data.
             places = np.flatnonzero(inputs.graph.degrees[perm] == 0)
-            perm[places] = np.random.default_rng([seed, 0xA10E]).permutation(perm[places])
+            perm[places] = Stream.ROWS_WITHOUT_EDGE.generator(seed).permutation(perm[places])
         perm = keep_apart(perm, labels, inputs.batch_size)
     refinement = None
     if settings.refine and inputs.batch_size > 1:
@@ -42,7 +43,7 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
 
 def plan_random(rows: int, seed: int) -> Ints:
     """(N,) a uniformly random permutation, the same for the same seed: what every trainer has without a plan."""
-    return np.random.default_rng([seed, 0x5EED]).permutation(rows)
+    return Stream.RANDOM_ORDER.generator(seed).permutation(rows)
 
 
 def shuffle_groups(perm: Ints, size: int, seed: int) -> Ints:
@@ -53,4 +54,4 @@ def shuffle_groups(perm: Ints, size: int, seed: int) -> Ints:
     """
     full = len(perm) // size
     groups = perm[: full * size].reshape(full, size)
-    return np.concatenate([np.random.default_rng([seed, 0x5F1E]).permutation(groups).reshape(-1), perm[full * size :]])
+    return np.concatenate([Stream.GROUP_ORDER.generator(seed).permutation(groups).reshape(-1), perm[full * size :]])

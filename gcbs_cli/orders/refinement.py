@@ -20,6 +20,7 @@ from gcbs_cli.orders.swap_gains import SwapGains
 from gcbs_cli.orders.swaps import fill_own, make, new_scratch, new_state, objective, propose
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.randomness import Stream
 
 FIRST_TEMPERATURE = 2.0
 COOLING = 0.7
@@ -106,7 +107,7 @@ class _Search:
 
     def __init__(self, order: Order, seed: int, pool: ThreadPoolExecutor) -> None:
         self.order, self.pool = order, pool
-        self.generator = np.random.default_rng([seed, 0x5A4B])
+        self.generator = Stream.REFINEMENT.generator(seed)
         self.batches = -(-len(order.perm) // order.batch_size)
         threads = min(available_cpus(), self.batches)
         self.scratches = [new_scratch(len(order.perm), self.batches) for _ in range(threads)]

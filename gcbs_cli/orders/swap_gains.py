@@ -9,6 +9,7 @@ from gcbs_cli.data.grid import Numbers
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.hard_pairs import WeightedGraph
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
+from gcbs_cli.system.randomness import Stream
 from gcbs_cli.system.threads import in_parts
 
 BACKGROUND_KEYS = 512
@@ -85,7 +86,7 @@ def _share(exponent: Floats, background: Floats, total: Floats) -> Float32s:
 def log_background(pair: PairedRows, temperature: float, seed: int) -> Floats:
     """(2, N) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys, from the grid."""
     grid, size = pair.grid, min(pair.rows, BACKGROUND_KEYS)
-    chosen = np.sort(np.random.default_rng([seed, 0xBAC6]).choice(pair.rows, size, replace=False))
+    chosen = np.sort(Stream.BACKGROUND_KEYS.generator(seed).choice(pair.rows, size, replace=False))
     unit = 1.0 / (temperature * grid.scale**2)
     means = [
         _log_means(queries, keys[chosen], offsets[chosen], unit) + (own + grid.constant) * unit

@@ -11,6 +11,7 @@ from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, EntryLimi
 from gcbs_cli.settings.plan import ThresholdSettings
 from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints
 from gcbs_cli.system.limits import available_cpus, available_memory
+from gcbs_cli.system.randomness import Stream
 
 LEAST_ROWS = 2048
 MOST_ROWS = 16384
@@ -100,8 +101,8 @@ def draw_sample(grid: Grid, quantile: float, seed: int, *, least: int = LEAST_RO
 
     count = len(grid.x)
     size = sample_rows(count, quantile, least, most)
-    generator = np.random.default_rng([seed, 0x9C8])
-    rows, cols = (np.sort(generator.choice(count, size, replace=False)) for _ in range(2))
+    draws = Stream.THRESHOLD_SAMPLE.generator(seed)
+    rows, cols = (np.sort(draws.choice(count, size, replace=False)) for _ in range(2))
     # BLAS follows affinity and OMP_NUM_THREADS by itself, but no cgroup's quota.
     with threadpool_limits(limits=available_cpus(), user_api="blas"):
         return Sample(rows, cols, grid.numbers(rows, cols), count)

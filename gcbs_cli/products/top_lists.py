@@ -12,6 +12,7 @@ from gcbs_cli.data.grid import Grid
 from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Progress, Tile, cut
 from gcbs_cli.system.arrays import Array, Int32s, Ints, equal_rows
 from gcbs_cli.system.compiled import compiled
+from gcbs_cli.system.randomness import Stream
 from gcbs_cli.system.threads import in_parts
 
 SAMPLE_KEYS = 2048
@@ -61,8 +62,8 @@ class TopSearch:
         size, rank = sample_rank(self._count, len(self._keys))
         likely = np.full(len(self._queries), EVERYTHING, np.int32)
         if 2 * rank <= size:
-            generator = np.random.default_rng([seed + self._side, 0x4A2D])
-            chosen = np.sort(generator.choice(len(self._keys), size, replace=False))
+            draws = Stream.LIKELY_LIMITS.generator(seed + self._side)
+            chosen = np.sort(draws.choice(len(self._keys), size, replace=False))
             loaded, offsets = backend.load(self._queries, self._keys[chosen]), self._offsets[chosen]
             height, width = backend.tile_shape
             tiles = cut(len(likely), size, max(1, min(height, height * width // size)), size)

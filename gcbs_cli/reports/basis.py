@@ -19,6 +19,7 @@ from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.arrays import Float32s, Floats, Ints
 from gcbs_cli.system.progress import Progress, Stopwatch
+from gcbs_cli.system.randomness import Stream
 
 Figures = dict[str, Any]
 """Figures by their path; None for what is not known."""
@@ -163,7 +164,7 @@ def uniformity(side: Float32s, seed: int, backend: Backend) -> float:
     ‖u_i − u_j‖² = 2 − 2 u_i·u_j for unit rows.
     """
     if len(side) > MOST_ROWS:
-        side = side[np.sort(np.random.default_rng([seed, 0x0F1]).choice(len(side), SAMPLED_ROWS, replace=False))]
+        side = side[np.sort(Stream.UNIFORMITY_SAMPLE.generator(seed).choice(len(side), SAMPLED_ROWS, replace=False))]
     sums = loss_sums(side, side, [0.25], backend)[0].log_sums - 4.0 - np.log(len(side) * (len(side) - 1))
     return min(float(np.logaddexp.reduce(sums[0])), 0.0)
 

@@ -12,13 +12,12 @@ from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints, group_numbers, inverse
 from gcbs_cli.system.limits import available_cpus
+from gcbs_cli.system.randomness import Stream
 from gcbs_cli.system.threads import in_order
 
 Result = TypeVar("Result")
 
 ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 21, 1 << 12
-TRIALS_STREAM = 0x7121A1
-"""Sets the draws of the random trials apart from others of the same seed."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class BatchSums:
 def random_orders(rows: int, seed: int, trials: int = 1) -> Iterator[Ints]:
     """The random order of each trial."""
     for number in range(trials):
-        yield np.random.default_rng([seed, TRIALS_STREAM, number]).permutation(rows)
+        yield Stream.TRIALS.generator(seed, number).permutation(rows)
 
 
 def of_orders(orders: Iterable[Ints], work: Callable[[Ints], Result]) -> list[Result]:

@@ -23,6 +23,7 @@ from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
+from gcbs_cli.system.randomness import Stream
 
 BYTES_PER_ROW = 24
 """Of all rows of the plan: their order, read and checked (measured)."""
@@ -52,9 +53,9 @@ def sampled_report(
     check_room(stream.rows, expected, settings, "the report", "use fewer --rows")
     clock = Stopwatch(progress)
     with clock.step("rows drawn"):
-        generator = np.random.default_rng([settings.seed, 0x5A3D])
-        chosen = np.sort(generator.choice(full, min(full, rows // size), replace=False))
-        random = generator.integers(stream.rows, size=(len(chosen), size - 1))
+        draws = Stream.REPORT_BATCHES.generator(settings.seed)
+        chosen = np.sort(draws.choice(full, min(full, rows // size), replace=False))
+        random = draws.integers(stream.rows, size=(len(chosen), size - 1))
         drawn, places = np.unique_inverse(np.hstack([perm[: full * size].reshape(full, size)[chosen], random]))
         own, others = np.split(places, [size], axis=1)
         sides = stream.read_rows(drawn)

@@ -15,10 +15,8 @@ from torch.utils.data import BatchSampler
 from gcbs_cli.plan_file.plans import Plan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
+from gcbs_cli.system.randomness import Stream
 from gcbs_cli.trainers.plan_source import PlanWarning, plan_for
-
-_ORDER_STREAM = 0xBA7C4
-"""Separates the draws of the batch order from other uses of the same seed."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class RankSharding:
         full = self.rows // self.batch_size
         numbers = np.arange(ceil(self._batched_rows / self.batch_size))
         if self.shuffle_batches:
-            np.random.default_rng([self.seed, _ORDER_STREAM, epoch]).shuffle(numbers[:full])
+            Stream.BATCH_ORDER.generator(self.seed, epoch).shuffle(numbers[:full])
         batches_per_step = self._batches_per_step
         for step in numbers[: self.steps * batches_per_step].reshape(-1, batches_per_step).tolist():
             yield [share for number in step for share in self._shares(number)]

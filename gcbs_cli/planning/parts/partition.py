@@ -15,6 +15,7 @@ from gcbs_cli.graph.adjacency import adjacency_from_pairs, edges_of_lists
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.k_means import UNIT, k_means, products, whole
 from gcbs_cli.system.arrays import Float32s, Int32s, Ints, grouped, ragged
+from gcbs_cli.system.randomness import Stream
 
 SAMPLE_ROWS = 1 << 16
 """Rows from which centres are learnt."""
@@ -65,7 +66,7 @@ class Partition:
 def sample_means(stream: PairStream, seed: int) -> Float32s:
     """(S, d) the unit means of random pairs, from one pass that also checks and fingerprints all rows."""
     size = min(stream.rows, SAMPLE_ROWS)
-    chosen = np.sort(np.random.default_rng([seed, 0x9A48]).choice(stream.rows, size, replace=False))
+    chosen = np.sort(Stream.CENTRES_SAMPLE.generator(seed).choice(stream.rows, size, replace=False))
     return mean_rows(*stream.read_rows(chosen))
 
 
@@ -82,7 +83,7 @@ def learn_centres(means: Float32s, parts: int, seed: int) -> Centres:
         prices = _balancing_prices(similar, prices, PRICE_ROUNDS)
         return np.argmax(similar - prices, axis=1)
 
-    _, values = k_means(rows, parts, np.random.default_rng([seed, 0x9A47]), join)
+    _, values = k_means(rows, parts, Stream.CENTRES.generator(seed), join)
     prices = _balancing_prices(products(rows, values), prices, LAST_PRICE_ROUNDS)
     order = _order_of_parts(values)
     return Centres(values[order], prices[order])
