@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 import signal
 import sys
 import warnings
@@ -35,11 +34,11 @@ COMMANDS = {
 }
 """Each command with the first sentence of its help; its settings have the rest, imported when it is called."""
 TORCH_SENTENCES = 3
-"""Of what torch says of a full GPU: that it is full, what was asked for, and which GPU with how much it is."""
+"""The beginning of torch's message on a full GPU: that it is full, what was requested, which GPU and its size."""
 MOST_EXAMPLES = 3
 INTERRUPTED = 130
 TRACEBACK = "GCBS_TRACEBACK"
-"""A variable: set, it lets errors through of which gcbs has nothing better to say; the tests set it."""
+"""A variable: when it is set, unforeseen errors end in a traceback; the tests set it."""
 
 
 class Commands(TyperGroup):
@@ -75,19 +74,18 @@ class Commands(TyperGroup):
         from gcbs_cli.settings.model import leaves
         from gcbs_cli.settings.others import model_of
 
-        name, *rest = args
+        name, *words = args
         if name not in COMMANDS:
             if not ctx.resilient_parsing:
                 ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
             return super().resolve_command(ctx, args)
-        asked = any(re.match("--help|-[a-zA-Z]*h", word) for word in rest)
-        command = make_command(name, COMMANDS, helped=asked or ctx.resilient_parsing)
-        missing = [leaf for leaf in leaves(model_of(name)) if leaf.field.is_required()]
-        if not rest and missing and not ctx.resilient_parsing:
+        command = make_command(name, COMMANDS)
+        missing = [leaf.option for leaf in leaves(model_of(name)) if leaf.field.is_required()]
+        if missing and not words and not ctx.resilient_parsing:
             examples = [line for line in command.help.splitlines() if line.startswith("  gcbs")]
-            said = f"gcbs {name}: {missing[0].option} is missing. For example:"
-            show_examples(said, examples, f"gcbs {name} --help shows all options.")
-        return name, command, rest
+            message = f"gcbs {name}: {missing[0]} is missing. For example:"
+            show_examples(message, examples, f"gcbs {name} --help shows all options.")
+        return name, command, words
 
 
 EXAMPLES = [
@@ -108,8 +106,8 @@ for _name, _sentence in COMMANDS.items():
     app.command(_name, help=_sentence)(lambda: None)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         print(f"gcbs {__version__}", flush=True)
         raise typer.Exit
 
@@ -137,7 +135,7 @@ def _root(
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
     gc.disable()  # until the command begins: nothing that is imported is garbage
-    # It unwinds like Ctrl-C, so that temporary files go, and ends with the code that a shell expects.
+    # SIGTERM unwinds like Ctrl-C, so that temporary files are removed, and ends with the code that a shell expects.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # libraries warn their programmers
@@ -145,15 +143,16 @@ def main() -> None:
     try:
         app()
     finally:
-        if "torch" not in sys.modules:  # Triton, which it loads, calls what is kept to the end leaks, and lists it
+        if "torch" not in sys.modules:  # with torch comes Triton, which reports frozen objects as leaks
             gc.freeze()  # or Python would search all modules for garbage at its end, for a tenth of a second
 
 
 def _prepare_streams() -> None:
-    """Give 0 to 2 to something, or the first file that is opened would get what is printed, and let them take any text:
-    a terminal that knows ASCII alone shows ? where there was an arrow.
+    """Open the standard streams that are closed, and let all of them take any text.
 
-    What is printed to a closed stderr is lost; printing to a closed stdout fails, for it may be the permutation.
+    The next file to be opened would get the number of a closed stream, and with it what is printed. Output to a closed
+    stderr is lost; output to a closed stdout fails, for it may be the permutation. An ASCII terminal shows ? for an
+    arrow.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -161,22 +160,23 @@ def _prepare_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w", encoding="utf-8", closefd=False))
-        if isinstance(stream := getattr(sys, name), TextIOWrapper):  # a notebook's is none
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):  # a notebook replaces the streams by others
             stream.reconfigure(errors="replace")
 
 
 def _explained(error: Exception) -> tuple[str, int]:
-    """What to say of an error, and the exit code."""
+    """The message for an error, and the exit code."""
     torch = sys.modules.get("torch")
     if isinstance(error, GcbsError):
         return str(error), error.exit_code
     if isinstance(error, TyperException):
         return _mistyped(error), error.exit_code
-    if isinstance(error, BrokenPipeError):  # the reader of stdout has left (`| head`): nobody is there to be told
+    if isinstance(error, BrokenPipeError):  # the reader of stdout has left (`| head`)
         return "", 1
     if torch is not None and isinstance(error, torch.OutOfMemoryError):
-        said = ". ".join(str(error).split(". ")[:TORCH_SENTENCES])
-        return f"{said}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1
+        message = ". ".join(str(error).split(". ")[:TORCH_SENTENCES])
+        return f"{message}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return "out of memory; try --max-memory, a higher --quantile or fewer rows", 1
     if isinstance(error, OSError):
@@ -188,20 +188,20 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 def _mistyped(error: TyperException) -> str:
     """What is wrong with the words of a command line."""
-    context, option = getattr(error, "ctx", None), getattr(error, "option_name", None)
-    said = error.format_message().rstrip(".")
+    context, option, parameter = (getattr(error, name, None) for name in ("ctx", "option_name", "param"))
+    message = error.format_message().rstrip(".")
     if context is not None and option is not None:
-        known = [name for parameter in context.command.params for name in parameter.opts]
-        said = f"{option}: no such option{nearest(option, known)}"
-    elif getattr(error, "param", None) is not None:
-        said = f"{error.param.metavar} is missing"  # type: ignore[attr-defined]
-    if context is not None and "did you mean" not in said:
-        said += f"; {context.command_path} --help shows what there is"
-    return said
+        options = [name for known in context.command.params for name in known.opts]
+        message = f"{option}: no such option{nearest(option, options)}"
+    elif parameter is not None:
+        message = f"{parameter.metavar} is missing"
+    if context is not None and "did you mean" not in message:
+        message += f"; {context.command_path} --help shows what there is"
+    return message
 
 
-def show_examples(said: str, examples: Sequence[str], more: str) -> None:
+def show_examples(message: str, examples: Sequence[str], more: str) -> None:
     """Show a few ways to call a command to somebody who called it with nothing; it ends with exit code 2."""
-    for line in (said, *examples[:MOST_EXAMPLES], more):
+    for line in (message, *examples[:MOST_EXAMPLES], more):
         print(line, file=sys.stderr)
     raise typer.Exit(2)

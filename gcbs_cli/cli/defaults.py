@@ -1,11 +1,10 @@
-"""Defaults of options from a file and from GCBS_* variables: found, checked, and named where they come from.
+"""Defaults of options from a file and from GCBS_* variables, each with the place where it stands.
 
-Precedence: the command line, then the environment, then the file; in each, what is said for one command alone counts
-before what is said for all.
+Precedence: the command line, then the environment, then the file; in each, a value for one command counts before one
+for all commands.
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,10 +20,8 @@ PREFIX = "GCBS_"
 OWN_VARIABLES = ("GCBS_CONFIG", "GCBS_AXE", "GCBS_TRACEBACK")
 """Variables that name no option: the file, what the tests of the page need, and whether errors show where."""
 HARMLESS = ("json", "quiet", "dry-run")
-"""What a file found by searching may set of what one call does: it writes nothing."""
+"""Options of one call that a file found by searching may set: they write nothing."""
 MOST_BYTES = 1 << 20
-LONG_KEY = re.compile(rb"""(?:^|[\[{,])[ \t]*(?:[\w"'-]+[ \t]*\.[ \t]*){100}""", re.MULTILINE)
-"""A dotted key whose tables take the parser quadratic time and memory."""
 
 
 @dataclass(frozen=True)
@@ -42,29 +39,33 @@ class ConfigFile:
     path: Path | None = None
     values: dict[str, Value] = field(default_factory=dict)
     searched: bool = False
-    """Nobody named it."""
+    """Whether it was found by searching, so that the user may not know of it."""
 
 
-def find_config(named: str | None) -> ConfigFile:
-    """The file named, else the nearest pyproject.toml upwards that has [tool.gcbs]. Raises BadInput."""
+def find_config(name: str | None) -> ConfigFile:
+    """The file of this name, else the nearest pyproject.toml upwards that has [tool.gcbs]. Raises BadInput."""
+    if name is None:
+        return _search()
+    path = Path(name)
+    content = _read(path)
+    table = _own_table(content)
+    if table is None and path.name == "pyproject.toml":
+        raise BadInput(
+            f"{path}: found no [tool.gcbs], expected settings; write them as in the docs, or leave out --config"
+        )
+    return ConfigFile(path, dict(_values(content if table is None else table, str(path))))
+
+
+def _search() -> ConfigFile:
     try:
         here = Path.cwd()
     except FileNotFoundError:
         raise BadInput("the current folder is gone; change to another one") from None
-    searched = (folder / "pyproject.toml" for folder in (here, *here.parents))
-    path = Path(named) if named is not None else next(filter(Path.is_file, searched), None)
-    if path is None:
-        return ConfigFile()
-    content = _read(path)
-    tools = content.get("tool")
-    table = tools.get("gcbs") if isinstance(tools, dict) else None
-    if table is None and path.name != "pyproject.toml":
-        table = content
-    if isinstance(table, dict):
-        return ConfigFile(path, dict(_values(table, str(path))), searched=named is None)
-    if named is None:
-        return ConfigFile()
-    raise BadInput(f"{path}: found no [tool.gcbs], expected settings; write them as in the docs, or leave out --config")
+    for path in (folder / "pyproject.toml" for folder in (here, *here.parents)):
+        table = _own_table(_read(path)) if path.is_file() else None
+        if table is not None:
+            return ConfigFile(path, dict(_values(table, str(path))), searched=True)
+    return ConfigFile()
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -72,14 +73,20 @@ def _read(path: Path) -> dict[str, Any]:
 
     with open_file(str(path), empty=True) as file:
         data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise BadInput(f"{path}: is too large for settings (1 MiB); check --config")
     try:
-        if len(data) <= MOST_BYTES and not LONG_KEY.search(data):
-            return tomllib.loads(data.decode())
+        return tomllib.loads(data.decode())
     except RecursionError:
         raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
     except ValueError as error:
         raise BadInput(f"{path}: is not TOML: {error}") from None
-    raise BadInput(f"{path}: is too large for settings (1 MiB, or keys of 100 parts); check --config")
+
+
+def _own_table(content: Mapping[str, Any]) -> dict[str, Any] | None:
+    tools = content.get("tool")
+    table = tools.get("gcbs") if isinstance(tools, dict) else None
+    return table if isinstance(table, dict) else None
 
 
 def _values(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Value]]:
@@ -91,36 +98,35 @@ def _values(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Value]]:
             yield name.replace("_", "-"), Value(value, path)
 
 
-def build(model: type[Model], said: Mapping[str, Value]) -> Model:
+def build(model: type[Model], values: Mapping[str, Value]) -> Model:
     """The settings of one call. Raises BadInput that names where a bad value is."""
     try:
-        settings = model(**{name: value.value for name, value in said.items()})
+        settings = model(**{name: value.value for name, value in values.items()})
         settings.check_effects()
-        return settings
     except BadSetting as error:
-        source = said[error.leaf].source if error.leaf in said else ""
-        if source:
-            raise BadInput(f"{source}: {error}") from None
-        raise
+        source = values[error.name].source if error.name in values else ""
+        if not source:
+            raise
+        raise BadInput(f"{source}: {error}") from None
+    return settings
 
 
 def values_of(command: str, file: ConfigFile, typed: Mapping[str, Any]) -> dict[str, Value]:
-    """The options of a command that the file, a variable or its command line sets, by their names in Python.
-
-    Of options that exclude each other, those count that are said last.
-    """
+    """The options of a command that the file, a variable or its command line sets, by their names in Python."""
     known = known_keys([command])
-    variables = {key: Value(os.environ[name], name) for key in known if os.environ.get(name := variable(key))}
-    layers = [
-        {leaf.name: values[key] for key, leaf in known.items() if key in values and ("." in key) is own}
-        for values in (file.values, variables)
-        for own in (False, True)  # the keys for all commands, then those for this one
-    ]
-    found: dict[str, Value] = {}
-    for layer in (*layers, {name: Value(value) for name, value in typed.items()}):
-        hidden = EXCLUSIVE if layer.keys() & set(EXCLUSIVE) else ()
-        found = {name: value for name, value in found.items() if name not in hidden} | layer
-    return found
+    variables = {key: Value(os.environ[variable(key)], variable(key)) for key in known if os.environ.get(variable(key))}
+    values: dict[str, Value] = {}
+    for source in (file.values, variables):
+        for of_command in (False, True):
+            keys = [key for key in known if key in source and ("." in key) is of_command]
+            values = _replaced(values, {known[key].name: source[key] for key in keys})
+    return _replaced(values, {name: Value(value) for name, value in typed.items()})
+
+
+def _replaced(values: Mapping[str, Value], later: Mapping[str, Value]) -> dict[str, Value]:
+    """The values with later ones in their place: of options that exclude each other, the last one counts."""
+    excluded = EXCLUSIVE if later.keys() & set(EXCLUSIVE) else ()
+    return {name: value for name, value in values.items() if name not in excluded} | dict(later)
 
 
 def check_keys(commands: Iterable[str], file: ConfigFile) -> None:
@@ -148,13 +154,13 @@ def unknown_variables(commands: Iterable[str]) -> Iterator[str]:
 
 def known_keys(commands: Iterable[str]) -> dict[str, Leaf]:
     """The options of commands by their keys: plan.seed for one, seed for all unless it says what one call does."""
-    found = {}
+    known = {}
     for command in commands:
         for leaf in options_of(command):
-            found[f"{command}.{leaf.key}"] = leaf
+            known[f"{command}.{leaf.key}"] = leaf
             if not leaf.one_call:
-                found[leaf.key] = leaf
-    return found
+                known[leaf.key] = leaf
+    return known
 
 
 def variable(key: str) -> str:

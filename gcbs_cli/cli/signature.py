@@ -24,57 +24,51 @@ METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT", Path: "TEXT"}
 """What stands for a value in --help."""
 
 
-def make_command(name: str, commands: Mapping[str, str], *, helped: bool) -> Any:
-    """The command that reads the command line, variables and files into its model, and calls its function with it.
-
-    helped: whether its options say what they do; to find out takes a while.
-    """
+def make_command(name: str, commands: Mapping[str, str]) -> Any:
+    """The command that reads the command line, variables and files into its model, and calls its function with it."""
     model = model_of(name)
 
-    def run(ctx: typer.Context, config: ConfigOption = None, **typed: Any) -> None:
-        sources = {key: ctx.get_parameter_source(key) for key in typed}
-        typed = {key: typed[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
+    def run(ctx: typer.Context, config: ConfigOption = None, **parameters: Any) -> None:
+        sources = {key: ctx.get_parameter_source(key) for key in parameters}
+        typed = {key: parameters[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
         file = find_config(config or ctx.obj)
         if file.values:
             check_keys(commands, file)
-        said = values_of(name, file, typed)
-        settings = build(model, said)
-        used = sorted({value.source for value in said.values() if value.source.startswith(str(file.path))})
-        if used:
-            Output(settings).note(f"defaults from {' and '.join(used)}")
+        values = values_of(name, file, typed)
+        settings = build(model, values)
+        files = sorted({value.source for value in values.values() if value.source.startswith(str(file.path))})
+        if files:
+            Output(settings).note(f"defaults from {' and '.join(files)}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
-        if not gc.isenabled():  # by main(), for the time of the imports
+        if not gc.isenabled():  # main() stops the collector for the imports, which leave no garbage
             gc.freeze()
             gc.enable()
         work(settings, file) if name == "config" else work(settings)
 
-    *known, _typed = inspect.signature(run).parameters.values()
-    known += (parameter(leaf, leaf.help if helped else "") for leaf in leaves(model))
-    run.__signature__ = inspect.Signature(known)  # type: ignore[attr-defined]
+    *own, _parameters = inspect.signature(run).parameters.values()
+    run.__signature__ = inspect.Signature([*own, *map(parameter, leaves(model))])  # type: ignore[attr-defined]
     app = typer.Typer(add_completion=False)
     app.command(name, help=_plain(_joined(f"{commands[name]}\n\n{inspect.getdoc(model) or ''}")))(run)
     return typer.main.get_command(app)
 
 
-def parameter(leaf: Leaf, said: str) -> inspect.Parameter:
-    """The Typer parameter of a field; said: its help."""
+def parameter(leaf: Leaf) -> inspect.Parameter:
+    """The Typer parameter of a field."""
     choices = leaf.choices
     default = None if leaf.default_words else leaf.default
+    required = leaf.field.is_required()
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
+    help_text = _plain(leaf.help)
     info: Any
     if leaf.argument:
-        info = typer.Argument(
-            ... if leaf.field.is_required() else default,
-            metavar=leaf.option,
-            show_default=False,
-            help=_plain(said),
-        )
+        default = ... if required else default
+        info = typer.Argument(default, metavar=leaf.option, show_default=False, help=help_text)
     else:
+        names = [f"{leaf.option}/{leaf.off}" if leaf.off else leaf.option, *filter(None, [leaf.short])]
         info = typer.Option(
             default,
-            leaf.option + (f"/{leaf.off}" if leaf.off else ""),
-            *([leaf.short] if leaf.short else []),
-            help=_plain(said) + (r" \[required]" if leaf.field.is_required() else ""),
+            *names,
+            help=help_text + (r" \[required]" if required else ""),
             metavar=leaf.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
             rich_help_panel=leaf.panel,
             show_default=leaf.default_words or (default not in (None, "") and default is not False),

@@ -27,15 +27,21 @@ class NegativeSettings(Settings, panel="Which negatives"):
     first `range_max` left, the first `range_min` are skipped, and `negatives` of the rest are taken.
     """
 
-    negatives: int = option(3, "Negatives for each row.", "-l", ge=1)
-    range_min: int = option(0, "Number of the hardest candidates to skip.", ge=0)
-    range_max: int | None = option(None, "Take no candidate beyond this rank.")
-    max_score: float | None = option(None, "Refuse candidates with a similarity above this.")
-    min_score: float | None = option(None, "Refuse candidates with a similarity below this.")
-    absolute_margin: float | None = option(None, "Refuse candidates with a similarity above positive − margin.")
+    negatives: int = option(3, short="-l", ge=1)
+    """Negatives for each row."""
+    range_min: int = option(0, ge=0)
+    """Number of the hardest candidates to skip."""
+    range_max: int | None = None
+    """Take no candidate beyond this rank."""
+    max_score: float | None = None
+    """Refuse candidates with a similarity above this."""
+    min_score: float | None = None
+    """Refuse candidates with a similarity below this."""
+    absolute_margin: float | None = None
+    """Refuse candidates with a similarity above positive − margin."""
     relative_margin: float | None = None
     """Refuse candidates with a similarity above positive − margin · |positive|, such as 0.05."""
-    sampling: Literal["top", "random"] = option("top")
+    sampling: Literal["top", "random"] = "top"
     """top: the hardest candidates; random: a seeded draw from the first --range-max."""
 
     @model_validator(mode="after")
@@ -61,9 +67,11 @@ class NegativeSettings(Settings, panel="Which negatives"):
 class ShownLossSettings(Settings, panel="The loss with them"):
     """The loss that is shown with the negatives."""
 
-    batch_size: int = option(DEFAULT_BATCH_SIZE, "Pairs in one loss.", "-k", ge=2)
+    batch_size: int = option(DEFAULT_BATCH_SIZE, short="-k", ge=2)
+    """Pairs in one loss."""
     temperature: Temperature = DEFAULT_TEMPERATURE
-    trials: Trials = option(5, "Number of random orders to average over.")
+    trials: Trials = 5
+    """Number of random orders to average over."""
 
 
 class MineSettings(NegativeSettings, ShownLossSettings, WorkSettings):

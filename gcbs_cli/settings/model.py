@@ -1,13 +1,10 @@
 """One model a command: each field is an option with its name, type, bounds, default, help and panel."""
 
-import ast
 import functools
 import inspect
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, fields
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
 
@@ -19,8 +16,8 @@ from gcbs_cli.system.errors import BadInput, nearest, printable
 OUTPUT_PANEL = "Output"
 Model = TypeVar("Model", bound="Settings")
 Function = TypeVar("Function", bound=Callable[..., Any])
-_WORDS_OF = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
-_EXPECTED = {
+BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
+EXPECTED = {
     "finite": "a finite number",
     "float": "a number",
     "bool": "true or false",
@@ -28,33 +25,32 @@ _EXPECTED = {
     "path": "text",
     "too": "at least one",
 }
-"""What pydantic's kinds of errors expect, by their first word; where nothing is said, a whole number."""
+"""What pydantic expected, by the first word of its kind of error; for all others it is a whole number."""
 
 
-def option(default: Any, description: str | None = None, short: str | None = None, **more: Any) -> Any:
-    """A field with its default (... for none) and its help, which may stand in the docstring below it instead.
+def option(default: Any, description: str | None = None, **details: Any) -> Any:
+    """A field with its default (... for none); details: those of `Leaf`, and pydantic's bounds.
 
-    more: what else `Leaf` holds, and pydantic's bounds.
+    The help is the docstring below the field; only a type that several models share brings a description.
     """
-    typed = {name: more.pop(name) for name in Leaf.__dataclass_fields__ if name in more}
-    return Field(default, description=description, json_schema_extra=typed | {"short": short}, **more)
+    typed = {field.name: details.pop(field.name) for field in fields(Leaf) if field.name in details}
+    return Field(default, description=description, json_schema_extra=typed, **details)
 
 
 @dataclass(frozen=True)
 class Leaf:
     """One option and how it is typed on the command line.
 
-    name: in Python. model: the class that declares it. panel: title of its panel in --help. option: its name on the
-    command line, where no other is given --its-name, an argument's in capitals. short: another name, such as -k. off:
-    the flag that says no, such as --no-refine. default_words: the default in words, where the field holds None.
-    metavar: what stands for the value in --help. argument: no option but an argument. only_with: other fields, `field`
-    or `field=value|value`, without which it has no effect. expected: what it takes, where its type and bounds do not
-    say it. one_call: it says what one call does, as outputs do; a default for all commands would surprise.
+    name: in Python. panel: title of its panel in --help. option: its name on the command line, where no other is given
+    --its-name, an argument's in capitals. short: another name, such as -k. off: the flag that says no, such as
+    --no-refine. default_words: the default in words, where the field holds None. metavar: what stands for the value in
+    --help. argument: no option but an argument. only_with: other fields, `field` or `field=value|value`, without which
+    it has no effect. expected: what it takes, where its type and bounds do not say it. one_call: it says what one call
+    does, as outputs do; a default for all commands would surprise.
     """
 
     name: str
     field: FieldInfo
-    model: "type[Settings]"
     panel: str | None
     option: str
     short: str | None = None
@@ -62,15 +58,14 @@ class Leaf:
     default_words: str | None = None
     metavar: str | None = None
     argument: bool = False
-    only_with: str | None = None
+    only_with: str = ""
     expected: str | None = None
     one_call: bool = False
 
     @property
     def help(self) -> str:
         """What it does, in a sentence or two."""
-        said = self.field.description or _docstrings(self.model.__module__).get((self.model.__name__, self.name), "")
-        return " ".join(said.split())
+        return " ".join((self.field.description or "").split())
 
     @property
     def key(self) -> str:
@@ -102,11 +97,11 @@ class Leaf:
 
 
 class BadSetting(BadInput):
-    """A value that does not fit; `leaf` is the name of its field, or "" where several do not fit together."""
+    """A value that does not fit; `name` is that of its field, or "" where several do not fit together."""
 
-    def __init__(self, message: str, leaf: str) -> None:
+    def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
-        self.leaf = leaf
+        self.name = name
 
 
 class Settings(BaseModel):
@@ -115,7 +110,9 @@ class Settings(BaseModel):
     A model inherits the options of others: a plan's settings are those of its graph, too.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True, use_attribute_docstrings=True
+    )
     panel: ClassVar[str | None]
     omitted: ClassVar[tuple[str, ...]] = ()
     """Fields that a command inherits and does not offer."""
@@ -125,7 +122,7 @@ class Settings(BaseModel):
         cls.panel = panel
 
     def __init__(self, **values: Any) -> None:
-        # True and false as words: pydantic would take them for 1 and 0 where it expects a number.
+        # Booleans become words, for pydantic would take true for 1 where it expects a number.
         plain = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
         try:
             super().__init__(**plain)
@@ -133,11 +130,17 @@ class Settings(BaseModel):
             raise in_words(error, type(self)) from None
 
     def changed(self, **changes: Any) -> Self:
-        """The same with other values for these options, checked again. Raises BadInput."""
+        """A copy with other values for these options, checked again. Raises BadInput."""
         return type(self)(**self.model_dump(exclude_unset=True) | changes)
 
+    def only(self, model: type[Model]) -> Model:
+        """Those of the settings that the model has, too. They were checked when they were made."""
+        names = self.model_fields_set & model.model_fields.keys()
+        values = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return cast(Model, model.model_construct(**values))
+
     def default_of(self, leaf: Leaf) -> Any:
-        """What an option is unless given, which another option may decide."""
+        """The value of an option that is not given, which another option may decide."""
         return leaf.default
 
     def chosen(self) -> Mapping[str, Sequence[Any]]:
@@ -153,92 +156,75 @@ class Settings(BaseModel):
 
     def lacking(self, leaf: Leaf) -> str | None:
         """What an option lacks to have an effect, as it is typed; None where it has one."""
-        for condition in (leaf.only_with or "").split():
-            name, _, values = condition.partition("=")
-            found, wanted = self.chosen().get(name) or listed(getattr(self, name)), values.split("|")
-            if not any(value in wanted if values else value for value in found):
-                return f"--{name.replace('_', '-')} {', '.join(wanted)}".rstrip()
+        for condition in leaf.only_with.split():
+            name, _, choices = condition.partition("=")
+            values = self.chosen().get(name) or listed(getattr(self, name))
+            effective = [value for value in values if value in choices.split("|")] if choices else filter(None, values)
+            if not any(effective):
+                return f"--{name.replace('_', '-')} {choices.replace('|', ', ')}".rstrip()
         return None
-
-    def only(self, model: type[Model]) -> Model:
-        """Those of the settings that the model has, too."""
-        return model(**self.model_dump(include={*model.model_fields}, exclude_unset=True, exclude_none=True))
-
-
-def leaves(model: type[Settings]) -> list[Leaf]:
-    """Every option of a model: those that it declares, then those that it inherits, the panel of outputs last."""
-    found: dict[str, Leaf] = {}
-    for base in model.__mro__:
-        for name in inspect.get_annotations(base):
-            if name in model.model_fields and name not in (*model.omitted, *found):
-                found[name] = _leaf(name, model.model_fields[name], base)
-    return sorted(found.values(), key=lambda leaf: leaf.panel == OUTPUT_PANEL)
 
 
 @functools.cache
-def _docstrings(module: str) -> dict[tuple[str, str], str]:
-    """What stands below the fields of a module's classes, by class and field; nothing where its source is not kept."""
-    try:
-        found, nodes = {}, ast.parse(inspect.getsource(sys.modules[module])).body
-    except OSError:
-        return {}
-    for model in (node for node in nodes if isinstance(node, ast.ClassDef)):
-        for field, below in pairwise(model.body):
-            if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-                found[model.name, ast.unparse(field.target)] = ast.literal_eval(below.value)
-    return found
+def leaves(model: type[Settings]) -> list[Leaf]:
+    """Every option of a model: those that it declares, then those that it inherits, the panel of outputs last."""
+    options: dict[str, Leaf] = {}
+    for base in model.__mro__:
+        for name in inspect.get_annotations(base):
+            if name in model.model_fields and name not in (*model.omitted, *options):
+                options[name] = _leaf(name, model.model_fields[name], base)
+    return sorted(options.values(), key=lambda leaf: leaf.panel == OUTPUT_PANEL)
 
 
 def _leaf(name: str, field: FieldInfo, model: type[Settings]) -> Leaf:
-    typed: dict[str, Any] = {"panel": model.panel, "option": f"--{name.replace('_', '-')}"}
-    typed |= cast(dict[str, Any], field.json_schema_extra or {})
-    if "argument" in typed:
-        typed["option"] = typed.get("metavar", name.upper())
-    return Leaf(name, field, model, **({"one_call": typed["panel"] == OUTPUT_PANEL} | typed))
+    details: dict[str, Any] = {"panel": model.panel, "option": f"--{name.replace('_', '-')}"}
+    details |= cast(dict[str, Any], field.json_schema_extra or {})
+    if "argument" in details:
+        details["option"] = details.get("metavar", name.upper())
+    details.setdefault("one_call", details["panel"] == OUTPUT_PANEL)
+    return Leaf(name, field, **details)
 
 
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
     """The words of a command line that ask for these settings: for what is not the default anyway, and `always`."""
-    found: list[str] = []
+    line: list[str] = []
     for leaf in leaves(type(settings)):
         value = getattr(settings, leaf.name)
         if value is None or (value == settings.default_of(leaf) and leaf.name not in always):
             continue
         if leaf.argument:
-            found.append(str(value))
+            line.append(str(value))
         elif isinstance(value, bool):
-            found.append(leaf.option if value else str(leaf.off))
+            line.append(leaf.option if value else str(leaf.off))
         else:
-            found += [leaf.option, ":".join(map(str, value)) if isinstance(value, tuple) else str(value)]
-    return found
+            line += [leaf.option, ":".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    return line
 
 
 def in_words(error: ValidationError, model: type[Settings]) -> BadSetting:
     """The first thing that is wrong, in one line that names the option, what was found and what is expected."""
     first = error.errors()[0]
-    said, name = first.get("ctx", {}).get("error"), str(next(iter(first["loc"]), ""))
-    if isinstance(said, BadInput):  # by a validator, which names its options itself
-        return BadSetting(str(said), name)
-    fields = {leaf.name: leaf for leaf in leaves(model)}
-    if name not in fields:
-        return BadSetting(f"{name}: no such setting{nearest(name, fields)}", name)
-    leaf = fields[name]
+    cause, name = first.get("ctx", {}).get("error"), str(next(iter(first["loc"]), ""))
+    if isinstance(cause, BadInput):  # by a validator, which names its options itself
+        return BadSetting(str(cause), name)
+    options = {leaf.name: leaf for leaf in leaves(model)}
+    if name not in options:
+        return BadSetting(f"{name}: no such setting{nearest(name, options)}", name)
+    leaf = options[name]
     if first["type"] == "missing":
         return BadSetting(f"{leaf.option} is missing; give it", name)
-    found = printable(str(first["input"]))
-    return BadSetting(f"{leaf.option} {found}: expected {leaf.expected or _expected(first, leaf, found)}", name)
+    value = printable(str(first["input"]))
+    return BadSetting(f"{leaf.option} {value}: expected {leaf.expected or _expected(first, leaf, value)}", name)
 
 
-def _expected(error: Any, leaf: Leaf, found: str) -> str:
+def _expected(error: Any, leaf: Leaf, value: str) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "literal_error":
-        return context["expected"].replace("'", "") + nearest(found, leaf.choices)
-    if context.keys() & _WORDS_OF.keys():
-        bounds = {
-            name: getattr(part, name) for part in leaf.field.metadata for name in _WORDS_OF if hasattr(part, name)
-        }
-        return " and ".join(f"{_WORDS_OF[name]} {bound}" for name, bound in (bounds or context).items())
-    return _EXPECTED.get(kind.split("_")[0], "a whole number")
+        return context["expected"].replace("'", "") + nearest(value, leaf.choices)
+    if context.keys() & BOUNDS.keys():
+        limits = {name: getattr(part, name) for part in leaf.field.metadata for name in BOUNDS if hasattr(part, name)}
+        return " and ".join(f"{BOUNDS[name]} {limit}" for name, limit in (limits or context).items())
+    return EXPECTED.get(kind.split("_")[0], "a whole number")
 
 
 def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:
@@ -270,7 +256,7 @@ def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Func
 
 def as_arguments(message: str) -> str:
     """A message that names options, for somebody who gave arguments in Python: `--batch-size` is `batch_size` there."""
-    return re.sub(r"--([a-z][a-z-]*[a-z])", lambda found: found[1].replace("-", "_"), message)
+    return re.sub(r"--([a-z][a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message)
 
 
 def listed(value: Any) -> Any:

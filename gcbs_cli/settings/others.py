@@ -27,7 +27,7 @@ FORECAST_PANEL = "Forecast of a plan"
 SecondSide = Annotated[
     str | None, option(..., "Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
-PlanFile = Annotated[str, option(..., "The permutation; - reads indices from stdin.", "-p", one_call=True)]
+PlanFile = Annotated[str, option(..., "The permutation; - reads indices from stdin.", short="-p", one_call=True)]
 
 
 def _column(file: str) -> Any:
@@ -37,9 +37,12 @@ def _column(file: str) -> Any:
 class Columns(Settings, panel=INPUT_PANEL):
     """Where embeddings lie in their files."""
 
-    x_column: str | None = option(None, "Column (Parquet) or tensor (safetensors) of X.")
-    y_column: str | None = option(None, "Column (Parquet) or tensor (safetensors) of Y.")
-    dtype: Literal["bfloat16"] | None = option(None, "Read 2-byte void elements of .npy as bfloat16.")
+    x_column: str | None = None
+    """Column (Parquet) or tensor (safetensors) of X."""
+    y_column: str | None = None
+    """Column (Parquet) or tensor (safetensors) of Y."""
+    dtype: Literal["bfloat16"] | None = None
+    """Read 2-byte void elements of .npy as bfloat16."""
 
 
 class Inputs(Columns, panel=INPUT_PANEL):
@@ -55,20 +58,24 @@ class Inputs(Columns, panel=INPUT_PANEL):
 class Shown(Settings, panel=OUTPUT_PANEL):
     """What is printed."""
 
-    json_: bool = option(False, "Print the result as one JSON object on stdout.", option="--json")
-    quiet: bool = option(False, "Print errors only.", "-q")
+    json_: bool = option(False, option="--json")
+    """Print the result as one JSON object on stdout."""
+    quiet: bool = option(False, short="-q")
+    """Print errors only."""
 
 
 class Written(Shown, panel=OUTPUT_PANEL):
     """What is printed, and whether files may be replaced."""
 
-    force: bool = option(False, "Replace existing files.", "-f")
+    force: bool = option(False, short="-f")
+    """Replace existing files."""
 
 
 class Page(Written, panel=OUTPUT_PANEL):
     """What is printed, and beside it as a page."""
 
-    html: str | None = option(None, "Also write it as one HTML page that works offline.")
+    html: str | None = None
+    """Also write it as one HTML page that works offline."""
 
 
 class GroupFile(Settings, panel=FalseNegativeSettings.panel):
@@ -97,8 +104,10 @@ class PairTexts(Settings, panel=INPUT_PANEL):
 
     texts: str | None = option(None, default_words="those that gcbs embed keeps with the embeddings")
     """Texts of the pairs (.csv, .jsonl, .parquet), to show beside the rows."""
-    x_text: str = option("x", "Column of --texts with the texts of X.", only_with="texts")
-    y_text: str = option("y", "Column of --texts with the texts of Y.", only_with="texts")
+    x_text: str = option("x", only_with="texts")
+    """Column of --texts with the texts of X."""
+    y_text: str = option("y", only_with="texts")
+    """Column of --texts with the texts of Y."""
 
 
 class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANEL):
@@ -114,8 +123,10 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
 
     output: str = option("perm.npy", short="-o")
     """The permutation: .npy, .parquet, .txt; - for one index per line on stdout."""
-    report: str | None = option(None, "Also write the gap report to this .json.")
-    dry_run: bool = option(False, "Estimate threshold, edges and memory; write nothing.")
+    report: str | None = None
+    """Also write the gap report to this .json."""
+    dry_run: bool = False
+    """Estimate threshold, edges and memory; write nothing."""
 
     @model_validator(mode="after")
     def _check_plan(self) -> Self:
@@ -163,8 +174,10 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
     groups_column: str | None = _column("groups")
     id_column: str | None = option(None, default_words="id, where there is one", panel=INPUT_PANEL, only_with="html")
     """Column with the rows' names for --html."""
-    full: bool = option(False, "Print every figure and what it means.", panel=OUTPUT_PANEL)
-    output: str | None = option(None, "Write the JSON report to this file.", "-o", panel=OUTPUT_PANEL)
+    full: bool = option(False, panel=OUTPUT_PANEL)
+    """Print every figure and what it means."""
+    output: str | None = option(None, short="-o", panel=OUTPUT_PANEL)
+    """Write the JSON report to this file."""
 
     @model_validator(mode="before")
     @classmethod
@@ -259,7 +272,8 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
     budget: Budget = option(300.0, default_words="5m", only_with="train")
     """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds."""
-    trials: Trials = option(5, "Number of random orders to compare with.")
+    trials: Trials = 5
+    """Number of random orders to compare with."""
     omitted = OF_ONE_PLAN
 
     @property
@@ -309,7 +323,8 @@ class Check(Columns, Shown):
     """
 
     perm: PlanFile
-    x: str | None = option(None, "Embeddings to check the plan against.", argument=True)
+    x: str | None = option(None, argument=True)
+    """Embeddings to check the plan against."""
     y: SecondSide = None
 
 
@@ -323,8 +338,10 @@ class Apply(Written):
     """
 
     perm: PlanFile
-    data: str = option(..., "A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards.", argument=True)
-    header: bool = option(True, "The first record of a CSV file names its columns.", off="--no-header")
+    data: str = option(..., argument=True)
+    """A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards."""
+    header: bool = option(True, off="--no-header")
+    """The first record of a CSV file names its columns."""
     max_memory: Size = option(None, default_words="512M beside what reading Parquet takes", panel=WORK_PANEL)
     """Memory for rows, such as 2G; larger data passes through temporary files beside the output."""
     output: str = option(..., short="-o", panel=OUTPUT_PANEL)
@@ -338,13 +355,20 @@ class Embed(Written, panel="Model"):
       gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
     """
 
-    texts: str = option(..., "Pairs of texts: a .parquet, .csv or .jsonl file.", argument=True)
-    model: str = option(..., "A sentence-transformers model: a folder or a name on the hub.", "-m")
-    x_prompt: str = option("", "Put this before each text of X, such as 'query: '.")
-    y_prompt: str = option("", "Put this before each text of Y.")
-    encode_batch: int = option(64, "Number of texts that the model takes at once.", ge=1)
-    x_text: str = option("x", "Column with the texts of X.", "--x-column", panel=INPUT_PANEL)
-    y_text: str = option("y", "Column with the texts of Y.", "--y-column", panel=INPUT_PANEL)
+    texts: str = option(..., argument=True)
+    """Pairs of texts: a .parquet, .csv or .jsonl file."""
+    model: str = option(..., short="-m")
+    """A sentence-transformers model: a folder or a name on the hub."""
+    x_prompt: str = ""
+    """Put this before each text of X, such as 'query: '."""
+    y_prompt: str = ""
+    """Put this before each text of Y."""
+    encode_batch: int = option(64, ge=1)
+    """Number of texts that the model takes at once."""
+    x_text: str = option("x", short="--x-column", panel=INPUT_PANEL)
+    """Column with the texts of X."""
+    y_text: str = option("y", short="--y-column", panel=INPUT_PANEL)
+    """Column with the texts of Y."""
     device: Device = "auto"
     output: str = option("embeddings.parquet", short="-o", panel=OUTPUT_PANEL)
     """A .parquet with the texts and the columns x and y (and id), or a folder for x.npy and y.npy."""
@@ -358,7 +382,8 @@ class Demo(Written):
       gcbs demo try-gcbs
     """
 
-    folder: str = option("gcbs-demo", "Where the data, the plan and the page are written.", argument=True)
+    folder: str = option("gcbs-demo", argument=True)
+    """Where the data, the plan and the page are written."""
 
 
 class History(Page, panel=INPUT_PANEL):
@@ -374,7 +399,8 @@ class History(Page, panel=INPUT_PANEL):
     """Reports that gcbs report -o or gcbs plan --report wrote, or a folder of them."""
     plans: str | None = option(None, default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json")
     """Quoted pattern of the plans, in the reports' order."""
-    keep_order: bool = option(False, "Take the reports in the order given, not by number.")
+    keep_order: bool = False
+    """Take the reports in the order given, not by number."""
 
 
 class Doctor(Shown):
@@ -385,10 +411,14 @@ class Doctor(Shown):
       gcbs doctor --rows 1000000 --dim 768
     """
 
-    seconds: float = option(1.0, "Seconds to spend on measuring rates.", gt=0)
-    rows: int | None = option(None, "Forecast a plan of this many pairs.", ge=2, panel=FORECAST_PANEL)
-    dim: int = option(384, "Dimensions of the embeddings.", ge=1, panel=FORECAST_PANEL, only_with="rows")
-    quantile: float = option(0.999, "Quantile of the plan.", gt=0, lt=1, panel=FORECAST_PANEL, only_with="rows")
+    seconds: float = option(1.0, gt=0)
+    """Seconds to spend on measuring rates."""
+    rows: int | None = option(None, ge=2, panel=FORECAST_PANEL)
+    """Forecast a plan of this many pairs."""
+    dim: int = option(384, ge=1, panel=FORECAST_PANEL, only_with="rows")
+    """Dimensions of the embeddings."""
+    quantile: float = option(0.999, gt=0, lt=1, panel=FORECAST_PANEL, only_with="rows")
+    """Quantile of the plan."""
 
 
 class Config(Shown):
@@ -400,7 +430,8 @@ class Config(Shown):
       gcbs config --all --config gcbs.toml
     """
 
-    all_: bool = option(False, "Also show options left at their default.", option="--all")
+    all_: bool = option(False, option="--all")
+    """Also show options left at their default."""
 
 
 def model_of(command: str) -> type[Shown]:

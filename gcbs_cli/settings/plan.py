@@ -46,7 +46,7 @@ LARGEST_TEMPERATURE = 10.0
 """Beyond it, similarities of unit rows hardly differ, and what was given is a scale, as trainers name 1 / temperature.
 """
 Temperature = Annotated[
-    float, AfterValidator(_temperature), option(..., "Temperature of the loss: 1 / scale.", "-t", ge=1e-6)
+    float, AfterValidator(_temperature), option(..., "Temperature of the loss: 1 / scale.", short="-t", ge=1e-6)
 ]
 Device = Annotated[
     str, option(..., "auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.", panel=WORK_PANEL)
@@ -77,8 +77,9 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
     """Pairs above this quantile of all similarities are edges."""
     per_row: float | None = option(None, gt=0)
     """The quantile as the number of entries expected in each row, m: q = 1 − m/N."""
-    threshold: Similarity | None = option(None, "Pairs above this similarity are edges; nothing is estimated.")
-    quantile_method: Literal["sample", "chunks", "exact"] = option("sample")
+    threshold: Similarity | None = None
+    """Pairs above this similarity are edges; nothing is estimated."""
+    quantile_method: Literal["sample", "chunks", "exact"] = "sample"
     """sample: random rows × random columns; chunks: median over chunks of rows (GCBS); exact: all N² entries."""
 
     @model_validator(mode="after")
@@ -102,7 +103,7 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
 class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
     """Which entries of X Yᵀ make an edge; the rank window is B3's (Breaking the Batch Barrier, 2025)."""
 
-    graph: Literal["quantile", "top-m"] = option("quantile")
+    graph: Literal["quantile", "top-m"] = "quantile"
     """quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some."""
     top: int = option(16, ge=1, only_with="graph=top-m")
     """How many of its hardest pairs each row keeps with --graph top-m, in both directions."""
@@ -138,7 +139,8 @@ class BatchOrderSettings(Settings, panel="What batches hold"):
 
     group_size: int | None = option(None, ge=1)
     """Plan hard groups of this size and mix them at random into batches: 1 is random, k as hard as the plan."""
-    shuffle_batches: bool = option(False, "Put the full batches in random order.")
+    shuffle_batches: bool = False
+    """Put the full batches in random order."""
 
 
 class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, neighbours)"):
@@ -158,7 +160,8 @@ class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, ne
         None, ge=1, default_words="one for each batch, 1,024 at most", only_with="method=clusters"
     )
     """clusters: how many."""
-    bsc_words: int = option(1, "Words (or neighbours) per shingle.", ge=1, only_with="method=words|neighbours")
+    bsc_words: int = option(1, ge=1, only_with="method=words|neighbours")
+    """Words (or neighbours) per shingle."""
     bsc_shingle: Literal["subset", "consecutive"] = option("subset", only_with="method=words")
     """Which words of a text: any of them (algorithm 2), or consecutive ones."""
 
@@ -166,7 +169,8 @@ class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, ne
 class RankSettings(Settings, panel="Ranks"):
     """The ranks that train on a plan."""
 
-    world_size: int | None = option(None, "Number of ranks W that train on the plan.", ge=1)
+    world_size: int | None = option(None, ge=1)
+    """Number of ranks W that train on the plan."""
     gather: bool = option(False, off="--no-gather", only_with="world_size")
     """The loss gathers over ranks: each rank takes k/W rows of every batch."""
 
@@ -184,7 +188,8 @@ class WorkSettings(Settings, panel=WORK_PANEL):
 class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     """How a plan is made: whole, or part by part."""
 
-    max_edges: int | None = option(None, "Stop before the pass if more entries than this exceed the threshold.", ge=1)
+    max_edges: int | None = option(None, ge=1)
+    """Stop before the pass if more entries than this exceed the threshold."""
     partitions: Annotated[int, Field(ge=1, le=MOST_PARTS)] | Literal["auto"] | None = option(
         None, metavar="NUMBER|auto", expected=f"auto or a number from 1 to {MOST_PARTS:,}"
     )
@@ -202,7 +207,8 @@ class PlanSettings(
 ):
     """Everything that decides a plan, and how it is computed."""
 
-    batch_size: int = option(DEFAULT_BATCH_SIZE, "Number of pairs that one loss sees together, k.", "-k", ge=2)
+    batch_size: int = option(DEFAULT_BATCH_SIZE, short="-k", ge=2)
+    """Number of pairs that one loss sees together, k."""
     preset: Literal["train"] | None = option(None, default_words="none: GCBS's plan")
     """A set of defaults. train: what trained the best models, with negatives hardly harder than the positives;
     --dry-run shows the options.
@@ -212,12 +218,15 @@ class PlanSettings(
     neighbours: the shufflings of batch-softmax contrast (BSC); random.
     """
     temperature: Temperature = DEFAULT_TEMPERATURE
-    drop_last: bool = option(False, "The trainer drops the short last batch; changes only what is reported.")
+    drop_last: bool = False
+    """The trainer drops the short last batch; changes only what is reported."""
     seed: Seed = 0
     refine: bool = option(False, off="--no-refine")
     """After the method, swap rows between batches to raise the training loss, until it no longer pays."""
-    time_limit: float | None = option(None, "Seconds that the refinement may take.", gt=0, only_with="refine")
-    no_duplicates: bool = option(False, "Rows with equal x or equal y never share a batch.")
+    time_limit: float | None = option(None, gt=0, only_with="refine")
+    """Seconds that the refinement may take."""
+    no_duplicates: bool = False
+    """Rows with equal x or equal y never share a batch."""
 
     @model_validator(mode="before")
     @classmethod

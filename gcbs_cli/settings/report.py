@@ -97,10 +97,7 @@ class LossSettings(Settings, panel="Which loss"):
     """The losses of a report, each with the options that it takes."""
 
     loss: Annotated[tuple[Annotated[LossKind, BeforeValidator(_loss_named)], ...], Listed] = option(
-        ("symmetric",),
-        min_length=1,
-        metavar="LOSS",
-        default_words="symmetric; bsc with --positives or --labels",
+        ("symmetric",), min_length=1, metavar="LOSS", default_words="symmetric; bsc with --positives or --labels"
     )
     """infonce (MultipleNegativesRankingLoss): x→y; symmetric (CLIP): both ways; simclr (NT-Xent); bsc: symmetric, with
     several positives for a row; triplet: hardest negative. May be given several times.
@@ -157,7 +154,8 @@ class ReportSettings(LossSettings, ThresholdSettings, WorkSettings):
     """Temperature of the loss; may be given several times."""
     drop_last: bool = option(False, off="--keep-last", default_words="as planned, else kept")
     """Whether the trainer drops the short last batch."""
-    trials: Trials = option(20, "Number of random orders to compare with.")
+    trials: Trials = 20
+    """Number of random orders to compare with."""
     fn_margin: Margin = DEFAULT_MARGIN
     """Treat a pair as a suspected false negative when its similarity is at least this fraction of its positive's."""
     seed: Seed = 0

@@ -13,10 +13,12 @@ class TrainingSettings(PlanSettings, panel="Training"):
 
     refresh: PositiveInt | Literal["epoch"] = option("epoch", expected="epoch or a number of steps")
     """When to plan again from the current model: each epoch, or also every so many steps, for the rows left."""
-    first: Literal["random", "plan"] = option("plan")
+    first: Literal["random", "plan"] = "plan"
     """The first epoch: planned like the others, or in random order, which saves one pass of the model."""
-    preset: Literal["train"] | None = option("train", "A set of defaults; None: GCBS's plan.")
-    shuffle_batches: bool = option(True, "Train on the batches of a plan in random order, a new one each epoch.")
+    preset: Literal["train"] | None = "train"
+    """A set of defaults; None: GCBS's plan."""
+    shuffle_batches: bool = True
+    """Train on the batches of a plan in random order, a new one each epoch."""
     loss: Literal["infonce", "symmetric"] | None = option(None, default_words="read from the trainer, else symmetric")
     """The loss that is trained."""
 

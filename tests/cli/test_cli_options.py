@@ -156,13 +156,14 @@ def test_a_file_by_name_before_or_after_the_command(gcbs, project):
     assert [(report["batch_size"], report["temperature"]) for report in reports] == [(15, 0.02), (15, 0.1)]
 
 
-def test_the_nearest_pyproject_counts(gcbs, project, monkeypatch):
+def test_the_nearest_pyproject_with_settings_counts(gcbs, project, monkeypatch):
     (project / "deep" / "deeper").mkdir(parents=True)
     monkeypatch.chdir(project / "deep" / "deeper")
-    found = json.loads(gcbs("config", "--json").stdout)
-    assert found["file"] == str(project / "pyproject.toml")
-    (project / "deep" / "pyproject.toml").write_text("[project]\nname = 'q'\n")
-    assert json.loads(gcbs("config", "--json").stdout)["file"] is None
+    nearest = project / "deep" / "pyproject.toml"
+    nearest.write_text("[project]\nname = 'q'\n")
+    assert json.loads(gcbs("config", "--json").stdout)["file"] == str(project / "pyproject.toml")
+    nearest.write_text("[tool.gcbs]\nseed = 1\n")
+    assert json.loads(gcbs("config", "--json").stdout)["file"] == str(nearest)
 
 
 def test_an_exclusive_option_takes_the_place_of_lower_ones(gcbs, project, monkeypatch):

@@ -49,10 +49,10 @@ def test_a_list_takes_one_value_a_text_of_several_or_a_list():
 
 def test_names_of_options_and_of_arguments():
     class Inherited(Settings, panel="More"):
-        many: tuple[int, ...] = option((), "Numbers.", "-m", option="--one")
+        many: tuple[int, ...] = option((), short="-m", option="--one")
 
     class Model(Inherited):
-        file: str = option(..., "A file.", argument=True)
+        file: str = option(..., argument=True)
 
     found = {leaf.option: (leaf.name, leaf.panel, leaf.many) for leaf in leaves(Model)}
     assert found == {"FILE": ("file", None, False), "--one": ("many", "More", True)}
