@@ -9,7 +9,7 @@ import numpy as np
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown
-from gcbs_cli.data.row_values import TEXT_COLUMNS, read_row_values, read_texts, text_of, whole_characters
+from gcbs_cli.data.row_values import TEXT_COLUMNS, read_row_values, read_texts, text_of
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs
@@ -69,7 +69,7 @@ def read_ids(path: str) -> dict[str, Any]:
     try:
         return {"id": pa.array(ids)}
     except (pa.ArrowException, ValueError, OverflowError):
-        return {"id": [whole_characters(text_of(value)) for value in ids]}
+        return {"id": [text_of(value) for value in ids]}
 
 
 def load_model(name: str, device: str) -> Any:

@@ -8,7 +8,7 @@ from gcbs_cli.cli.output import Output
 from gcbs_cli.data import row_values
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.data.row_values import TEXT_COLUMNS, ids_of, read_row_values, text_of, whole_characters
+from gcbs_cli.data.row_values import TEXT_COLUMNS, ids_of, read_row_values, text_of
 from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan, Tune
@@ -67,7 +67,7 @@ def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) 
         return {row: tuple(side.get(row, "") for side in found) for row in set().union(*found)}
     columns = (("--x-text", settings.x_text), ("--y-text", settings.y_text))
     sides = [read_row_values(settings.texts, option, column, stream.rows) for option, column in columns]
-    return {row: tuple(whole_characters(str(side[row])) for side in sides) for row in rows}
+    return {row: tuple(text_of(side[row]) for side in sides) for row in rows}
 
 
 def planned_groups(manifest: Manifest | None, rows: int, out: Output) -> Ints | None:

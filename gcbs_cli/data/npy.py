@@ -150,6 +150,7 @@ def _matrix(
     label = stamp.label(column)
     check_matrix(label, shape)
     rows, dim = shape
+    native = stored.newbyteorder("=")
 
     def read(file: BinaryIO, start: int, count: int) -> Array:
         if not fortran_order:
@@ -164,14 +165,11 @@ def _matrix(
     def blocks(rows_per_block: int) -> Iterator[Array]:
         with open_unchanged(stamp) as file:
             for start in range(0, rows, rows_per_block):
-                # Not kept in a variable: it would stay in memory while the next block is read.
-                yield _native(read(file, start, min(rows_per_block, rows - start))).view(RAW_DTYPES[dtype])
+                block = read(file, start, min(rows_per_block, rows - start))
+                yield block.astype(native, copy=False).view(RAW_DTYPES[dtype])
+                del block  # or it would stay in memory while the next one is read
 
     return EmbeddingSource(label, rows, dim, dtype, blocks, column, (stamp,))
-
-
-def _native(block: Array) -> Array:
-    return block if block.dtype.isnative else block.byteswap(inplace=True)
 
 
 def _type_name(stored: np.dtype[Any]) -> str:

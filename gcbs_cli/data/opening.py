@@ -87,17 +87,11 @@ def _one_after_the_other(path: str, shards: tuple[EmbeddingSource, ...]) -> Embe
     """
     first = next((shard for shard in shards if shard.rows), shards[0])  # an empty one may not know its width
     for shard in shards:
-        widths = (shard.dim, first.dim) if shard.rows else (first.dim, first.dim)
-        for value, expected, what in (
-            (*widths, "dimensions"),
-            (shard.dtype, first.dtype, "elements"),
-            (shard.column, first.column, "as its column"),
-        ):
-            if value != expected:
-                raise BadInput(
-                    f"{shard.name}: found {shown(str(value))} {what}, expected {shown(str(expected))} as in the first"
-                    f" shard {first.name}; write all shards alike"
-                )
+        if shard.rows and (shard.dim, shard.dtype, shard.column) != (first.dim, first.dtype, first.column):
+            raise BadInput(
+                f"{shard.name}: found {shard.dim:,} dimensions of {shard.dtype}, expected {first.dim:,} of"
+                f" {first.dtype} as in the first shard {first.name}; write all shards alike"
+            )
 
     def blocks(rows_per_block: int) -> Iterator[Array]:
         for shard in shards:
@@ -122,23 +116,23 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
     name: what messages call it. Raises BadInput: another type, not 2-D, not float.
     """
     torch: Any = sys.modules.get("torch")  # who has a tensor has imported torch
-    tensor = torch is not None and isinstance(array, torch.Tensor)
-    if tensor:
-        dense = array.layout == torch.strided and not array.is_meta
+    is_tensor = torch is not None and isinstance(array, torch.Tensor)
+    if is_tensor:
+        is_dense = array.layout == torch.strided and not array.is_meta
     else:
-        dense = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
+        is_dense = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
     kind = getattr(array, "dtype", "unknown type")
     dtype = str(getattr(kind, "name", kind)).removeprefix("torch.")  # ml_dtypes calls its type "bfloat16" as well
-    if not dense or dtype not in RAW_DTYPES:
+    if not is_dense or dtype not in RAW_DTYPES:
         raise BadInput(
             f"{name}: found {type(array).__name__} of {dtype}, expected a dense array, or tensor on a device, of"
             f" {ACCEPTED_TYPES}; convert it"
         )
     check_matrix(name, tuple(array.shape))
     rows, dim = array.shape
-    values = array.detach().cpu() if tensor else array
+    values = array.detach().cpu() if is_tensor else array
     if dtype == "bfloat16":
-        values = values.view(torch.uint16 if tensor else np.uint16)
+        values = values.view(torch.uint16 if is_tensor else np.uint16)
     values = np.asarray(values)
 
     def blocks(rows_per_block: int) -> Iterator[Array]:

@@ -41,11 +41,11 @@ class PairedRows:
         return pair_values(self, rows, rows)
 
 
-def pair_values(pair: PairedRows, rows: Ints | Int32s, cols: Ints | Int32s) -> Floats:
+def pair_values(pairs: PairedRows, rows: Ints | Int32s, cols: Ints | Int32s) -> Floats:
     """(n,) s_ij of index pairs: exact float64 products, added in the order of `sum_by_halving` on every machine."""
     values = np.empty(len(rows), np.float64)
     left, right = np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32)
-    in_parts(len(rows), PAIRS_AT_ONCE, lambda start, stop: _fill(pair.x, pair.y, left, right, values, start, stop))
+    in_parts(len(rows), PAIRS_AT_ONCE, lambda start, stop: _fill(pairs.x, pairs.y, left, right, values, start, stop))
     return values
 
 
@@ -94,8 +94,8 @@ class Positives:
         places, within = ragged(np.searchsorted(ids, self.ids[rows], side="right") - first)
         return places, order[first[places] + within]
 
-    def least_scores(self, pair: PairedRows, rows: Ints) -> Floats:
+    def least_scores(self, pairs: PairedRows, rows: Ints) -> Floats:
         """(n,) the least canonical similarity of each row to one of its positives."""
         places, others = self.of(rows)
-        scores = pair_values(pair, rows[places], others)
+        scores = pair_values(pairs, rows[places], others)
         return np.minimum.reduceat(scores, np.searchsorted(places, np.arange(len(rows))))

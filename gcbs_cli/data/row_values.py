@@ -14,7 +14,7 @@ import numpy as np
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file, suffix_of
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource, listed
-from gcbs_cli.data.tables import TABLE_SUFFIXES, open_table
+from gcbs_cli.data.tables import open_table
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput, nearest
 
@@ -31,14 +31,9 @@ _NO_ID = ("", "none", "null", "nan", "-1", "-1.0")
 _ROWS_AT_ONCE = 8192
 
 
-def whole_characters(text: str) -> str:
-    """The text with a question mark for half of a character, which JSON can hold and no file takes."""
-    return text.encode(errors="replace").decode()
-
-
 def text_of(value: Any) -> str:
-    """Return the text of a row; null counts as an empty one."""
-    return "" if value is None else str(value)
+    """Return the text of a row: none for null, a ? for half of a character, which JSON can hold and no file takes."""
+    return "" if value is None else str(value).encode(errors="replace").decode()
 
 
 def ids_of(values: Iterable[Any]) -> Ints:
@@ -119,7 +114,7 @@ def read_texts(path: str, column: str, option: str) -> list[str]:
         )
     if len(values) < 2:
         raise BadInput(f"{shown(path)}: found {len(values)} rows, expected at least 2")
-    return list(map(whole_characters, values))
+    return list(map(text_of, values))
 
 
 def read_ids(
@@ -130,20 +125,14 @@ def read_ids(
 
     Reads the column alone. Raises BadInput where the column that was named is missing.
     """
-    name = column or usual
-    tables = bool(source.stamps) and source.stamps[0].suffix in TABLE_SUFFIXES  # then all of them are
-    if tables and all(name in _columns(stamp) for stamp in source.stamps):
-        values = chain.from_iterable(_read_table(stamp, name) for stamp in source.stamps)
-        chosen = set(rows)
+    chosen = set(rows)
+    try:
+        values = chain.from_iterable(_read_table(stamp, column or usual) for stamp in source.stamps)
         return {row: text_of(value) for row, value in enumerate(values) if row in chosen}
-    if column is not None:
-        raise BadInput(f"{source.name}: found no column {shown(column)}, expected the one of --id-column; name another")
-    return {}
-
-
-def _columns(stamp: FileStamp) -> list[str]:
-    with open_table(stamp) as table:
-        return list(table.schema.names)
+    except BadInput as error:
+        if column is None:  # the files are not tables, or have no such column
+            return {}
+        raise BadInput(f"--id-column {error}") from None
 
 
 def _choose(names: list[str], stamp: FileStamp, column: str | None) -> str:

@@ -69,8 +69,6 @@ class Table:
         else:
             batches = self._arrow_batches(self.schema.names.index(name))
         for batch in batches:
-            if batch.num_columns != 1:
-                raise ValueError(f"{batch.num_columns} columns named {name}")
             batch.validate(full=True)
             for start in range(0, batch.num_rows, rows):
                 part = batch.column(0).slice(start, rows)
@@ -113,15 +111,17 @@ def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSou
     Raises BadInput for a file that is damaged or encrypted, and for a column that is not lists of floats.
     """
     with open_table(stamp) as table:
-        types = {field.name: getattr(field.type, "storage_type", field.type) for field in table.schema}
-        matrices = [name for name in table.schema.names if _element_type(types[name])]
+        elements = {field.name: _element_type(field.type) for field in table.schema}
+        matrices = [name for name, element in elements.items() if element]
         name = choice.choose(stamp, table.schema.names, matrices, "column")
-        label, element, rows = stamp.label(name), _element_type(types[name]), table.rows
+        label = stamp.label(name)
+        element = elements[name]
         if element is None:
             raise BadInput(
-                f"{label}: found a column of {one_line(types[name])}, expected lists of float16,"
+                f"{label}: found a column of {one_line(table.schema.field(name).type)}, expected lists of float16,"
                 f" float32 or float64; convert it or name another with {choice.option}"
             )
+        rows = table.rows
         lists = (row for part in table.column(name, _PROBED_ROWS) for row in part.to_pylist())
         dim = next((len(row) for row in lists if row), 0)
     if rows and dim < 1:
@@ -139,6 +139,7 @@ def _element_type(kind: Any) -> str | None:
     """Return the element type of a list of floats, None for any other type."""
     from pyarrow import types
 
+    kind = getattr(kind, "storage_type", kind)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _ELEMENT_TYPES.get(str(kind.value_type))
     return None

@@ -161,7 +161,7 @@ def test_names_whose_offsets_leave_their_file_are_refused(tmp_path, table, strea
     path.write_bytes(data.replace(last, np.array([9 * (ROWS - 1), 9 * ROWS + 2], "<i4").tobytes()))
     x, _ = open_pair(str(path), None)
     with pytest.raises(BadInput, match=r"crafted\.arrow: cannot be read"):
-        read_ids(x, [ROWS - 1])
+        read_ids(x, [ROWS - 1], "id")
 
 
 def test_a_saved_dataset_is_read_in_the_order_of_its_state(tmp_path, table, wanted):
