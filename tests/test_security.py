@@ -80,7 +80,7 @@ def test_only_the_named_outputs_are_written(place):
     commands = [
         f"plan {inputs} -o out/perm.npy -q --partitions 2",
         f"report {inputs} -p out/perm.npy -o out/report.json -q",
-        f"check out/perm.npy {inputs} -q",
+        f"check {inputs} -p out/perm.npy -q",
     ]
     run = "import sys; from gcbs_cli.cli.app import app; [app(w.split(), standalone_mode=False) for w in sys.argv[1:]]"
     own = environment(place) | {"PYTHONPATH": str(ROOT)}

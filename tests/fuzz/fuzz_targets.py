@@ -1,14 +1,12 @@
 """One target for each reader: a file in, and either a BadInput of one line or a result that is right."""
 
 import os
-import random
 import re
 import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from fuzz_inputs import make_input
 
 from gcbs_cli.apply.data_rows import KINDS
 from gcbs_cli.data import opening
@@ -182,12 +180,6 @@ def command_for(target, path):
         if {"check", "history"} & set(words)
         else [*words, "-o", f"out{Path(path).suffix}" * ("apply" in words) or "out.npy"]
     )
-
-
-def input_of(target, way, seed):
-    """The file of one try; the same for the same seed."""
-    kind = target.removeprefix("shards of ").removesuffix(" as bfloat16")
-    return make_input(kind, way, random.Random(f"{target} {way} {seed}"))
 
 
 def _check_message(message):

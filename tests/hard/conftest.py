@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / room) for room in ("data", "fuzz", "trainers")]
+from tests.trainers.conftest import launch, perm, plan_path  # noqa: F401
 
 
 def pytest_addoption(parser):

@@ -15,8 +15,8 @@ import atheris
 sys.path.insert(0, str(Path(__file__).parents[1] / "fuzz"))
 with atheris.instrument_imports(include=["gcbs_cli"]):
     # What readers import when they need it is named too: only what is imported here is watched.
-    from fuzz_inputs import WAYS
-    from fuzz_targets import TARGETS, attempt, input_of
+    from fuzz_inputs import WAYS, input_of
+    from fuzz_targets import TARGETS, attempt
 
     import gcbs_cli.cli.app
     import gcbs_cli.comparison.history

@@ -4,6 +4,7 @@ Its pins exclude the other frameworks' versions, so that these tests run where i
 """
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from toy_pairs import BATCH, ROWS, load_records, planned_batches
 
 from gcbs_cli.trainers import interleave_batches
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("streaming") is None, reason="not installed: streaming")]
+pytestmark = pytest.mark.skipif(find_spec("streaming") is None, reason="not installed: streaming")
 
 
 @pytest.fixture
@@ -22,7 +23,9 @@ def read(tmp_path, plan_path, perm, launch):
     def run(ranks):
         np.save(tmp_path / "dealt.npy", interleave_batches(perm, BATCH, ranks))
         lines = [applied(tmp_path, plan) for plan in (plan_path, tmp_path / "dealt.npy")]
-        folder = launch("streamed.py", *lines, launcher=torchrun(ranks) if ranks > 1 else None)
+        folder = launch(
+            Path(__file__).with_name("streamed.py"), *lines, launcher=torchrun(ranks) if ranks > 1 else None
+        )
         records = load_records(folder, "streamed", ranks)
         return [{name: [rows for rows, _ in steps] for name, steps in record.items()} for record in records]
 

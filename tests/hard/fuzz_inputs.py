@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 import struct
 import zipfile
 import zlib
@@ -334,3 +335,9 @@ def make_input(kind, way, rng):
     every = list(chain.from_iterable(VALID.values()))  # for a suffix that nobody has made files of yet
     data = rng.choice(known.get(kind) or known.get(kind.rpartition(".")[2]) or every)(rng)
     return DAMAGE[way](data, rng) if way in DAMAGE and data else data
+
+
+def input_of(target, way, seed):
+    """The file of one try; the same for the same seed."""
+    kind = target.removeprefix("shards of ").removesuffix(" as bfloat16")
+    return make_input(kind, way, random.Random(f"{target} {way} {seed}"))
