@@ -32,6 +32,7 @@ OPENED_IN = {
     "data/files.py": "inputs",
     "plan_file/writing.py": "outputs",
     "planning/parts/scattered.py": "rows in the order of their parts while a plan is not finished",
+    "system/compiled.py": "the loops' own source, which names their machine code",
     "system/limits.py": "what the kernel says",
     "cli/app.py": "/dev/null",
     "cli/demo.py": "the sample that comes with the package",

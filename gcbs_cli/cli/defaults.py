@@ -62,7 +62,7 @@ def _search() -> ConfigFile:
     except FileNotFoundError:
         raise BadInput("the current folder is gone; change to another one") from None
     for path in (folder / "pyproject.toml" for folder in (here, *here.parents)):
-        table = _own_table(_read(path)) if path.is_file() else None
+        table = _own_table(_read(path)) if os.path.isfile(path) else None
         if table is not None:
             return ConfigFile(path, dict(_values(table, str(path))), searched=True)
     return ConfigFile()

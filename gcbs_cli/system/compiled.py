@@ -19,6 +19,8 @@ def compiled(loop: Loop) -> Loop:
 def needs_compiling(loop: Callable[..., object]) -> bool:
     """Whether calling the loop will compile it, which takes seconds, judging by the names of the cached files."""
     code = cast(_Compiled, loop).machine_code
+    if not hasattr(code, "stats"):  # NUMBA_DISABLE_JIT: Python runs the loop
+        return False
     return not code.signatures and not any(Path(f"{code.stats.cache_path}").glob(f"*.{code.__qualname__}-*.nbi"))
 
 
@@ -48,7 +50,7 @@ class _Compiled:
         self._loop.__qualname__ = f"{self._loop.__name__}-{self.version()}"
         with suppress(RuntimeError):  # numba finds no folder that it can write to
             code: Any = njit(cache=True, nogil=True, error_model="numpy")(self._loop)
-            if is_own(Path(code.stats.cache_path)):
+            if not hasattr(code, "stats") or is_own(Path(code.stats.cache_path)):
                 return code
         return njit(nogil=True, error_model="numpy")(self._loop)
 
