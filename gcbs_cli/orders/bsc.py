@@ -40,17 +40,20 @@ def knn_groups(inputs: MethodInput) -> Ints:
     one.
     """
     settings, rows = inputs.settings, inputs.pairs.rows
-    contents = equal_rows(compared_rows(inputs))[1] if settings.bsc_skip_identical else np.arange(rows)
+    contents = np.arange(rows)
+    if settings.bsc_skip_identical:
+        contents = equal_rows(compared_rows(inputs))[1]
     visits = _generator(inputs).permutation(rows)
     return _grouped(_neighbours(inputs, "knn-groups"), visits, contents, settings.bsc_group_size)[::-1].copy()
 
 
 def words(inputs: MethodInput) -> Ints:
     """Algorithm 2 by a random shingle of each row's text. Raises BadInput without texts."""
-    settings, generator, texts = inputs.settings, _generator(inputs), inputs.texts
-    if texts is None:
+    settings, generator = inputs.settings, _generator(inputs)
+    if inputs.texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
-    shingles = text_shingles(texts, settings.bsc_words, generator, consecutive=settings.bsc_shingle == "consecutive")
+    consecutive = settings.bsc_shingle == "consecutive"
+    shingles = text_shingles(inputs.texts, settings.bsc_words, generator, consecutive=consecutive)
     return group_by_word(shingles, settings.bsc_group_size, generator)
 
 
@@ -58,8 +61,8 @@ def clusters(inputs: MethodInput) -> Ints:
     """Algorithm 2 by each row's k-means cluster."""
     settings, generator, rows = inputs.settings, _generator(inputs), inputs.pairs.rows
     count = settings.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / inputs.batch_size)))
-    found, _ = k_means(whole(compared_rows(inputs)), min(rows, count), generator)
-    return group_by_word(found, settings.bsc_group_size, generator)
+    cluster, _ = k_means(whole(compared_rows(inputs)), min(rows, count), generator)
+    return group_by_word(cluster, settings.bsc_group_size, generator)
 
 
 def neighbours(inputs: MethodInput) -> Ints:
@@ -71,16 +74,18 @@ def neighbours(inputs: MethodInput) -> Ints:
 
 def compared_rows(inputs: MethodInput) -> Float32s:
     """Unit rows whose products say how near two pairs are: x, y, or both, whose product is the mean of both sides'."""
-    pair, by = inputs.pairs, inputs.settings.bsc_by
+    pairs, by = inputs.pairs, inputs.settings.bsc_by
     if by == "both":
-        return np.concatenate([pair.x, pair.y], axis=1) * np.float32(np.sqrt(0.5))
-    return pair.x if by == "x" else pair.y
+        return np.concatenate([pairs.x, pairs.y], axis=1) * np.float32(np.sqrt(0.5))
+    return pairs.x if by == "x" else pairs.y
 
 
 def _neighbours(inputs: MethodInput, method: str) -> Int32s:
-    side, count = compared_rows(inputs), inputs.settings.bsc_neighbours or DEFAULT_NEIGHBOURS[method]
-    lists = lists_by_rows(make_grid(side, side), count, inputs.backend, seed=inputs.settings.seed)
-    return np.concatenate([found for _, found in lists])
+    """(N, n) the nearest other rows of each row, nearest first."""
+    side = compared_rows(inputs)
+    count = inputs.settings.bsc_neighbours or DEFAULT_NEIGHBOURS[method]
+    tiles = lists_by_rows(make_grid(side, side), count, inputs.backend, seed=inputs.settings.seed)
+    return np.concatenate([lists for _, lists in tiles])
 
 
 def _generator(inputs: MethodInput) -> np.random.Generator:
@@ -94,19 +99,23 @@ def _grouped(neighbours: Int32s, visits: Ints, contents: Ints, group_size: int) 
     `neighbours`: (N, n) rows, nearest first; `contents`: (N,) a number for each row, neighbours with the row's own
     number are passed over.
     """
-    order, used, placed = np.empty(len(visits), np.int64), np.zeros(len(visits), np.bool_), 0
+    order = np.empty(len(visits), np.int64)
+    used = np.zeros(len(visits), np.bool_)
+    stop = 0
     for row in visits:
         if used[row]:
             continue
-        used[row], order[placed] = True, row
-        first = placed
-        placed += 1
+        start = stop
+        order[stop] = row
+        used[row] = True
+        stop += 1
         for other in neighbours[row]:
-            if placed - first == group_size:
+            if stop - start == group_size:
                 break
             if not used[other] and contents[other] != contents[row]:
-                used[other], order[placed] = True, other
-                placed += 1
+                order[stop] = other
+                used[other] = True
+                stop += 1
     return order
 
 
@@ -138,16 +147,19 @@ def text_shingles(
     """
     shingles = []
     for words in map(text_words, texts):
-        start = int(generator.integers(max(1, len(words) - length + 1))) if consecutive else 0
-        order = range(len(words)) if consecutive else generator.permutation(len(words))
-        shingles.append(" ".join(sorted(words[place] for place in order[start : start + length])))
-    found = np.array(shingles, dtype=np.str_)
-    numbers = np.unique(found, return_inverse=True)[1]
-    return group_numbers(np.where(found == "", -1, numbers))  # rows without words have no word in common
+        if consecutive:
+            start = int(generator.integers(max(1, len(words) - length + 1)))
+            shingle = words[start : start + length]
+        else:
+            shingle = [words[place] for place in generator.permutation(len(words))[:length]]
+        shingles.append(" ".join(sorted(shingle)))
+    numbers = np.unique(shingles, return_inverse=True)[1]
+    # Texts without words have no word in common.
+    return group_numbers(np.where(np.array(shingles) == "", -1, numbers))
 
 
 def neighbour_shingles(neighbours: Int32s, length: int, generator: np.random.Generator) -> Array:
     """(N,) a number for a random shingle of each row: a subset of `length` of the ids of itself and its neighbours."""
     lists = np.concatenate([np.arange(len(neighbours), dtype=np.int32)[:, None], neighbours], axis=1)
-    chosen = generator.permuted(lists, axis=1)[:, :length]
-    return np.unique(np.sort(chosen, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
+    shingles = generator.permuted(lists, axis=1)[:, :length]
+    return np.unique(np.sort(shingles, axis=1), axis=0, return_inverse=True)[1].reshape(-1)

@@ -28,18 +28,22 @@ def plan_cm(graph: Adjacency, start_order: Ints | None = None) -> Ints:
 
 @compiled
 def _search(indptr: Ints, neighbours: Int32s, start_order: Ints) -> Ints:
-    """(N,) all nodes, breadth first from each start whose component is not found yet."""
-    queue, found = np.empty(len(start_order), np.int64), np.zeros(len(start_order), np.bool_)
+    """(N,) all nodes, breadth first from each start whose component is not in the queue yet."""
+    queue = np.empty(len(start_order), np.int64)
+    queued = np.zeros(len(start_order), np.bool_)
     visited, end = 0, 0
     for start in start_order:
-        if not found[start]:
-            found[start], queue[end] = True, start
+        if not queued[start]:
+            queued[start] = True
+            queue[end] = start
             end += 1
         while visited < end:
             node = queue[visited]
             visited += 1
             for e in entries_of(node, indptr):
-                if not found[neighbours[e]]:
-                    found[neighbours[e]], queue[end] = True, neighbours[e]
+                neighbour = neighbours[e]
+                if not queued[neighbour]:
+                    queued[neighbour] = True
+                    queue[end] = neighbour
                     end += 1
     return queue

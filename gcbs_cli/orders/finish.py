@@ -30,8 +30,8 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
         if needs_compiling(propose):
             clock.watcher.note("compiling the refinement for this machine (a few seconds), and caching it if possible")
         with clock.step("refine"):
-            gains, seconds = inputs.gains(), settings.time_limit or np.inf
-            refinement = refine(perm, gains, inputs.batch_size, labels=labels, seed=seed, seconds=seconds)
+            seconds = settings.time_limit or np.inf
+            refinement = refine(perm, inputs.gains(), inputs.batch_size, labels=labels, seed=seed, seconds=seconds)
             perm = refinement.perm
     with clock.step("order"):
         if inputs.batch_size < settings.batch_size:
@@ -47,11 +47,11 @@ def plan_random(rows: int, seed: int) -> Ints:
 
 
 def shuffle_groups(perm: Ints, size: int, seed: int) -> Ints:
-    """The same groups of `size` consecutive rows in random order, the short one last.
+    """Put the groups of `size` consecutive rows in random order, the short one last.
 
     Batches of several groups are hard within each group and random between them: size 1 is a random order, and size k
     leaves the plan as hard as it was.
     """
     full = len(perm) // size
-    groups = perm[: full * size].reshape(full, size)
-    return np.concatenate([Stream.GROUP_ORDER.generator(seed).permutation(groups).reshape(-1), perm[full * size :]])
+    groups = Stream.GROUP_ORDER.generator(seed).permutation(perm[: full * size].reshape(full, size))
+    return np.concatenate([groups.reshape(-1), perm[full * size :]])

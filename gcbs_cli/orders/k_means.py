@@ -15,7 +15,7 @@ from gcbs_cli.system.arrays import Float32s, Int32s, Ints
 SCALE = 3500
 """(3500 + √d / 2)² is below 2²⁴ for up to 1.4 million coordinates."""
 UNIT = SCALE * SCALE
-"""What a similarity of 1 is."""
+"""The product of two rows whose similarity is 1."""
 MOST_ROUNDS = 20
 SETTLED_SHARE = 1e-3
 """Rounds of k-means stop when fewer rows than this share change their cluster."""
@@ -34,19 +34,19 @@ def products(rows: Float32s, centres: Float32s) -> Int32s:
 
 def nearest(rows: Float32s, centres: Float32s) -> Ints:
     """(N,) the centre with the largest product, of equal ones the first."""
-    blocks = range(0, len(rows), ROWS_AT_ONCE)
-    return np.concatenate([np.argmax(products(rows[i : i + ROWS_AT_ONCE], centres), axis=1) for i in blocks])
+    starts = range(0, len(rows), ROWS_AT_ONCE)
+    return np.concatenate([np.argmax(products(rows[i : i + ROWS_AT_ONCE], centres), axis=1) for i in starts])
 
 
-def means_of(rows: Float32s, clusters: Ints, before: Float32s) -> Float32s:
-    """Whole unit means of the whole rows of each cluster; a centre without rows stays as it was `before`."""
+def means_of(rows: Float32s, clusters: Ints, centres: Float32s) -> Float32s:
+    """Whole unit means of the whole rows of each cluster; a centre without rows stays as it was."""
     from scipy.sparse import csr_array
 
-    members = csr_array((np.ones(len(rows)), (clusters, np.arange(len(rows)))), shape=(len(before), len(rows)))
-    means = np.empty(before.shape, np.float32)
+    members = csr_array((np.ones(len(rows)), (clusters, np.arange(len(rows)))), shape=(len(centres), len(rows)))
+    means = np.empty(centres.shape, np.float32)
     empty = unit_rows_into(np.asarray(members @ rows), "float64", means, normalize=True) == RowFault.ZERO
     means = whole(means)
-    means[empty] = before[empty]
+    means[empty] = centres[empty]
     return means
 
 
@@ -54,18 +54,18 @@ def k_means(
     rows: Float32s,
     clusters: int,
     generator: np.random.Generator,
-    join: Callable[[Float32s, Float32s], Ints] = nearest,
+    assign: Callable[[Float32s, Float32s], Ints] = nearest,
 ) -> tuple[Ints, Float32s]:
     """(N,) the cluster of each whole row, and the centres; starts from random rows, ends after at most 20 rounds.
 
-    Lloyd's algorithm with centres brought back to unit length (spherical k-means: Dhillon and Modha, 2001). join: gives
-    the clusters of rows by the centres.
+    Lloyd's algorithm with centres brought back to unit length (spherical k-means: Dhillon and Modha, 2001). assign:
+    gives the clusters of rows by the centres.
     """
     centres = rows[np.sort(generator.choice(len(rows), clusters, replace=False))]
-    found = np.full(len(rows), -1, np.int64)
+    cluster = np.full(len(rows), -1, np.int64)
     for _ in range(MOST_ROUNDS):
-        before, found = found, join(rows, centres)
-        if np.count_nonzero(found != before) <= SETTLED_SHARE * len(rows):
+        before, cluster = cluster, assign(rows, centres)
+        if np.count_nonzero(cluster != before) <= SETTLED_SHARE * len(rows):
             break
-        centres = means_of(rows, found, centres)
-    return found, centres
+        centres = means_of(rows, cluster, centres)
+    return cluster, centres

@@ -20,7 +20,7 @@ NO_LABELS = np.empty((0, 0), np.int64)
 
 
 class Order(NamedTuple):
-    """Where each row is: perm, place and batch, (N,) int64, belong together. labels: (G, N) below 2N, by kind."""
+    """Where each row is: perm, place and batch, (N,) int64, belong together. labels: (G, N) below 2N, a line a kind."""
 
     perm: Ints
     place: Ints
@@ -30,7 +30,7 @@ class Order(NamedTuple):
 
 
 def order_of(perm: Ints, labels: Ints, batch_size: int) -> Order:
-    """The order, over a copy of perm; a row without a label, which is −1, has one of its own."""
+    """The order, over a copy of perm; a row without a label, which is −1, gets one of its own."""
     place = inverse(perm)
     numbers = np.array([group_numbers(line) for line in labels], np.int64).reshape(-1, len(perm))
     return Order(perm.copy(), place, place // batch_size, numbers, batch_size)
@@ -58,9 +58,11 @@ def has_rival(row: int, batch: int, ignored: int, order: Order) -> bool:
 @compiled
 def may_swap(u: int, v: int, order: Order) -> bool:
     """Whether two rows of different batches can change places, by their labels."""
-    return order.batch[u] != order.batch[v] and (
-        order.labels.size == 0 or not (has_rival(u, order.batch[v], v, order) or has_rival(v, order.batch[u], u, order))
-    )
+    if order.batch[u] == order.batch[v]:
+        return False
+    if order.labels.size == 0:
+        return True
+    return not (has_rival(u, order.batch[v], v, order) or has_rival(v, order.batch[u], u, order))
 
 
 @compiled
@@ -72,16 +74,16 @@ def change_places(u: int, v: int, order: Order) -> None:
 
 
 def duplicate_labels(side: Float32s) -> Ints:
-    """(N,) the same label for rows of equal content, −1 for rows that are alone; equal after scaling to unit length."""
+    """(N,) the same label for rows that are equal after scaling to unit length, −1 for rows like no other."""
     numbers = equal_rows(side)[1]
     return np.where(np.bincount(numbers)[numbers] > 1, numbers, -1)
 
 
-def labels_of(pair: PairedRows, groups: Ints | None, *, no_duplicates: bool) -> Ints:
+def labels_of(pairs: PairedRows, groups: Ints | None, *, no_duplicates: bool) -> Ints:
     """(G, N) int64: rows with the same label >= 0 on one line never share a batch."""
     lines = [] if groups is None else [groups]
     if no_duplicates:
-        lines += [duplicate_labels(pair.x), duplicate_labels(pair.y)]
+        lines += [duplicate_labels(pairs.x), duplicate_labels(pairs.y)]
     lines = [line for line in lines if (line >= 0).any()]
     return np.stack(lines) if lines else NO_LABELS
 
@@ -113,32 +115,37 @@ def keep_apart(perm: Ints, labels: Ints, batch_size: int) -> Ints:
         return perm
     order = order_of(perm, labels, batch_size)
     full, short = divmod(len(perm), batch_size)
-    left = _separate_all(order, full + bool(short))
-    if left and short and len(labels) <= 2:
+    conflicts_left = _separate_all(order, full + bool(short))
+    if conflicts_left and short and len(labels) <= 2:
+        # A short last batch must hold the labels that every batch holds: choose its rows first, then leave it alone.
         order = order_of(with_last_batch(perm, order.labels, full, short), labels, batch_size)
-        left = _separate_all(order, full)
-    if left:
-        raise BadInput(f"--groups, --no-duplicates: {left:,} rows could not be kept apart from their own group")
+        conflicts_left = _separate_all(order, full)
+    if conflicts_left:
+        raise BadInput(
+            f"--groups, --no-duplicates: {conflicts_left:,} rows could not be kept apart from their own group"
+        )
     return order.perm
 
 
 def conflicts(perm: Ints, labels: Ints, batch_size: int) -> int:
     """How many rows share a batch with an earlier row of the same label."""
-    batch, found = np.arange(len(perm)) // batch_size, 0
+    batch = np.arange(len(perm)) // batch_size
+    count = 0
     for line in labels:
-        placed = line[perm]
-        keys = batch[placed >= 0] * (int(line.max()) + 1) + placed[placed >= 0]
-        found += len(keys) - len(np.unique(keys))
-    return found
+        label = line[perm]
+        keys = batch[label >= 0] * (int(line.max()) + 1) + label[label >= 0]
+        count += len(keys) - len(np.unique(keys))
+    return count
 
 
 def _separate_all(order: Order, batches: int) -> int:
-    """Take rows of one label apart, within the first so many batches; how many are left.
+    """Take rows of one label apart, within the first `batches` batches; returns the conflicts that are left.
 
     Of three kinds or more some may never part: the rounds end with one that leaves more than nine tenths.
     """
     kinds = [grouped(line, 2 * len(order.perm)) for line in order.labels]
-    left, before, share = order.labels.size, np.inf, 1.0 if len(kinds) <= 2 else 0.9
+    share = 1.0 if len(kinds) <= 2 else 0.9
+    before, left = np.inf, order.labels.size
     while 0 < left < share * before:
         for line, kind in enumerate(kinds):
             _separate(line, *kind, order, batches)
@@ -149,7 +156,8 @@ def _separate_all(order: Order, batches: int) -> int:
 @compiled
 def _separate(line: int, members: Ints, starts: Ints, order: Order, batches: int) -> None:
     """Divide each batch that holds a label twice anew, with the nearest ones that lack it."""
-    held, found = np.zeros(1 + order.batch.max(), np.int64), np.full(len(starts), -1)
+    held = np.zeros(1 + order.batch.max(), np.int64)  # rows with the label in hand, of each batch
+    last = np.full(len(starts), -1)
     for label in range(len(starts) - 1):
         rows = members[starts[label] : starts[label + 1]]
         for row in rows:
@@ -159,8 +167,9 @@ def _separate(line: int, members: Ints, starts: Ints, order: Order, batches: int
                 here = order.batch[row]
                 if held[here] < 2:
                     break
-                there = (here + (step // 2 if step % 2 else -(step // 2))) % batches
-                if held[there] == 0 and _divide(here, there, order, found):
+                distance = step // 2 if step % 2 else -(step // 2)
+                there = (here + distance) % batches
+                if held[there] == 0 and _divide(here, there, order, last):
                     for place in places_of(there, order):
                         if order.labels[line, order.perm[place]] == label:
                             held[there] += 1
@@ -170,71 +179,92 @@ def _separate(line: int, members: Ints, starts: Ints, order: Order, batches: int
 
 
 @compiled
-def _divide(here: int, there: int, order: Order, found: Ints) -> bool:
+def _divide(here: int, there: int, order: Order, last: Ints) -> bool:
     """Divide the rows of two batches anew, with few changes; False, and nothing done, where that parts no label."""
     first, second = places_of(here, order), places_of(there, order)
     rows = np.concatenate((order.perm[first.start : first.stop], order.perm[second.start : second.stop]))
     before = np.ones(len(rows), np.int64)
     before[: len(first)] = -1
-    links = _links(rows, order.labels, found)
-    side = _sides(before, links)
+    links = _links(rows, order.labels, last)
+    side, path = _colour_paths(before, links)
+    side *= _turns(before, side, path)[path]
     parted = 0
     for i in range(len(rows)):
         for j in links[i]:
             parted += before[i] * before[j] - side[i] * side[j]
     if parted <= 0 or side.sum() != before.sum():
         return False
-    moved, i = np.concatenate((rows[side < 0], rows[side > 0])), 0
+    divided = np.concatenate((rows[side < 0], rows[side > 0]))
+    i = 0
     for batch in (here, there):
         for place in places_of(batch, order):
-            order.perm[place], order.place[moved[i]], order.batch[moved[i]] = moved[i], place, batch
+            row = divided[i]
+            order.perm[place] = row
+            order.place[row] = place
+            order.batch[row] = batch
             i += 1
     return True
 
 
 @compiled
-def _links(rows: Ints, labels: Ints, found: Ints) -> Ints:
-    """(n, G) of each line, for the first row with a label, the last one, and the other way; themselves for others."""
+def _links(rows: Ints, labels: Ints, last: Ints) -> Ints:
+    """(n, G) of each line, for the first row with a label, the last one, and the other way; themselves for others.
+
+    last: scratch of a place for each label, all −1 before and after.
+    """
     links = np.empty((len(rows), len(labels)), np.int64)
     for line in range(len(labels)):
         for i in range(len(rows)):
             links[i, line] = i
-            found[labels[line, rows[i]]] = i
+            last[labels[line, rows[i]]] = i
         for i in range(len(rows)):
-            last = found[labels[line, rows[i]]]
-            if last > i:
-                links[i, line], links[last, line] = last, i
-            found[labels[line, rows[i]]] = -1
+            j = last[labels[line, rows[i]]]
+            if j > i:
+                links[i, line] = j
+                links[j, line] = i
+            last[labels[line, rows[i]]] = -1
     return links
 
 
 @compiled
-def _sides(before: Ints, links: Ints) -> Ints:
-    """(n,) 1 or −1: those `before`, with few changes so that linked rows differ and as many are 1, as far as that goes.
+def _colour_paths(before: Ints, links: Ints) -> tuple[Ints, Ints]:
+    """(n,) sides 1 or −1 by which linked rows differ, and (n,) the first row of each row's path of links.
 
-    Each path of links is coloured, turned over where that changes less, and turned back where the sizes ask for it.
+    The first row of a path keeps the side that it has `before`.
     """
-    count = len(before)
-    side, path, queue, turn = before.copy(), np.full(count, -1), np.empty(count, np.int64), np.ones(count, np.int64)
-    size, total, kept = np.zeros((3, count), np.int64)
+    side, path = before.copy(), np.full(len(before), -1)
+    queue = np.empty(len(before), np.int64)
     visited, stop = 0, 0
-    for start in range(count):
-        if path[start] >= 0:
-            continue
-        path[start], queue[stop] = start, start
-        stop += 1
+    for start in range(len(before)):
+        if path[start] < 0:
+            path[start] = start
+            queue[stop] = start
+            stop += 1
         while visited < stop:
             i = queue[visited]
             visited += 1
-            size[start] += 1
-            total[start] += side[i]
-            kept[start] += side[i] * before[i]
             for j in links[i]:
                 if path[j] < 0:
-                    path[j], side[j], queue[stop] = start, -side[i], j
+                    path[j] = start
+                    side[j] = -side[i]
+                    queue[stop] = j
                     stop += 1
-        if kept[start] < 0:
-            turn[start] = -1
+    return side, path
+
+
+@compiled
+def _turns(before: Ints, side: Ints, path: Ints) -> Ints:
+    """(n,) for the first row of a path, −1 where the path is to be turned over, else 1.
+
+    Paths are turned over where that changes less, and then, the short ones first, as long as one batch has too many.
+    """
+    count = len(before)
+    size, total, agreement = np.zeros((3, count), np.int64)
+    for i in range(count):
+        size[path[i]] += 1
+        total[path[i]] += side[i]
+        agreement[path[i]] += side[i] * before[i]
+    turn = np.where(agreement < 0, -1, 1)
     surplus = (turn * total).sum() - before.sum()
     for longest in (1, count):
         for start in range(count):
@@ -242,4 +272,4 @@ def _sides(before: Ints, links: Ints) -> Ints:
             if size[start] <= longest and own * surplus > 0 and 2 * abs(own) <= abs(surplus):
                 turn[start] *= -1
                 surplus -= 2 * own
-    return side * turn[path]
+    return turn

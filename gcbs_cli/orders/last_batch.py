@@ -35,15 +35,14 @@ def with_last_batch(perm: Ints, labels: Ints, full: int, size: int) -> Ints:
     capacities[-4:] = needed[firsts].sum(), needed[seconds].sum(), size, size
     edges = np.stack([tails, heads]).astype(np.int32)  # scipy 1.14's flow takes no other type
     network = csr_array((capacities, edges), shape=(count + 4, count + 4))
-    most = maximum_flow(network, forced_source, forced_sink)
-    if most.flow_value < needed.sum() + size:
+    result = maximum_flow(network, forced_source, forced_sink)
+    if result.flow_value < needed.sum() + size:
         return perm
-    flow = most.flow.tocoo()
+    flow = result.flow.tocoo()
     used = (flow.data > 0) & (flow.row < count) & (flow.col < count)
     keys, rows = np.unique(ends[0] * count + ends[1], return_index=True)
-    chosen = rows[np.searchsorted(keys, flow.row[used].astype(np.int64) * count + flow.col[used])]
-    out = np.setdiff1d(perm[-size:], chosen)
-    places = np.flatnonzero(np.isin(perm[:-size], chosen))
-    found = perm.copy()
-    found[places], found[-size:] = out, chosen
-    return found
+    last = rows[np.searchsorted(keys, flow.row[used].astype(np.int64) * count + flow.col[used])]
+    order = perm.copy()
+    order[:-size][np.isin(perm[:-size], last)] = np.setdiff1d(perm[-size:], last)
+    order[-size:] = last
+    return order

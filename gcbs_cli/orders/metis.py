@@ -15,7 +15,7 @@ from gcbs_cli.system.arrays import Float32s, Ints, inverse, ragged
 from gcbs_cli.system.errors import BadInput
 
 WEIGHT_UNITS = 100
-"""METIS takes whole numbers: hundredths of a nat."""
+"""Units of weight a nat: METIS takes whole numbers."""
 
 
 def check_metis() -> None:
@@ -73,13 +73,14 @@ def fit_parts(part: Ints, sizes: Ints, graph: Adjacency, worth: Float32s) -> Int
     fitted[released] = -1
     room = sizes - np.bincount(fitted[fitted >= 0], minlength=count)
     free = np.flatnonzero((fitted[rows] < 0) & (fitted[graph.indices] >= 0))
-    keys, where = np.unique(rows[free].astype(np.int64) * count + fitted[graph.indices[free]], return_inverse=True)
-    gain = np.bincount(where, worth[free], minlength=len(keys))
+    row_and_part = rows[free].astype(np.int64) * count + fitted[graph.indices[free]]
+    keys, number = np.unique(row_and_part, return_inverse=True)
+    gain = np.bincount(number, worth[free], minlength=len(keys))
     for key in keys[np.argsort(-gain, kind="stable")]:
-        row, wanted = divmod(int(key), count)
-        if fitted[row] < 0 and room[wanted] > 0:
-            fitted[row] = wanted
-            room[wanted] -= 1
+        row, target = divmod(int(key), count)
+        if fitted[row] < 0 and room[target] > 0:
+            fitted[row] = target
+            room[target] -= 1
     fitted[fitted < 0] = np.repeat(np.arange(count), room)
     return fitted
 

@@ -23,18 +23,20 @@ from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.randomness import Stream
 
 FIRST_TEMPERATURE = 2.0
-COOLING = 0.7
 LAST_TEMPERATURE = 0.2
 """Nats; the annealing is over below it."""
+COOLING = 0.7
+"""The factor of the temperature from sweep to sweep."""
 LEAST_GAIN = 1e-6
-"""A swap must gain so much, in nats: less may be rounding, and could be swapped back and forth."""
-SWEEPS = 60
+"""A swap must gain more than this, in nats: less may be rounding, and could be swapped back and forth."""
+MOST_SWEEPS = 60
 PAYS = 0.004
 """A sweep pays while it swaps this share of the rows."""
 TURNS = 8
-FEWEST_VISITS, MOST_VISITS = 16, 256
-"""Batches that are searched before swaps are made, and between two looks at the clock: an eighth of all within these.
-They must not depend on the number of threads.
+FEWEST_VISITS = 16
+MOST_VISITS = 256
+"""Batches that are searched before swaps are made, and between two looks at the clock: an eighth of all, within these.
+They must not depend on the number of threads, or the plan would.
 """
 
 
@@ -80,24 +82,24 @@ def refine(
     Rows that `labels` keep apart stay apart. Never worse than `perm` by the objective. The same bytes for the same
     seed, unless the time limit ends it. The annealing has at most half of it: interrupted, it can leave a worse order.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     with ThreadPoolExecutor(available_cpus()) as pool:
         search = _Search(order_of(perm, labels, batch_size), seed, pool)
         before = objective(search.order, new_state(gains))
         annealing_stopped = False
         if first_temperature > 0.0:
-            search.run(gains.linear(), began + seconds / 2.0, first_temperature)
+            search.run(gains.linear(), start + seconds / 2.0, first_temperature)
             annealing_stopped = search.timed_out
             if objective(search.order, new_state(gains)) < before:
                 search.order = order_of(perm, labels, batch_size)
-        objectives = search.run(gains, began + seconds)
+        objectives = search.run(gains, start + seconds)
     scale = 1.0 / (2.0 * len(perm))
     return Refinement(
         search.order.perm,
         search.sweeps,
         search.swaps,
         [value * scale for value in [before, *objectives]],
-        time.monotonic() - began,
+        time.monotonic() - start,
         annealing_stopped or search.timed_out,
     )
 
@@ -115,27 +117,28 @@ class _Search:
 
     def run(self, gains: SwapGains, deadline: float, temperature: float = 0.0) -> list[float]:
         """Sweeps until they no longer pay; returns the objective before them and after each that is not annealed."""
-        order, self.timed_out = self.order, False
+        order, state = self.order, new_state(gains)
         rows = len(order.perm)
-        state = new_state(gains)
+        self.timed_out = False
         objectives = [objective(order, state)]
         fill_own(order, state)
-        for _ in range(SWEEPS):
+        for _ in range(MOST_SWEEPS):
             if temperature < LAST_TEMPERATURE:
                 temperature = 0.0
             state.least[:] = LEAST_GAIN - temperature * self.generator.exponential(size=rows)
-            swapped = 0
+            swaps = 0
             for visits in self._visits(deadline):
-                parts = np.array_split(visits, len(self.scratches))
-                work = partial(propose, order, state)
-                # The list waits for all, and raises what one of them raised.
-                list(self.pool.map(work, parts, self.scratches))
-                swapped += make(order, state, visits)
+                shares = np.array_split(visits, len(self.scratches))
+                # The list waits for all threads, and raises what one of them raised.
+                list(self.pool.map(partial(propose, order, state), shares, self.scratches))
+                swaps += make(order, state, visits)
+            self.sweeps += 1
+            self.swaps += swaps
             if temperature == 0.0:
                 objectives.append(objective(order, state))
-            self.sweeps += 1
-            self.swaps += swapped
-            if self.timed_out or (temperature == 0.0 and swapped < PAYS * rows):
+                if swaps < PAYS * rows:
+                    break
+            if self.timed_out:
                 break
             temperature *= COOLING
         return objectives

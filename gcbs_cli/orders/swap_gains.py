@@ -16,7 +16,9 @@ BACKGROUND_KEYS = 512
 ROWS_AT_ONCE = 2048
 ENTRIES_AT_ONCE = 1 << 15
 RESOLUTION = 2.0**-20
-"""Nats, or shares: so coarsely what is computed with exponentials and logarithms is rounded before it decides."""
+"""Nats, or shares: the step to which the results of exponentials and logarithms are rounded before they decide."""
+LARGEST_EXPONENT = 60.0
+"""Keeps shares within float32."""
 
 
 class SwapGains(NamedTuple):
@@ -49,47 +51,49 @@ class SwapGains(NamedTuple):
 
 
 def swap_gains(
-    weighted: WeightedGraph, pair: PairedRows, temperature: float, batch_size: int, background: Floats
+    weighted: WeightedGraph, pairs: PairedRows, temperature: float, batch_size: int, background: Floats
 ) -> SwapGains:
     """The gains of a weighted graph; pairs that are better kept apart gain nothing.
 
     background: (2, N) the logarithm of what another row adds to a row's sum on average, x→y and y→x.
     """
     graph = weighted.graph
-    own, other = graph.row_of_entry(), graph.indices
+    rows, neighbours = graph.row_of_entry(), graph.indices
     x, y = background
-    positive = pair.diagonal() / temperature
+    positive = pairs.diagonal() / temperature
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
     x_sum, y_sum = np.logaddexp(positive, np.log(batch_size - 1) + background)
-    shares = np.empty((len(own), 4), np.float32)
+    shares = np.empty((len(rows), 4), np.float32)
 
     def fill(start: int, stop: int) -> None:
         part = slice(start, stop)
-        i, j = own[part], other[part]
+        i, j = rows[part], neighbours[part]
         forward, backward = weighted.forward[part] / temperature, weighted.backward[part] / temperature
         shares[part, 0] = _share(forward, x[i], x_sum[i])
         shares[part, 1] = _share(backward, y[i], y_sum[i])
         shares[part, 2] = _share(backward, x[j], x_sum[j])
         shares[part, 3] = _share(forward, y[j], y_sum[j])
 
-    in_parts(len(own), ENTRIES_AT_ONCE, fill)
+    in_parts(len(rows), ENTRIES_AT_ONCE, fill)
     shares[weighted.apart] = 0.0
     return SwapGains(graph.indptr, graph.indices, shares, weighted.costs)
 
 
 def _share(exponent: Floats, background: Floats, total: Floats) -> Float32s:
     """(E,) (e^exponent − e^background) / e^total, at least 0 and within float32."""
-    share = np.exp(np.minimum(exponent - total, 60.0)) - np.exp(np.minimum(background - total, 60.0))
-    return _settled(np.maximum(share, 0.0)).astype(np.float32)
+    hard = np.exp(np.minimum(exponent - total, LARGEST_EXPONENT))
+    average = np.exp(np.minimum(background - total, LARGEST_EXPONENT))
+    return _settled(np.maximum(hard - average, 0.0)).astype(np.float32)
 
 
-def log_background(pair: PairedRows, temperature: float, seed: int) -> Floats:
+def log_background(pairs: PairedRows, temperature: float, seed: int) -> Floats:
     """(2, N) log mean exp(s / temperature) of each row of x, and of y, over a seeded sample of keys, from the grid."""
-    grid, size = pair.grid, min(pair.rows, BACKGROUND_KEYS)
-    chosen = np.sort(Stream.BACKGROUND_KEYS.generator(seed).choice(pair.rows, size, replace=False))
+    grid = pairs.grid
+    size = min(pairs.rows, BACKGROUND_KEYS)
+    sample = np.sort(Stream.BACKGROUND_KEYS.generator(seed).choice(pairs.rows, size, replace=False))
     unit = 1.0 / (temperature * grid.scale**2)
     means = [
-        _log_means(queries, keys[chosen], offsets[chosen], unit) + (own + grid.constant) * unit
+        _log_means(queries, keys[sample], offsets[sample], unit) + (own + grid.constant) * unit
         for (queries, own), (keys, offsets) in permutations([(grid.x, grid.x_offsets), (grid.y, grid.y_offsets)])
     ]
     return _settled(np.stack(means))
@@ -99,7 +103,8 @@ def _log_means(queries: Numbers, keys: Numbers, offsets: Int32s, unit: float) ->
     """(N,) log mean exp(unit · (product + offset)) over the keys, whose products are exact whole numbers."""
     from threadpoolctl import threadpool_limits
 
-    logs, columns = np.empty(len(queries)), keys.astype(np.float32).T
+    logs = np.empty(len(queries))
+    columns = keys.astype(np.float32).T
 
     def fill(start: int, stop: int) -> None:
         numbers = queries[start:stop].astype(np.float32) @ columns + offsets.astype(np.float32)
@@ -113,5 +118,5 @@ def _log_means(queries: Numbers, keys: Numbers, offsets: Int32s, unit: float) ->
 
 
 def _settled(values: Floats) -> Floats:
-    """Rounded so coarsely that the last bits, in which the functions of two machines differ, decide nothing."""
+    """Round so coarsely that the last bits, in which the functions of two machines differ, decide nothing."""
     return np.rint(values / RESOLUTION) * RESOLUTION

@@ -20,14 +20,15 @@ from gcbs_cli.system.compiled import compiled
 TARGETS = 3
 """Batches tried for each row: those with most worth to it."""
 LARGEST_PRODUCT = 1e100
-"""Factors are multiplied up to here before their logarithm is taken: one takes as long as ten products."""
+"""Factors are multiplied up to here before their logarithm is taken, which takes as long as ten products."""
 
 
 class State(NamedTuple):
-    """What the search looks at and keeps. The arrays of `SwapGains`; of each row `sums` (N, 2), what its batch
-    adds to its two, and `awake` (N,), whether something near it has changed since it was last tried; of each
-    place, (N,), `own`, what its row's staying is worth, `least`, what a swap of its row must gain, and
-    `partner`, the row proposed to change places with, −1 for none.
+    """What the search looks at and keeps: the arrays of `SwapGains`, and more by row and by place.
+
+    By row: `sums` (N, 2), what its batch adds to its two sums, and `awake` (N,), whether something near it has changed
+    since it was last tried. By place, (N,): `own`, what its row's staying is worth, `least`, what a swap of its row
+    must gain, and `partner`, the row proposed to change places with, −1 for none.
     """
 
     indptr: Ints
@@ -42,7 +43,7 @@ class State(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """To work in, for one thread: zeros, and ones in `product`.
+    """Arrays of one thread to work in: zeros, and ones in `product`.
 
     By place, (N,): `joins`, what the batch in hand and a row would gain by its joining, and `near`, what is counted
     twice of that for neighbours of the row in hand. By batch, (B,): `worth`, the same of the row in hand and a batch.
@@ -60,12 +61,18 @@ class Scratch(NamedTuple):
 def new_state(gains: SwapGains) -> State:
     """Before anything is summed; all rows are awake."""
     rows = len(gains.indptr) - 1
-    sums, awake, partner = np.zeros((rows, 2)), np.ones(rows, np.bool_), np.full(rows, -1)
-    return State(*gains, sums, awake, np.zeros(rows), np.zeros(rows), partner)
+    return State(
+        *gains,
+        sums=np.zeros((rows, 2)),
+        awake=np.ones(rows, np.bool_),
+        own=np.zeros(rows),
+        least=np.zeros(rows),
+        partner=np.full(rows, -1),
+    )
 
 
 def new_scratch(rows: int, batches: int) -> Scratch:
-    """For one thread."""
+    """Scratch for one thread, as it is between two searches."""
     return Scratch(np.zeros(rows), np.zeros(rows), np.zeros(batches), np.zeros((rows, 2)), np.ones(rows))
 
 
@@ -80,14 +87,15 @@ def objective(order: Order, state: State) -> float:
                 x += state.shares[e, 0]
                 y += state.shares[e, 1]
                 cost += state.penalties[e]
-        state.sums[row, 0], state.sums[row, 1] = x, y
-        total += log((1.0 + x) * (1.0 + y)) - cost / 2.0
+        state.sums[row, 0] = x
+        state.sums[row, 1] = y
+        total += log((1.0 + x) * (1.0 + y)) - cost / 2.0  # a pair's penalty is met at both of its rows
     return total
 
 
 @compiled
 def fill_own(order: Order, state: State) -> None:
-    """`own`, from `sums`."""
+    """Fill `own`, from `sums`."""
     for row in range(len(order.perm)):
         state.own[order.place[row]] = _worth_of_staying(row, order.batch, state)
 
@@ -122,7 +130,9 @@ def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, state: S
     Neighbours of both are counted once, `with_common`, by what they lose and what they gain.
     """
     shares, here, there = state.shares, batch[one], batch[other]
-    x, y, gain = 1.0, 1.0, -log((1.0 + state.sums[one, 0]) * (1.0 + state.sums[one, 1]))
+    x, y = 1.0, 1.0
+    gain = -log((1.0 + state.sums[one, 0]) * (1.0 + state.sums[one, 1]))
+    # Neighbours are sorted, so that f runs once through those of the other.
     f, stop = state.indptr[other], state.indptr[other + 1]
     for e in entries_of(one, state.indptr):
         i = state.indices[e]
@@ -195,12 +205,14 @@ def _gather(row: int, key: Ints, state: State, values: Floats, scratch: Scratch)
         x, y, product = scratch.added[at, 0], scratch.added[at, 1], scratch.product[at]
         if x + y != 0.0 or product != 1.0:
             values[at] += log(product * (1.0 + x) * (1.0 + y))
-            scratch.added[at, 0], scratch.added[at, 1], scratch.product[at] = 0.0, 0.0, 1.0
+            scratch.added[at, 0] = 0.0
+            scratch.added[at, 1] = 0.0
+            scratch.product[at] = 1.0
 
 
 @compiled
 def _partner(u: int, order: Order, state: State, scratch: Scratch) -> int:
-    """The first row found to change places with that gains enough; −1 for none."""
+    """The first row whose place gains enough for u; −1 for none."""
     partner, place = -1, order.place[u]
     _look_around(u, order, state, scratch)
     for _ in range(TARGETS):
@@ -314,4 +326,5 @@ def _change_sums(one: int, sign: float, batch: Ints, state: State) -> None:
             # Never below what rounding leaves: a sum of shares is not negative.
             state.sums[i, 0] = max(0.0, state.sums[i, 0] + sign * shares[e, 2])
             state.sums[i, 1] = max(0.0, state.sums[i, 1] + sign * shares[e, 3])
-    state.sums[one, 0], state.sums[one, 1] = x, y
+    state.sums[one, 0] = x
+    state.sums[one, 1] = y
