@@ -58,5 +58,5 @@ class _Compiled:
         """A hash of the loop's file, its callees' and the constants: numba compares the loop's own file alone."""
         used = [self._loop.__globals__.get(name) for name in self._loop.__code__.co_names]
         parts = [value.version() if isinstance(value, _Compiled) else repr(value) for value in used]
-        parts.append(Path(self._loop.__code__.co_filename).read_text())
+        parts.append(Path(self._loop.__code__.co_filename).read_text(encoding="utf-8"))
         return blake2b("".join(parts).encode(), digest_size=8).hexdigest()
