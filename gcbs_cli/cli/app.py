@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -35,7 +34,6 @@ COMMANDS = {
 """Each command with the first sentence of its help; its settings have the rest, imported when it is called."""
 TORCH_SENTENCES = 3
 """The beginning of torch's message on a full GPU: that it is full, what was requested, which GPU and its size."""
-MOST_EXAMPLES = 3
 INTERRUPTED = 130
 TRACEBACK = "GCBS_TRACEBACK"
 """A variable: when it is set, unforeseen errors end in a traceback; the tests set it."""
@@ -63,36 +61,20 @@ class Commands(TyperGroup):
         return code
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The words of the command line; examples where there are none."""
-        if not args and not ctx.resilient_parsing:
-            show_examples("gcbs: what should it do? For example:", EXAMPLES, "gcbs --help lists all commands.")
-        return super().parse_args(ctx, args)
+        """The words of the command line; without any, those that show the help."""
+        return super().parse_args(ctx, args or ["--help"])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command with its options; its examples where it is called with nothing and needs something."""
+        """The command with its options."""
         from gcbs_cli.cli.signature import make_command
-        from gcbs_cli.settings.model import leaves
-        from gcbs_cli.settings.others import model_of
 
         name, *words = args
-        if name not in COMMANDS:
-            if not ctx.resilient_parsing:
-                ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
-            return super().resolve_command(ctx, args)
-        command = make_command(name, COMMANDS)
-        missing = [leaf.option for leaf in leaves(model_of(name)) if leaf.field.is_required()]
-        if missing and not words and not ctx.resilient_parsing:
-            examples = [line for line in command.help.splitlines() if line.startswith("  gcbs")]
-            message = f"gcbs {name}: {missing[0]} is missing. For example:"
-            show_examples(message, examples, f"gcbs {name} --help shows all options.")
-        return name, command, words
+        if name in COMMANDS:
+            return name, make_command(name, COMMANDS), words
+        if not ctx.resilient_parsing:  # of the shell's completion
+            ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
-
-EXAMPLES = [
-    "  gcbs demo",
-    "  gcbs plan x.npy y.npy -o perm.npy",
-    "  gcbs report x.npy y.npy -p perm.npy --html report.html",
-]
 
 app = typer.Typer(
     name="gcbs",
@@ -196,12 +178,5 @@ def _mistyped(error: TyperException) -> str:
     elif parameter is not None:
         message = f"{parameter.metavar} is missing"
     if context is not None and "did you mean" not in message:
-        message += f"; {context.command_path} --help shows what there is"
+        message += f"; {context.command_path} --help shows what there is, with examples"
     return message
-
-
-def show_examples(message: str, examples: Sequence[str], more: str) -> None:
-    """Show a few ways to call a command to somebody who called it with nothing; it ends with exit code 2."""
-    for line in (message, *examples[:MOST_EXAMPLES], more):
-        print(line, file=sys.stderr)
-    raise typer.Exit(2)

@@ -4,7 +4,6 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -53,11 +52,11 @@ LIMITS_OF_TRIAL = (
 def compare(settings: Compare) -> None:
     """Plan with each method, and print what each plan is worth."""
     out = Output(settings, settings.html)
+    shared = settings.only(PlanSettings)
     names = [PRESET_ROW if name == PRESET else name for name in settings.names]
     if settings.train:
         names = [RANDOM, *names]
-    shared = settings.only(PlanSettings)
-    plans, missing = {}, []
+    plans, reasons = {}, []
     for name in names:
         plan = settings_of(name, shared)
         try:
@@ -66,21 +65,24 @@ def compare(settings: Compare) -> None:
         except BadInput as error:
             if settings.methods is not None:
                 raise
-            missing.append(str(error))
-    for reason in dict.fromkeys(missing):
+            reasons.append(str(error))
+    for reason in dict.fromkeys(reasons):
         out.note(f"left out: {reason}")
     settings.check_text([plan.method for plan in plans.values()])
     if settings.train:
         compare_by_training(settings, plans, out)
         return
-    with out, read_data(settings, out) as (rows, given):
-        lines = compare_plans(rows, plans, shared, out, trials=settings.trials, **given)
+    with out, read_data(settings, out) as (pairs, row_facts):
+        lines = compare_plans(pairs, plans, shared, out, trials=settings.trials, **row_facts)
     lines.sort(key=lambda line: line.masked, reverse=True)
+    bars = {}
+    for line in lines:
+        bars[line.name] = (line.masked, (line.masked, line.report.gap.reduction or 0.0), f"{line.masked:.1%}")
     show(
         settings,
         out,
         compare_table(lines),
-        {one.name: (one.masked, (one.masked, one.report.gap.reduction or 0.0), f"{one.masked:.1%}") for one in lines},
+        bars,
         {PRESET_ROW: settings_of(PRESET_ROW, shared)},
         PRESET_ROW,
         {"methods": [line.as_record() for line in lines]},
@@ -95,19 +97,22 @@ def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettin
     """Print what a model gains by each plan, the verdict and the command of the best plan."""
     began = time.monotonic()
     check_address_space(OF_TORCH)
-    with out, read_data(settings, out) as (rows, given):
+    with out, read_data(settings, out) as (pairs, row_facts):
         device = devices_named(settings.device)[0]
-        asked = TrialSettings(settings.batch_size, settings.temperature, budget=settings.budget, device=device)
-        trial = Trial(rows, asked, progress=out, **given)
-        trained = np.sort(trial.split.train)
-        part = PairedRows(rows.x[trained], rows.y[trained])
+        trial_settings = TrialSettings(settings.batch_size, settings.temperature, budget=settings.budget, device=device)
+        trial = Trial(pairs, trial_settings, progress=out, **row_facts)
+        rows = np.sort(trial.split.train)
+        trained = PairedRows(pairs.x[rows], pairs.y[rows])
         shared = settings.only(PlanSettings)
-        lines = compare_plans(part, plans, shared, out, trials=settings.trials, **trial.row_facts(trained))
+        lines = compare_plans(trained, plans, shared, out, trials=settings.trials, **trial.row_facts(rows))
         runs, verdict = trial.decide(plans, PRESET_ROW)
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)
+    bars = {}
+    for name, one in gains.items():
+        bars[name] = (one.mean, (one.mean - one.noise, one.mean + one.noise), str(one))
     sizes = {
-        "train_rows": len(trial.split.train),
+        "train_rows": len(rows),
         "queries": len(trial.split.test),
         "candidates": len(trial.split.candidates),
         "epochs": trial.epochs,
@@ -119,7 +124,7 @@ def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettin
         settings,
         out,
         trial_table(lines, gains, sizes),
-        {name: (one.mean, (one.mean - one.noise, one.mean + one.noise), str(one)) for name, one in gains.items()},
+        bars,
         plans,
         verdict.plan,
         {
@@ -140,85 +145,95 @@ def show(
     settings: Compare | Tune,
     out: Output,
     table: "Table",
-    values: Mapping[str, tuple[float, tuple[float, float], str]],
+    bars: Mapping[str, tuple[float, tuple[float, float], str]],
     plans: Mapping[str, PlanSettings],
-    taken: str | None,
+    best: str | None,
     record: Mapping[str, Any],
-    **said: str,
+    **texts: str,
 ) -> None:
-    """Print the table, a sentence and the command of the plan to take, and write them as a page, if asked to.
+    """Print the table, a sentence and the command of the best plan, and write them as a page with --html.
 
-    values: of each plan, what its bar shows, the ends of the line on it, and both in words; taken: which of the plans
-    to take, None for none; said: the texts of the page, of which `lead` is the sentence.
+    bars: of each plan, the length of its bar, the ends of the line on it, and the value in words; best: a name in
+    plans, None for random batches; texts: those of the page, of which `lead` is the sentence.
     """
-    command = None
-    if taken is not None:
-        plan, inputs, files = plans[taken], words(settings.only(Inputs)), words(settings.only(GroupFile))
-        if plan.method == NEEDS_TEXT:
-            files += words(settings.only(TextFile))
-        paths = ("perm.npy" if number == 1 else f"perm-{number}.npy" for number in count(1))
-        output = next(path for path in paths if not Path(path).exists())
-        command = shlex.join(["gcbs", "plan", *inputs, *options_of(plan), *files, "-o", output])
+    command = None if best is None else plan_command(settings, plans[best])
     if settings.html is not None:
         from gcbs_cli.reports.page.charts import Axis, Mark
         from gcbs_cli.reports.page.page import render
 
         rows = list(zip(*(column.cells for column in table.columns), strict=True))
-        kinds = {RANDOM: "random", taken: "plan"}
-        bars = [Mark(row, kinds.get(row, "none"), *values[row]) for row, *_ in rows]
-        known = [0.0, *(end for bar in bars for end in bar.ends)]
+        kinds = {RANDOM: "random", best: "plan"}
+        marks = [Mark(name, kinds.get(name, "none"), *bars[name]) for name, *_ in rows]
+        ends = [0.0, *(end for mark in marks for end in mark.ends)]
         names = " · ".join(filter(None, (settings.x, settings.y)))
         page = render(
             "compare.html",
             title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
-            headline="Stay with random batches." if taken is None else f"Take {taken}.",
-            bars=bars,
-            axis=Axis("", min(known), max(known)),
+            headline="Stay with random batches." if best is None else f"Take {best}.",
+            bars=marks,
+            axis=Axis("", min(ends), max(ends)),
             header=[column.header for column in table.columns],
             rows=rows,
             caption=table.caption,
-            taken=taken,
+            taken=best,
             command=command,
-            **said,
+            **texts,
         )
         write(settings.html, page)
-    out.table(table, "", said["lead"])
+    out.table(table, "", texts["lead"])
     if command is not None:
         out.line(command)
     out.result({**settings.model_dump(include={"batch_size", "temperature"}), **record, "command": command})
 
 
+def plan_command(settings: Compare | Tune, plan: PlanSettings) -> str:
+    """The command line that makes a plan of the same data."""
+    files = words(settings.only(GroupFile))
+    if plan.method == NEEDS_TEXT:
+        files += words(settings.only(TextFile))
+    inputs = words(settings.only(Inputs))
+    return shlex.join(["gcbs", "plan", *inputs, *options_of(plan), *files, "-o", first_free_path()])
+
+
+def first_free_path() -> str:
+    """perm.npy, or the first of perm-2.npy, perm-3.npy and so on that does not exist."""
+    path, number = "perm.npy", 1
+    while Path(path).exists():
+        number += 1
+        path = f"perm-{number}.npy"
+    return path
+
+
 @contextmanager
 def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRows, dict[str, Any]]]:
-    """The rows, and what else plans are given: groups and texts. Raises BadInput where settings do not fit them, and at
-    the end where the files are no longer what they were.
+    """The pairs, and their groups and texts. Raises BadInput where settings do not fit them, and at the end where the
+    files have changed.
     """
     check_outputs([settings.html], [settings.x, settings.y, settings.groups, settings.text], force=settings.force)
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
-    given = read_given(settings, stream.rows)
-    yield stream.read(), given
+    row_facts = read_given(settings, stream.rows)
+    yield stream.read(), row_facts
     stream.check_unchanged()
 
 
 def compare_table(lines: Sequence[Compared]) -> "Table":
     """One line a method."""
-    table = figure_table(
-        [((line.name, f"{line.seconds:.1f}"), line.report) for line in lines], ["method", "seconds"], SHOWN
-    )
-    said = (f"{figure.short}: {figure.meaning}" for figure in SHOWN if lines[0].report.at(figure.path) is not None)
-    table.caption = "; ".join(said)
+    reports = [((line.name, f"{line.seconds:.1f}"), line.report) for line in lines]
+    table = figure_table(reports, ["method", "seconds"], SHOWN)
+    figures = [figure for figure in SHOWN if lines[0].report.at(figure.path) is not None]
+    table.caption = "; ".join(f"{figure.short}: {figure.meaning}" for figure in figures)
     return table
 
 
 def trial_table(lines: Sequence[Compared], gains: Mapping[str, Gain], sizes: Mapping[str, float]) -> "Table":
     """One line a plan: what a model gains by it over random batches, and what its gap says."""
-    said = []
+    reports = []
     for line in lines:
-        found = gains[line.name]
-        seconds = fmean(run.plan_seconds for run in found.runs)
-        said.append(((line.name, str(found), f"{found.noise:.1f}", f"{seconds:.1f}"), line.report))
-    table = figure_table(said, ["plan", "MRR gain", "noise", "seconds"], shown_in("trial"))
+        one = gains[line.name]
+        seconds = fmean(run.plan_seconds for run in one.runs)
+        reports.append(((line.name, str(one), f"{one.noise:.1f}", f"{seconds:.1f}"), line.report))
+    table = figure_table(reports, ["plan", "MRR gain", "noise", "seconds"], shown_in("trial"))
     table.caption = (
         "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
         f" seeds and queries; seconds: for an epoch's plan. {sizes['queries']:,} held-out queries,"

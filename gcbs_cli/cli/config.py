@@ -11,22 +11,22 @@ from gcbs_cli.settings.others import Config
 def config(settings: Config, file: ConfigFile) -> None:
     """Print the options of every command that a file or a variable sets, or all of them."""
     out = Output(settings)
-    for unknown in unknown_variables(COMMANDS):
-        out.warn(unknown)
-    shown: dict[str, dict[str, Any]] = {}
-    lines: dict[tuple[str, str, str], list[str]] = {}
+    for warning in unknown_variables(COMMANDS):
+        out.warn(warning)
+    record: dict[str, dict[str, Any]] = {}
+    commands: dict[tuple[str, str, str], list[str]] = {}
     for command in COMMANDS:
-        found = values_of(command, file, {})
-        shown[command] = {}
+        values = values_of(command, file, {})
+        record[command] = {}
         for leaf in options_of(command):
-            one = found.get(leaf.name, Value(leaf.default, "default"))
-            if settings.all_ or leaf.name in found:
-                shown[command][leaf.key] = vars(one)
+            if settings.all_ or leaf.name in values:
+                one = values.get(leaf.name, Value(leaf.default, "default"))
+                record[command][leaf.key] = vars(one)
                 text = "–" if one.value is None else str(one.value)
-                lines.setdefault((leaf.key, text, one.source), []).append(command)
+                commands.setdefault((leaf.key, text, one.source), []).append(command)
     path = None if file.path is None else str(file.path)
-    out.table(f"file: {path}" if path else "file: none ([tool.gcbs] in pyproject.toml, or --config gcbs.toml)")
-    cells = [(*line, ", ".join(commands)) for line, commands in lines.items()]
+    out.table(f"file: {path or 'none ([tool.gcbs] in pyproject.toml, or --config gcbs.toml)'}")
+    lines = [(*line, ", ".join(names)) for line, names in commands.items()]
     headings = ("option", "value", "from", "commands")
-    out.table(text_table(cells, headings, "lfff") if cells else "Every option is at its default.")
-    out.result({"file": path, "settings": shown})
+    out.table(text_table(lines, headings, "lfff") if lines else "Every option is at its default.")
+    out.result({"file": path, "settings": record})

@@ -8,13 +8,13 @@ from gcbs_cli.settings.others import History
 
 def history(settings: History) -> None:
     """Read the reports, and print what they say over epochs."""
-    out, html = Output(settings, settings.html), settings.html
-    check_outputs([html], [*settings.reports, settings.plans], force=settings.force)
-    found = read_history(settings.reports, settings.plans, keep_order=settings.keep_order)
-    if html is not None:
-        write(html, history_page(found))
-    table = figure_table([((epoch.name,), epoch) for epoch in found.epochs], ["epoch"], SHOWN)
-    first = found.epochs[0].report
-    of = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"
-    out.table(found.verdict, "", table, "", f"{of}; losses in {first.unit}")
-    out.result(found.model_dump(mode="json"))
+    out = Output(settings, settings.html)
+    check_outputs([settings.html], [*settings.reports, settings.plans], force=settings.force)
+    epochs = read_history(settings.reports, settings.plans, keep_order=settings.keep_order)
+    if settings.html is not None:
+        write(settings.html, history_page(epochs))
+    table = figure_table([((epoch.name,), epoch) for epoch in epochs.epochs], ["epoch"], SHOWN)
+    first = epochs.epochs[0].report
+    scope = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"
+    out.table(epochs.verdict, "", table, "", f"{scope}; losses in {first.unit}")
+    out.result(epochs.model_dump(mode="json"))

@@ -1,13 +1,12 @@
-"""Where each kind of output goes: results to stdout, everything else to stderr, nothing that was not asked for."""
+"""Where each kind of output goes: results to stdout, everything else to stderr, nothing that was not requested."""
 
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from gcbs_cli.system.errors import GcbsError, printable, without_secrets
 from gcbs_cli.system.progress import Progress
@@ -31,9 +30,9 @@ QUIET_SECONDS = 0.5
 class Output(Progress, AbstractContextManager["Output"]):
     """All that a command prints: for a person, for a program (--json), and errors only (-q, which keeps the JSON).
 
-    For the time of a `with` block it shows how far the work is: by a bar where stderr is a terminal, else in lines.
-    `written`: where the result goes: `-` is data on stdout, so that a table for people goes to stderr; beside a file,
-    a table is lost without harm where stdout is full or closed.
+    In a `with` block it shows how far the work is: by a bar where stderr is a terminal, else in lines.
+    `written`: where the result goes: `-` is data on stdout, so that a table for people goes to stderr; where the result
+    is in a file, a table is lost without harm if stdout is full or closed.
     """
 
     _bar: "Bar | None" = None
@@ -41,27 +40,30 @@ class Output(Progress, AbstractContextManager["Output"]):
     def __init__(self, shown: "Shown", written: str | None = None) -> None:
         self.is_json, self.is_quiet = shown.json_, shown.quiet
         self.for_people = not (self.is_json or self.is_quiet)
-        self._written, self._name = written, ""
         self.on_terminal = not self.is_quiet and sys.stderr.isatty()
-        self._began = self._said = time.monotonic()
+        self._written, self._name = written, ""
+        self._began = self._last_line = time.monotonic()
 
     def table(self, *parts: "RenderableType") -> None:
         """Show tables or sentences to people; programs and -q do not see them."""
-        if self.for_people:
-            beside = self._written == "-"
-            with suppress(OSError, GcbsError) if self._written else nullcontext():
-                for part in parts:
-                    put(console(stderr=beside).print, part, stderr=beside)
+        if not self.for_people:
+            return
+        stream = sys.stderr if self._written == "-" else sys.stdout
+        console = _console(stream)
+        with console.capture() as capture:  # put() prints: rich would end the process where a reader has left
+            console.print(*parts, sep="\n")
+        with suppress(OSError, GcbsError) if self._written else nullcontext():
+            put(capture.get().removesuffix("\n"), stream)
 
     def line(self, text: str) -> None:
         """Show a line that people copy, however long it is."""
         if self.for_people:
-            put(print, "\n".join(map(printable, text.split("\n"))))
+            put("\n".join(map(printable, text.split("\n"))), sys.stdout)
 
     def result(self, value: Any) -> None:
         """Print the result as one JSON object on stdout, for --json: in ASCII, which no terminal takes for orders."""
         if self.is_json:
-            put(print, json.dumps(value, indent=2))
+            put(json.dumps(value, indent=2), sys.stdout)
 
     def note(self, text: str) -> None:
         """Say something that helps but need not be known."""
@@ -75,8 +77,7 @@ class Output(Progress, AbstractContextManager["Output"]):
 
     def hint(self, text: str) -> None:
         """Suggest a next step."""
-        if self.for_people:
-            say(f"hint: {text}")
+        self.note(f"hint: {text}")
 
     def step(self, name: str) -> None:
         self.close()
@@ -89,8 +90,8 @@ class Output(Progress, AbstractContextManager["Output"]):
         if self.on_terminal and seconds >= QUIET_SECONDS:
             bar = self._bar or self._open_bar(total)
             bar.update(bar.task_ids[0], completed=done, rate=rate)
-        elif not self.on_terminal and now - self._said >= SECONDS_BETWEEN_LINES:
-            self._said = now
+        elif not self.on_terminal and now - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = now
             rest = (total - done) * seconds / max(done, 1)
             self.note(f"{self._name}: {done / total:.0%}, {rate}, about {rest:.0f} s left")
 
@@ -104,7 +105,7 @@ class Output(Progress, AbstractContextManager["Output"]):
             "{task.percentage:>3.0f} %",
             "{task.fields[rate]}",
             TimeRemainingColumn(),
-            console=console(stderr=True),
+            console=_console(sys.stderr),
             transient=True,
         )
         bar.start()
@@ -121,7 +122,7 @@ class Output(Progress, AbstractContextManager["Output"]):
         self.close()
 
 
-def console(*, stderr: bool) -> "Console":
+def _console(stream: TextIO) -> "Console":
     """A rich console; 80 columns where there is no terminal, no markup and nothing unprintable in any text."""
     from rich.console import Console
     from rich.text import Text
@@ -130,12 +131,8 @@ def console(*, stderr: bool) -> "Console":
         def render_str(self, text: str, **style: Any) -> Text:
             return super().render_str(printable(text), **style)
 
-        def on_broken_pipe(self) -> None:
-            raise  # what Console's own would end with, is for whoever prints to say
-
-    stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else NO_TERMINAL_WIDTH
-    return Plain(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+    return Plain(stderr=stream is sys.stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
 def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
@@ -155,8 +152,8 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
             overflow="fold" if kind == "f" else "ellipsis",
         )
     table.columns[0].style = "bold"
-    for line in lines:
-        table.add_row(*line)
+    for cells in lines:
+        table.add_row(*cells)
     return table
 
 
@@ -167,7 +164,7 @@ def figure_table(
 ) -> "Table":
     """A line for each report: words, under `headings`, and the figures that any of them has."""
     known = [figure for figure in figures if any(report.at(figure.path) is not None for _, report in lines)]
-    cells = ([*said, *(figure.text(report.at(figure.path)) for figure in known)] for said, report in lines)
+    cells = ([*cells, *(figure.text(report.at(figure.path)) for figure in known)] for cells, report in lines)
     headings = [*headings, *(figure.short for figure in known)]
     return text_table(cells, headings, "f" + "r" * (len(headings) - 1))
 
@@ -181,21 +178,20 @@ def say(text: str) -> None:
 
         text = fill(text, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
     with suppress(OSError, GcbsError):  # closed or full: losing a note must not lose the plan
-        put(partial(print, file=sys.stderr), text, stderr=True)
+        put(text, sys.stderr)
 
 
-def put(show: Callable[[Any], None], result: "RenderableType", *, stderr: bool = False) -> None:
-    """Print a result, or a note to stderr. Raises GcbsError where that is refused; what still waits is dropped then."""
+def put(text: str, stream: TextIO) -> None:
+    """Print a text. Raises GcbsError where the stream refuses it; what waits in its buffer is dropped then."""
     try:
-        show(result)
-        (sys.stderr if stderr else sys.stdout).flush()
+        print(text, file=stream, flush=True)
     except OSError as error:
-        forget(2 if stderr else 1)
+        forget(2 if stream is sys.stderr else 1)
         if isinstance(error, BrokenPipeError):
             raise
         raise GcbsError(f"cannot write to stdout: {error.strerror}; name a file with -o, or another place") from None
 
 
-def forget(stream: int) -> None:
-    """Let what is still to be printed there go nowhere, so that the interpreter does not fail on it at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+def forget(number: int) -> None:
+    """Send what waits for a stream to nowhere, so that the interpreter does not fail on it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)

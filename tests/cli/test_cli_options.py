@@ -13,7 +13,7 @@ from gcbs_cli.settings import others
 from gcbs_cli.settings.model import typed_by
 from gcbs_cli.settings.plan import PRESET_OPTIONS
 from gcbs_cli.system.errors import BadInput
-from tests.cli.conftest import entry_of
+from tests.cli.conftest import check_refused, entry_of
 
 
 def words_of(text):
@@ -60,12 +60,9 @@ def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
         count(wishes=0)
 
 
-@pytest.mark.parametrize("words", [[], ["plan"], ["report"], ["check"]], ids=" ".join)
-def test_a_command_that_is_called_with_nothing_shows_examples(gcbs, words):
-    result = gcbs(*words)
-    assert (result.exit_code, result.stdout) == (2, "")
-    examples = [line for line in result.stderr.splitlines() if line.startswith("  gcbs ")]
-    assert 2 <= len(examples) <= 3
+def test_gcbs_alone_lists_the_commands_and_a_command_alone_says_what_is_missing(gcbs, folder):
+    assert gcbs().stdout == gcbs("--help").stdout
+    check_refused(gcbs, ["report"], "X is missing; gcbs report --help shows what there is, with examples")
 
 
 def test_a_file_that_nobody_named_may_not_replace_files(gcbs, folder):
