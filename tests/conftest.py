@@ -51,6 +51,11 @@ def backend(request):
 @pytest.fixture
 def chosen_backend(backend, monkeypatch):
     """The backend, put where plans and reports choose theirs."""
+
+    def chosen(device, tile_rows=None):
+        backend.tile_rows = tile_rows
+        return backend
+
     for module in ("gcbs_cli.planning.plan", "gcbs_cli.reports.basis"):
-        monkeypatch.setattr(f"{module}.choose_backend", lambda device: backend)
+        monkeypatch.setattr(f"{module}.choose_backend", chosen)
     return backend

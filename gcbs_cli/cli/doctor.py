@@ -30,7 +30,9 @@ def doctor(settings: Doctor) -> None:
     """Examine the machine, and print what was found."""
     out = Output(settings)
     rows = settings.rows
-    forecast = None if rows is None else forecast_plan(rows, settings.dim, settings.quantile)
+    forecast = None
+    if rows is not None:
+        forecast = forecast_memory(rows, settings.dim, PlanSettings(quantile=settings.quantile))
     found = examine(settings.seconds) | {"forecast": forecast}
     out.table(text_table(_lines(found)))
     out.result(found)
@@ -47,9 +49,9 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for package in found["optional"]:
         yield package["name"], package["version"] or f"not installed ({package['used_for']})"
     if (plan := found["forecast"]) is not None:
-        yield "plan of", f"{plan['rows']:,} pairs × {plan['dim']} at quantile {plan['quantile']:g}"
+        yield "plan of", f"{plan['rows']:,} pairs × {plan['dim']} at quantile {plan['quantile']:.6g}"
         yield "entries", f"about {plan['entries']:,} above it"
-        advice = "" if plan["fits"] else "; more than is free here: take a higher --quantile or fewer rows"
+        advice = "" if plan["fits"] else "; more than is free here: use a higher --quantile or --partitions"
         yield "memory", f"about {show_size(plan['memory'])}{advice}"
 
 
@@ -73,19 +75,19 @@ def examine(seconds: float) -> dict[str, Any]:
     }
 
 
-def forecast_plan(rows: int, dim: int, quantile: float) -> dict[str, Any]:
-    """Entries above the quantile and bytes at the peak of a plan; `fits` in the memory that is free here."""
-    from gcbs_cli.planning.room import forecast_share
+def forecast_memory(rows: int, dim: int, settings: PlanSettings) -> dict[str, Any]:
+    """About how many entries above the quantile and bytes a plan takes; `fits` in the memory that is free here."""
+    from gcbs_cli.planning.memory import entries_by_quantile, forecast_plan
     from gcbs_cli.products.devices import choose_backend
 
-    expected = forecast_share(rows, dim, 1.0 - quantile, [PlanSettings(quantile=quantile)], choose_backend("cpu"))
+    expected = forecast_plan(rows, dim, settings, choose_backend("cpu"), entries_by_quantile(rows, settings))
     return {
         "rows": rows,
         "dim": dim,
-        "quantile": quantile,
+        "quantile": settings.requested_quantile(rows),
         "entries": expected.entries,
-        "memory": expected.memory,
-        "fits": expected.memory <= SHARE_TO_USE * available_memory(),
+        "memory": expected.bytes,
+        "fits": expected.bytes <= SHARE_TO_USE * available_memory(),
     }
 
 

@@ -7,16 +7,20 @@ from threading import Thread
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_given
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.orders import METHODS
 from gcbs_cli.plan_file.manifest import Manifest
 from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
-from gcbs_cli.planning.plan import PlanResult, Run, make_plan
+from gcbs_cli.planning.memory import check_memory, forecast_plans
+from gcbs_cli.planning.plan import ADVICE, PlanResult, make_plan
 from gcbs_cli.planning.record import full_batches_per_rank, plan_manifest
-from gcbs_cli.products.devices import warm_up
+from gcbs_cli.products.devices import choose_backend, warm_up
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Stopwatch
 
@@ -35,6 +39,8 @@ def plan(settings: Plan) -> None:
     stream = open_inputs(settings, out)
     asked.check_rows(stream.rows)
     if settings.dry_run:
+        if not (METHODS[asked.method].needs_graph or asked.refine):
+            raise BadInput(f"--dry-run: forecasts a graph, and --method {asked.method} makes none; leave it out")
         _forecast(stream.read(), asked, out)
         return
     Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
@@ -79,20 +85,20 @@ def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None
 
 
 def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
-    """Say what the sample foretells, and write nothing."""
-    from gcbs_cli.planning.room import forecast
-
-    run = Run(rows, [asked], out)
-    with out, run.clock.step("quantile"):
-        threshold = run.threshold()
-    expected = forecast(rows, threshold, run.plans, run.device)
+    """Print the threshold, and about how many entries and how much memory the plan takes; write nothing."""
+    backend = choose_backend(asked.device, asked.chunk_rows)
+    expected = forecast_plans(rows, [asked], backend)
+    check_memory(expected, asked, "the plan", ADVICE, held=rows.x.nbytes + rows.y.nbytes)
+    with out:
+        out.step("quantile")
+        threshold = find_threshold(rows.grid, asked, asked.seed, backend, out.progress)
     options = " ".join(words(asked.changed(preset=None), always=("method",)))
     lines = {"options": options, "pairs": f"{rows.rows:,}", "threshold": f"{threshold.similarity:.4f}"}
     if threshold.interval is not None:
         low, high = threshold.interval
         lines["quantile"] = f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"
-    lines["entries above it"] = f"about {expected.entries:,} ({expected.entries / rows.rows:,.1f} a row)"
-    lines["memory"] = f"about {show_size(expected.memory)} on {run.device.name}"
+    lines["entries"] = f"about {expected.entries:,} ({expected.entries / rows.rows:,.1f} a row)"
+    lines["memory"] = f"about {show_size(expected.bytes)} on {backend.name}"
     lines["written"] = "nothing (dry run)"
     out.table(text_table(lines.items()))
     out.result(
@@ -102,7 +108,7 @@ def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
             "threshold": threshold.similarity,
             "interval": threshold.interval,
             "expected_entries": expected.entries,
-            "expected_memory": expected.memory,
+            "expected_memory": expected.bytes,
             "summary": f"expecting {expected}",
         }
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import METHODS
-from gcbs_cli.planning.plan import find_pairs, make_plan
+from gcbs_cli.planning.plan import find_edges, make_plan
+from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.figures import nest, shown_in
 from gcbs_cli.reports.losses import OrderReports
@@ -18,7 +19,7 @@ from gcbs_cli.settings.plan import PRESET, PlanSettings
 from gcbs_cli.settings.report import report_on
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, nearest
-from gcbs_cli.system.progress import Progress
+from gcbs_cli.system.progress import Progress, Stopwatch
 
 MASKED = "gap.masked.reduction"
 SHOWN = sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED)
@@ -82,12 +83,13 @@ def compare_plans(
     plans: settings by name; shared: what they have in common; trials: random orders to compare with; groups, texts: as
     in `make_plan`. Suspected pairs are counted by the shared margin, or the usual one. Raises BadInput.
     """
-    progress.step("pass for the plans")
-    found = find_pairs(rows, [*plans.values()], progress)
+    shared.check_rows(rows.rows)
+    backend = choose_backend(shared.device, shared.chunk_rows)
+    edges = find_edges(rows, [*plans.values()], backend, Stopwatch(progress), "use fewer rows")
     progress.step("pass for the reports")
-    asked = report_on(shared, found.threshold.similarity).changed(trials=trials)
+    asked = report_on(shared, edges.threshold.similarity).changed(trials=trials)
     reports = OrderReports(
-        ReportInputs(rows, asked, progress, RowFacts(groups=groups), taken=found.bytes),
+        ReportInputs(rows, asked, progress, RowFacts(groups=groups)),
         asked.losses[0],
         shared.batch_size,
     )
@@ -95,6 +97,6 @@ def compare_plans(
     for name, settings in plans.items():
         progress.step(name)
         began = time.perf_counter()
-        perm = make_plan(rows, settings, groups=groups, texts=texts, found=found).perm
+        perm = make_plan(rows, settings, groups=groups, texts=texts, edges=edges).perm
         lines.append(Compared(name, settings, time.perf_counter() - began, reports.of(perm)[0].report))
     return lines

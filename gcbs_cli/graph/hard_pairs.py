@@ -7,12 +7,13 @@ import numpy as np
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, edges_of_lists
-from gcbs_cli.products.operations import Backend, Entries, EntryLimit, Limits, Progress
+from gcbs_cli.products.operations import Backend, Entries, Limits, Progress
 from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import FalseNegativeSettings, PlanSettings
 from gcbs_cli.system.arrays import Bools, Float32s, Floats, Int32s, Ints, grouped
+from gcbs_cli.system.errors import BadInput
 
 DUPLICATE_COST = 100.0
 """Nats that near duplicates cost inside a batch: more than any row gains there."""
@@ -48,12 +49,6 @@ class PassResult:
     hardest: list[Int32s]
     """(N, m) the hardest columns of each row and the hardest rows of each column, or nothing."""
 
-    @property
-    def bytes(self) -> int:
-        """Of memory that it holds."""
-        held = [self.reaching.rows, self.reaching.cols, self.reaching.values, *self.hardest]
-        return sum(array.nbytes for array in held)
-
     def edges(self) -> Entries:
         """Of the entries from t on those above it."""
         return self.reaching.chosen(self.reaching.values > self.threshold.number)
@@ -75,6 +70,10 @@ class HardPairs:
     achieved_quantile: float | None
     """The share of the N² entries at or below t; None where they were not counted."""
 
+    def too_hard_inside(self, batch_of_row: Ints) -> int | None:
+        """How many pairs that are better kept apart share a batch; None where none were looked for."""
+        return None if self.weighted is None else self.weighted.too_hard_inside(batch_of_row)
+
 
 def find(
     grid: Grid,
@@ -86,12 +85,12 @@ def find(
     lists: int = 0,
     seed: int = 0,
     progress: Progress | None = None,
-    limit: EntryLimit | None = None,
+    most: int | None = None,
 ) -> PassResult:
     """One pass over X Yᵀ to its entries above t and the hardest of each row and column, the same on every device.
 
     `above`: whether entries are looked for; `ties`: those that equal t too; `lists`: the length of the lists, 0 for
-    none; `limit`: how many entries above t there is room for. Memory: 12 bytes an entry, as much again while they are
+    none; `most`: how many entries above t there is room for. Memory: 12 bytes an entry, as much again while they are
     joined, 8 bytes a place on the lists, and the tiles' scratch.
     """
     searches = [TopSearch(grid, side, lists) for side in range(2) if lists]
@@ -101,13 +100,18 @@ def find(
     loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y))
     heaps = [search.heaps(len(grid.x)) for search in searches]
     parts: list[Entries] = []
+    entries = 0
     for _, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, limits), progress):
         for search, heap, candidates in zip(searches, heaps, found, strict=False):
             search.offer(heap, candidates)
         if above:
             parts.append(found[-1])
-            if limit is not None:
-                limit.add(len(found[-1]))
+            entries += len(found[-1])
+            if most is not None and entries > most:
+                raise BadInput(
+                    f"the pass has found {entries:,} hard pairs already, and memory has room for {most:,}; use a "
+                    "smaller --per-row, a higher --quantile or --threshold, or leave out rows that are nearly equal"
+                )
     hardest = [search.lists(heap) for search, heap in zip(searches, heaps, strict=True)]
     reaching = Entries.joined(parts)
     values = reaching.values

@@ -7,21 +7,18 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives
 from gcbs_cli.mining.negatives import Negatives, keys_listed, mine_negatives
-from gcbs_cli.planning.room import BYTES_PER_LISTED, Forecast, check_room, held, needed
+from gcbs_cli.planning.memory import MemoryForecast, check_memory, fixed_bytes
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.products.top_lists import likely_candidates
 from gcbs_cli.reports.in_batch import log_sum_exp, of_orders, random_orders
 from gcbs_cli.reports.schema import ReportPart
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.progress import Progress, Stopwatch
 
-BYTES_PER_NEGATIVE = 64
-"""Peak memory for a negative: found, joined, and laid in a table for the losses (measured)."""
-BYTES_PER_KEY = 96
-"""The same for a key of the rows that are being looked at (measured)."""
+BYTES_PER_KEY = 160
+"""For a negative, found, joined, and laid in a table for the losses; and for a key of the rows that are looked at."""
 LEAST_GAP = 1e-6
 """Below this the gap is rounding, and a share of it says nothing."""
 
@@ -85,11 +82,11 @@ def mine(pair: PairedRows, settings: MineSettings, ids: Ints | None = None, watc
     """
     settings.check_rows(pair.rows)
     clock = Stopwatch(watcher)
-    backend = choose_backend(settings.device)
-    backend.tile_rows = settings.chunk_rows
+    backend = choose_backend(settings.device, settings.chunk_rows)
     positives = Positives(np.arange(pair.rows) if ids is None else ids)
-    expected = _forecast(pair, settings, positives, backend)
-    check_room(pair.rows, expected, settings, "mining", "use fewer --negatives or a smaller --range-max")
+    forecast = _forecast(pair, settings, positives, backend)
+    advice = "use fewer --negatives, a smaller --range-max or fewer rows"
+    check_memory(forecast, settings, "mining", advice, held=pair.x.nbytes + pair.y.nbytes)
     with clock.step("negatives"):
         found = mine_negatives(pair, positives, settings, backend, clock.watcher.progress)
     with clock.step("losses"):
@@ -151,11 +148,9 @@ def _gap(loss: MinedLoss) -> MinedGap:
     )
 
 
-def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> Forecast:
-    """Candidates of the rows that are looked at together, and the memory of the lists."""
+def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> MemoryForecast:
+    """Memory of the lists, and of the keys of the rows that are looked at together."""
     keys = min(pair.rows, keys_listed(settings.last_rank(positives.most) + positives.most))
     height = backend.tile_rows or backend.tile_shape[0]
-    listed = height * likely_candidates(keys, pair.rows)
-    memory = needed(pair.rows, pair.dim, backend) + BYTES_PER_NEGATIVE * pair.rows * settings.negatives
-    memory += BYTES_PER_LISTED * listed + BYTES_PER_KEY * height * keys
-    return Forecast(memory, 0, listed=listed, taken=held(pair.rows, pair.dim))
+    entries = pair.rows * settings.negatives + height * keys
+    return MemoryForecast(pair.rows, fixed_bytes(pair.rows, pair.dim, backend), entries, BYTES_PER_KEY)

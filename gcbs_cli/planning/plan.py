@@ -1,7 +1,7 @@
 """From unit rows to a permutation: the steps of `gcbs plan`, without files."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,13 +13,16 @@ from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.refinement import Refinement
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.room import check_room, forecast
+from gcbs_cli.planning.memory import check_memory, forecast_plans
 from gcbs_cli.products.devices import choose_backend
-from gcbs_cli.products.operations import EntryLimit
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.threshold import Threshold, find_threshold
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.progress import Progress, Stopwatch
+
+ADVICE = "lower --per-row or --top, use fewer rows, or plan in more --partitions"
+"""What lowers the memory of a plan."""
 
 
 @dataclass(frozen=True)
@@ -57,120 +60,91 @@ class PlanResult:
     """What the parts were, of a plan in parts."""
 
 
-class Run:
-    """What the steps of a plan, or of several that share a pass, need: rows, settings, a device, and who watches."""
-
-    def __init__(
-        self,
-        rows: PairedRows,
-        plans: Sequence[PlanSettings],
-        progress: Progress | None,
-        *,
-        taken: int = 0,
-        advice: str = "use fewer rows, or more parts with --partitions",
-    ) -> None:
-        """plans: alike in quantile, seed and how the work is done; advice: what helps where memory does not suffice.
-
-        Raises BadInput where the settings do not fit the rows, and for a GPU that is not there.
-        """
-        settings = plans[0]
-        settings.check_rows(rows.rows)
-        self._taken, self._advice = taken, advice
-        self.rows, self.plans, self.settings, self.progress = rows, plans, settings, progress or Progress()
-        self.device, self.clock = choose_backend(settings.device), Stopwatch(self.progress)
-        self.device.tile_rows = settings.chunk_rows
-
-    def threshold(self) -> Threshold:
-        """t by the settings. Raises BadInput where there is no room for the sample that it comes from."""
-        grid = self.rows.grid  # counted as taken already
-        self.expect(None)
-        return find_threshold(grid, self.settings, self.settings.seed, self.device, self.progress.progress)
-
-    def expect(self, threshold: Threshold | None) -> EntryLimit:
-        """How much the pass may find. Raises BadInput where there is no room for what it will, by the `forecast`."""
-        rows, settings = self.rows, self.settings
-        expected = forecast(rows, threshold, self.plans, self.device).beside(self._taken)
-        limit = check_room(rows.rows, expected, settings, "the plan", self._advice, settings.max_edges)
-        if threshold is not None:
-            self.progress.note(f"expecting {expected}")
-        return limit
-
-    def find(self, threshold: Threshold) -> PassResult:
-        """The pass over all pairs, refused before it, and stopped in it, where there is no room for what it finds."""
-        return find(
-            self.rows.grid,
-            threshold,
-            self.device,
-            above=any(plan.uses_threshold for plan in self.plans),
-            lists=max(map(lists_wanted, self.plans)),
-            seed=self.settings.seed,
-            progress=self.progress.progress,
-            limit=self.expect(threshold),
-        )
-
-
-def find_pairs(rows: PairedRows, plans: Sequence[PlanSettings], progress: Progress) -> PassResult:
-    """One pass for several plans. Raises BadInput where the settings do not fit."""
-    run = Run(rows, plans, progress, advice="use fewer rows")
-    return run.find(run.threshold())
-
-
 def make_plan(
-    rows: PairedRows,
+    pairs: PairedRows,
     settings: PlanSettings,
     progress: Progress | None = None,
     *,
     groups: Ints | None = None,
     texts: Sequence[str] | None = None,
-    found: PassResult | None = None,
-    taken: int = 0,
+    edges: PassResult | None = None,
 ) -> PlanResult:
     """Threshold, one pass to the edges, graph, order, measures. The same permutation on every device and tile size.
 
-    `groups`: (N,) rows with the same id >= 0 never share a batch; `texts`: of the rows, for the method words; `found`:
-    a pass made already, for several plans of the same data; `taken`: bytes that are held beside the rows, as in a plan
-    in parts.
+    groups: (N,) rows with the same id >= 0 never share a batch; texts: of the rows, for the method words; edges: a pass
+    made already, for several plans of the same data.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    method, run = METHODS[settings.method], Run(rows, [settings], progress, taken=taken)
-    labels = labels_of(rows, groups, no_duplicates=settings.no_duplicates)
-    check_possible(labels, rows.rows, settings.batch_size, "--groups" if groups is not None else "--no-duplicates")
+    method, clock = METHODS[settings.method], Stopwatch(progress)
+    method.check()
+    settings.check_rows(pairs.rows)
+    backend = choose_backend(settings.device, settings.chunk_rows)
+    labels = labels_of(pairs, groups, no_duplicates=settings.no_duplicates)
+    check_possible(labels, pairs.rows, settings.batch_size, "--no-duplicates" if groups is None else "--groups")
     if settings.fn_margin is not None and not settings.refine:
-        run.progress.note(
+        clock.watcher.note(
             f"--fn-margin: {settings.method} alone cannot keep apart pairs that are too hard; add --refine"
         )
-    method.check()
-    threshold, hard, weighted = None, None, None
+    hard, weighted = None, None
     if method.needs_graph or settings.refine:
-        threshold, hard = _find_graph(run, found)
+        edges = edges or find_edges(pairs, [settings], backend, clock, ADVICE)
+        with clock.step("edges"):
+            hard = hard_pairs(pairs, settings, edges)
         if method.needs_weights or settings.refine:
-            with run.clock.step("weights"):
-                weighted = weigh_every_row(hard, rows, settings)
+            with clock.step("weights"):
+                weighted = weigh_every_row(hard, pairs, settings)
     graph = None if hard is None else hard.graph
-    given = MethodInput(rows, settings, run.device, graph, weighted, texts)
-    with run.clock.step("order"):
-        alone = given.batch_size == 1  # groups of one row are mixed at random in any case
-        perm = plan_random(rows.rows, settings.seed) if alone else method.order(given)
-    perm, refinement = finish(perm, given, labels, run.clock)
-    with run.clock.step("measures"):
-        figures = None if hard is None else _figures(hard, perm, settings)
-    inside = None
-    if hard is not None and hard.weighted is not None:
-        inside = hard.weighted.too_hard_inside(inverse(perm) // settings.batch_size)
-    return PlanResult(perm, settings, run.device.name, threshold, figures, run.clock.seconds, refinement, inside)
+    inputs = MethodInput(pairs, settings, backend, graph, weighted, texts)
+    with clock.step("order"):
+        # Groups of one row are mixed at random in any case.
+        perm = plan_random(pairs.rows, settings.seed) if inputs.batch_size == 1 else method.order(inputs)
+    perm, refinement = finish(perm, inputs, labels, clock)
+    result = PlanResult(perm, settings, backend.name, seconds=clock.seconds, refinement=refinement)
+    if hard is None or edges is None:
+        return result
+    with clock.step("measures"):
+        figures = _figures(hard, perm, settings)
+        inside = hard.too_hard_inside(inverse(perm) // settings.batch_size)
+    return replace(result, threshold=edges.threshold, figures=figures, too_hard_inside=inside)
 
 
-def _find_graph(run: Run, found: PassResult | None) -> tuple[Threshold, HardPairs]:
-    """t and the graph: of what a pass has found already, else of one made now."""
-    if found is None:
-        with run.clock.step("quantile"):
-            threshold = run.threshold()
-    with run.clock.step("edges"):
-        found = found or run.find(threshold)
-        return found.threshold, hard_pairs(run.rows, run.settings, found)
+def find_edges(
+    pairs: PairedRows, plans: Sequence[PlanSettings], backend: Backend, clock: Stopwatch, advice: str
+) -> PassResult:
+    """Threshold and one pass for plans that are alike in threshold, seed and how the work is done.
+
+    advice: what to do where memory does not suffice. Raises BadInput before the pass, and in it, where there is no room
+    for the edges.
+    """
+    settings, progress = plans[0], clock.watcher
+    with clock.step("quantile"):
+        forecast = forecast_plans(pairs, plans, backend)
+        most = check_memory(forecast, settings, "the plan", advice, held=pairs.x.nbytes + pairs.y.nbytes)
+        progress.note(f"expecting {forecast}")
+        threshold = find_threshold(pairs.grid, settings, settings.seed, backend, progress.progress)
+    with clock.step("edges"):
+        return find(
+            pairs.grid,
+            threshold,
+            backend,
+            above=any(plan.uses_threshold for plan in plans),
+            lists=max(map(lists_wanted, plans)),
+            seed=settings.seed,
+            progress=progress.progress,
+            most=most,
+        )
 
 
 def _figures(hard: HardPairs, perm: Ints, settings: PlanSettings) -> GraphFigures:
-    orders, degrees = (np.arange(len(perm)), plan_random(len(perm), settings.seed), perm), hard.graph.degrees
-    isolated, measures = int(np.count_nonzero(degrees == 0)), hard.graph.measure(orders, settings.batch_size)
-    return GraphFigures(hard.graph.edges, isolated, int(degrees.max()), hard.achieved_quantile, *measures)
+    degrees = hard.graph.degrees
+    orders = [np.arange(len(perm)), plan_random(len(perm), settings.seed), perm]
+    identity, random, plan = hard.graph.measure(orders, settings.batch_size)
+    return GraphFigures(
+        edges=hard.graph.edges,
+        isolated=int(np.count_nonzero(degrees == 0)),
+        max_degree=int(degrees.max()),
+        achieved_quantile=hard.achieved_quantile,
+        identity=identity,
+        random=random,
+        plan=plan,
+    )

@@ -78,7 +78,7 @@ def full_batches_per_rank(manifest: Manifest) -> dict[str, int]:
 def _asked(result: PlanResult) -> dict[str, Any]:
     """What was asked beyond the method, and what the refinement did; nothing where nothing was asked."""
     settings = result.settings
-    record: dict[str, Any] = {"max_edges": settings.max_edges, "chunk_rows": settings.chunk_rows}
+    record: dict[str, Any] = {"chunk_rows": settings.chunk_rows}
     if settings.preset is not None:
         record["preset"] = settings.preset
     record |= {

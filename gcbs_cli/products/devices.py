@@ -10,19 +10,23 @@ from gcbs_cli.system.errors import BadInput
 ALL_GPUS = "cuda:all"
 
 
-def choose_backend(device: str) -> Backend:
-    """The backend for `auto`, `cpu`, `cuda`, `cuda:i`, `cuda:i,j,...` or `cuda:all`.
+def choose_backend(device: str, tile_rows: int | None = None) -> Backend:
+    """The backend for `auto`, `cpu`, `cuda`, `cuda:i`, `cuda:i,j,...` or `cuda:all`; tile_rows: of each tile, if named.
 
     Raises BadInput for an unknown name and for a GPU that is not there.
     """
     devices = devices_named(device)
+    backend: Backend
     if devices == ["cpu"]:
         from gcbs_cli.products.cpu import CpuBackend
 
-        return CpuBackend()
-    from gcbs_cli.products.torch_device import TorchBackend
+        backend = CpuBackend()
+    else:
+        from gcbs_cli.products.torch_device import TorchBackend
 
-    return TorchBackend(devices)
+        backend = TorchBackend(devices)
+    backend.tile_rows = tile_rows
+    return backend
 
 
 def devices_named(name: str) -> list[str]:

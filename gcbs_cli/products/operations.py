@@ -10,13 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from gcbs_cli.system.arrays import Array, Bools, Floats, Int32s
-from gcbs_cli.system.errors import BadInput, OutOfDeviceMemory
+from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.threads import in_order
 
 DEFAULT_TILE_ROWS = 1024
 DEFAULT_TILE_COLS = 2048
-BYTES_PER_TILE_ENTRY = 13
-"""A float32 product, two float32 copies of it in use, and a byte of mask."""
 
 Progress = Callable[[int, int], None]
 """Called as (entries done, entries in all) from the thread that asked for the pass."""
@@ -98,24 +96,6 @@ class Entries:
     def chosen(self, which: Bools) -> "Entries":
         """Only these, by a mask."""
         return Entries(self.rows[which], self.cols[which], self.values[which])
-
-
-@dataclass
-class EntryLimit:
-    """How many entries a pass may find, since a sample can misjudge data with many equal rows."""
-
-    most: int
-    advice: str
-    """What to do, for the error's end."""
-    found: int = 0
-
-    def add(self, entries: int) -> None:
-        """Count entries. Raises BadInput once they are too many."""
-        self.found += entries
-        if self.found > self.most:
-            raise BadInput(
-                f"the pass has already found {self.found:,} entries, and there is room for {self.most:,}; {self.advice}"
-            )
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.data.grid import LARGEST_SUM, Grid
-from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, EntryLimit, Limits, Loaded, Progress, Tile
+from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Loaded, Progress, Tile
 from gcbs_cli.settings.plan import ThresholdSettings
 from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import available_cpus, available_memory
 from gcbs_cli.system.randomness import Stream
 
@@ -21,6 +22,8 @@ ENTRIES_WANTED = 1 << 16
 NORMAL_975 = 1.959964
 CHUNK_ROWS = 1024
 """Rows of a chunk of the `chunks` estimator, as in GCBS; no size of a tile changes it."""
+BYTES_PER_TAIL_ENTRY = 8
+"""Each number above the quantile, and a copy while they are joined."""
 WIDER_TAIL = 4.0
 """A quantile is looked for among so many times the entries that should be above it, and again, where these are few."""
 
@@ -172,14 +175,13 @@ def _quantile(
     progress: Progress | None,
 ) -> tuple[int, int]:
     """The quantile of the entries of some rows, and how many of them are above it."""
-    room = EntryLimit(available_memory() // 8, "use a higher --quantile, or --quantile-method sample")
+    most = available_memory() // BYTES_PER_TAIL_ENTRY
     count, height, share = len(grid.y), rows.stop - rows.start, 1.0 - quantile
     rank, tail = rank_of(quantile, height * count), np.empty(0, np.int32)
     tiles = backend.tiles(rows.stop, count, rows.start)
 
     def numbers_of(tile: Tile) -> Int32s:
         (found,) = backend.scan(loaded, tile, [limits])
-        room.add(len(found))
         return found.values + grid.x_offsets[found.rows] + grid.y_offsets[found.cols]
 
     def tell(done: int, _: int) -> None:
@@ -190,6 +192,16 @@ def _quantile(
         share *= WIDER_TAIL
         floor = sample.number(1.0 - share) if share < 1.0 else EVERYTHING
         limits = Limits(np.int32(floor) - grid.x_offsets, -grid.y_offsets)
-        tail = np.concatenate([numbers for _, numbers in backend.run(tiles, numbers_of, tell)])
+        parts: list[Int32s] = []
+        entries = 0
+        for _, numbers in backend.run(tiles, numbers_of, tell):
+            entries += len(numbers)
+            if entries > most:  # equal numbers, which no sample tells apart
+                raise BadInput(
+                    f"the tail above the quantile has {entries:,} entries already, and memory has room for {most:,}; "
+                    "use a higher --quantile, or --quantile-method sample"
+                )
+            parts.append(numbers)
+        tail = np.concatenate(parts)
     number = of_rank(tail, rank)
     return int(number), int(np.count_nonzero(tail > number))

@@ -24,12 +24,6 @@ LOW_BITS = (1 << 32) - 1
 NO_KEY = np.iinfo(np.int64).min
 
 
-def likely_candidates(count: int, keys: int) -> int:
-    """How many keys of a query are expected above its likely limit."""
-    size, rank = sample_rank(count, keys)
-    return keys if 2 * rank > size else rank * keys // size
-
-
 def sample_rank(count: int, keys: int) -> tuple[int, int]:
     """How many keys are drawn, and the rank among these that `count` of all keys almost surely exceed."""
     size = min(keys, max(SAMPLE_KEYS, int(SAMPLE_SHARE * keys)))

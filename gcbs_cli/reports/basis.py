@@ -10,11 +10,11 @@ import numpy as np
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.graph.hard_pairs import find
-from gcbs_cli.planning.room import check_room, forecast_report
+from gcbs_cli.planning.memory import MemoryForecast, check_memory, entries_above, fixed_bytes
 from gcbs_cli.products.devices import choose_backend
-from gcbs_cli.products.operations import Backend, EntryLimit
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.products.threshold import Threshold, find_threshold
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.arrays import Float32s, Floats, Ints
@@ -42,6 +42,30 @@ class RowFacts:
     raw: PairedRows | None = None
 
 
+ADVICE = "use fewer rows, in gcbs report by --rows"
+"""What lowers the memory of a report."""
+BYTES_PER_HARDEST = 12
+"""For an entry on a list of the hardest, for the oracle."""
+BYTES_OF_SUMS = 200
+"""For the sums of a row at each temperature, in both directions, with and without suspected pairs."""
+BYTES_PER_RAW_COORDINATE = 12
+"""Of both sides in a report that normalises coordinates by batch, which needs the rows as they were."""
+REPORT_SCRATCH = 80 << 20
+"""For what a report samples, from 4,096 rows on: uniformity, random batches."""
+
+
+def forecast_report(pair: PairedRows, settings: ReportSettings, backend: Backend, hardest: int) -> MemoryForecast:
+    """Memory of a report whose lists for the oracle hold so many of the hardest of each row."""
+    rows, passes = pair.rows, 3 if "simclr" in settings.loss else 1
+    listed = passes * rows + 4 * backend.workers * sum(backend.tile_shape)  # those of a tile are found first
+    fixed = fixed_bytes(rows, pair.dim, backend, settings.requested_quantile(rows))
+    fixed += BYTES_PER_HARDEST * hardest * listed + BYTES_OF_SUMS * len(settings.temperatures) * rows
+    fixed += REPORT_SCRATCH * min(rows, 4096) // 4096
+    if settings.batch_coordinates is not None:
+        fixed += BYTES_PER_RAW_COORDINATE * pair.dim * rows
+    return MemoryForecast(rows, fixed, entries_above(pair, settings, settings.seed))
+
+
 class ReportInputs:
     """What all losses and batch sizes share: the graph of hard pairs, the suspected pairs, and the sums over all keys.
 
@@ -56,22 +80,18 @@ class ReportInputs:
         settings: ReportSettings,
         watcher: Progress | None = None,
         facts: RowFacts | None = None,
-        *,
-        taken: int = 0,
     ) -> None:
         """The quantile, the pass to the entries from t on, and the passes to the sums.
 
-        taken: bytes that a pass for plans holds, as in `gcbs compare`.
         Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
         """
         self.pair, self.settings, self.facts = pair, settings, facts or RowFacts()
         self.clock = Stopwatch(watcher)
         settings.check_rows(pair.rows)
         wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
-        hardest, backend = min(max(wanted), pair.rows - 1), choose_backend(settings.device)
-        backend.tile_rows = settings.chunk_rows
+        hardest, backend = min(max(wanted), pair.rows - 1), choose_backend(settings.device, settings.chunk_rows)
         self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
-        self._find_hard_pairs(backend, hardest, taken)
+        self._find_hard_pairs(backend, hardest)
         sums = partial(
             loss_sums,
             temperatures=settings.temperatures,
@@ -97,23 +117,17 @@ class ReportInputs:
             with self.clock.step("coordinates"):
                 self.coordinates = CoordinateLosses(self.facts.raw, settings, backend)
 
-    def _find_hard_pairs(self, backend: Backend, hardest: int, taken: int) -> None:
+    def _find_hard_pairs(self, backend: Backend, hardest: int) -> None:
         """The graph with its figures, and the suspected pairs; hardest: keys that are listed of each row."""
         pair, settings, progress = self.pair, self.settings, self.clock.watcher.progress
 
-        def expect(threshold: Threshold | None) -> EntryLimit:
-            """How much the pass may find. Raises BadInput where there is no room for what it will."""
-            expected = forecast_report(pair, threshold, settings, backend, hardest).beside(taken)
-            otherwise = "use fewer rows" if taken else "use --rows, on some of the rows"
-            return check_room(pair.rows, expected, settings, "the report", otherwise)
-
         with self.clock.step("quantile"):
-            grid = pair.grid  # counted as taken already
-            expect(None)
+            forecast = forecast_report(pair, settings, backend, hardest)
+            most = check_memory(forecast, settings, "the report", ADVICE, held=pair.x.nbytes + pair.y.nbytes)
+            grid = pair.grid
             threshold = find_threshold(grid, settings, settings.seed, backend, progress)
-            limit = expect(threshold)
         with self.clock.step("hard pairs"):
-            found = find(grid, threshold, backend, ties=True, progress=progress, limit=limit)
+            found = find(grid, threshold, backend, ties=True, progress=progress, most=most)
             self.suspects = replace(found.suspects(grid, settings.fn_margin), groups=self.facts.groups)
             above = found.edges()
             self.graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)

@@ -12,7 +12,7 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.planning.room import Forecast, check_room, needed
+from gcbs_cli.planning.memory import MemoryForecast, check_memory, fixed_bytes
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
@@ -48,9 +48,9 @@ def sampled_report(
     if stream.rows < least:
         raise BadInput(f"--rows: {stream.rows:,} rows are few; leave it out to report on all")
     backend = choose_backend(settings.device)
-    memory = needed(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
-    expected = Forecast(memory + BYTES_PER_ROW * stream.rows + BYTES_PER_BATCH_ENTRY * size**2, 0)
-    check_room(stream.rows, expected, settings, "the report", "use fewer --rows")
+    memory = fixed_bytes(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
+    memory += BYTES_PER_ROW * stream.rows + BYTES_PER_BATCH_ENTRY * size**2
+    check_memory(MemoryForecast(stream.rows, memory), settings, "the report", "use fewer --rows")
     clock = Stopwatch(progress)
     with clock.step("rows drawn"):
         draws = Stream.REPORT_BATCHES.generator(settings.seed)

@@ -417,7 +417,9 @@ class Doctor(Shown):
     """Forecast a plan of this many pairs."""
     dim: int = option(384, ge=1, panel=FORECAST_PANEL, only_with="rows")
     """Dimensions of the embeddings."""
-    quantile: float = option(0.999, gt=0, lt=1, panel=FORECAST_PANEL, only_with="rows")
+    quantile: float | None = option(
+        None, gt=0, lt=1, default_words="as in gcbs plan", panel=FORECAST_PANEL, only_with="rows"
+    )
     """Quantile of the plan."""
 
 

@@ -182,14 +182,12 @@ class WorkSettings(Settings, panel=WORK_PANEL):
     chunk_rows: int | None = option(None, ge=1)
     """Rows per tile of the pass; changes memory and speed, never the result."""
     max_memory: Size = option(None, default_words="most of what is free")
-    """Stop before the pass if it would need more memory than this, such as 8G."""
+    """Stop before the pass if it would need more memory than about this, such as 8G."""
 
 
 class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
     """How a plan is made: whole, or part by part."""
 
-    max_edges: int | None = option(None, ge=1)
-    """Stop before the pass if more entries than this exceed the threshold."""
     partitions: Annotated[int, Field(ge=1, le=MOST_PARTS)] | Literal["auto"] | None = option(
         None, metavar="NUMBER|auto", expected=f"auto or a number from 1 to {MOST_PARTS:,}"
     )

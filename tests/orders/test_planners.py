@@ -166,7 +166,7 @@ import re, sys
 from pathlib import Path
 import numpy as np
 from gcbs_cli.planning import plan as planning
-from gcbs_cli.planning.room import forecast
+from gcbs_cli.planning.memory import forecast_plans
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.data.pairs import PairedRows
 
@@ -182,12 +182,12 @@ method, refine = sys.argv[1], sys.argv[2] == "refine"
 settings = PlanSettings(batch_size=64, per_row=200.0, method=method, refine=refine, device="cpu")
 planning.make_plan(pairs(500), settings)  # imports, compiled loops
 said = []
-planning.forecast = lambda *given, **named: said.append(forecast(*given, **named)) or said[-1]
+planning.forecast_plans = lambda *inputs: said.append(forecast_plans(*inputs)) or said[-1]
 pair = pairs(12_000)
 Path("/proc/self/clear_refs").write_text("5")
 before = peak()
 planning.make_plan(pair, settings)
-print(peak() - before, said[0].memory, said[0].entries)
+print(peak() - before, said[0].bytes, said[0].entries)
 """
 
 

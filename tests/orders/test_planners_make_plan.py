@@ -6,11 +6,13 @@ import pytest
 import reference
 from unit_data import grid_matrix, make_pair
 
+from gcbs_cli.planning.memory import entries_by_quantile, forecast_plan, forecast_plans
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.planning.room import Forecast, check_room, forecast
+from gcbs_cli.products.cpu import CpuBackend
+from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.threshold import draw_sample, find_threshold
 from gcbs_cli.reports.basis import ReportInputs
-from gcbs_cli.settings.plan import PlanSettings, WorkSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -87,62 +89,56 @@ def no_pass(chosen_backend, monkeypatch):
     return chosen_backend
 
 
-@pytest.mark.parametrize("asked", [{"quantile": 0.99999}, {"threshold": 0.2}], ids=["q", "threshold"])
-def test_a_sample_that_takes_too_much_is_not_drawn(asked, no_pass, monkeypatch):
-    pair, limits = make_pair("related", 700), {"max_memory": 1 << 20, **asked}
-    for user in ("products.threshold", "planning.room"):
-        monkeypatch.setattr(f"gcbs_cli.{user}.draw_sample", None)
-    with pytest.raises(BadInput, match="^--max-memory 1.0 MiB: the plan would need"):
+@pytest.mark.parametrize("limit", ["quantile", "threshold"])
+def test_a_plan_or_report_that_takes_too_much_stops_before_any_pass(limit, no_pass, monkeypatch):
+    pair, limits = make_pair("related", 700), {"max_memory": 1 << 20, limit: 0.2}
+    for room in ("planning.plan", "reports.basis"):
+        monkeypatch.setattr(f"gcbs_cli.{room}.find_threshold", None)
+    with pytest.raises(
+        BadInput, match=r"^--max-memory 1.0 MiB: the plan would need about .*M would fit, or lower --per"
+    ):
         make_plan(pair, PlanSettings(**limits))
-    with pytest.raises(BadInput, match="^--max-memory 1.0 MiB: the report would need"):
+    with pytest.raises(BadInput, match=r"^--max-memory 1.0 MiB: the report would need about .* by --rows"):
         ReportInputs(pair, ReportSettings(**limits))
 
 
-def suggested_quantile(message):
-    found = re.search(r"--quantile (0\.\d+) \(about [\d.e+-]+ a row\) or --max-\w+ \d+M? would fit", message)
-    assert found, message
-    return float(found[1])
+GRAPH_KINDS = {
+    "quantile": ({"quantile": 0.9}, 48_930),
+    "per-row": ({"per_row": 20}, 14_000),
+    "top-m": ({"graph": "top-m", "top": 80}, 112_000),
+    "window": ({"rank_window": (10, 30)}, 21_000),
+}
 
 
-@pytest.mark.parametrize("max_edges", [100, 48_999])
-@pytest.mark.parametrize("asked", [{"quantile": 0.9}, {"threshold": 0.2}], ids=["q", "threshold"])
-def test_too_many_edges_stop_before_the_pass_with_a_quantile_that_fits(asked, max_edges, no_pass):
-    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, max_edges=max_edges, **asked)
-    with pytest.raises(BadInput, match=rf"^--max-edges {max_edges:,}: ") as refused:
-        make_plan(pair, settings)
-    quantile = suggested_quantile(str(refused.value))
-    assert 0.8 * max_edges <= (1 - quantile) * 700**2 <= max_edges
-    with pytest.raises(AssertionError, match="the pass was begun"):
-        make_plan(pair, settings.changed(quantile=quantile, threshold=None))
+@pytest.mark.parametrize(("graph", "entries"), GRAPH_KINDS.values(), ids=GRAPH_KINDS)
+def test_what_is_refused_fits_with_the_limit_or_the_entries_that_are_named(graph, entries, no_pass):
+    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, **graph)
+    forecast = forecast_plans(pair, [settings], no_pass)
+    assert forecast.entries == pytest.approx(entries, rel=0.01)
+    limited = settings.changed(max_memory=forecast.bytes - forecast.entry_bytes * forecast.entries // 2)
+    with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
+        make_plan(pair, limited)
+    larger = re.search(r"--max-memory (\d+)M would fit", str(refused.value))
+    a_row = re.search(r"; ([\d.e+]+) entries a row would fit", str(refused.value))
+    smaller = PlanSettings(batch_size=16, max_memory=limited.max_memory, per_row=0.95 * float(a_row[1]))
+    for fits in (settings.changed(max_memory=f"{larger[1]}M"), smaller):
+        with pytest.raises(AssertionError, match="the pass was begun"):
+            make_plan(pair, fits)
 
 
-@pytest.mark.parametrize("asked", [{"graph": "top-m", "top": 80}, {"rank_window": (10, 30), "fn_margin": 0.9}])
-def test_the_advice_for_lists_of_the_hardest_fits(asked):
-    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, max_edges=19_600, **asked)
-    with pytest.raises(BadInput, match=r"--max-edges (\d+) would fit, or use fewer rows") as refused:
-        make_plan(pair, settings)
-    advice = re.search(r"--max-edges (\d+) would", str(refused.value))
-    assert make_plan(pair, settings.changed(max_edges=int(advice[1]))).figures
+def test_more_edges_than_there_is_room_for_end_the_pass(monkeypatch):
+    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.9)
+    # As a sample can misjudge data with many equal rows.
+    monkeypatch.setattr("gcbs_cli.planning.memory.entries_above", lambda *_: 10)
+    forecast = forecast_plans(pair, [settings], choose_backend("cpu"))
+    with pytest.raises(BadInput, match=r"memory has room for 1,\d\d\d; use a smaller --per-row"):
+        make_plan(pair, settings.changed(max_memory=forecast.fixed + 1500 * forecast.entry_bytes))
 
 
-@pytest.mark.parametrize("max_edges", [37, 10**4, 10**8])
-def test_the_quantile_named_for_a_million_rows_fits(max_edges):
-    side = np.broadcast_to(np.float32([[1.0]]), (1_000_000, 1))
-    with pytest.raises(BadInput) as refused:
-        check_room(len(side), Forecast(0, 10**9), WorkSettings(), "a plan", "", max_edges)
-    q = suggested_quantile(str(refused.value))
-    assert 0 < q < 1
-    assert 0.8 * max_edges <= round((1 - q) * 10**12) <= max_edges
-
-
-def test_the_quantile_that_is_suggested_finds_no_more_edges_than_allowed():
-    pair, most = make_pair("hubs", 2500), 20_000
-    for seed in range(6):
-        with pytest.raises(BadInput) as refused:
-            make_plan(pair, PlanSettings(batch_size=16, quantile=0.99, seed=seed, max_edges=most))
-        quantile = suggested_quantile(str(refused.value))
-        made = make_plan(pair, PlanSettings(batch_size=16, quantile=quantile, seed=seed, max_edges=most))
-        assert (1.0 - made.figures.achieved_quantile) * 2500**2 <= most
+def test_a_million_rows_of_768_dimensions_fit_into_16_gib_by_default():
+    settings = PlanSettings(per_row=32)
+    forecast = forecast_plan(10**6, 768, settings, CpuBackend(16), entries_by_quantile(10**6, settings))
+    assert forecast.bytes < 16 * 2**30
 
 
 def test_a_random_plan_needs_no_products(chosen_backend, monkeypatch):
@@ -159,23 +155,10 @@ def test_two_rows_can_be_planned():
     assert sorted(make_plan(make_pair("random", 2), PlanSettings(batch_size=2)).perm.tolist()) == [0, 1]
 
 
-def test_too_much_memory_stops_before_the_pass_with_a_quantile_that_fits(no_pass):
-    pair, settings = make_pair("related", 700), PlanSettings(batch_size=16, quantile=0.5, refine=True)
-    threshold = find_threshold(pair.grid, settings, 0, no_pass)
-    needed = forecast(pair, threshold, [settings], no_pass).memory
-    limit = needed - 10**7
-    with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
-        make_plan(pair, settings.changed(max_memory=limit))
-    q = suggested_quantile(str(refused.value))
-    assert 0.5 < q < 1
-    with pytest.raises(AssertionError, match="the pass was begun"):
-        make_plan(pair, settings.changed(quantile=q, max_memory=limit))
-
-
 def test_the_forecast_of_entries_is_near(chosen_backend):
     pair, exact = make_pair("related", 700), grid_matrix("related", 700)
     for graph in ({"quantile": 0.9}, {"per_row": 20}, {"threshold": 0.3}):
         settings = PlanSettings(batch_size=16, **graph)
         threshold = find_threshold(pair.grid, settings, 0, chosen_backend)
-        expected = forecast(pair, threshold, [settings], chosen_backend)
-        assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.similarity), abs=2)
+        expected = forecast_plans(pair, [settings], chosen_backend)
+        assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.similarity), rel=0.01)

@@ -9,9 +9,9 @@ from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products import byte_products, top_lists
 from gcbs_cli.products.byte_products import can_multiply
 from gcbs_cli.products.cpu import CpuBackend
-from gcbs_cli.products.operations import EVERYTHING, EntryLimit, Limits, Tile, cut
+from gcbs_cli.products.operations import EVERYTHING, Limits, Tile, cut
 from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.products.top_lists import TopSearch, likely_candidates, lists_by_rows
+from gcbs_cli.products.top_lists import TopSearch, lists_by_rows, sample_rank
 from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -125,21 +125,23 @@ def test_a_pass_says_how_far_it_is_and_ends_where_there_is_no_room_for_what_it_f
     grid, seen = make_pair("related", 150).grid, []
     threshold, backend.tile_rows = find_threshold(grid, GraphSettings(quantile=0.9), 0, backend), 50
     most = np.count_nonzero(numbers_of(grid) > threshold.number)
-    find(grid, threshold, backend, limit=EntryLimit(most, ""), progress=lambda *said: seen.append(said))
+    find(grid, threshold, backend, most=most, progress=lambda *said: seen.append(said))
     assert seen == [(rows * 150, 150 * 150) for rows in (50, 100, 150)]
-    with pytest.raises(BadInput, match=f"there is room for {most - 1:,}; do less"):
-        find(grid, threshold, backend, limit=EntryLimit(most - 1, "do less"))
+    with pytest.raises(BadInput, match=f"memory has room for {most - 1:,}; use a smaller --per-row"):
+        find(grid, threshold, backend, most=most - 1)
 
 
 @pytest.mark.parametrize("count", [1, 67, 100])
 @pytest.mark.parametrize("side", [0, 1])
-def test_as_many_candidates_as_forecast_and_enough_of_them_are_above_the_likely_limits(count, side, monkeypatch):
+def test_few_candidates_but_enough_of_them_are_above_the_likely_limits(count, side, monkeypatch):
     monkeypatch.setattr(top_lists, "SAMPLE_KEYS", 60)
     grid, backend, in_full = make_pair("random", 260).grid, CpuBackend(), []
     search = TopSearch(grid, side, count)
     limits = search.likely_limits(backend, 0)
     above = (exact_products(grid) > limits.row[:, None].astype(np.int64) + limits.col).sum(axis=1 - side)
-    assert above.mean() == pytest.approx(likely_candidates(count, 260), rel=0.12)
+    size, rank = sample_rank(count, 260)
+    expected = 260 if 2 * rank > size else rank * 260 // size
+    assert above.mean() == pytest.approx(expected, rel=0.12)
     assert (above > count).mean() > 0.99
     found = backend.scan(backend.load(grid.x, grid.y), *cut(260, 260), [limits])
     monkeypatch.setattr(search, "of_few", lambda queries: in_full.extend(queries) or np.empty((0, count)))

@@ -42,7 +42,7 @@ def grid_of(rows, dim, largest):
 def use(monkeypatch, backend):
     """Where plans and reports choose their device, they get this one: on the CPU, torch's stands for a GPU."""
     for module in ("gcbs_cli.planning.plan", "gcbs_cli.reports.basis"):
-        monkeypatch.setattr(f"{module}.choose_backend", lambda name: CpuBackend() if name == "cpu" else backend)
+        monkeypatch.setattr(f"{module}.choose_backend", lambda name, _: CpuBackend() if name == "cpu" else backend)
 
 
 @GRIDS

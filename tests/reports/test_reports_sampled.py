@@ -12,17 +12,14 @@ from scipy import stats
 from unit_data import Listener, make_pair, stream_of
 
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.planning.room import forecast_report
 from gcbs_cli.products.devices import choose_backend
-from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.reports.basis import ReportInputs
+from gcbs_cli.reports.basis import forecast_report
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.sampled import _estimate, sampled_report
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system import limits as memory
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.limits import parse_size
 
 ROWS, SIZE, TEMPERATURE = 1920, 16, 0.1
 PAIR = make_pair("related", ROWS)
@@ -80,39 +77,24 @@ def test_the_command_says_value_and_interval(gcbs, tmp_path, monkeypatch):
 
 def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypatch):
     pair, settings = make_pair("related", 700), ReportSettings(batch_sizes=[8], trials=1, quantile=0.5)
-    backend = choose_backend("cpu")
-    threshold = find_threshold(pair.grid, settings, settings.seed, backend)
-    expected = forecast_report(pair, threshold, settings, backend, 7)
-    limit = (expected.fixed + expected.memory) // 2
-    with pytest.raises(BadInput, match=r"^--max-memory .*: the report would need") as refused:
-        make_reports(pair, None, settings.changed(max_memory=limit), listener := Listener())
+    forecast = forecast_report(pair, settings, choose_backend("cpu"), 7)
+    limited = settings.changed(max_memory=(forecast.fixed + forecast.bytes) // 2)
+    with pytest.raises(BadInput, match=r"^--max-memory .*: the report would need about") as refused:
+        make_reports(pair, None, limited, listener := Listener())
     assert listener.done == []
-    said = str(refused.value)
-    assert "\n" not in said
-    words = said.replace(",", "").split()
-    quantile, larger = words[words.index("--quantile") + 1], said.split("--max-memory ")[-1].split()[0]
-    assert said.endswith("use --rows, on some of the rows")
+    assert "\n" not in str(refused.value)
+    larger = re.search(
+        r"--max-memory (\d+M) would fit, or use fewer rows, in gcbs report by --rows", str(refused.value)
+    )
+    a_row = re.search(r"; ([\d.e+]+) entries a row would fit", str(refused.value))
     for fits in (
-        {"max_memory": limit, "quantile": float(quantile)},
-        {"max_memory": parse_size(larger)},
+        settings.changed(max_memory=larger[1]),
+        limited.changed(quantile=None, per_row=0.95 * float(a_row[1])),
     ):
-        assert make_reports(pair, None, settings.changed(**fits))[0].n == 700
+        assert make_reports(pair, None, fits)[0].n == 700
     monkeypatch.setattr(memory, "_free_on_machine", lambda: 1 << 20)
-    with pytest.raises(BadInput, match="the report would need about"):
+    with pytest.raises(BadInput, match="of memory can be used: the report would need about"):
         make_reports(pair, None, settings)
-    pair = make_pair("all-equal", 700)
-    with pytest.raises(BadInput, match="leave out equal rows, which no --quantile separates"):
-        make_reports(pair, None, ReportSettings(batch_sizes=[8], trials=1, max_memory=40 << 20))
-
-
-def test_what_earlier_passes_hold_counts_towards_a_limit_that_was_named():
-    wanted = []
-    for taken in (0, 100 << 20):
-        with pytest.raises(BadInput, match=r"^--max-memory 1.0 MiB: .* --max-memory \d+M would fit") as refused:
-            ReportInputs(make_pair("related", 700), ReportSettings(max_memory=1 << 20), taken=taken)
-        wanted.append(int(re.search(r"(\d+)M would fit", str(refused.value))[1]))
-        assert ("--rows" in str(refused.value)) is (taken == 0)  # gcbs compare has no such option
-    assert wanted[1] - wanted[0] == 100
 
 
 PEAK = """
@@ -143,7 +125,7 @@ pair = pairs(12_000)
 Path("/proc/self/clear_refs").write_text("5")
 before = peak()
 make_reports(pair, None, settings)
-print(peak() - before, said[0].memory, said[0].entries)
+print(peak() - before, said[0].bytes, said[0].entries)
 """
 
 

@@ -73,11 +73,13 @@ def test_what_cannot_be_read_limits_nothing(mount, own, text):
 
 
 def test_the_limit_is_refused_before_the_work_with_what_fits(mount):
-    room = 60 * 2**20 + CpuBackend().workers * 20 * 2**20
+    room = 80 * 2**20 + CpuBackend().workers * 34 * 2**20
     mount("0::/", {"memory.max": str(room), "memory.current": "0"})
     assert limits.available_memory() <= room
     pair, settings = make_pair("related", 1500), PlanSettings(device="cpu", quantile=0.1)
-    with pytest.raises(BadInput, match=r"can be used: the plan would need about .*--quantile 0\.\d+ .* would fit"):
+    with pytest.raises(
+        BadInput, match=r"can be used: the plan would need about .* entries a row would fit; lower --per-row"
+    ):
         make_plan(pair, settings)
     assert len(make_plan(pair, settings.changed(quantile=0.99)).perm) == 1500
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,8 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.orders import METHODS
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
-from gcbs_cli.planning.parts.part import Engine, PartPlan, PartTask, plan_here
+from gcbs_cli.planning.memory import MemoryForecast, check_memory, entries_by_quantile, fixed_bytes, forecast_plan
+from gcbs_cli.planning.parts.part import Engine, PartTask, plan_here
 from gcbs_cli.planning.parts.partition import (
     SAMPLE_ROWS,
     SLACK,
@@ -26,7 +27,6 @@ from gcbs_cli.planning.parts.partition import (
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import PlanResult
-from gcbs_cli.planning.room import Forecast, check_room, forecast_share, needed, promised
 from gcbs_cli.products.devices import ALL_GPUS, choose_backend, devices_named
 from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
@@ -61,77 +61,74 @@ def plan_in_parts(
     progress, engine = progress or Progress(), engine or engine_of(settings)
     clock = Stopwatch(progress)
     METHODS[settings.method].check()
-    count, expected = _parts(stream, settings)
-    otherwise = "use fewer rows" if settings.partitions == "auto" else "use more --partitions"
-    check_room(-(-stream.rows // count), expected, settings, "the plan", otherwise)
-    progress.note(f"expecting {expected}")
+    count, forecast = _parts(stream, settings)
+    check_memory(
+        forecast, settings, "the plan", "use fewer rows" if settings.partitions == "auto" else "use more --partitions"
+    )
+    progress.note(f"expecting {forecast}")
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
         partition = make_partition(stream, centres, settings.batch_size)
-    # Batches are shuffled once all parts are there, and ranks divide the whole.
-    each = settings.changed(shuffle_batches=False, world_size=None, gather=False)
-    each.check_rows(int(partition.sizes.min()))
     progress.note(
         f"{count:,} parts of {partition.sizes.min():,} to {partition.sizes.max():,} rows; {partition.moved:,} rows "
         "are not in their nearest part, so that parts are whole batches"
     )
+    tasks = _tasks(partition, settings, groups, texts)
     with clock.step("rows to parts"), scattered(stream, partition, beside) as read, clock.step("plans"):
-        tasks = _tasks(partition, each, groups, texts)
-        plans = sorted(engine(tasks, read, progress), key=attrgetter("number"))
+        plans = [plan for _, plan in sorted(engine(tasks, read, progress), key=itemgetter(0))]
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
-    perm = np.concatenate([partition.rows_of(part.number)[part.order] for part in plans])
+    perm = np.concatenate([partition.rows_of(part)[plan.perm] for part, plan in enumerate(plans)])
     if settings.shuffle_batches:
         perm = shuffle_groups(perm, settings.batch_size, settings.seed)
-    inside = [part.too_hard_inside for part in plans if part.too_hard_inside is not None]
+    too_hard = [plan.too_hard_inside for plan in plans if plan.too_hard_inside is not None]
     return PlanResult(
         perm,
         settings,
-        ", ".join(sorted({part.device for part in plans})),
+        ", ".join(sorted({plan.device for plan in plans})),
         seconds=clock.seconds,
-        too_hard_inside=sum(inside) if inside else None,
+        too_hard_inside=sum(too_hard) if too_hard else None,
         partitions=_record(partition, plans, settings.engine, groups is not None),
     )
 
 
-def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, Forecast]:
+def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, MemoryForecast]:
     """How many parts, and what the plan takes with them: for `auto`, of at most 131,072 rows, and so many that
     --max-memory suffices, if any do. Raises BadInput where the rows do not give each part a batch.
     """
-    rows, size, asked = stream.rows, settings.batch_size, settings.partitions
-    if isinstance(asked, int):
+    rows, size, parts = stream.rows, settings.batch_size, settings.partitions
+    if isinstance(parts, int):
         batches = rows // size
-        if asked > batches:
+        if parts > batches:
             raise BadInput(
-                f"--partitions {asked:,}: the {rows:,} rows make {batches:,} batches of {size}, fewer than one for "
+                f"--partitions {parts:,}: the {rows:,} rows make {batches:,} batches of {size}, fewer than one for "
                 "each part; ask for fewer parts"
             )
-        return asked, _forecast(stream, settings, asked)
-    least = max(size, int(settings.per_row or 0) + 1)  # rows of a part
-    most = min(rows // least, MOST_PARTS)
+        return parts, _forecast(stream, settings, parts)
+    fewest_rows = max(size, int(settings.per_row or 0) + 1)
+    most = min(rows // fewest_rows, MOST_PARTS)
     count = min(ceil(rows / AUTO_PART_ROWS), most)
-    expected = _forecast(stream, settings, count)
-    while expected.memory > (settings.max_memory or expected.memory) and count < most:
+    forecast = _forecast(stream, settings, count)
+    while settings.max_memory is not None and forecast.bytes > settings.max_memory and count < most:
         more = min(count + 1 + count // 4, most)
-        fewer_bytes = _forecast(stream, settings, more)
-        if fewer_bytes.memory >= expected.memory:  # the sample that centres are learnt from takes most
+        forecast_of_more = _forecast(stream, settings, more)
+        if forecast_of_more.bytes >= forecast.bytes:  # the sample that centres are learnt from takes most
             break
-        count, expected = more, fewer_bytes
-    return count, expected
+        count, forecast = more, forecast_of_more
+    return count, forecast
 
 
-def _forecast(stream: PairStream, settings: PlanSettings, parts: int) -> Forecast:
+def _forecast(stream: PairStream, settings: PlanSettings, parts: int) -> MemoryForecast:
     """What the whole takes at once: its bookkeeping, and the largest part that may come or the sample for centres."""
     largest = ceil((1.0 + SLACK) * stream.rows / parts)
-    if settings.engine == "ray":  # on machines that look at their own memory
-        backend = choose_backend("cpu")
-        part = Forecast(needed(largest, stream.dim, backend), 0)
-    else:
-        backend, reaching = choose_backend(settings.device), promised(None, settings.requested_quantile(largest))
-        part = forecast_share(largest, stream.dim, reaching, [settings], backend)
+    on_ray = settings.engine == "ray"
+    backend = choose_backend("cpu" if on_ray else settings.device, settings.chunk_rows)
+    part = forecast_plan(largest, stream.dim, settings, backend, entries_by_quantile(largest, settings))
+    if on_ray:  # the graphs lie on machines that look at their own memory
+        part = replace(part, entries=0)
     sample = BYTES_PER_SAMPLED * min(stream.rows, SAMPLE_ROWS) * (stream.dim + parts)
-    sample += needed(0, stream.dim, backend)
-    return replace(part, fixed=max(part.fixed, sample) + BYTES_PER_ROW * stream.rows, taken=0)
+    sample += fixed_bytes(0, stream.dim, backend)
+    return replace(part, fixed=max(part.fixed, sample) + BYTES_PER_ROW * stream.rows)
 
 
 def engine_of(work: PlanWorkSettings) -> Engine:
@@ -150,31 +147,38 @@ def engine_of(work: PlanWorkSettings) -> Engine:
 def _tasks(
     partition: Partition, settings: PlanSettings, groups: Ints | None, texts: Sequence[str] | None
 ) -> list[PartTask]:
-    tasks, count = [], len(partition.sizes)
-    taken = 0 if settings.engine == "ray" else BYTES_PER_ROW * len(partition.members)
+    """One for each part. Raises BadInput where the settings do not fit the smallest part."""
+    # Batches are shuffled once all parts are there, and ranks divide the whole.
+    settings = settings.changed(shuffle_batches=False, world_size=None, gather=False)
+    settings.check_rows(int(partition.sizes.min()))
+    count = len(partition.sizes)
+    tasks = []
     for number in range(count):
         rows = partition.rows_of(number)
-        ids, words = None if groups is None else groups[rows], None if texts is None else [texts[row] for row in rows]
-        tasks.append(PartTask(number, count, settings, ids, words, taken))
+        part_groups = None if groups is None else groups[rows]
+        part_texts = None if texts is None else [texts[row] for row in rows]
+        tasks.append(PartTask(number, count, settings, part_groups, part_texts))
     return tasks
 
 
-def _record(partition: Partition, plans: list[PartPlan], engine: str, groups: bool) -> PartitionsRecord:
+def _record(partition: Partition, plans: list[PlanResult], engine: str, groups: bool) -> PartitionsRecord:
     """Sizes in the order of the parts, and what their graphs were."""
-    edges = sum(part.edges for part in plans)
+    figures = [plan.figures for plan in plans if plan.figures is not None]
+    edges = sum(part.edges for part in figures)
+    in_batch = sum(round((part.plan.in_batch_edge_share or 0.0) * part.edges) for part in figures)
     seconds: Counter[str] = Counter()
-    for part in plans:
-        seconds.update(part.seconds)
+    for plan in plans:
+        seconds.update(plan.seconds)
     return PartitionsRecord(
         parts=len(plans),
         sizes=partition.sizes.tolist(),
         moved=partition.moved,
         engine=engine,
-        thresholds=[part.threshold for part in plans if part.threshold is not None] or None,
+        thresholds=[plan.threshold.similarity for plan in plans if plan.threshold is not None] or None,
         edges=edges,
-        isolated=sum(part.isolated for part in plans),
-        max_degree=max(part.max_degree for part in plans),
-        in_batch_edge_share=sum(part.in_batch for part in plans) / edges if edges else None,
+        isolated=sum(part.isolated for part in figures),
+        max_degree=max((part.max_degree for part in figures), default=0),
+        in_batch_edge_share=in_batch / edges if edges else None,
         seconds_of_parts=dict(seconds),
         groups=groups,
     )

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from gcbs_cli.data.files import one_line
-from gcbs_cli.planning.parts.part import PartPlan, PartTask, ReadPart, plan_part
+from gcbs_cli.planning.parts.part import NumberedPlan, PartTask, ReadPart, plan_part
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.progress import Progress
 
@@ -25,7 +25,7 @@ IN_FLIGHT_PER_CPU = 2
 
 def plan_on_ray(
     tasks: Sequence[PartTask], read: ReadPart, progress: Progress, address: str = "auto"
-) -> Iterator[PartPlan]:
+) -> Iterator[NumberedPlan]:
     """The plans of the parts, as they are done: each takes one core of the cluster, or one GPU with --device cuda.
 
     Raises BadInput where Ray is not installed or there is no cluster, and GcbsError where a task lost all its workers.
@@ -37,8 +37,9 @@ def plan_on_ray(
                 progress.progress(done, len(tasks))
                 yield part
     except ray.exceptions.RayTaskError as error:
-        cause = error.cause
-        raise cause if isinstance(cause, GcbsError) else GcbsError(f"--engine ray: a task failed: {cause!r}") from error
+        if isinstance(error.cause, GcbsError):
+            raise error.cause from error
+        raise GcbsError(f"--engine ray: a task failed: {error.cause!r}") from error
     except ray.exceptions.RayError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise GcbsError(f"--engine ray: {reason}; see the cluster's dashboard or logs") from error
@@ -77,7 +78,7 @@ def connected(ray: Any, address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[PartPlan]:
+def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[NumberedPlan]:
     # No retry_exceptions: what a part's rows do not allow, they will not allow the next time.
     remote = ray.remote(max_retries=RETRIES, num_cpus=1)(plan_part)
 
@@ -87,9 +88,10 @@ def _planned(ray: Any, tasks: Sequence[PartTask], read: ReadPart) -> Iterator[Pa
             task = replace(task, settings=task.settings.changed(device="cuda"))
         return remote.options(num_gpus=int(on_gpu), name=f"gcbs part {task.number}").remote(task, read(task.number))
 
-    begun = map(begin, tasks)
-    under_way = list(islice(begun, max(2, int(IN_FLIGHT_PER_CPU * ray.cluster_resources().get("CPU", 1.0)))))
+    references = map(begin, tasks)  # lazy: the rows of a part are read when its task begins
+    cores = ray.cluster_resources().get("CPU", 1.0)
+    under_way = list(islice(references, max(2, int(IN_FLIGHT_PER_CPU * cores))))
     while under_way:
         ready, under_way = ray.wait(under_way)
         yield ray.get(ready[0])
-        under_way += islice(begun, 1)
+        under_way += islice(references, 1)
