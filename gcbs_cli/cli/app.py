@@ -149,14 +149,15 @@ def _prepare_streams() -> None:
 
 def _explained(error: Exception) -> tuple[str, int]:
     """The message for an error, and the exit code."""
-    torch = sys.modules.get("torch")
+    # A thread may be importing torch still.
+    full_gpu = getattr(sys.modules.get("torch"), "OutOfMemoryError", ())
     if isinstance(error, GcbsError):
         return str(error), error.exit_code
     if isinstance(error, TyperException):
         return _mistyped(error), error.exit_code
     if isinstance(error, BrokenPipeError):  # the reader of stdout has left (`| head`)
         return "", 1
-    if torch is not None and isinstance(error, torch.OutOfMemoryError):
+    if isinstance(error, full_gpu):
         message = ". ".join(str(error).split(". ")[:TORCH_SENTENCES])
         return f"{message}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):

@@ -55,7 +55,7 @@ def warm_up(name: str) -> None:
     """Import torch, and make the contexts of the GPUs that a name means."""
     with suppress(BadInput):  # where the device is chosen it is raised again
         for device in devices_named(name):
-            if device != "cpu":
+            if device.startswith("cuda"):
                 import torch
 
                 torch.empty(1, device=device)
