@@ -161,7 +161,8 @@ def _indented(text: str) -> str:
 
 def _section(section: re.Match[str]) -> str:
     """A section of a docstring as a bold word and a list; what is indented further goes on."""
-    items = re.sub(r"\n +", " ", inspect.cleandoc(section[2])).splitlines()
+    text = inspect.cleandoc(section[2])
+    items = [" ".join(text.split())] if section[1] == "Returns" else re.sub(r"\n +", " ", text).splitlines()
     named = [re.sub(r"^([\w*]+): ", r"`\1`: ", item) for item in items]
     return f"**{section[1]}**\n\n" + "".join(f"- {item}\n" for item in named)
 

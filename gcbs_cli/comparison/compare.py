@@ -25,15 +25,16 @@ MASKED = "gap.masked.reduction"
 SHOWN = sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED)
 """The figures of the table, first the one that sorts it."""
 NEEDS_TEXT = "words"
+"""The method that needs the rows' texts."""
 RANDOM = "random"
 """The plan that others are compared with."""
 PRESET_ROW = f"--preset {PRESET}"
-"""What the preset is called in a table; in a list of methods its name will do."""
+"""The preset's name in a table; in a list of methods it is that of the preset alone."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What a plan with these settings is worth; seconds: those after the pass over all pairs."""
+    """The worth of a plan with these settings; seconds: those after the pass over all pairs."""
 
     name: str
     settings: PlanSettings
@@ -52,14 +53,17 @@ class Compared:
 
 
 def options_of(settings: PlanSettings) -> list[str]:
-    """The words after `gcbs plan X Y` that ask for these settings, without those that have no effect on this plan."""
+    """The words after `gcbs plan X Y` for these settings, without those that have no effect on this plan."""
     idle = (leaf for leaf in leaves(PlanSettings) if settings.lacking(leaf))
     used = settings.changed(**{leaf.name: settings.default_of(leaf) for leaf in idle})
-    return words(used, always=("batch_size", "temperature", *(() if settings.preset else ("method",))))
+    always = ["batch_size", "temperature"]
+    if not settings.preset:
+        always.append("method")
+    return words(used, always=always)
 
 
 def settings_of(name: str, shared: PlanSettings) -> PlanSettings:
-    """Those of a row of the table: a method, `rcm+refine` for rcm refined, or the preset. Raises BadInput."""
+    """The settings of a row of the table: a method, `rcm+refine` for rcm refined, or the preset. Raises BadInput."""
     if name == PRESET_ROW:
         return shared.changed(preset=PRESET)
     method = name.removesuffix(REFINED)
@@ -69,7 +73,7 @@ def settings_of(name: str, shared: PlanSettings) -> PlanSettings:
 
 
 def compare_plans(
-    rows: PairedRows,
+    pairs: PairedRows,
     plans: Mapping[str, PlanSettings],
     shared: PlanSettings,
     progress: Progress,
@@ -78,25 +82,26 @@ def compare_plans(
     groups: Ints | None,
     texts: Sequence[str] | None,
 ) -> list[Compared]:
-    """What each plan is worth, with one pass for all plans and one for all reports.
+    """The worth of each plan, with one pass for all plans and one for all reports.
 
     plans: settings by name; shared: what they have in common; trials: random orders to compare with; groups, texts: as
     in `make_plan`. Suspected pairs are counted by the shared margin, or the usual one. Raises BadInput.
     """
-    shared.check_rows(rows.rows)
+    shared.check_rows(pairs.rows)
     backend = choose_backend(shared.device, shared.chunk_rows)
-    edges = find_edges(rows, [*plans.values()], backend, Stopwatch(progress), "use fewer rows")
+    edges = find_edges(pairs, [*plans.values()], backend, Stopwatch(progress), "use fewer rows")
     progress.step("pass for the reports")
-    asked = report_on(shared, edges.threshold.similarity).changed(trials=trials)
+    report_settings = report_on(shared, edges.threshold.similarity).changed(trials=trials)
     reports = OrderReports(
-        ReportInputs(rows, asked, progress, RowFacts(groups=groups)),
-        asked.losses[0],
+        ReportInputs(pairs, report_settings, progress, RowFacts(groups=groups)),
+        report_settings.losses[0],
         shared.batch_size,
     )
-    lines = []
+    comparisons = []
     for name, settings in plans.items():
         progress.step(name)
-        began = time.perf_counter()
-        perm = make_plan(rows, settings, groups=groups, texts=texts, edges=edges).perm
-        lines.append(Compared(name, settings, time.perf_counter() - began, reports.of(perm)[0].report))
-    return lines
+        start = time.perf_counter()
+        perm = make_plan(pairs, settings, groups=groups, texts=texts, edges=edges).perm
+        seconds = time.perf_counter() - start
+        comparisons.append(Compared(name, settings, seconds, reports.of(perm)[0].report))
+    return comparisons

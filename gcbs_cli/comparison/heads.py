@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 
 import numpy as np
 import torch
@@ -82,7 +83,7 @@ class Heads:
 
     def weights(self) -> dict[str, Tensor]:
         """A copy of them, for `restore`."""
-        return {name: value.clone() for name, value in self._changes.state_dict().items()}
+        return deepcopy(self._changes.state_dict())
 
     def restore(self, weights: dict[str, Tensor]) -> None:
         """Go on from these."""

@@ -18,12 +18,13 @@ from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
 LEAST_SHARE_OF_BEST = 0.25
-"""A plan pays if it closes at least this share of what the best one closes."""
+"""A plan pays if it closes more than this share of what the best one closes, …"""
 LEAST_NATS = 0.01
+"""… more than this, …"""
+NOISE = 3.0
+"""… and more than this number of standard deviations of the random orders."""
 SAME_PLAN = 0.9
 """Share of recurring pairs from which the previous plan would have done."""
-NOISE = 3.0
-"""A difference of fewer standard deviations of the random orders counts as none."""
 OWN_FIGURES = [
     Figure("recurring", "pairs that recur", "{:.0%}", heading="recur"),
     Figure("plan_seconds", "seconds", "{:.1f}", heading="plan s"),
@@ -42,11 +43,11 @@ CHARTS = {
     "Threshold: above it, a pair is hard": ("similarity", "graph.threshold"),
     "Seconds a plan takes": ("seconds", "plan_seconds"),
 }
-"""The pictures of the page: what the axis shows, and the figures."""
+"""The charts of the page: the unit of the axis, and the figures."""
 
 
 class Epoch(ReportPart):
-    """One epoch. What is not known is None.
+    """One epoch; None for figures that are not known.
 
     closed: how much of the gap the plan closes without suspected false negatives, in nats. threshold_drift: change of
     the threshold since the previous epoch. recurring: share of the previous plan's in-batch pairs that share a batch
@@ -71,7 +72,7 @@ class Epoch(ReportPart):
 
 
 class History(ReportPart):
-    """All epochs. pays_until: the last epoch whose plan paid, None if none did; verdict: the same in a sentence."""
+    """All epochs. pays_until: the last epoch whose plan paid, None if none did; verdict: a sentence that says so."""
 
     epochs: list[Epoch]
     pays_until: str | None = None
@@ -86,8 +87,8 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
     Raises BadInput for what is no report, where reports and plans do not belong together, and where batch sizes,
     temperatures or losses differ.
     """
-    files = [list_files(path) or [path] for path in paths]
-    paths = [path for some in files for path in some if path.endswith(".json") and not path.endswith(MANIFEST_END)]
+    files = [file for path in paths for file in list_files(path) or [path]]
+    paths = [file for file in files if file.endswith(".json") and not file.endswith(MANIFEST_END)]
     if not keep_order:
         paths = sorted(paths, key=natural_key)
     if not paths:
@@ -139,8 +140,10 @@ def _read_report(path: str) -> GapReport:
         data = file.read()
     try:
         content: Any = pydantic_core.from_json(data)
-        several = content.get("results") if isinstance(content, dict) else None
-        report = GapReport.model_validate(several[0] if isinstance(several, list) and several else content)
+        results = content.get("results") if isinstance(content, dict) else None
+        if isinstance(results, list) and results:  # of several losses, temperatures or batch sizes the first
+            content = results[0]
+        report = GapReport.model_validate(content)
         if not isinstance(report.loss.global_, Estimate):  # intervals of a sample do not tell how epochs differ
             return report
     except ValueError:
@@ -177,13 +180,15 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
             f"Planning has stopped paying: since {epochs[paying[-1] + 1].name}, plans hardly beat random batches. The "
             f"last one closes {closed:.3f} nats of the gap without suspected false negatives, the best {best:.3f}."
         )
-    still = f"Planning still pays: the last plan closes {closed:.3f} nats of the gap without suspected false negatives."
+    verdict = (
+        f"Planning still pays: the last plan closes {closed:.3f} nats of the gap without suspected false negatives."
+    )
     if last.recurring is not None and last.recurring >= SAME_PLAN:
-        still += (
+        verdict += (
             f" But the plans hardly change: {last.recurring:.0%} of the pairs that shared a batch share one again. "
             "Planning every second epoch would do."
         )
-    return name, still
+    return name, verdict
 
 
 def history_page(history: History) -> str:
@@ -196,18 +201,19 @@ def history_page(history: History) -> str:
     x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
     charts = []
     for title, (unit, paths) in CHARTS.items():
-        lines, known = [], []
+        lines = []
+        values: list[float] = []
         for path in paths.split():
-            values = enumerate(epoch.at(path) for epoch in epochs)
-            if points := [(place, value) for place, value in values if value is not None]:
-                # random batches and all rows have their colours
+            points = [(place, epoch.at(path)) for place, epoch in enumerate(epochs) if epoch.at(path) is not None]
+            if points:
+                # Random batches and all rows have colours of their own.
                 kind = next((kind for kind in ("random", "global", "oracle", "masked") if kind in path), "plan")
                 lines.append(Line(f"line {kind}", points, words[path]))
-                known += [value for _, value in points]
-        if known:
-            room = 0.08 * (max(known) - min(known)) or 0.1 * abs(known[0]) or 1.0
+                values += [value for _, value in points]
+        if values:
+            margin = 0.08 * (max(values) - min(values)) or 0.1 * abs(values[0]) or 1.0
             form = "{:.0%}" if unit == "share" else "{:g}"
-            charts.append(Chart(title, x, Axis(unit, min(known) - room, max(known) + room, form), lines))
+            charts.append(Chart(title, x, Axis(unit, min(values) - margin, max(values) + margin, form), lines))
     return render(
         "history.html",
         title=f"gcbs history: {names[0]} to {names[-1]}",
@@ -220,6 +226,8 @@ def history_page(history: History) -> str:
 
 
 def epoch_labels(names: Sequence[str]) -> list[str]:
-    """The number at the end of each name where all have one of their own, else 1, 2, 3."""
-    ends = [re.findall(r"\d{0,6}$", name)[0] for name in names]
-    return ends if all(ends) and len(set(ends)) == len(ends) else [str(place + 1) for place in range(len(names))]
+    """The number at the end of each name where all names have different ones, else 1, 2, 3."""
+    numbers = [re.findall(r"\d{0,6}$", name)[0] for name in names]
+    if all(numbers) and len(set(numbers)) == len(numbers):
+        return numbers
+    return [str(place + 1) for place in range(len(names))]

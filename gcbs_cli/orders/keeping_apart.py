@@ -156,26 +156,26 @@ def _separate_all(order: Order, batches: int) -> int:
 @compiled
 def _separate(line: int, members: Ints, starts: Ints, order: Order, batches: int) -> None:
     """Divide each batch that holds a label twice anew, with the nearest ones that lack it."""
-    held = np.zeros(1 + order.batch.max(), np.int64)  # rows with the label in hand, of each batch
+    counts = np.zeros(1 + order.batch.max(), np.int64)  # rows of each batch with the label in hand
     last = np.full(len(starts), -1)
     for label in range(len(starts) - 1):
         rows = members[starts[label] : starts[label + 1]]
         for row in rows:
-            held[order.batch[row]] += 1
+            counts[order.batch[row]] += 1
         for row in rows:
             for step in range(2, batches + 2):  # one back, one on, two back, …
                 here = order.batch[row]
-                if held[here] < 2:
+                if counts[here] < 2:
                     break
                 distance = step // 2 if step % 2 else -(step // 2)
                 there = (here + distance) % batches
-                if held[there] == 0 and _divide(here, there, order, last):
+                if counts[there] == 0 and _divide(here, there, order, last):
                     for place in places_of(there, order):
                         if order.labels[line, order.perm[place]] == label:
-                            held[there] += 1
-                            held[here] -= 1
+                            counts[there] += 1
+                            counts[here] -= 1
         for row in rows:
-            held[order.batch[row]] = 0
+            counts[order.batch[row]] = 0
 
 
 @compiled
