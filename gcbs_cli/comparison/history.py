@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pydantic_core
 
-from gcbs_cli.data.files import list_files, list_pattern, natural_key, open_file, shown
+from gcbs_cli.data.files import list_files, natural_key, open_file, shown
 from gcbs_cli.plan_file.permutation import SUFFIXES
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import MANIFEST_END
@@ -129,7 +129,7 @@ def _plans(reports: Sequence[str], pattern: str | None) -> Sequence[str | None]:
     if pattern is None:
         candidates = [[Path(report).with_suffix(suffix) for suffix in SUFFIXES] for report in reports]
         return [next((str(plan) for plan in plans if plan.is_file()), None) for plans in candidates]
-    plans = [path for path in list_pattern(pattern) if not path.endswith(MANIFEST_END)]
+    plans = [path for path in list_files(pattern) if not path.endswith(MANIFEST_END)]
     if len(plans) != len(reports):
         raise BadInput(f"--plans {shown(pattern)}: found {len(plans)} plans, expected {len(reports)}, one a report")
     return plans

@@ -4,7 +4,6 @@ import glob
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -70,12 +69,12 @@ def stamp_file(path: str, name: str | None = None, *, empty: bool = False) -> Fi
     """
     name = name or path
     with _opened(path, name) as file:
-        status = os.fstat(file.fileno())
-    if not stat.S_ISREG(status.st_mode):
-        raise BadInput(f"{shown(name)}: found a pipe or device, expected a regular file; give the path of a file")
-    if status.st_size == 0 and not empty:
-        raise BadInput(f"{shown(name)}: found an empty file (0 bytes), expected data; write it again")
-    return FileStamp(path, name, status.st_size, status.st_mtime_ns, status.st_ino)
+        stamp = _stamp(path, name, file)
+    if not os.path.isfile(path):
+        raise BadInput(f"{stamp.shown}: found a pipe or device, expected a regular file; give the path of a file")
+    if stamp.size == 0 and not empty:
+        raise BadInput(f"{stamp.shown}: found an empty file (0 bytes), expected data; write it again")
+    return stamp
 
 
 def unreadable(name: str, error: OSError | ValueError) -> BadInput:
@@ -125,9 +124,13 @@ def read_into(file: BinaryIO, array: Array, offset: int) -> None:
         raise EOFError
 
 
-def _refuse_changed(stamp: FileStamp, file: BinaryIO) -> None:
+def _stamp(path: str, name: str, file: BinaryIO) -> FileStamp:
     status = os.fstat(file.fileno())
-    if (status.st_size, status.st_mtime_ns, status.st_ino) != (stamp.size, stamp.modified_ns, stamp.inode):
+    return FileStamp(path, name, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _refuse_changed(stamp: FileStamp, file: BinaryIO) -> None:
+    if _stamp(stamp.path, stamp.name, file) != stamp:
         raise BadInput(
             f"{stamp.shown}: changed or vanished during the work, expected a finished file; run again when it is"
             " complete"
@@ -149,8 +152,15 @@ def list_files(path: str, *, below: bool = False) -> list[str]:
     directory cannot be read or is reached twice.
     """
     if not os.path.isdir(path):
-        return list_pattern(path) if glob.has_magic(path) and not os.path.lexists(path) else []
-    files: list[str] = []
+        if os.path.lexists(path) or not glob.has_magic(path):
+            return []
+        files = glob.glob(path, recursive=True)
+        if not files:
+            raise BadInput(
+                f"{shown(path)}: found no file that matches, expected files of embeddings; check the pattern"
+            )
+        return sorted(files, key=natural_key)
+    files = []
     places: set[str] = set()
     for folder, folders, names in os.walk(path, onerror=_refuse_folder, followlinks=True):
         place = os.path.realpath(folder)
@@ -168,23 +178,15 @@ def order_files(folder: str, files: Mapping[str, str]) -> list[str]:
     For a dataset of `save_to_disk` those that its state names, in that order. files: names, and where each lies.
     Raises BadInput where there are none.
     """
-    inside = {name.removeprefix(folder).strip("/"): name for name in files}
-    if "dataset_dict.json" in inside:
+    if os.path.join(folder, "dataset_dict.json") in files:
         raise BadInput(f"{shown(folder)}: found a dataset of splits, expected one split; give the folder of that one")
-    if {STATE, "dataset_info.json"} <= inside.keys():
-        return [os.path.join(folder, name) for name in _saved_order(files[inside[STATE]])]
-    visible = [name for part, name in inside.items() if not any(map(_is_hidden, part.split("/")))]
+    state = os.path.join(folder, STATE)
+    if state in files:
+        return [os.path.join(folder, name) for name in _saved_order(files[state])]
+    visible = [name for name in files if not any(map(_is_hidden, name.removeprefix(folder).split("/")))]
     if not visible:
         raise BadInput(f"{shown(folder)}: found an empty directory, expected files of embeddings; check the path")
     return sorted(visible, key=natural_key)
-
-
-def list_pattern(pattern: str) -> list[str]:
-    """Return the files that a glob pattern matches in natural order, without hidden ones."""
-    files = glob.glob(pattern, recursive=True)
-    if not files:
-        raise BadInput(f"{shown(pattern)}: found no file that matches, expected files of embeddings; check the pattern")
-    return sorted(files, key=natural_key)
 
 
 def natural_key(path: str) -> tuple[list[tuple[str, int]], str]:

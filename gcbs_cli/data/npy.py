@@ -38,8 +38,8 @@ def open_npy(stamp: FileStamp, dtype: str | None = None) -> EmbeddingSource:
     """
     with open_unchanged(stamp) as file:
         shape, fortran_order, stored, offset = read_header(stamp, file)
-    two_raw_bytes = stored.str == "|V2" or (stored.kind == "u" and stored.itemsize == 2)
     element = stored.name
+    two_raw_bytes = element in ("void16", "uint16")
     if two_raw_bytes and dtype == "bfloat16":
         element = "bfloat16"
     if element not in RAW_DTYPES:
@@ -48,8 +48,6 @@ def open_npy(stamp: FileStamp, dtype: str | None = None) -> EmbeddingSource:
             advice += "; if it holds bfloat16, give --dtype bfloat16"
         elif stored.kind == "i":
             advice = "it looks like a plan: name that with -p"
-        elif stored.hasobject:
-            advice += "; objects are never unpickled"
         raise BadInput(f"{stamp.shown}: found {_type_name(stored)}, expected {ACCEPTED_TYPES}; {advice}")
     return _matrix(stamp, shape, element, stored, offset, fortran_order=fortran_order)
 

@@ -41,13 +41,10 @@ def ids_of(values: Iterable[Any]) -> Ints:
 
     A row without an id (null, NaN, an empty text, −1) has a number of its own.
     """
-    numbers: dict[str | int, int] = {}
-
-    def number(row: int, text: str) -> int:
-        key = row if text.strip().lower() in _NO_ID else text
-        return numbers.setdefault(key, len(numbers))
-
-    return np.array([number(row, str(value)) for row, value in enumerate(values)], np.int64)
+    texts = map(str, values)
+    keys = [row if text.strip().lower() in _NO_ID else text for row, text in enumerate(texts)]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], np.int64)
 
 
 def labels_of(values: Iterable[Any], source: str, *, graded: bool = False) -> Floats:
