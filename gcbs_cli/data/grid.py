@@ -130,7 +130,10 @@ def _rounded(left: _Side, right: _Side, largest: int) -> Grid:
     while True:
         means = [np.rint(side.mean * (scale * 2.0**OFFSET_BITS)).astype(np.int64) for side in (left, right)]
         x, x_offsets, x_norm = _numbers(left, means[1], scale, largest)
-        y, y_offsets, y_norm = (x, x_offsets, x_norm) if right is left else _numbers(right, means[0], scale, largest)
+        if right is left:
+            y, y_offsets, y_norm = x, x_offsets, x_norm
+        else:
+            y, y_offsets, y_norm = _numbers(right, means[0], scale, largest)
         if x_norm * y_norm + float(np.abs(x_offsets).max() + np.abs(y_offsets).max()) < LARGEST_SUM:
             constant = sum(a * b for a, b in zip(means[0].tolist(), means[1].tolist(), strict=True))
             return Grid(x, y, x_offsets, y_offsets, _shifted(constant, 2 * OFFSET_BITS), scale)
@@ -141,7 +144,8 @@ def _numbers(side: _Side, other_mean: Ints, scale: float, largest: int) -> tuple
     """The rows of a side as whole numbers, their offsets and their largest norm; the mean comes in units of 2⁻¹²."""
     count, dim = side.rows.shape
     numbers = np.zeros((count, -(-dim // GROUP) * GROUP), np.int8 if largest <= BYTES else np.int16)
-    offsets, squares = np.empty(count, np.int32), np.empty(count)
+    offsets = np.empty(count, np.int32)
+    squares = np.empty(count)
 
     def fill(start: int, stop: int) -> None:
         part = slice(start, stop)

@@ -69,7 +69,8 @@ def read_header(stamp: FileStamp, file: BinaryIO) -> tuple[tuple[int, ...], bool
             " write it again"
         ) from None
     offset = stream.tell()
-    needed, present = stored.itemsize * math.prod(shape), stamp.size - offset
+    needed = stored.itemsize * math.prod(shape)
+    present = stamp.size - offset
     if present != needed and not stored.hasobject:  # objects are refused by who knows what is expected
         raise BadInput(
             f"{stamp.shown}: found {present:,} bytes of data, expected {needed:,} for the {stored.name} array of shape"

@@ -44,7 +44,8 @@ class PairedRows:
 def pair_values(pairs: PairedRows, rows: Ints | Int32s, cols: Ints | Int32s) -> Floats:
     """(n,) s_ij of index pairs: exact float64 products, added in the order of `sum_by_halving` on every machine."""
     values = np.empty(len(rows), np.float64)
-    left, right = np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32)
+    left = np.ascontiguousarray(rows, np.int32)
+    right = np.ascontiguousarray(cols, np.int32)
     in_parts(len(rows), PAIRS_AT_ONCE, lambda start, stop: _fill(pairs.x, pairs.y, left, right, values, start, stop))
     return values
 
@@ -57,7 +58,8 @@ def _fill(x: Float32s, y: Float32s, rows: Int32s, cols: Int32s, values: Floats, 
         width *= 2
     products = np.empty(width, np.float64)
     for place in range(start, stop):
-        row, col = rows[place], cols[place]
+        row = rows[place]
+        col = cols[place]
         for c in range(dim):
             products[c] = np.float64(x[row, c]) * np.float64(y[col, c])
         filled = dim

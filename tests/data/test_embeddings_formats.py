@@ -9,7 +9,6 @@ import pytest
 from embedding_files import (
     fingerprint_of,
     fixed_lists,
-    large_lists,
     lists,
     read_unit_rows,
     refusal,
@@ -17,7 +16,6 @@ from embedding_files import (
     write_parquet,
 )
 
-from gcbs_cli.data import tables
 from gcbs_cli.data.files import stamp_file
 from gcbs_cli.data.npy import open_npy
 from gcbs_cli.data.opening import open_pair
@@ -50,12 +48,6 @@ def test_versions_of_headers_and_types_that_are_read(tmp_path):
     for kind in ("float16", "float32"):
         path = write_npy(tmp_path / f"{kind}.npy", np.ones((3, 2), kind))
         assert open_pair(path, path, dtype="bfloat16")[0].dtype == kind
-
-
-@pytest.mark.parametrize("kind", [fixed_lists, lists, large_lists])
-def test_values_of_a_slice_of_lists(matrix, kind):
-    part = kind(matrix).slice(4, 9)  # readers of other versions may give batches that are slices
-    np.testing.assert_array_equal(tables._matrix(part, 5), matrix[4:13])
 
 
 def test_fixed_shape_tensors_are_lists_too(tmp_path, matrix):
