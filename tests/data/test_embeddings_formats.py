@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from embedding_files import (
     fingerprint_of,
-    fixed_lists,
     lists,
     read_unit_rows,
     refusal,
