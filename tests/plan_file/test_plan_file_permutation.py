@@ -112,7 +112,7 @@ REFUSED = {
     "empty.txt": (b"", "empty.txt: found an empty file"),
     "int32.npy": (PERM.astype(np.int32), "found int32, expected int64"),
     "big-endian.npy": (PERM.astype(">i8"), "found >i8, expected int64"),
-    "objects.npy": (np.array([{"a": 1}], dtype=object), "found object, expected int64"),
+    "objects.npy": (np.array([{"a": 1}], dtype=object), "found an object array \\(pickle\\), expected int64"),
     "a matrix.npy": (PERM[None], r"found an array of shape \(1, 5\), expected a 1-D array"),
     "rows.parquet": ({"rows": [0, 1]}, "found the columns rows of int64, expected one column index of int64"),
     "int32.parquet": ({"index": pa.array([0, 1], pa.int32())}, "found the columns index of int32, expected one column"),
