@@ -123,7 +123,7 @@ REFUSED = {
     "below.npy": (np.array([0, -1, 2, 3, 4]), "the first -1 at position 1"),
     **{f"twice{suffix}": (None, "rows that appear more than once: 2, the first 1;") for suffix in SUFFIXES},
     "none.npy": (Path.exists, r"none\.npy: file not found"),
-    "folder.npy": (Path.mkdir, "folder.npy: cannot be opened (Is a directory), expected a file"),
+    "folder.npy": (Path.mkdir, "folder.npy: cannot be opened \\(Is a directory\\), expected a file"),
     "pipe.txt": (os.mkfifo, "expected a regular file"),
     "loop.npy": (lambda path: path.symlink_to(path), r"loop.npy: cannot be opened|no such file"),
 }
