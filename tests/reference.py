@@ -93,11 +93,18 @@ def bandwidth_profile_share(edges, perm, batch_size):
     return max(reach.values()), sum(reach.values()), together / len(edges) if edges else None
 
 
-def suspected_pairs(similarity, threshold, margin):
-    """{(i, j)}, i < j: s_ij or s_ji at least t, and at least margin · s_ii or margin · s_jj."""
-    found = set()
-    for i, j in combinations(range(len(similarity)), 2):
-        limit = min(margin * similarity[i, i], margin * similarity[j, j])
-        if max(similarity[i, j], similarity[j, i]) >= max(threshold, limit):
-            found.add((i, j))
-    return found
+ROUNDING = 1e-5
+"""Both bounds of suspicion lie lower by it, so that rounding does not part equal rows."""
+
+
+def suspected_entries(similarity, threshold, margin):
+    """(N, N) whether s_ij or s_ji is at least t, and at least margin · s_ii or margin · s_jj."""
+    own = margin * np.diag(similarity)
+    limits = np.maximum(threshold, np.minimum(own[:, None], own)) - ROUNDING
+    return (np.maximum(similarity, similarity.T) >= limits) & ~np.eye(len(similarity), dtype=bool)
+
+
+def suspected_pairs(similarity, threshold, margin, batches):
+    """{(i, j)}, i < j: the suspected pairs that share a batch."""
+    suspected = suspected_entries(similarity, threshold, margin)
+    return {(min(i, j), max(i, j)) for batch in batches for i, j in combinations(batch.tolist(), 2) if suspected[i, j]}

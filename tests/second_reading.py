@@ -254,6 +254,7 @@ class Case:
         edges, pairs = self.edges(), np.triu_indices(self.n, 1)
         found: Figures = {
             "graph.threshold": self.threshold,
+            "false_negatives.margin": self.fn_margin,
             "graph.quantile": np.mean(self.s <= self.threshold),
             "graph.edges": edges.sum() / 2,
             "graph.isolated": (~edges.any(axis=1)).sum(),

@@ -24,6 +24,8 @@ from gcbs_cli.system.progress import Progress, Stopwatch
 MASKED = "gap.masked.reduction"
 SHOWN = sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED)
 """The figures of the table, first the one that sorts it."""
+COUNTED_BY = ("graph.threshold", "false_negatives.margin")
+"""What suspected pairs are counted by, beside the figures in JSON."""
 NEEDS_TEXT = "words"
 """The method that needs the rows' texts."""
 RANDOM = "random"
@@ -48,7 +50,8 @@ class Compared:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
-        figures = nest({figure.path: self.report.at(figure.path) for figure in SHOWN})
+        paths = [*(figure.path for figure in SHOWN), *COUNTED_BY]
+        figures = nest({path: self.report.at(path) for path in paths})
         return {"method": self.name, "options": " ".join(options_of(self.settings)), "seconds": self.seconds, **figures}
 
 

@@ -8,7 +8,6 @@ from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, edges_of_lists
 from gcbs_cli.products.operations import Backend, Entries, Limits, Progress
-from gcbs_cli.products.suspects import SuspectPairs, pairs_of, suspected
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import FalseNegativeSettings, PlanSettings
@@ -45,18 +44,9 @@ class PassResult:
 
     threshold: Threshold
     reaching: Entries
-    """The entries above t, or from t on, the diagonal included, if they were asked for, with numbers of the grid."""
+    """The entries above t, the diagonal included, if they were asked for, with numbers of the grid."""
     hardest: list[Int32s]
     """(N, m) the hardest columns of each row and the hardest rows of each column, or nothing."""
-
-    def edges(self) -> Entries:
-        """Of the entries from t on those above it."""
-        return self.reaching.chosen(self.reaching.values > self.threshold.number)
-
-    def suspects(self, grid: Grid, margin: float) -> SuspectPairs:
-        """The suspected pairs among the entries from t on."""
-        pairs = self.reaching.chosen(suspected(grid, self.reaching, margin))
-        return pairs_of(pairs.rows, pairs.cols, len(grid.x))
 
 
 @dataclass(frozen=True)
@@ -81,7 +71,6 @@ def find(
     backend: Backend,
     *,
     above: bool = True,
-    ties: bool = False,
     lists: int = 0,
     seed: int = 0,
     progress: Progress | None = None,
@@ -89,14 +78,14 @@ def find(
 ) -> PassResult:
     """One pass over X Yᵀ to its entries above t and the hardest of each row and column, the same on every device.
 
-    `above`: whether entries are looked for; `ties`: those that equal t too; `lists`: the length of the lists, 0 for
-    none; `most`: how many entries above t there is room for. Memory: 12 bytes an entry, as much again while they are
-    joined, 8 bytes a place on the lists, and the tiles' scratch.
+    `above`: whether entries are looked for; `lists`: the length of the lists, 0 for none; `most`: how many entries
+    above t there is room for. Memory: 12 bytes an entry, as much again while they are joined, 8 bytes a place on the
+    lists, and the tiles' scratch.
     """
     searches = [TopSearch(grid, side, lists) for side in range(2) if lists]
     limits = [search.likely_limits(backend, seed) for search in searches]
     if above:
-        limits.append(Limits(np.int32(threshold.number - ties) - grid.x_offsets, -grid.y_offsets))
+        limits.append(Limits(np.int32(threshold.number) - grid.x_offsets, -grid.y_offsets))
     loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y))
     heaps = [search.heaps(len(grid.x)) for search in searches]
     parts: list[Entries] = []

@@ -116,7 +116,7 @@ def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings,
     Hard Negative (1..l) of GCBS (section 4). A key that a row sees twice counts once, so that no loss exceeds L_global.
     """
     size, temperature = settings.batch_size, settings.temperature
-    log_sums = loss_sums(pair.x, pair.y, [temperature], backend)[0].log_sums[0]
+    log_sums = loss_sums(pair.x, pair.y, [temperature], backend)[0][0]
     positive = pair.diagonal() / temperature
     filled = np.arange(settings.negatives) < np.bincount(negatives.query, minlength=pair.rows)[:, None]
     keys, scores = np.zeros(filled.shape, np.int64), np.zeros(filled.shape)

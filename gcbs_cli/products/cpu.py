@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
-from gcbs_cli.system.arrays import Array, Float32s, Floats, Int32s
+from gcbs_cli.system.arrays import Array, Bools, Float32s, Floats, Int32s
 from gcbs_cli.system.limits import available_cpus
 
 if TYPE_CHECKING:
@@ -49,9 +49,14 @@ class CpuBackend(Backend):
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
         return left, right, ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
 
-    def product(self, loaded: Sides, tile: Tile) -> Float32s:
-        left, right = (np.asarray(each, np.float32) for each in (loaded[0][tile.rows], loaded[1][tile.cols]))
-        return np.matmul(left, right.T, out=self._scratch("product", (tile.height, tile.width)))
+    def product(self, loaded: Sides, tile: Tile, sides: tuple[int, int] = (0, 1)) -> Float32s:
+        arrays = loaded[:2]
+        left = np.asarray(arrays[sides[0]][tile.rows], np.float32)
+        right = np.asarray(arrays[sides[1]][tile.cols], np.float32)
+        return np.matmul(left, right.T, out=self._scratch(f"product {sides}", (tile.height, tile.width)))
+
+    def array(self, values: Array) -> Array:
+        return values
 
     def scan(self, loaded: Sides, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
         if loaded[2] is None:
@@ -65,10 +70,13 @@ class CpuBackend(Backend):
         for start in range(0, len(product), ROWS_AT_ONCE):
             some = slice(start, start + ROWS_AT_ONCE)
             np.greater(product[some], row[some] + col, out=flags[some])
-        places = np.flatnonzero(flags)
+        entries = self.listed(product, tile, flags)
+        return Entries(entries.rows, entries.cols, entries.values.astype(limits.row.dtype, copy=False))
+
+    def listed(self, product: Float32s, tile: Tile, mask: Bools) -> Entries:
+        places = np.flatnonzero(mask)
         rows, cols = (each.astype(np.int32) for each in np.divmod(places, tile.width))
-        values = product.reshape(-1)[places].astype(limits.row.dtype, copy=False)
-        return Entries(rows + np.int32(tile.rows.start), cols + np.int32(tile.cols.start), values)
+        return Entries(rows + np.int32(tile.rows.start), cols + np.int32(tile.cols.start), product.reshape(-1)[places])
 
     def of_rank(self, product: Float32s, rank: int, offsets: Int32s | None = None) -> Float32s:
         if rank == 1 and offsets is None:
@@ -78,20 +86,27 @@ class CpuBackend(Backend):
         ranked.partition(place, axis=1)
         return ranked[:, place].copy()
 
-    def log_sums(self, product: Float32s, inverse_temperature: float) -> list[Floats]:
-        powers, found = self._scratch("powers", product.shape), []
-        largest = np.zeros((1, 1))
-        for axis in (1, 0):
-            if axis == 1 or inverse_temperature > SAFE_EXPONENT:
-                np.multiply(product, np.float32(inverse_temperature), out=powers)
-                if inverse_temperature > SAFE_EXPONENT:
-                    largest = np.nan_to_num(powers.max(axis=axis, keepdims=True), neginf=0.0)
-                    np.subtract(powers, largest, out=powers)
-                np.exp(powers, out=powers)
-            sums = powers.sum(axis=1) if axis == 1 else _column_sums(powers)
-            with np.errstate(divide="ignore"):
-                found.append(np.log(sums.astype(np.float64)) + largest.reshape(-1))
-        return found
+    def log_sums(
+        self, product: Float32s, inverse_temperature: float, mask: Bools | None = None
+    ) -> tuple[Floats, Floats]:
+        powers = self._scratch("powers", product.shape)
+        masks = [None] if mask is None else [None, mask]
+        if inverse_temperature > SAFE_EXPONENT:
+            by_row, by_col = (
+                np.stack([_shifted_log_sums(product, inverse_temperature, each, axis, powers) for each in masks])
+                for axis in (1, 0)
+            )
+            return by_row, by_col
+        np.multiply(product, np.float32(inverse_temperature), out=powers)
+        np.exp(powers, out=powers)
+        row_sums, col_sums = [], []
+        for each in masks:
+            if each is not None:
+                np.copyto(powers, 0.0, where=each)
+            row_sums.append(powers.sum(axis=1).astype(np.float64))
+            col_sums.append(_column_sums(powers))
+        with np.errstate(divide="ignore"):
+            return np.log(row_sums), np.log(col_sums)
 
     def _scratch(self, purpose: str, shape: tuple[int, ...], dtype: type = np.float32) -> Array:
         """Memory of this thread for one purpose, grown when needed: a fresh array a tile costs page faults."""
@@ -108,3 +123,18 @@ def _column_sums(powers: Float32s) -> Floats:
     for start in range(0, len(powers), ROWS_AT_ONCE):
         total += powers[start : start + ROWS_AT_ONCE].sum(axis=0)
     return total
+
+
+def _shifted_log_sums(
+    product: Float32s, inverse_temperature: float, mask: Bools | None, axis: int, powers: Float32s
+) -> Floats:
+    """log Σ exp along an axis with the largest exponent taken out first; powers: memory of the product's shape."""
+    np.multiply(product, np.float32(inverse_temperature), out=powers)
+    if mask is not None:
+        np.copyto(powers, -np.inf, where=mask)
+    largest = np.nan_to_num(powers.max(axis=axis, keepdims=True), neginf=0.0)
+    np.subtract(powers, largest, out=powers)
+    np.exp(powers, out=powers)
+    sums = powers.sum(axis=1).astype(np.float64) if axis == 1 else _column_sums(powers)
+    with np.errstate(divide="ignore"):
+        return np.log(sums) + largest.reshape(-1)

@@ -180,8 +180,15 @@ class Backend(ABC):
         """Two sides (N, D) and (M, D): int8 or int16 rows of a grid, or float32 unit rows."""
 
     @abstractmethod
-    def product(self, loaded: Loaded, tile: Tile) -> Product:
-        """(r, c) products of a tile; valid until the same thread asks for the next one."""
+    def product(self, loaded: Loaded, tile: Tile, sides: tuple[int, int] = (0, 1)) -> Product:
+        """(r, c) products of a tile, rows of one side by rows of another (0: left, 1: right).
+
+        Valid until the same thread asks for the next one of these sides.
+        """
+
+    @abstractmethod
+    def array(self, values: Array) -> Product:
+        """Numbers of the host where this thread's products are."""
 
     def scan(self, loaded: Loaded, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
         """For each of the limits the entries of the tile above it, in any order."""
@@ -193,6 +200,10 @@ class Backend(ABC):
         """The entries of a tile's product above limits of all rows and columns, in any order."""
 
     @abstractmethod
+    def listed(self, product: Product, tile: Tile, mask: Product) -> Entries:
+        """The entries of a tile's product where a mask (r, c) is true, in any order."""
+
+    @abstractmethod
     def of_rank(self, product: Product, rank: int, offsets: Int32s | None = None) -> Array:
         """(r,) the value of this rank, 1 for the largest, in each row of a product; memory of its own, no view.
 
@@ -200,5 +211,10 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def log_sums(self, product: Product, inverse_temperature: float) -> list[Floats]:
-        """log Σ exp(s · inverse_temperature) of each row (r,), and of each column (c,)."""
+    def log_sums(
+        self, product: Product, inverse_temperature: float, mask: Product | None = None
+    ) -> tuple[Floats, Floats]:
+        """log Σ exp(s · inverse_temperature) of each row (1, r), and of each column (1, c).
+
+        With a mask (r, c): (2, r) and (2, c), of all entries and of those outside it.
+        """

@@ -1,155 +1,205 @@
-"""One pass of float32 products to what losses need of all keys: log sums, with and without suspected pairs, and the
+"""Passes of float32 products to what losses need of all keys: log sums, with and without suspected pairs, and the
 hardest negatives.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from gcbs_cli.products.operations import Backend, Entries, Limits, Product, Progress, Tile
-from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs
+from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.products.operations import Backend, Product, Progress, Tile
+from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.products.top_lists import keep_largest
-from gcbs_cli.system.arrays import Float32s, Floats, group_numbers, grouped
+from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
+
+Sides = tuple[int, int]
+"""The side of the rows, and that of the keys: 0 for x, 1 for y."""
+ACROSS: list[Sides] = [(0, 1), (1, 0)]
+WITHIN: list[Sides] = [(0, 0), (1, 1)]
+
+
+def loss_sums(x: Float32s, y: Float32s, temperatures: Sequence[float], backend: Backend) -> tuple[Floats, Floats]:
+    """(T, N) log Σ exp(s / temperature) of the rows of x over the keys y, and (T, M) of the rows of y over the keys x.
+
+    x: (N, d), y: (M, d), products of at most 1. Products are float32, sums over tiles float64. Where x is y, no row is
+    a key of its own.
+    """
+    sums = tuple(np.full((len(temperatures), len(side)), -np.inf) for side in (x, y))
+    loaded = backend.load(x, y)
+
+    def tile_sums(tile: Tile) -> list[tuple[Floats, Floats]]:
+        product = backend.product(loaded, tile)
+        if x is y:
+            product[_own_places(tile)] = -np.inf
+        return [backend.log_sums(product, 1.0 / temperature) for temperature in temperatures]
+
+    for tile, by_temperature in backend.run(backend.tiles(len(x), len(y)), tile_sums):
+        for number, ends in enumerate(by_temperature):
+            for total, places, part in zip(sums, tile, ends, strict=True):
+                np.logaddexp(total[number, places], part[0], out=total[number, places])
+    return sums[0], sums[1]
 
 
 @dataclass(frozen=True)
-class SideSums:
-    """What the rows of one side see of all keys."""
+class KeySums:
+    """What the rows of one side see of the keys of one side, but for row i of key i."""
 
     log_sums: Floats
-    """(T, N) log Σ exp(s / temperature) over all keys."""
-    masked: Floats
-    """(T, N) the same without suspected pairs."""
+    """(2, T, N) log Σ exp(s / temperature), and the same without suspected pairs."""
     hardest: Float32s
-    """(N, K) the largest similarities to keys but the row's own positive, falling, −inf where there are fewer."""
+    """(N, K) the largest similarities, falling, −inf where there are fewer."""
     hardest_unsuspected: Float32s
-    """(N,) the largest that is no suspected pair."""
+    """(N,) the largest that is no suspected pair's, where it was asked for."""
 
 
-def loss_sums(
-    x: Float32s,
-    y: Float32s,
+def pair_sums(
+    pairs: PairedRows,
     temperatures: Sequence[float],
     backend: Backend,
+    suspicion: Suspicion,
     *,
-    removed: SuspectPairs = NO_SUSPECTS,
     hardest: int = 0,
+    unsuspected: bool = False,
+    views: bool = False,
     progress: Progress | None = None,
-) -> tuple[SideSums, SideSums]:
-    """The sums of the rows of x (N, d) over the keys y (M, d), and of the rows of y over the keys x.
+) -> dict[Sides, KeySums]:
+    """The sums of x over y and of y over x; with `views` also those of each side over itself.
 
-    Products are float32, sums over tiles float64. Where x is y, no row is a key of its own, and both sums are the same.
-    `removed`: the suspected pairs; `hardest`: K, for which row i of x and of y must be a pair. Memory: the sums, K
-    numbers a row, and the scratch of the tiles.
+    hardest: K; unsuspected: whether the largest similarity that is not suspected is looked for.
+    An entry is suspected by s_ij and by s_ji, so each tile is computed with its mirror image, once for both.
+    Memory: the sums, K numbers a row, and the scratch of the tiles.
     """
-    work = _Pass(x, y, temperatures, backend, removed, hardest)
-    for tile, ends in backend.run(_no_two_in_line(backend.tiles(len(x), len(y))), work.of_tile, progress):
-        work.add(tile, ends)
-    for side in work.sides:
-        side.hardest.sort(axis=1)
-        side.hardest[:] = side.hardest[:, ::-1]
-    return work.sides[0], work.sides[-1]
+    work = _Pass(pairs, temperatures, backend, suspicion, hardest, unsuspected, ACROSS + WITHIN if views else ACROSS)
+    for _, parts in backend.run(_upper_tiles(backend, pairs.rows), work.of_tile, progress):
+        for part in parts:
+            work.add(part)
+    for sums in work.sums.values():
+        sums.hardest.sort(axis=1)
+        sums.hardest[:] = sums.hardest[:, ::-1]
+    return work.sums
 
 
-def _nothing(temperatures: Sequence[float], side: Float32s, hardest: int) -> SideSums:
-    """The sums over no keys. While keys are added, `hardest` holds a heap a row, the least of it first."""
-    log_sums, masked = np.full((2, len(temperatures), len(side)), -np.inf)
-    heaps, largest = np.full((len(side), hardest), -np.inf, np.float32), np.full(len(side), -np.inf, np.float32)
-    return SideSums(log_sums, masked, heaps, largest)
+def _own_places(tile: Tile) -> tuple[Ints, Ints]:
+    """The places of the entries (i, i) in a tile."""
+    shared = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
+    return shared - tile.rows.start, shared - tile.cols.start
 
 
-def _no_two_in_line(tiles: list[Tile]) -> list[Tile]:
-    """The tiles by diagonals: those under way at one time share neither rows nor columns.
+def _upper_tiles(backend: Backend, count: int) -> list[Tile]:
+    """Squares along the diagonal and tiles right of them, by their distance from it.
 
-    So a tile finds the limits that all tiles before it in its rows and columns leave.
+    So tiles under way at one time share few rows: each finds the limits that those before it leave. They have half of
+    the usual rows, for a tile and its mirror image are in memory at once.
     """
-    high = len({tile.rows.start for tile in tiles})
-    wide = len(tiles) // high
-    return [tiles[row * wide + (row + shift) % wide] for shift in range(wide) for row in range(high)]
+    height, width = backend.tile_shape
+    height = min(backend.tile_rows or max(1, height // 2), width)
+    tiles = []
+    for top in range(0, count, height):
+        rows = slice(top, min(top + height, count))
+        tiles.append(Tile(rows, rows))
+        tiles += [Tile(rows, slice(left, min(left + width, count))) for left in range(rows.stop, count, width)]
+    return sorted(tiles, key=lambda tile: tile.cols.start - tile.rows.start)
 
 
-_EndSums = tuple[Floats, Floats, Float32s, Entries]
-"""Of a tile's n rows, or columns: log sums (T, n), those masked, the largest unsuspected (n,), and the entries that may
-be among the hardest."""
+class _TileSums(NamedTuple):
+    """What a tile adds to the n rows at `places` of the sums of `sides`."""
+
+    sides: Sides
+    places: slice
+    log_sums: Floats
+    largest: Float32s | None
+    candidates: tuple[Int32s, Float32s]
+    """Rows and values of entries that may be among the hardest."""
 
 
 class _Pass:
-    """What is done with tiles: their sums by row and, unless both sides are one, by column."""
+    """What is done with the tiles."""
 
     def __init__(
         self,
-        x: Float32s,
-        y: Float32s,
+        pairs: PairedRows,
         temperatures: Sequence[float],
         backend: Backend,
-        removed: SuspectPairs,
+        suspicion: Suspicion,
         hardest: int,
+        unsuspected: bool,
+        sides: Sequence[Sides],
     ) -> None:
-        self.sides = [_nothing(temperatures, side, hardest) for side in ((x,) if x is y else (x, y))]
+        count, shape = pairs.rows, (2, len(temperatures), pairs.rows)
+        self.sums = {
+            each: KeySums(
+                np.full(shape, -np.inf),
+                np.full((count, hardest), -np.inf, np.float32),  # a heap a row while keys are added
+                np.full(count, -np.inf, np.float32),
+            )
+            for each in sides
+        }
+        # What the hardest of each row are above. Threads read it while it rises: with a lower limit they list more.
+        self._above = {each: np.full(count, -np.inf, np.float32) for each in sides}
         self._scales = [1.0 / temperature for temperature in temperatures]
-        self._backend, self._one_side = backend, x is y
-        self._loaded = backend.load(x, y)
-        rows, cols = removed.both_ways()
-        places, self._starts = grouped(rows, len(x))
-        self._suspects = rows[places], cols[places]
-        self._groups = None if removed.groups is None else group_numbers(removed.groups)
-        zeros = [np.zeros(len(side), np.float32) for side in (x, y)]
-        # For each row, and each column, what its hardest are above; it rises.
-        self._above = [np.full(len(side.hardest), -np.inf, np.float32) for side in self.sides]
-        self._limits = [Limits(self._above[0], zeros[1]), Limits(zeros[0], self._above[-1])]
+        self._backend, self._suspicion, self._hardest = backend, suspicion, hardest
+        self._unsuspected = unsuspected
+        self._loaded = backend.load(pairs.x, pairs.y)
 
-    def add(self, tile: Tile, ends: list[_EndSums]) -> None:
-        """Add a tile's sums to those of its rows, and of its columns."""
-        for end, (side, (plain, masked, largest, hard)) in enumerate(zip(self.sides, ends, strict=True)):
-            places = tile[end]
-            for total, part in ((side.log_sums, plain), (side.masked, masked)):
-                np.logaddexp(total[:, places], part, out=total[:, places])
-            np.maximum(side.hardest_unsuspected[places], largest, out=side.hardest_unsuspected[places])
-            if side.hardest.size:
-                keep_largest(side.hardest, (hard.rows, hard.cols)[end], hard.values)
-                np.maximum(self._above[end][places], side.hardest[places, 0], out=self._above[end][places])
+    def add(self, part: _TileSums) -> None:
+        """Add what a tile has found."""
+        sums, places = self.sums[part.sides], part.places
+        np.logaddexp(sums.log_sums[..., places], part.log_sums, out=sums.log_sums[..., places])
+        if part.largest is not None:
+            np.maximum(sums.hardest_unsuspected[places], part.largest, out=sums.hardest_unsuspected[places])
+        if self._hardest:
+            keep_largest(sums.hardest, *part.candidates)
+            np.maximum(self._above[part.sides][places], sums.hardest[places, 0], out=self._above[part.sides][places])
 
-    def of_tile(self, tile: Tile) -> list[_EndSums]:
-        """The sums by row, and by column."""
-        product = self._backend.product(self._loaded, tile)
-        shared = np.arange(max(tile.rows.start, tile.cols.start), min(tile.rows.stop, tile.cols.stop))
-        own = shared - tile.rows.start, shared - tile.cols.start
-        positives = -np.inf if self._one_side else product[own]
-        product[own] = positives
-        plain = masked = self._log_sums(product)
-        product[own] = -np.inf
-        hard = [self._candidates(product, tile, end) for end in range(len(self.sides))]
-        removed = self._remove_suspects(product, tile)
-        largest = [self._backend.of_rank(along, 1) for along in (product, product.T)[: len(self.sides)]]
-        if removed:
-            product[own] = positives
-            masked = self._log_sums(product)
-        return list(zip(plain, masked, largest, hard, strict=False))  # sums are by both ends whatever is asked
+    def of_tile(self, tile: Tile) -> list[_TileSums]:
+        """The sums of a tile by row and by column, and those of its mirror image."""
+        backend, loaded = self._backend, self._loaded
+        there, back = (backend.product(loaded, tile, sides) for sides in ACROSS)
+        mask = self._suspicion.mask(there, back, tile.rows, tile.cols, backend.array)
+        on_diagonal = tile.cols.start <= tile.rows.start
+        # A square on the diagonal holds both (i, j) and (j, i): its mirror image says nothing more.
+        products = {ACROSS[0]: there} if on_diagonal else {ACROSS[0]: there, ACROSS[1]: back}
+        for sides in WITHIN:
+            if sides in self.sums:
+                products[sides] = backend.product(loaded, tile, sides)
+        parts = []
+        for sides, product in products.items():
+            if on_diagonal:
+                product[_own_places(tile)] = -np.inf
+            by_row = sides, tile.rows
+            by_col = sides[::-1], tile.cols
+            ends = [by_row] if on_diagonal and sides in WITHIN else [by_row, by_col]
+            parts += self._sums_of(product, mask, tile, ends)
+        return parts
 
-    def _log_sums(self, product: Product) -> list[Floats]:
-        """(T, n) by row, and by column."""
-        return [
-            np.stack(parts)
-            for parts in zip(*(self._backend.log_sums(product, scale) for scale in self._scales), strict=True)
-        ]
+    def _sums_of(self, product: Product, mask: Product, tile: Tile, ends: list[tuple[Sides, slice]]) -> list[_TileSums]:
+        """The sums of a product, by row, and by column where there is a second end."""
+        backend = self._backend
+        log_sums = [backend.log_sums(product, scale, mask) for scale in self._scales]
+        candidates = [self._candidates(product, tile, end, sides) for end, (sides, _) in enumerate(ends)]
+        parts = []
+        for end, (sides, places) in enumerate(ends):
+            largest = None
+            if self._unsuspected:
+                product[mask] = -np.inf
+                largest = backend.of_rank((product, product.T)[end], 1)
+            by_temperature = np.stack([each[end] for each in log_sums], axis=1)
+            parts.append(_TileSums(sides, places, by_temperature, largest, candidates[end]))
+        return parts
 
-    def _candidates(self, product: Product, tile: Tile, end: int) -> Entries:
+    def _candidates(self, product: Product, tile: Tile, end: int, sides: Sides) -> tuple[Int32s, Float32s]:
         """What may be among the hardest of its row (end 0) or column (end 1)."""
-        above, count = self._above[end][tile[end]], self.sides[end].hardest.shape[1]
-        if count == 0:
-            return Entries.joined([])
+        if self._hardest == 0:
+            return np.empty(0, np.int32), np.empty(0, np.float32)
+        above = self._above[sides]
+        limits = above[tile[end]]
         along = product.T if end else product
-        if along.shape[1] >= count and np.isneginf(above).any():
-            np.maximum(above, np.nextafter(self._backend.of_rank(along, count), np.float32(-np.inf)), out=above)
-        return self._backend.above(product, tile, self._limits[end])
-
-    def _remove_suspects(self, product: Product, tile: Tile) -> bool:
-        """Put −inf at the suspected entries of a tile; whether there may be any."""
-        some = slice(self._starts[tile.rows.start], self._starts[tile.rows.stop])
-        rows, cols = (ends[some].astype(np.int64) for ends in self._suspects)
-        inside = (cols >= tile.cols.start) & (cols < tile.cols.stop)
-        product[rows[inside] - tile.rows.start, cols[inside] - tile.cols.start] = -np.inf
-        if self._groups is not None:
-            product[self._groups[tile.rows, None] == self._groups[tile.cols]] = -np.inf
-        return bool(inside.any()) or self._groups is not None
+        if along.shape[1] >= self._hardest and np.isneginf(limits).any():
+            least = self._backend.of_rank(along, self._hardest)
+            np.maximum(limits, np.nextafter(least, np.float32(-np.inf)), out=limits)
+        limits = self._backend.array(limits)
+        mask = product > (limits if end else limits[:, None])
+        entries = self._backend.listed(product, tile, mask)
+        return entries.cols if end else entries.rows, entries.values

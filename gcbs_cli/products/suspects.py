@@ -1,81 +1,57 @@
 """Suspected false negatives: pairs of rows so alike that calling one a negative of the other is probably wrong."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.grid import Grid
-from gcbs_cli.products.operations import Entries
-from gcbs_cli.system.arrays import Array, Bools, Int32s, Ints, group_numbers, ragged
+from gcbs_cli.system.arrays import Array, Float32s, Floats, Int32s, Ints, group_numbers
+
+ROUNDING = 1e-5
+"""Two float32 products of equal rows differ by less: with limits lower by this, equal rows are suspected alike."""
+
+Places = slice | Ints
+"""Which rows: (n,), or (..., n) for several tables at once."""
 
 
-def suspected(grid: Grid, reaching: Entries, margin: float) -> Bools:
-    """(n,) which of the entries from t on are at least margin · s_ii or margin · s_jj; never those of the diagonal.
+@dataclass(frozen=True, eq=False)
+class Suspicion:
+    """The rule: rows i and j are suspected where s_ij or s_ji is at least `limits[i]` or `limits[j]`.
 
-    `reaching`: with numbers of the grid, offsets included. All of it is exact but one product with the margin, which is
-    the same on every machine.
-    """
-    own = margin * (grid.diagonal() + grid.constant)
-    values = reaching.values.astype(np.int64) + grid.constant
-    limits = np.minimum(own[reaching.rows], own[reaching.cols])
-    return (values >= limits) & (reaching.rows != reaching.cols)
-
-
-@dataclass(frozen=True)
-class SuspectPairs:
-    """Unordered pairs of rows, each once: (P,) lower and (P,) higher index, int32, sorted.
-
-    `groups`: (N,) ids; rows with the same id >= 0 are pairs too, and not listed: there may be far too many.
-    `positives`: (N,) ids; but rows of a group with the same one >= 0 are known to be right answers, and no pairs.
+    limits: (N,) max(t, margin · s_ii), lower by the rounding; groups: (N,) numbers, rows with the same one are
+    suspected too; positives: (N,) numbers, rows with the same one are right answers for each other and never suspected.
     """
 
-    lower: Int32s
-    higher: Int32s
-    groups: Ints | None = None
-    positives: Ints | None = None
+    limits: Float32s
+    groups: Int32s | None = None
+    positives: Int32s | None = None
 
-    def __len__(self) -> int:
-        return len(self.lower)
+    @classmethod
+    def of(cls, diagonal: Floats, threshold: float, margin: float, groups: Ints | None = None) -> "Suspicion":
+        """The rule for rows with these s_ii (N,); groups: (N,) ids, those below 0 are no group."""
+        limits = np.maximum(threshold, margin * diagonal) - ROUNDING
+        numbers = None if groups is None else group_numbers(groups)
+        return cls(limits.astype(np.float32), numbers)
 
-    def both_ways(self) -> tuple[Int32s, Int32s]:
-        """Every pair as (i, j) and as (j, i)."""
-        return np.concatenate([self.lower, self.higher]), np.concatenate([self.higher, self.lower])
+    def mask(self, there: Any, back: Any, rows: Places, cols: Places, put: Callable[[Array], Any] = np.asarray) -> Any:
+        """(..., r, c) the suspected entries of tables, a row's own positive may be one.
 
-    def chosen(self, which: Bools) -> "SuspectPairs":
-        """Of the pairs that are listed only these."""
-        return replace(self, lower=self.lower[which], higher=self.higher[which])
+        there, back: (..., r, c) s_ij and s_ji of the rows (..., r) and the columns (..., c), as numpy arrays or torch
+        tensors; put: brings an array to where the tables are.
+        """
 
-    def in_batches(self, batch_of_row: Ints) -> "SuspectPairs":
-        """Only the pairs whose two rows share a batch, those of groups listed too."""
-        listed = self.chosen(batch_of_row[self.lower] == batch_of_row[self.higher])
-        if self.groups is None:
-            return listed
-        first, second = group_mates(batch_of_row * 2 * len(batch_of_row) + group_numbers(self.groups))
+        def ends(values: Array) -> tuple[Any, Any]:
+            return put(values[rows])[..., :, None], put(values[cols])[..., None, :]
+
+        row_limits, col_limits = ends(self.limits)
+        mask = there >= row_limits
+        for table, limits in ((there, col_limits), (back, row_limits), (back, col_limits)):
+            mask |= table >= limits
+        if self.groups is not None:
+            row_groups, col_groups = ends(self.groups)
+            mask |= row_groups == col_groups
         if self.positives is not None:
-            numbers = group_numbers(self.positives)
-            unknown = numbers[first] != numbers[second]
-            first, second = first[unknown], second[unknown]
-        ends = np.concatenate([listed.lower, first]), np.concatenate([listed.higher, second])
-        return pairs_of(*ends, len(batch_of_row))
-
-    def rows(self) -> int:
-        """How many rows are in at least one of the pairs."""
-        return len(np.unique(np.concatenate([self.lower, self.higher])))
-
-
-NO_SUSPECTS = SuspectPairs(np.empty(0, np.int32), np.empty(0, np.int32))
-
-
-def group_mates(groups: Ints) -> tuple[Ints, Ints]:
-    """All pairs of rows with the same id, as one (P,) and the other (P,)."""
-    rows = np.argsort(groups, kind="stable")
-    stops = np.searchsorted(groups[rows], groups[rows], side="right")
-    places, within = ragged(stops - np.arange(len(rows)) - 1)  # each row with all later rows of its group
-    return rows[places], rows[places + within + 1]
-
-
-def pairs_of(rows: Array, cols: Array, count: int) -> SuspectPairs:
-    """The unordered pairs among directed ones; `count`: N."""
-    keys = np.unique(np.minimum(rows, cols).astype(np.int64) * count + np.maximum(rows, cols))
-    lower, higher = np.divmod(keys, count)
-    return SuspectPairs(lower.astype(np.int32), higher.astype(np.int32))
+            row_positives, col_positives = ends(self.positives)
+            mask &= row_positives != col_positives
+        return mask

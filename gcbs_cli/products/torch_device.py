@@ -95,9 +95,9 @@ class TorchBackend(Backend):
                 seconds[held] = took
         return min(seconds, key=lambda held: seconds[held], default=torch.float32)
 
-    def product(self, loaded: Sides, tile: Tile) -> Tensor:
+    def product(self, loaded: Sides, tile: Tile, sides: tuple[int, int] = (0, 1)) -> Tensor:
         """(r, c) int32 or float32; its rows lie a multiple of MULTIPLE apart."""
-        left, right = loaded[self.owned.mine]
+        left, right = (loaded[self.owned.mine][side] for side in sides)
         top, first = tile.rows.start, tile.cols.start
         high, wide = (-(-side // MULTIPLE) * MULTIPLE for side in (tile.height, tile.width))
         product = MULTIPLY[left.dtype](left[top : top + high], right[first : first + wide].T)
@@ -107,8 +107,12 @@ class TorchBackend(Backend):
         # Limits take the product's type, which holds all that a product can reach: a copy of the product takes longer.
         ends = limits.row[tile.rows], limits.col[tile.cols]
         row, col = (torch.from_numpy(part).to(product.device, product.dtype) for part in ends)
-        rows, cols = torch.nonzero(product > row[:, None] + col, as_tuple=True)
-        values = _to_host(product[rows, cols]).astype(limits.row.dtype, copy=False)
+        entries = self.listed(product, tile, product > row[:, None] + col)
+        return Entries(entries.rows, entries.cols, entries.values.astype(limits.row.dtype, copy=False))
+
+    def listed(self, product: Tensor, tile: Tile, mask: Tensor) -> Entries:
+        rows, cols = torch.nonzero(mask, as_tuple=True)
+        values = _to_host(product[rows, cols])
         return Entries(_to_host((rows + tile.rows.start).int()), _to_host((cols + tile.cols.start).int()), values)
 
     def of_rank(self, product: Tensor, rank: int, offsets: Int32s | None = None) -> Array:
@@ -116,13 +120,23 @@ class TorchBackend(Backend):
             product = product + torch.from_numpy(offsets).to(product.device)
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
 
-    def log_sums(self, product: Tensor, inverse_temperature: float) -> list[Floats]:
-        found = []
-        for axis in (1, 0):
-            largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)
-            sums = (product - largest).mul_(inverse_temperature).exp_().sum(dim=axis, dtype=torch.float64).log()
-            found.append(_to_host(sums + inverse_temperature * largest.reshape(-1).double()))
-        return found
+    def array(self, values: Array) -> Tensor:
+        return torch.from_numpy(values).to(self.devices[self.owned.mine])
+
+    def log_sums(
+        self, product: Tensor, inverse_temperature: float, mask: Tensor | None = None
+    ) -> tuple[Floats, Floats]:
+        tables = [product] if mask is None else [product, product.masked_fill(mask, -torch.inf)]
+        by_row, by_col = (
+            np.stack([_to_host(_log_sums(table, inverse_temperature, axis)) for table in tables]) for axis in (1, 0)
+        )
+        return by_row, by_col
+
+
+def _log_sums(product: Tensor, inverse_temperature: float, axis: int) -> Tensor:
+    largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)
+    sums = (product - largest).mul_(inverse_temperature).exp_().sum(dim=axis, dtype=torch.float64).log()
+    return sums + inverse_temperature * largest.reshape(-1).double()
 
 
 def _put(side: Array, held: torch.dtype, device: str) -> Tensor:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,13 @@ from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.planning.memory import MemoryForecast, check_memory, entries_above, fixed_bytes
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
-from gcbs_cli.products.sums import loss_sums
+from gcbs_cli.products.sums import loss_sums, pair_sums
+from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.system.arrays import Float32s, Floats, Ints
+from gcbs_cli.system.arrays import Float32s, Floats, Ints, equal_rows, group_numbers
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.randomness import Stream
 
@@ -50,6 +51,8 @@ BYTES_OF_SUMS = 200
 """For the sums of a row at each temperature, in both directions, with and without suspected pairs."""
 BYTES_PER_RAW_COORDINATE = 12
 """Of both sides in a report that normalises coordinates by batch, which needs the rows as they were."""
+BYTES_PER_EDGE = 40
+"""For an entry above t in a report, which neither weighs nor orders its edges (measured)."""
 REPORT_SCRATCH = 80 << 20
 """For what a report samples, from 4,096 rows on: uniformity, random batches."""
 
@@ -63,14 +66,14 @@ def forecast_report(pair: PairedRows, settings: ReportSettings, backend: Backend
     fixed += REPORT_SCRATCH * min(rows, 4096) // 4096
     if settings.batch_coordinates is not None:
         fixed += BYTES_PER_RAW_COORDINATE * pair.dim * rows
-    return MemoryForecast(rows, fixed, entries_above(pair, settings, settings.seed))
+    return MemoryForecast(rows, fixed, entries_above(pair, settings, settings.seed), BYTES_PER_EDGE)
 
 
 class ReportInputs:
     """What all losses and batch sizes share: the graph of hard pairs, the suspected pairs, and the sums over all keys.
 
-    across, same_side: of both sides, over the keys of the other and, where a loss has them, of the own;
-    diagonal: (N,) s_ii; coordinates: what `batch_coordinates` asked for;
+    suspicions, sums: the rule for suspected pairs, and what follows from it, by whether known positives are none, as in
+    bsc; positives: (N,) ids for bsc; diagonal: (N,) s_ii; coordinates: what `batch_coordinates` asked for;
     figures: those of the data, by path.
     """
 
@@ -91,19 +94,26 @@ class ReportInputs:
         wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
         hardest, backend = min(max(wanted), pair.rows - 1), choose_backend(settings.device, settings.chunk_rows)
         self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
-        self._find_hard_pairs(backend, hardest)
-        sums = partial(
-            loss_sums,
-            temperatures=settings.temperatures,
-            backend=backend,
-            removed=self.suspects,
-            hardest=hardest,
-            progress=self.clock.watcher.progress,
-        )
+        threshold = self._find_hard_pairs(backend, hardest)
+        plain = Suspicion.of(self.diagonal, threshold, settings.fn_margin, self.facts.groups)
+        self.suspicions = {loss.kind == "bsc": plain for loss in settings.losses}
+        if True in self.suspicions:
+            self.positives = self._positive_ids()
+            self.suspicions[True] = replace(plain, positives=group_numbers(self.positives))
         with self.clock.step("all pairs"):
-            self.across = sums(pair.x, pair.y)
-            viewed = (pair.x, pair.y) if "simclr" in settings.loss else ()
-            self.same_side = [sums(side, side)[0] for side in viewed]
+            self.sums = {
+                known: pair_sums(
+                    pair,
+                    settings.temperatures,
+                    backend,
+                    suspicion,
+                    hardest=hardest,
+                    unsuspected="triplet" in settings.loss,
+                    views="simclr" in settings.loss,
+                    progress=self.clock.watcher.progress,
+                )
+                for known, suspicion in self.suspicions.items()
+            }
         with self.clock.step("representation"):
             self.figures |= {
                 "alignment": alignment(pair),
@@ -117,8 +127,21 @@ class ReportInputs:
             with self.clock.step("coordinates"):
                 self.coordinates = CoordinateLosses(self.facts.raw, settings, backend)
 
-    def _find_hard_pairs(self, backend: Backend, hardest: int) -> None:
-        """The graph with its figures, and the suspected pairs; hardest: keys that are listed of each row."""
+    def _positive_ids(self) -> Ints:
+        """(N,) rows with the same id >= 0 are positives of each other; −1 for those that are labelled negative.
+
+        Raises BadInput where all are.
+        """
+        facts, threshold = self.facts, self.settings.label_threshold
+        ids = equal_rows(self.pair.x)[1] if facts.positives is None else facts.positives
+        if facts.labels is not None:
+            ids = np.where(facts.labels > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
+        if np.all(ids < 0):
+            raise BadInput("--labels: no row is a positive pair; expected some labels above the --label-threshold")
+        return ids
+
+    def _find_hard_pairs(self, backend: Backend, hardest: int) -> float:
+        """Find the graph with its figures, and return t; hardest: keys that are listed of each row."""
         pair, settings, progress = self.pair, self.settings, self.clock.watcher.progress
 
         with self.clock.step("quantile"):
@@ -127,20 +150,20 @@ class ReportInputs:
             grid = pair.grid
             threshold = find_threshold(grid, settings, settings.seed, backend, progress)
         with self.clock.step("hard pairs"):
-            found = find(grid, threshold, backend, ties=True, progress=progress, most=most)
-            self.suspects = replace(found.suspects(grid, settings.fn_margin), groups=self.facts.groups)
-            above = found.edges()
-            self.graph = adjacency_from_pairs(pair.rows, above.rows, above.cols)
+            edges = find(grid, threshold, backend, progress=progress, most=most).reaching
+            self.graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
             (given,) = self.graph.measure([np.arange(pair.rows)], settings.batch_sizes[0])
         self.figures: Figures = {
             "graph.threshold": threshold.similarity,
-            "graph.quantile": 1.0 - len(above) / pair.rows**2,
+            "graph.quantile": 1.0 - len(edges) / pair.rows**2,
             "graph.edges": self.graph.edges,
             "graph.isolated": int((self.graph.degrees == 0).sum()),
             "graph.max_degree": int(self.graph.degrees.max()),
             "bandwidth.identity": given.bandwidth,
             "profile.identity": given.profile,
+            "false_negatives.margin": settings.fn_margin,
         }
+        return threshold.similarity
 
     def mean_negatives(self, perm: Ints, batch_size: int) -> tuple[float | None, float]:
         """Mean s_ij, i ≠ j, of the rows of an order and the other keys of their batch, and all other keys.
@@ -158,6 +181,8 @@ class ReportInputs:
         return ((float(np.vdot(x, y)) - positives) / pairs if pairs else None), in_all
 
 
+BINARY_THRESHOLD = 0.5
+"""Labels above it mean yes where nothing else was asked for."""
 MOST_ROWS = 10_000
 SAMPLED_ROWS = 4_096
 ROWS_AT_ONCE = 1_024
@@ -179,8 +204,8 @@ def uniformity(side: Float32s, seed: int, backend: Backend) -> float:
     """
     if len(side) > MOST_ROWS:
         side = side[np.sort(Stream.UNIFORMITY_SAMPLE.generator(seed).choice(len(side), SAMPLED_ROWS, replace=False))]
-    sums = loss_sums(side, side, [0.25], backend)[0].log_sums - 4.0 - np.log(len(side) * (len(side) - 1))
-    return min(float(np.logaddexp.reduce(sums[0])), 0.0)
+    sums = loss_sums(side, side, [0.25], backend)[0][0] - 4.0 - np.log(len(side) * (len(side) - 1))
+    return min(float(np.logaddexp.reduce(sums)), 0.0)
 
 
 def normalised(rows: Float32s, how: str | None) -> Float32s:
@@ -207,7 +232,7 @@ class CoordinateLosses:
         x, y = (side / scale for side, scale in zip(sides, scales, strict=True))
         scaled = np.array(self._temperatures) / np.prod(scales)
         own = np.einsum("ij,ij->i", x, y, dtype=np.float64) / scaled[:, None]
-        self.in_all = np.stack([side.log_sums - own for side in loss_sums(x, y, scaled.tolist(), backend)], axis=1)
+        self.in_all = np.stack([side - own for side in loss_sums(x, y, scaled.tolist(), backend)], axis=1)
 
     def in_batches(self, perm: Ints, batch_size: int) -> Floats:
         """(T, 2, N) in the batches of an order; 0 for rows that it leaves out."""

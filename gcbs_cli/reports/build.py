@@ -1,21 +1,18 @@
 """Build gap reports by every loss: one pass over all pairs, then the plan's and the random trials' batches."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
+from gcbs_cli.products.sums import ACROSS
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
 from gcbs_cli.reports.in_batch import BatchSums
 from gcbs_cli.reports.losses import Measured, OrderReports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss, ReportSettings
-from gcbs_cli.system.arrays import Bools, Floats, Ints, equal_rows, group_numbers, inverse
+from gcbs_cli.system.arrays import Bools, Floats, Ints, inverse
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
-BINARY_THRESHOLD = 0.5
-"""Labels above it mean yes where nothing else was asked for."""
 MOST_PAIRS = 1 << 28
 """Pairs of positives that are held at once, 24 bytes each."""
 
@@ -35,7 +32,8 @@ class TripletReports(OrderReports):
 
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         super().__init__(inputs, loss, batch_size)
-        hardest = [[side.hardest[:, 0] for side in inputs.across], [side.hardest_unsuspected for side in inputs.across]]
+        across = [inputs.sums[False][sides] for sides in ACROSS]
+        hardest = [[side.hardest[:, 0] for side in across], [side.hardest_unsuspected for side in across]]
         self.beside = loss.margin + np.array(hardest) - inputs.diagonal
 
     def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
@@ -66,21 +64,16 @@ class BscReports(OrderReports):
 
     beside: (2, N) the mean similarity of a row to its positives, by side; 0 for rows without any.
 
-    Raises BadInput when no row asks, or there are too many pairs of positives.
+    Raises BadInput when there are too many pairs of positives.
     """
 
     bounded = False
 
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         super().__init__(inputs, loss, batch_size)
-        pair, facts, suspects = inputs.pair, inputs.facts, inputs.suspects
-        ids = equal_rows(pair.x)[1] if facts.positives is None else facts.positives
+        pair, facts, ids = inputs.pair, inputs.facts, inputs.positives
         self._targets = np.ones(pair.rows) if facts.labels is None else facts.labels
-        threshold = inputs.settings.label_threshold
-        ids = np.where(self._targets > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
         self._asking = np.flatnonzero(ids >= 0)
-        if len(self._asking) == 0:
-            raise BadInput("--labels: no row is a positive pair; expected some labels above the --label-threshold")
         sizes = np.bincount(ids[self._asking])
         pairs = int(np.square(sizes).sum())
         if pairs > MOST_PAIRS:
@@ -94,19 +87,6 @@ class BscReports(OrderReports):
         ends = (self._places, self._others), (self._others, self._places)
         self._products = np.stack([pair_values(pair, rows, cols) for rows, cols in ends])
         self.beside = self._means(slice(None))
-        numbers = group_numbers(ids)
-        known = numbers[suspects.lower] == numbers[suspects.higher]
-        self.suspects = replace(suspects.chosen(~known), positives=ids)
-        # The sums were made without all suspected pairs: those that are known positives are put back.
-        rows, cols = suspects.chosen(known).both_ways()
-        back = np.isin(self._places * pair.rows + self._others, rows.astype(np.int64) * pair.rows + cols)
-        if suspects.groups is not None:
-            groups = group_numbers(suspects.groups)
-            back |= (groups[self._places] == groups[self._others]) & (self._places != self._others)
-        for (plain, masked), temperature in zip(self.log_sums, inputs.settings.temperatures, strict=True):
-            for sums, values in zip(masked, self._products[:, back], strict=True):
-                np.logaddexp.at(sums, self._places[back], values / temperature)
-            np.minimum(masked, plain, out=masked)
 
     def _means(self, chosen: "slice | Bools") -> Floats:
         """(2, N) the mean of each row's values, of the chosen pairs."""

@@ -171,6 +171,9 @@ _DECLARED = {
     Figure(
         "false_negatives.rows", "suspected rows", COUNT, "down"
     ): "rows in at least one suspected pair that shares a batch",
+    Figure("false_negatives.margin", "margin", "{:g}", show=""): (
+        "share of a positive's similarity from which on a pair is suspected, if it reaches the threshold too"
+    ),
     Figure("alignment", "alignment", ROUGH): "mean squared distance of the positive pairs",
     Figure("uniformity.x", "uniformity of X", ROUGH): "spread of the rows of X over the sphere; lower is more even",
     Figure("uniformity.y", "uniformity of Y", ROUGH): "spread of the rows of Y over the sphere; lower is more even",

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.suspects import NO_SUSPECTS, SuspectPairs
+from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints, group_numbers, inverse
+from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints
 from gcbs_cli.system.limits import available_cpus
 from gcbs_cli.system.randomness import Stream
 from gcbs_cli.system.threads import in_order
@@ -26,13 +26,34 @@ class BatchSums:
 
     log_sums: (T, 2, S, N) log Σ exp(s / temperature) over the keys seen, and over those that are not suspected;
     hardest: (2, S, N) the largest similarity to a negative, likewise, −inf where there is none;
-    least: (S, N) the least similarity to a key, the own positive included; seen: (N,) the number of keys.
+    least: (S, N) the least similarity to a key, the own positive included; seen: (N,) the number of keys;
+    suspects: (N,) the number of rows of its batch that are suspected with it.
     """
 
     log_sums: Floats
     hardest: Float32s
     least: Float32s
     seen: Ints
+    suspects: Ints
+
+
+@dataclass(frozen=True)
+class BatchTables:
+    """Similarities of the rows of b batches of n rows to the w keys that they see.
+
+    rows: (b, n) input rows; directions: (b, n, w) each, −inf where one is no key; own: the places of the positives;
+    mask: (b, n, w) the suspected entries, those of the b batches' own rows from the column `first` on.
+    """
+
+    rows: Ints
+    directions: list[Float32s]
+    own: Any
+    mask: Bools
+    first: int
+
+    def suspects(self) -> Bools:
+        """(b, n, n) which rows of one batch are suspected with each other."""
+        return self.mask[:, :, self.first : self.first + self.rows.shape[1]]
 
 
 def random_orders(rows: int, seed: int, trials: int = 1) -> Iterator[Ints]:
@@ -50,46 +71,43 @@ def of_orders(orders: Iterable[Ints], work: Callable[[Ints], Result]) -> list[Re
 
 
 def batch_sums(
-    pair: PairedRows,
+    pairs: PairedRows,
     perm: Ints,
     batch_size: int,
     temperatures: Sequence[float],
     loss: Loss,
-    suspects: SuspectPairs = NO_SUSPECTS,
+    suspicion: Suspicion | None = None,
 ) -> BatchSums:
     """Cut `perm` into batches and sum what each row meets there; results are by input row, not by position."""
     count, directions = len(perm), len(loss.sides)
     sums = BatchSums(
-        np.empty((len(temperatures), 2, directions, count)),
-        np.empty((2, directions, count), np.float32),
-        np.empty((directions, count), np.float32),
-        np.empty(count, np.int64),
+        log_sums=np.empty((len(temperatures), 2, directions, count)),
+        hardest=np.empty((2, directions, count), np.float32),
+        least=np.empty((directions, count), np.float32),
+        seen=np.empty(count, np.int64),
+        suspects=np.empty(count, np.int64),
     )
-    find_hidden = _hidden(suspects, perm, batch_size, loss.queue_batches)
-    for rows, seen in _blocks(count, batch_size, loss.queue_batches):
-        height, first = min(batch_size, rows.stop - rows.start), rows.start - seen.start
-        places = perm[rows].reshape(-1, height)
-        hidden = find_hidden(rows, seen, *places.shape)
-        sides = pair.x[perm[seen]], pair.y[perm[seen]]  # some at a time: all would be as large as the data
-        for side, values in enumerate(_tables(sides, first, height, loss)):
-            own = np.s_[:, range(height), range(first, first + height)]
+    for tables in batch_tables(pairs, perm, batch_size, loss, suspicion):
+        rows, own = tables.rows, tables.own
+        sums.suspects[rows] = np.count_nonzero(tables.suspects(), axis=-1)
+        for side, values in enumerate(tables.directions):
             positives = values[own]
             for masked in (0, 1):
-                if masked and not hidden.any():
-                    sums.log_sums[:, 1, side, places] = sums.log_sums[:, 0, side, places]
-                    sums.hardest[1, side, places] = sums.hardest[0, side, places]
+                if masked and not tables.mask.any():
+                    sums.log_sums[:, 1, side, rows] = sums.log_sums[:, 0, side, rows]
+                    sums.hardest[1, side, rows] = sums.hardest[0, side, rows]
                     continue
                 if masked:
-                    np.copyto(values.reshape(*places.shape, -1, hidden.shape[2]), -np.inf, where=hidden[:, :, None])
+                    np.copyto(values, -np.inf, where=tables.mask)
                 keys = _counting(values, own, positives, loss.top)
                 if not masked:
                     finite = np.isfinite(keys)
-                    sums.seen[places] = np.count_nonzero(finite, axis=-1)
-                    sums.least[side, places] = np.where(finite, keys, np.inf).min(axis=-1)
+                    sums.seen[rows] = np.count_nonzero(finite, axis=-1)
+                    sums.least[side, rows] = np.where(finite, keys, np.inf).min(axis=-1)
                 for number, temperature in enumerate(temperatures):
-                    sums.log_sums[number, masked, side, places] = log_sum_exp(keys, temperature)
+                    sums.log_sums[number, masked, side, rows] = log_sum_exp(keys, temperature)
                 values[own] = -np.inf
-                sums.hardest[masked, side, places] = values.max(axis=-1)
+                sums.hardest[masked, side, rows] = values.max(axis=-1)
     return sums
 
 
@@ -120,58 +138,32 @@ def _blocks(count: int, size: int, queue_batches: int) -> Iterator[tuple[slice, 
         yield slice(start, stop), slice(max(0, start - queue_batches * size), stop)
 
 
-def _tables(sides: tuple[Float32s, Float32s], first: int, height: int, loss: Loss) -> list[Float32s]:
-    """(b, n, w) similarities of the rows of b batches to the keys that they see, by direction; −inf where one is none.
-
-    sides: the keys in the order of the plan; first: of the rows among them. The last n columns are the own batch, but
-    for the views of SimCLR, which follow.
-    """
-    queries = [side[first:].reshape(-1, height, side.shape[1]) for side in sides]
-    keys = [side.reshape(len(queries[0]), -1, side.shape[1]).mT for side in sides]
-    tables = [queries[0] @ keys[1]]
-    if len(loss.sides) == 2:
-        tables.append(tables[0].mT.copy() if first == 0 else queries[1] @ keys[0])
-    same = np.eye(height, dtype=np.bool_)
-    for side, table in enumerate(tables):
+def batch_tables(
+    pairs: PairedRows, perm: Ints, batch_size: int, loss: Loss, suspicion: Suspicion | None = None
+) -> Iterator[BatchTables]:
+    """The tables of all batches of an order, some batches at a time; without a suspicion nothing is suspected."""
+    for rows, seen in _blocks(len(perm), batch_size, loss.queue_batches):
+        height, first = min(batch_size, rows.stop - rows.start), rows.start - seen.start
+        own = np.s_[:, range(height), range(first, first + height)]
+        sides = pairs.x[perm[seen]], pairs.y[perm[seen]]  # some at a time: all would be as large as the data
+        queries = [side[first:].reshape(-1, height, side.shape[1]) for side in sides]
+        keys = [side.reshape(len(queries[0]), -1, side.shape[1]).mT for side in sides]
+        there = queries[0] @ keys[1]
+        # Where rows see their own batch alone, s_ji is there already.
+        back = there.mT.copy() if first == 0 else queries[1] @ keys[0]
+        places = perm[rows].reshape(-1, height)
+        mask = np.zeros(there.shape, np.bool_)
+        if suspicion is not None:
+            mask = suspicion.mask(there, back, places, perm[seen].reshape(len(places), -1))
+            mask[own] = False
+        directions = [there, back][: len(loss.sides)]
+        same = np.eye(height, dtype=np.bool_)
         if loss.queue_alone:
-            table[:, :, -height:][:, ~same] = -np.inf
-        elif loss.views:
-            views = queries[side] @ queries[side].mT
-            views[:, same] = -np.inf
-            tables[side] = np.concatenate([table, views], axis=-1)
-    return tables
-
-
-def _hidden(
-    suspects: SuspectPairs, perm: Ints, batch_size: int, queue_batches: int
-) -> Callable[[slice, slice, int, int], Bools]:
-    """What finds suspected pairs, by their places in the plan, in the tables of b batches of n rows: (b, n, w).
-
-    Of many suspected pairs few meet in a plan, at most `queue_batches` batches apart, and only these are sorted.
-    """
-    place = inverse(perm)
-    batch = place // batch_size
-    meet = np.abs(batch[suspects.lower] - batch[suspects.higher]) <= queue_batches
-    queries, keys = (place[ends] for ends in suspects.chosen(meet).both_ways())
-    order = np.argsort(queries)
-    queries, keys = queries[order], keys[order]
-    groups, positives = (
-        None if ids is None else group_numbers(ids[perm]) for ids in (suspects.groups, suspects.positives)
-    )
-
-    def find(rows: slice, seen: slice, batches: int, height: int) -> Bools:
-        width = (seen.stop - seen.start) // batches
-        first, stop = np.searchsorted(queries, [rows.start, rows.stop])
-        batch, row = np.divmod(queries[first:stop] - rows.start, height)
-        column = keys[first:stop] - seen.start - batch * height
-        inside = column < width  # a row sees none of the batches after its own
-        found = np.zeros((batches, height, width), np.bool_)
-        found[batch[inside], row[inside], column[inside]] = True
-        if groups is not None:
-            mates = groups[rows].reshape(-1, height, 1) == groups[seen].reshape(-1, 1, width)
-            if positives is not None:
-                mates &= positives[rows].reshape(-1, height, 1) != positives[seen].reshape(-1, 1, width)
-            found |= mates
-        return found
-
-    return find
+            there[:, :, -height:][:, ~same] = -np.inf
+        if loss.views:
+            views = [side @ side.mT for side in queries]
+            for each in views:
+                each[:, same] = -np.inf
+            directions = [np.concatenate(both, axis=-1) for both in zip(directions, views, strict=True)]
+            mask = np.concatenate([mask, mask], axis=-1)
+        yield BatchTables(places, directions, own, mask, first)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
+from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.reports.basis import Figures, ReportInputs
 from gcbs_cli.reports.figures import FIGURES, nest
 from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, log_sum_exp, of_orders, random_orders
@@ -28,12 +29,14 @@ OF_ROWS = ("gap.oracle", "similarity.positive", *(one.path for one in FIGURES if
 class Measured:
     """A report and what it was taken from.
 
-    perm: (N,) the plan; of_plan: its figures, with `batch_losses` (B,) of its batches, 0 for one in which no row
-    counts, and `batch_hard`, which of them hold a row that is in a hard pair; of_random: the same of the random orders.
+    suspicion: the rule that the report counts by; perm: (N,) the plan; of_plan: its figures, with `batch_losses` (B,)
+    of its batches, 0 for one in which no row counts, and `batch_hard`, which of them hold a row that is in a hard pair;
+    of_random: the figures of the random orders.
     """
 
     report: GapReport
     inputs: ReportInputs
+    suspicion: Suspicion
     perm: Ints | None
     of_plan: Figures
     of_random: list[Figures]
@@ -46,8 +49,8 @@ class OrderReports:
     that are more than a mean of log sums against one positive override what differs.
 
     log_sums: (T, 2, S, N) over all keys, without suspected pairs in the second; hardest: of each direction (N, K) the
-    largest similarities to negatives; keys: how many a row has in all. suspects: the suspected pairs that the loss
-    takes for negatives. beside: what the loss takes beside the log sums, here (N,) s_ii.
+    largest similarities to negatives; keys: how many a row has in all; suspicion: the rule for suspected pairs;
+    beside: what the loss takes beside the log sums, here (N,) s_ii.
     """
 
     in_nats = True
@@ -60,17 +63,18 @@ class OrderReports:
 
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         self.inputs, self.loss, self.size = inputs, loss, batch_size
-        self.suspects, self.beside = inputs.suspects, inputs.diagonal
+        self.suspicion, self.beside = inputs.suspicions[loss.kind == "bsc"], inputs.diagonal
         self.keys = loss.keys_in_all(inputs.pair.rows)
         self.in_nats = self.in_nats and loss.top is None
-        views = inputs.same_side if loss.views else ()
-        sides = [[inputs.across[side], *views[side : side + 1]] for side in loss.sides]
-        sums = np.stack([np.logaddexp.reduce([[part.log_sums, part.masked] for part in parts]) for parts in sides])
-        # The positive is one of the keys, however the float32 products round.
+        sums = inputs.sums[loss.kind == "bsc"]
+        sides = [
+            [sums[side, 1 - side], sums[side, side]] if loss.views else [sums[side, 1 - side]] for side in loss.sides
+        ]
+        log_sums = np.stack([np.logaddexp.reduce([part.log_sums for part in parts]) for parts in sides])
         temperatures = np.reshape(inputs.settings.temperatures, (-1, 1, 1, 1))
-        self.log_sums = np.maximum(sums.transpose(2, 1, 0, 3), inputs.diagonal / temperatures)
+        self.log_sums = np.logaddexp(log_sums.transpose(2, 1, 0, 3), inputs.diagonal / temperatures)
         self.hardest = [parts[0].hardest for parts in sides]
-        if views:
+        if loss.views:
             self.hardest = [np.sort(np.hstack([part.hardest for part in parts]))[:, ::-1] for parts in sides]
         self._oracle = self.oracle()
 
@@ -102,7 +106,7 @@ class OrderReports:
                 timings=dict(inputs.clock.seconds),
                 **nest(figures),
             )
-            found.append(Measured(report, inputs, perm, plan or {}, random))
+            found.append(Measured(report, inputs, self.suspicion, perm, plan or {}, random))
         return found
 
     def _compared(self, plan: Figures | None, random: list[Figures], temperature: float) -> Figures:
@@ -135,18 +139,18 @@ class OrderReports:
         settings, drop_last = inputs.settings, inputs.settings.drop_last
         counted = perm[: len(perm) - len(perm) % size] if drop_last else perm
         rows, batch_of_row = self.rows(counted), batches_of(perm, size, drop_last=drop_last)
-        sums = batch_sums(inputs.pair, perm, size, settings.temperatures, self.loss, self.suspects)
+        sums = batch_sums(inputs.pair, perm, size, settings.temperatures, self.loss, self.suspicion)
         beside, beside_here = (part[..., rows] for part in (self.beside, self.beside_in(sums, perm, size)))
         (measures,) = inputs.graph.measure([perm], size, drop_last=drop_last)
-        suspects = self.suspects.in_batches(batch_of_row)
+        suspects = sums.suspects[counted]
         hard = np.add.reduceat(inputs.graph.degrees[counted], np.arange(0, len(counted), size)) > 0
         of_order: Figures = {
             "bandwidth.plan": measures.bandwidth,
             "profile.plan": measures.profile,
             "in_batch_edge_share.plan": measures.in_batch_edge_share,
             "graph.isolated_batches": int(np.count_nonzero(~hard)),
-            "false_negatives.suspected_pairs": len(suspects),
-            "false_negatives.rows": suspects.rows(),
+            "false_negatives.suspected_pairs": int(suspects.sum()) // 2,
+            "false_negatives.rows": int(np.count_nonzero(suspects)),
             "batch_hard": hard,
         }
         of_order |= self._similarities(sums, rows, counted)

@@ -108,8 +108,8 @@ def _log_sums(
     for start, x, y in stream.blocks():
         for side in loss.sides:
             keys = np.ascontiguousarray((y, x)[side])
-            found, _ = loss_sums((pair.x, pair.y)[side], keys, [temperature], backend)
-            np.logaddexp(sums[side], found.log_sums[0], out=sums[side])
+            part, _ = loss_sums((pair.x, pair.y)[side], keys, [temperature], backend)
+            np.logaddexp(sums[side], part[0], out=sums[side])
         progress.progress((start + len(x)) * pair.rows, stream.rows * pair.rows)
     return sums
 

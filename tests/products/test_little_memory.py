@@ -10,7 +10,8 @@ from unit_data import grid_matrix, make_pair
 from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.operations import Tile
-from gcbs_cli.products.sums import loss_sums
+from gcbs_cli.products.sums import pair_sums
+from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.products.threshold import draw_sample, find_threshold
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
@@ -37,11 +38,11 @@ class SmallDevice(CpuBackend):
         super().free_memory()
         self.freed += 1
 
-    def product(self, loaded, tile):
+    def product(self, loaded, tile, sides=(0, 1)):
         self.tried.append(tile.entries)
         if tile.entries > self.most:
             raise NoRoom
-        return super().product(loaded, tile)
+        return super().product(loaded, tile, sides)
 
 
 def test_a_pass_lets_go_of_its_data_before_garbage_is_collected():
@@ -66,7 +67,7 @@ def found_by(device, **options):
 @pytest.mark.parametrize("most", [ROWS * ROWS - 1, 700, ROWS])
 def test_the_entries_are_the_same(most, workers):
     device = SmallDevice(most, workers)
-    edges = found_by(device).edges()
+    edges = found_by(device).reaching
     places = np.sort(edges.rows.astype(np.int64) * ROWS + edges.cols)
     assert np.array_equal(places, np.flatnonzero(grid_matrix("related", ROWS) > 0.5))
     assert device.freed > 0
@@ -96,7 +97,9 @@ def quantiles(backend):
 
 def sums_of_a_report(backend):
     pair = make_pair("related", ROWS)
-    return [vars(side)[name] for side in loss_sums(pair.x, pair.y, [0.05], backend, hardest=9) for name in vars(side)]
+    suspicion = Suspicion.of(pair.diagonal(), 0.5, 0.95)
+    sums = pair_sums(pair, [0.05], backend, suspicion, hardest=9, unsuspected=True, views=True)
+    return [table for side in sums.values() for table in vars(side).values()]
 
 
 @pytest.mark.parametrize("work", [lists_of_a_pass, streamed_lists, quantiles, sums_of_a_report])

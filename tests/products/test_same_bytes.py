@@ -34,9 +34,8 @@ for largest in (BYTES, FINE):
     backend = CpuBackend(byte_products=json.loads(sys.argv[1]))
     threshold = find_threshold(grid, PlanSettings(quantile=0.99, quantile_method="exact"), 0, backend)
     backend.tile_rows = int(sys.argv[2])
-    listed = find(grid, threshold, backend, ties=True, lists=9)
-    above = listed.edges()
-    graph = adjacency_from_pairs(1200, above.rows, above.cols)
+    listed = find(grid, threshold, backend, lists=9)
+    graph = adjacency_from_pairs(1200, listed.reaching.rows, listed.reaching.cols)
     for part in (graph.indptr, graph.indices, *listed.hardest):
         sums.update(part.tobytes())
     sums.update(str(threshold.number).encode())

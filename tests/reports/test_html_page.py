@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import reference
 from typer.testing import CliRunner
 
 from gcbs_cli.api import plan
@@ -162,9 +163,16 @@ def test_details_agree_with_the_report_and_with_loops(pair):
     assert axis.place(0.7 + 1e-15) == pytest.approx(axis.place(0.7), abs=0.1)
     suspects = suspect_examples(measured)
     assert suspects
-    for i, j, batch, *similarities in suspects:
-        assert similarities == pytest.approx((s[i, j], s[j, i], s[i, i], s[j, j]), abs=1e-6)
-        assert {i, j} <= set(perm[batch * 48 : batch * 48 + 48].tolist())
+    batches = [perm[start : start + 48] for start in range(0, ROWS, 48)]
+    inside = reference.suspected_pairs(s, measured.report.graph.threshold, 0.95, batches)
+    assert measured.report.false_negatives.suspected_pairs == len(inside)
+    most = sorted((max(s[i, j], s[j, i]) for i, j in inside), reverse=True)[:12]
+    assert [max(suspect.similarities) for suspect in suspects] == pytest.approx(most, abs=1e-6)
+    for suspect in suspects:
+        i, j = suspect.rows
+        assert tuple(sorted(suspect.rows)) in inside
+        assert suspect.similarities + suspect.own == pytest.approx((s[i, j], s[j, i], s[i, i], s[j, j]), abs=1e-6)
+        assert {i, j} <= set(batches[suspect.batch].tolist())
 
 
 @pytest.mark.parametrize("rows", [5, 144, 145, 1000])

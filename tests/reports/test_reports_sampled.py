@@ -97,6 +97,13 @@ def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypat
         make_reports(pair, None, settings)
 
 
+def test_rows_that_are_all_equal_fit_and_are_all_suspected():
+    report = make_reports(make_pair("all-equal", 700), np.arange(700), ReportSettings(batch_sizes=[8], trials=1))[0]
+    assert report.graph.edges == 0
+    assert report.false_negatives.suspected_pairs == 87 * 28 + 6
+    assert report.false_negatives.rows == 700
+
+
 PEAK = """
 import re, sys
 from pathlib import Path

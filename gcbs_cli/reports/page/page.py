@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,7 +12,7 @@ from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.adjacency import Adjacency, batches_of
 from gcbs_cli.reports.figures import FIGURES, shown_in
 from gcbs_cli.reports.headline import headline, lead, summary, suspects_warning
-from gcbs_cli.reports.in_batch import batch_sums, random_orders
+from gcbs_cli.reports.in_batch import batch_sums, batch_tables, random_orders
 from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page import charts
 from gcbs_cli.settings.report import Loss
@@ -57,7 +56,7 @@ def report_page(
     if report.graph.isolated_batches:
         losses["none"] = losses["plan"][~measured.of_plan["batch_hard"]]
     batches, suspects = _listed_batches(measured), suspect_examples(measured)
-    suspected = [row for suspect in suspects for row in suspect[:2]]
+    suspected = [row for suspect in suspects for row in suspect.rows]
     listed = [row for some in batches.values() for *_, rows in some for row in rows[:MOST_ROWS].tolist()]
     named = names_of(suspected + listed)
     return render(
@@ -104,18 +103,36 @@ def _listed_batches(measured: Measured) -> dict[str, list[tuple[float, int, bool
     return {"Hardest batches": ranked[::-1][:LISTED_BATCHES], "Easiest batches": ranked[:LISTED_BATCHES]}
 
 
-def suspect_examples(measured: Measured) -> list[tuple[Any, ...]]:
-    """(i, j, batch, s_ij, s_ji, s_ii, s_jj) of the suspected pairs in the plan's batches that are most similar."""
-    inputs, perm = measured.inputs, measured.perm
+@dataclass(frozen=True)
+class SuspectExample:
+    """A suspected pair of rows (i, j) in a batch of the plan: s_ij and s_ji, and s_ii and s_jj."""
+
+    rows: tuple[int, int]
+    batch: int
+    similarities: tuple[float, float]
+    own: tuple[float, float]
+
+
+def suspect_examples(measured: Measured) -> list[SuspectExample]:
+    """The suspected pairs in the plan's batches that are most similar."""
+    inputs, perm, size = measured.inputs, measured.perm, measured.report.batch_size
     if perm is None:
         return []
-    batch = batches_of(perm, measured.report.batch_size, drop_last=inputs.settings.drop_last)
-    inside = inputs.suspects.in_batches(batch)
-    i, j, own = inside.lower, inside.higher, inputs.diagonal
-    there, back = pair_values(inputs.pair, i, j), pair_values(inputs.pair, j, i)
-    most = np.argsort(-np.maximum(there, back), kind="stable")[:EXAMPLES]
-    columns = (i, j, batch[i], there, back, own[i], own[j])
-    return list(zip(*(column[most].tolist() for column in columns), strict=True))
+    counted = perm[: len(perm) - len(perm) % size] if inputs.settings.drop_last else perm
+    candidates: list[tuple[float, int, int]] = []
+    for tables in batch_tables(inputs.pair, counted, size, Loss("infonce"), measured.suspicion):
+        (there,) = tables.directions
+        batch, first, second = np.nonzero(np.triu(tables.suspects()))
+        similarities = np.maximum(there[batch, first, second], there[batch, second, first])
+        most = np.argsort(-similarities, kind="stable")[:EXAMPLES]
+        lower, higher = (tables.rows[batch[most], ends[most]].tolist() for ends in (first, second))
+        candidates += zip((-similarities[most]).tolist(), lower, higher, strict=True)
+    pairs = np.array([ends for _, *ends in sorted(candidates)[:EXAMPLES]], np.int64).reshape(-1, 2)
+    mirrored = pairs[:, ::-1]
+    similarities = np.column_stack([pair_values(inputs.pair, *ends.T) for ends in (pairs, mirrored)])
+    batch_of_row = batches_of(perm, size)
+    columns = pairs, batch_of_row[pairs[:, 0]], similarities, inputs.diagonal[pairs]
+    return [SuspectExample(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _lines(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
