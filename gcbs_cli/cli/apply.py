@@ -13,15 +13,16 @@ from gcbs_cli.settings.others import Apply
 
 def apply(settings: Apply) -> None:
     """Write the data in plan order."""
-    began, data = time.perf_counter(), settings.data
+    began = time.perf_counter()
     out = Output(settings, settings.output)
-    files = find_files(data)
+    files = find_files(settings.data)
     target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
-    say_order(data, [stamp.path for stamp in files.stamps], out)
+    say_order(settings.data, [stamp.path for stamp in files.stamps], out)
     order = load_plan(settings.perm).perm
     counts, buckets = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
     seconds = time.perf_counter() - began
-    rows, written = sum(counts), zip(files.targets(target), counts, strict=True)
+    rows = sum(counts)
+    written = zip(files.targets(target), counts, strict=True)
     out.table(f"{rows:,} rows in plan order written to {target} ({len(counts)} files, {seconds:.1f} s)")
     out.result(
         {

@@ -9,7 +9,7 @@ from gcbs_cli.settings.others import Check, Inputs
 
 
 def check(settings: Check) -> None:
-    """Check, print what was found, and exit with 1 when something is wrong."""
+    """Check, print the findings, and exit with 1 when something is wrong."""
     out = Output(settings)
     perm, manifest = read_plan(settings.perm)
     stream = None

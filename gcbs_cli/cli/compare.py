@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcbs_cli.cli.inputs import open_inputs, read_given
+from gcbs_cli.cli.inputs import open_inputs, read_row_facts
 from gcbs_cli.cli.output import Output, figure_table
 from gcbs_cli.comparison.compare import (
     NEEDS_TEXT,
@@ -212,7 +212,7 @@ def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRow
     check_outputs([settings.html], [settings.x, settings.y, settings.groups, settings.text], force=settings.force)
     stream = open_inputs(settings, out)
     settings.check_rows(stream.rows)
-    row_facts = read_given(settings, stream.rows)
+    row_facts = read_row_facts(settings, stream.rows)
     yield stream.read(), row_facts
     stream.check_unchanged()
 

@@ -20,42 +20,48 @@ from gcbs_cli.system.errors import BadInput, GcbsError
 
 def embed(settings: Embed) -> None:
     """Embed both sides, and write them."""
-    out, output = Output(settings, settings.output), settings.output
-    target = Path(output)
-    both = target.suffix.lower() == ".parquet"
-    if not both and target.suffix:
-        raise BadInput(f"--output {output}: expected a .parquet file, or a folder for x.npy and y.npy")
-    files = [target] if both else [target / "x.npy", target / "y.npy"]
-    if both or target.exists():
+    out = Output(settings, settings.output)
+    target = Path(settings.output)
+    with_texts = target.suffix.lower() == ".parquet"
+    if target.suffix and not with_texts:
+        raise BadInput(f"--output {target}: expected a .parquet file, or a folder for x.npy and y.npy")
+    files = [target] if with_texts else [target / "x.npy", target / "y.npy"]
+    if with_texts or target.exists():
         check_outputs(files, [settings.texts, settings.model], force=settings.force)
     x_texts = read_texts(settings.texts, settings.x_text, "--x-text")
     y_texts = read_texts(settings.texts, settings.y_text, "--y-text")
     encoder = load_model(settings.model, settings.device)
-    named = f"{len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}"
-    out.note(f"embedding {named}, on {encoder.device}")
-    asked = {"batch_size": settings.encode_batch, "show_progress_bar": out.on_terminal}
-    x = embed_texts(encoder, x_texts, settings.x_prompt, asked)
-    y = embed_texts(encoder, y_texts, settings.y_prompt, asked)
-    if both:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        texts = dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
-        columns = read_ids(settings.texts) | texts | {"x": as_column(x), "y": as_column(y)}
-        with writing.file(target) as whole:
-            pq.write_table(pa.table(columns), whole)
+    out.note(
+        f"embedding {len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}, on {encoder.device}"
+    )
+    options = {"batch_size": settings.encode_batch, "show_progress_bar": out.on_terminal}
+    x = embed_texts(encoder, x_texts, settings.x_prompt, options)
+    y = embed_texts(encoder, y_texts, settings.y_prompt, options)
+    if with_texts:
+        _write_parquet(target, read_ids(settings.texts), {"x": x, "y": y}, x_texts, y_texts)
     else:
         target.mkdir(parents=True, exist_ok=True)
         for path, side in zip(files, (x, y), strict=True):
-            with writing.file(path) as whole:
-                write_array(whole, side)
+            with writing.file(path) as file:
+                write_array(file, side)
     written = [str(file) for file in files]
     out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
     out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")
     out.result({"rows": len(x), "dim": int(x.shape[1]), "written": written, "model": settings.model})
 
 
-HUB_SECONDS = 10.0
+def _write_parquet(
+    path: Path, ids: Mapping[str, Any], sides: Mapping[str, Float32s], x_texts: Sequence[str], y_texts: Sequence[str]
+) -> None:
+    """Write the ids, if any, the texts and the embeddings, a list for each row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = dict(ids) | dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
+    for name, rows in sides.items():
+        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])
+    with writing.file(path) as file:
+        pq.write_table(pa.table(columns), file)
 
 
 def read_ids(path: str) -> dict[str, Any]:
@@ -72,6 +78,9 @@ def read_ids(path: str) -> dict[str, Any]:
         return {"id": [text_of(value) for value in ids]}
 
 
+HUB_SECONDS = 10.0
+
+
 def load_model(name: str, device: str) -> Any:
     """Load a SentenceTransformer from a folder, or from the hub by its name. Raises BadInput."""
     is_folder = os.path.isdir(name)
@@ -82,35 +91,27 @@ def load_model(name: str, device: str) -> Any:
         from transformers.utils import logging as library_messages
     except ImportError:
         raise BadInput("gcbs embed needs sentence-transformers; pip install 'gcbs[st]'") from None
-    silence: Any = library_messages.disable_progress_bar  # of loading, which takes a second
-    silence()
-    asked: Any = {"device": None if device == "auto" else device}
+    disable_progress_bar: Any = library_messages.disable_progress_bar  # loading takes a second
+    disable_progress_bar()
+    options: Any = {} if device == "auto" else {"device": device}
     try:
-        return SentenceTransformer(name, local_files_only=True, **asked)
-    except Exception as error:  # the library raises what its parts raise
+        return SentenceTransformer(name, local_files_only=True, **options)
+    except Exception as error:  # its parts raise errors of many kinds
         if is_folder:
             raise BadInput(f"--model {shown(name)}: cannot be loaded ({one_line(error)})") from None
     try:
         import huggingface_hub
 
         huggingface_hub.model_info(name, timeout=HUB_SECONDS)  # asks once, where loading would try for minutes
-        return SentenceTransformer(name, **asked)
+        return SentenceTransformer(name, **options)
     except Exception as error:
-        reason = one_line(error)
-        raise BadInput(f"--model {shown(name)}: not in the cache, and the hub refuses it ({reason})") from None
+        raise BadInput(f"--model {shown(name)}: not in the cache, nor on the hub ({one_line(error)})") from None
 
 
-def embed_texts(encoder: Any, texts: Sequence[str], prompt: str, asked: Mapping[str, Any]) -> Float32s:
+def embed_texts(encoder: Any, texts: Sequence[str], prompt: str, options: Mapping[str, Any]) -> Float32s:
     """Return (N, d) float32 unit rows. Raises GcbsError when the model fails."""
     try:
-        found = encoder.encode([prompt + text for text in texts], normalize_embeddings=True, **asked)
+        rows = encoder.encode([prompt + text for text in texts], normalize_embeddings=True, **options)
     except RuntimeError as error:
         raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --encode-batch") from None
-    return np.ascontiguousarray(found, dtype=np.float32)
-
-
-def as_column(side: Float32s) -> Any:
-    """Return a pyarrow array with a list for each row."""
-    import pyarrow as pa
-
-    return pa.FixedSizeListArray.from_arrays(pa.array(side.reshape(-1)), side.shape[1])
+    return np.ascontiguousarray(rows, dtype=np.float32)

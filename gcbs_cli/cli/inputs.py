@@ -15,8 +15,6 @@ from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan, 
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, without_secrets
 
-SHARDS_SHOWN = 12
-
 
 def command_line() -> list[str]:
     """The words of this command for a manifest or a page; addresses without what gives access to them."""
@@ -25,10 +23,10 @@ def command_line() -> list[str]:
 
 def open_inputs(inputs: Inputs, out: Output, manifest: Manifest | None = None) -> PairStream:
     """Open both sides, check headers, and say in which order shards are read; manifest: whose columns are usual."""
-    before: tuple[str | None, str | None] = (None, None)
+    planned: tuple[str | None, str | None] = (None, None)
     if manifest is not None:
-        before = (manifest.inputs.x.column, manifest.inputs.y.column)
-    sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=before)
+        planned = (manifest.inputs.x.column, manifest.inputs.y.column)
+    sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=planned)
     stream = PairStream(*sources, normalize=inputs.normalize)
     for source in stream.sources:
         say_order(source.name, source.paths, out)
@@ -38,8 +36,7 @@ def open_inputs(inputs: Inputs, out: Output, manifest: Manifest | None = None) -
 def say_order(name: str, paths: Sequence[str], out: Output) -> None:
     """Say in which order the files of a name are read, where there are several."""
     if len(paths) > 1:
-        more = f", … ({len(paths)} files)" if len(paths) > SHARDS_SHOWN else ""
-        out.note(f"{name}: read in this order: {', '.join(paths[:SHARDS_SHOWN])}{more}")
+        out.note(f"{name}: {len(paths)} files, read from {paths[0]} to {paths[-1]}")
 
 
 def read_values(settings: Settings, name: str, rows: int) -> list[Any] | None:
@@ -54,20 +51,21 @@ def read_ids(settings: Settings, name: str, rows: int) -> Ints | None:
     return None if values is None else ids_of(values)
 
 
-def read_given(settings: Plan | Compare | Tune, rows: int) -> dict[str, Any]:
-    """What plans are given beside the embeddings: the groups of the rows, and their texts for the method words."""
-    texts = read_values(settings, "text", rows)
-    return {"groups": read_ids(settings, "groups", rows), "texts": None if texts is None else list(map(text_of, texts))}
+def read_row_facts(settings: Plan | Compare | Tune, rows: int) -> dict[str, Any]:
+    """The groups of the rows, and their texts for the method words."""
+    values = read_values(settings, "text", rows)
+    texts = None if values is None else list(map(text_of, values))
+    return {"groups": read_ids(settings, "groups", rows), "texts": texts}
 
 
 def texts_of_rows(settings: PairTexts, stream: PairStream, rows: Sequence[int]) -> dict[int, tuple[str, ...]]:
     """The texts of both sides of these rows, from --texts or from the columns that gcbs embed writes; {} for none."""
     if settings.texts is None:
-        found = [row_values.read_ids(stream.x, rows, usual=usual) for usual in TEXT_COLUMNS]
-        return {row: tuple(side.get(row, "") for side in found) for row in set().union(*found)}
-    columns = (("--x-text", settings.x_text), ("--y-text", settings.y_text))
-    sides = [read_row_values(settings.texts, option, column, stream.rows) for option, column in columns]
-    return {row: tuple(text_of(side[row]) for side in sides) for row in rows}
+        x, y = (row_values.read_ids(stream.x, rows, usual=column) for column in TEXT_COLUMNS)
+        return {row: (x.get(row, ""), y.get(row, "")) for row in x | y}
+    x_values = read_row_values(settings.texts, "--x-text", settings.x_text, stream.rows)
+    y_values = read_row_values(settings.texts, "--y-text", settings.y_text, stream.rows)
+    return {row: (text_of(x_values[row]), text_of(y_values[row])) for row in rows}
 
 
 def planned_groups(manifest: Manifest | None, rows: int, out: Output) -> Ints | None:

@@ -10,7 +10,7 @@ from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.mining.negatives import COLUMNS, Negatives
 from gcbs_cli.mining.run import MineReport
-from gcbs_cli.mining.run import mine as mine_pair
+from gcbs_cli.mining.run import mine as mine_pairs
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.mine import MineSettings
@@ -25,19 +25,20 @@ LINES_AT_ONCE = 1 << 16
 
 def mine(settings: Mine) -> None:
     """Mine, and write the negatives."""
-    output, asked = settings.output, settings.only(MineSettings)
+    output = settings.output
     out = Output(settings, output)
+    mine_settings = settings.only(MineSettings)
     if output != "-" and Path(output).suffix.lower() not in WRITERS:
         raise BadInput(f"--output {output}: expected {', '.join(WRITERS)}, or - for JSON lines on stdout")
-    read_too = [settings.x, settings.y, settings.positives, settings.texts]
-    check_outputs([None if output == "-" else output], read_too, force=settings.force)
+    inputs = [settings.x, settings.y, settings.positives, settings.texts]
+    check_outputs([] if output == "-" else [output], inputs, force=settings.force)
     stream = open_inputs(settings, out)
-    asked.check_rows(stream.rows)
+    mine_settings.check_rows(stream.rows)
     ids = read_ids(settings, "positives", stream.rows)
     texts = texts_of_rows(settings, stream, range(stream.rows))
-    pair = stream.read()
+    pairs = stream.read()
     with out:
-        mined = mine_pair(pair, asked, ids, out)
+        mined = mine_pairs(pairs, mine_settings, ids, out)
     stream.check_unchanged()
     _write(output, mined.negatives, texts)
     out.table(text_table(_figures(mined.report, output), ["figure", "value", "what it says"], "lrf"))
@@ -50,10 +51,11 @@ def mine(settings: Mine) -> None:
 
 
 def _figures(report: MineReport, output: str) -> list[tuple[str, str, str]]:
-    """What was found and what the loss is with it."""
-    loss, gap, scores, asked = report.loss, report.gap, report.scores, report.settings["negatives"]
+    """The negatives in figures, and what the loss is with them."""
+    loss, gap, scores = report.loss, report.gap, report.scores
+    number = report.settings["negatives"]
     lines = [
-        ("negatives", f"{report.mined:,}", f"for {report.n:,} rows; {report.short:,} have fewer than {asked}"),
+        ("negatives", f"{report.mined:,}", f"for {report.n:,} rows; {report.short:,} have fewer than {number}"),
         ("positive", f"{scores.positive:.4f}", "mean similarity of the positive pairs"),
     ]
     if scores.negative is not None:
@@ -63,7 +65,7 @@ def _figures(report: MineReport, output: str) -> list[tuple[str, str, str]]:
         *lines,
         ("L_global", f"{loss.global_:.4f}", "the loss x→y if every row saw all other rows, in nats"),
         ("random", f"{loss.random:.4f}", f"in random batches of {report.settings['batch_size']}"),
-        ("own negatives", f"{loss.own:.4f}", f"plus each row's own {asked}: {_closed(gap.own_reduction)}"),
+        ("own negatives", f"{loss.own:.4f}", f"plus each row's own {number}: {_closed(gap.own_reduction)}"),
         ("shared negatives", f"{loss.shared:.4f}", f"plus those of its batch: {_closed(gap.shared_reduction)}"),
         ("written", "stdout" if output == "-" else output, ""),
     ]

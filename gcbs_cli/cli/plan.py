@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from threading import Thread
 
-from gcbs_cli.cli.inputs import command_line, open_inputs, read_given
+from gcbs_cli.cli.inputs import command_line, open_inputs, read_row_facts
 from gcbs_cli.cli.output import Output, text_table
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import METHODS
@@ -44,7 +44,7 @@ def plan(settings: Plan) -> None:
         _forecast(stream.read(), asked, out)
         return
     Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
-    given = read_given(settings, stream.rows)
+    given = read_row_facts(settings, stream.rows)
     with out:
         clock, pair = Stopwatch(out), None
         if asked.partitions is None:

@@ -19,11 +19,16 @@ AROUND: dict[str, tuple[Any, ...]] = {
 
 def tune(settings: Tune) -> None:
     """Train by random batches, the paper's plan, the preset and what is near it; print the command line of the best."""
-    shared, half = settings.only(PlanSettings), settings.batch_size // 2
-    names = (RANDOM, "rcm", PRESET_ROW, *[NEEDS_TEXT] * (settings.text is not None))
+    shared = settings.only(PlanSettings)
+    names = [RANDOM, "rcm", PRESET_ROW]
+    if settings.text is not None:
+        names.append(NEEDS_TEXT)
     plans = {name: settings_of(name, shared) for name in names}
     preset = plans[PRESET_ROW]
-    around = AROUND | {"group_size": (half,) if half > 1 and settings.batch_size % 2 == 0 else ()}
+    around = dict(AROUND)
+    half, rest = divmod(settings.batch_size, 2)
+    if half > 1 and not rest:
+        around["group_size"] = (half,)
     for option, values in around.items():
         for value in values:
             if value != getattr(preset, option):

@@ -18,17 +18,15 @@ def compiled(loop: Loop) -> Loop:
 
 def needs_compiling(loop: Callable[..., object]) -> bool:
     """Whether calling the loop will compile it, which takes seconds, judging by the names of the cached files."""
-    code = cast(_Compiled, loop).machine_code
-    if not hasattr(code, "stats"):  # NUMBA_DISABLE_JIT: Python runs the loop
-        return False
-    return not code.signatures and not any(Path(f"{code.stats.cache_path}").glob(f"*.{code.__qualname__}-*.nbi"))
+    jit = cast(_Compiled, loop).machine_code  # without signatures where NUMBA_DISABLE_JIT leaves it to Python
+    return not (getattr(jit, "signatures", True) or any(Path(f"{jit.stats.cache_path}").glob(f"*.{jit.__qualname__}*")))
 
 
 def is_own(folder: Path) -> bool:
     """Whether a folder and its cached code belong to this user or to root, and no one else can write to them."""
     for status in (path.stat() for path in (folder, *folder.glob("*.nb[ic]"))):
-        private_group = status.st_gid == status.st_uid  # on many systems each user has a group of their own
-        if status.st_uid not in (os.geteuid(), 0) or status.st_mode & (0o002 if private_group else 0o022):
+        others = 0o002 if status.st_gid == status.st_uid else 0o022  # many systems give each user a group of their own
+        if status.st_mode & others or status.st_uid not in (os.geteuid(), 0):
             return False
     return True
 
@@ -48,15 +46,14 @@ class _Compiled:
         from numba import njit  # half a second, which not every command needs
 
         self._loop.__qualname__ = f"{self._loop.__name__}-{self.version()}"
-        with suppress(RuntimeError):  # numba finds no folder that it can write to
+        with suppress(RuntimeError, AttributeError):  # no folder to write to; no stats with NUMBA_DISABLE_JIT
             code: Any = njit(cache=True, nogil=True, error_model="numpy")(self._loop)
-            if not hasattr(code, "stats") or is_own(Path(code.stats.cache_path)):
+            if is_own(Path(code.stats.cache_path)):
                 return code
         return njit(nogil=True, error_model="numpy")(self._loop)
 
     def version(self) -> str:
         """A hash of the loop's file, its callees' and the constants: numba compares the loop's own file alone."""
-        used = [self._loop.__globals__.get(name) for name in self._loop.__code__.co_names]
-        parts = [value.version() if isinstance(value, _Compiled) else repr(value) for value in used]
-        parts.append(Path(self._loop.__code__.co_filename).read_text(encoding="utf-8"))
-        return blake2b("".join(parts).encode(), digest_size=8).hexdigest()
+        used = map(self._loop.__globals__.get, self._loop.__code__.co_names)
+        parts = "".join(value.version() if isinstance(value, _Compiled) else repr(value) for value in used)
+        return blake2b(Path(self._loop.__code__.co_filename).read_bytes() + parts.encode(), digest_size=8).hexdigest()
