@@ -7,7 +7,7 @@ import numpy as np
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, edges_of_lists
-from gcbs_cli.products.operations import Backend, Entries, Limits, Progress
+from gcbs_cli.products.operations import Backend, Entries, Limits, ProgressCallback
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import FalseNegativeSettings, PlanSettings
@@ -73,7 +73,7 @@ def find(
     above: bool = True,
     lists: int = 0,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     most: int | None = None,
 ) -> PassResult:
     """One pass over X Yᵀ to its entries above t and the hardest of each row and column, the same on every device.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
-from gcbs_cli.products.operations import Backend, Progress
+from gcbs_cli.products.operations import Backend, ProgressCallback
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.system.arrays import Bools, Floats, Int32s, Ints
@@ -38,7 +38,11 @@ class Negatives:
 
 
 def mine_negatives(
-    pair: PairedRows, positives: Positives, settings: MineSettings, backend: Backend, progress: Progress | None = None
+    pair: PairedRows,
+    positives: Positives,
+    settings: MineSettings,
+    backend: Backend,
+    progress: ProgressCallback | None = None,
 ) -> Negatives:
     """The negatives of every row of x among the rows of y, the same on every device and for every size of tile.
 

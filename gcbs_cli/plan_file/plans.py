@@ -62,7 +62,7 @@ def save_plan(path: Path | str, perm: Ints, manifest: Manifest) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoadedPlan:
     """A permutation (N,) int64, what it is called, and what its manifest says; None and False where there is none."""
 
     perm: Ints
@@ -84,7 +84,7 @@ class Plan:
         return permutation_hash(self.perm)
 
 
-def load_plan(path: Path | str, rows: int | None = None) -> Plan:
+def load_plan(path: Path | str, rows: int | None = None) -> LoadedPlan:
     """Read a plan and its manifest.
 
     Raises BadInput when it is no permutation (of `rows` rows, if given), or when the manifest beside it is of another
@@ -94,10 +94,10 @@ def load_plan(path: Path | str, rows: int | None = None) -> Plan:
     name = "stdin" if str(path) == "-" else str(path)
     verify_permutation(perm, len(perm) if rows is None else rows, shown(name))
     if manifest is None:
-        return Plan(perm, name)
+        return LoadedPlan(perm, name)
     if not manifest.is_of(perm):
         raise BadInput(f"{shown(name)}: {OTHER_MANIFEST}; plan again, or remove the manifest")
-    return Plan(
+    return LoadedPlan(
         perm, name, manifest.batch_size, manifest.drop_last, manifest.world_size, manifest.gather, manifest=manifest
     )
 

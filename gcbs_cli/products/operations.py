@@ -16,7 +16,7 @@ from gcbs_cli.system.threads import in_order
 DEFAULT_TILE_ROWS = 1024
 DEFAULT_TILE_COLS = 2048
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called as (entries done, entries in all) from the thread that asked for the pass."""
 
 Result = TypeVar("Result")
@@ -130,7 +130,7 @@ class Backend(ABC):
         return cut(rows, cols, self.tile_rows or height, width, first)
 
     def run(
-        self, tiles: list[Tile], work: Callable[[Tile], Result], progress: Progress | None = None
+        self, tiles: list[Tile], work: Callable[[Tile], Result], progress: ProgressCallback | None = None
     ) -> Iterator[tuple[Tile, Result]]:
         """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
 

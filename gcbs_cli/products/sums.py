@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.operations import Backend, Product, Progress, Tile
+from gcbs_cli.products.operations import Backend, Product, ProgressCallback, Tile
 from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.products.top_lists import keep_largest
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
@@ -63,7 +63,7 @@ def pair_sums(
     hardest: int = 0,
     unsuspected: bool = False,
     views: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> dict[Sides, KeySums]:
     """The sums of x over y and of y over x; with `views` also those of each side over itself.
 

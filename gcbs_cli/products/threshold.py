@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.data.grid import LARGEST_SUM, Grid
-from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Loaded, Progress, Tile
+from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Loaded, ProgressCallback, Tile
 from gcbs_cli.settings.plan import ThresholdSettings
 from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints
 from gcbs_cli.system.errors import BadInput
@@ -134,7 +134,7 @@ def find_threshold(
     graph: ThresholdSettings,
     seed: int,
     backend: Backend,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     *,
     sample: Sample | None = None,
     chunk_rows: int = CHUNK_ROWS,
@@ -172,7 +172,7 @@ def _quantile(
     quantile: float,
     sample: Sample,
     backend: Backend,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> tuple[int, int]:
     """The quantile of the entries of some rows, and how many of them are above it."""
     most = available_memory() // BYTES_PER_TAIL_ENTRY

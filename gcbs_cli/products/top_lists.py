@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gcbs_cli.data.grid import Grid
-from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Progress, Tile, cut
+from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, ProgressCallback, Tile, cut
 from gcbs_cli.system.arrays import Array, Int32s, Ints, equal_rows
 from gcbs_cli.system.compiled import compiled
 from gcbs_cli.system.randomness import Stream
@@ -119,7 +119,7 @@ def lists_by_rows(
     *,
     seed: int = 0,
     skip_own: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Iterator[tuple[slice, Int32s]]:
     """(n, count) the hardest columns of n rows by their whole similarity, some rows after the others, in one pass.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.plan_file.permutation import verify_permutation
-from gcbs_cli.plan_file.plans import Plan, load_plan
+from gcbs_cli.plan_file.plans import LoadedPlan, load_plan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
@@ -19,7 +19,7 @@ class PlanWarning(UserWarning):
     """Warns that a plan is used otherwise than it was made for."""
 
 
-def plan_for(epoch: int, plan: Any, rows: int | None = None, last: Plan | None = None) -> Plan:
+def plan_for(epoch: int, plan: Any, rows: int | None = None, last: LoadedPlan | None = None) -> LoadedPlan:
     """The plan of an epoch; it is `last`, that of the epoch before, unless a name pattern has a newer one.
 
     plan: a permutation (array, tensor, list or the result of `gcbs_cli.plan`), the path of a plan, or a pattern such
@@ -62,7 +62,7 @@ def interleave_batches(plan: Any, batch_size: int, world_size: int) -> Ints:
     return np.concatenate([steps.mT.ravel(), perm[rows:]])
 
 
-def _from_array(plan: Any, rows: int | None) -> Plan:
+def _from_array(plan: Any, rows: int | None) -> LoadedPlan:
     """Make a plan from a PlanResult, an array, a tensor or a list."""
     settings = getattr(plan, "settings", None)
     order = getattr(plan, "perm", plan)
@@ -77,8 +77,8 @@ def _from_array(plan: Any, rows: int | None) -> Plan:
     verify_permutation(array, len(array) if rows is None else rows, "plan")
     perm = array.astype(np.int64)
     if settings is None:
-        return Plan(perm, "plan")
-    return Plan(perm, "plan", settings.batch_size, False, settings.world_size, settings.gather)
+        return LoadedPlan(perm, "plan")
+    return LoadedPlan(perm, "plan", settings.batch_size, False, settings.world_size, settings.gather)
 
 
 def _newest(pattern: str, epoch: int) -> str:

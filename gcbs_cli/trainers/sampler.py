@@ -12,7 +12,7 @@ import numpy as np
 import torch.distributed
 from torch.utils.data import BatchSampler
 
-from gcbs_cli.plan_file.plans import Plan
+from gcbs_cli.plan_file.plans import LoadedPlan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.randomness import Stream
@@ -234,7 +234,7 @@ class PlannedBatchSampler(BatchSampler):
     def _identity(self) -> dict[str, Any]:
         return {"plan_hash": self.plan.hash, **asdict(self.sharding)}
 
-    def _begin_plan(self, plan: Plan) -> None:
+    def _begin_plan(self, plan: LoadedPlan) -> None:
         """Train on a plan, from its first batch on. Raises BadInput unless it was made for batches of this size."""
         gather = plan.gather if self._gather is None else self._gather
         size = plan.batch_size if self._batch_size is None else self._batch_size
