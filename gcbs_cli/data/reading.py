@@ -243,17 +243,15 @@ class PairStream:
         """
         x, y = self._sides()
         y_blocks = iter(y)
-        y_rows = np.empty((0, 0), np.float32)
+        y_rows = np.empty((0, self.dim), np.float32)
         start = 0
         for x_rows in x:
-            while len(x_rows):
-                while not len(y_rows):
-                    y_rows = next(y_blocks)
-                count = min(len(x_rows), len(y_rows))
-                yield start, x_rows[:count], y_rows[:count]
-                start += count
-                x_rows = x_rows[count:]
-                y_rows = y_rows[count:]
+            count = len(x_rows)
+            while len(y_rows) < count:
+                y_rows = np.concatenate([y_rows, next(y_blocks)])
+            yield start, x_rows, y_rows[:count]
+            start += count
+            y_rows = y_rows[count:]
         for _ in y_blocks:  # what it refuses, it refuses after its last block
             pass
         fingerprints = x.fingerprint, y.fingerprint

@@ -76,5 +76,8 @@ def _copies(url: str) -> tuple[dict[str, str], bool]:
         places, names = [path], [url]
     cache = SimpleCacheFileSystem(fs=files)
     # Opened together, they are fetched without asking first whether each of them exists.
-    with OpenFiles([OpenFile(cache, place) for place in places], fs=cache) as copies:
-        return {name: copy.name for name, copy in zip(names, copies, strict=True)}, is_folder
+    with OpenFiles([OpenFile(cache, place) for place in places], fs=cache) as files_here:
+        copies = {name: file.name for name, file in zip(names, files_here, strict=True)}
+        for file in files_here:
+            file.close()  # fsspec 2024 would leave it open
+    return copies, is_folder
