@@ -70,7 +70,8 @@ class Heads:
 
         right: (q, c) which candidates are right; every query has one or more.
         """
-        answers, ranks = self.outputs(candidates, 1), []
+        answers = self.outputs(candidates, 1)
+        ranks = []
         for start in range(0, len(queries), QUERIES_AT_ONCE):
             part = slice(start, start + QUERIES_AT_ONCE)
             scores = self.outputs(queries[part], 0) @ answers.T

@@ -107,7 +107,8 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
         perm = manifest = None
         if plan_path is not None:
             plan = load_plan(plan_path, report.n)
-            perm, manifest = plan.perm, plan.manifest
+            perm = plan.perm
+            manifest = plan.manifest
         gap = report.gap.masked
         epochs.append(
             Epoch(
@@ -174,7 +175,9 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
             "Planning does not pay here: without suspected false negatives, no plan beats random batches by more than "
             "their spread."
         )
-    last, name, closed = epochs[-1], epochs[paying[-1]].name, epochs[-1].closed or 0.0
+    last = epochs[-1]
+    name = epochs[paying[-1]].name
+    closed = epochs[-1].closed or 0.0
     if epochs[paying[-1]] is not last:
         return name, (
             f"Planning has stopped paying: since {epochs[paying[-1] + 1].name}, plans hardly beat random batches. The "
@@ -196,7 +199,8 @@ def history_page(history: History) -> str:
     from gcbs_cli.reports.page.charts import Axis, Chart, Line
     from gcbs_cli.reports.page.page import render
 
-    epochs, words = history.epochs, {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
+    epochs = history.epochs
+    words = {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
     names = [epoch.name for epoch in epochs]
     x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
     charts = []

@@ -128,7 +128,10 @@ class Trial:
         the rows, for the method words. Rows with an equal x, too, have each other's answers as right ones,
         and equal answers are one candidate. Raises BadInput for too few rows, and where torch is missing.
         """
-        self._pairs, self.settings, self._groups, self._texts = pairs, settings, groups, texts
+        self._pairs = pairs
+        self.settings = settings
+        self._groups = groups
+        self._texts = texts
         self._progress = progress or Progress()
         self._start = time.monotonic()
         self._ids = [equal_rows(pairs.x)[1]]
@@ -181,9 +184,11 @@ class Trial:
 
     def run_one(self, name: str, plan: PlanSettings | OrderFunction, seed: int) -> TrialRun:
         """Train by one plan."""
-        heads, rows = self._heads(), np.sort(self.split.train)
+        heads = self._heads()
+        rows = np.sort(self.split.train)
         make_order = self._order_function(plan, rows)
-        validation, best = [self._validate(heads)], heads.weights()
+        validation = [self._validate(heads)]
+        best = heads.weights()
         seconds = []
         for epoch in range(self.epochs):
             seconds.append(self._epoch(heads, rows, make_order, seed * MOST_EPOCHS + epoch))
@@ -204,7 +209,8 @@ class Trial:
 
     def _fit(self, plans: Plans) -> None:
         """Take as many rows as the time allows, by the seconds of one epoch of each plan; of few rows, fewer epochs."""
-        settings, rows = self.settings, len(self.split.train)
+        settings = self.settings
+        rows = len(self.split.train)
         if settings.budget is None:
             return
         self._progress.step("measuring an epoch")
@@ -245,8 +251,10 @@ class Trial:
 
     def _epoch(self, heads: "Heads", rows: Ints, make_order: OrderFunction, seed: int) -> tuple[float, float]:
         """Seconds of planning and of training."""
-        start, size = time.perf_counter(), self.settings.batch_size
-        perm, negatives = make_order(*heads.embed(rows), seed), None
+        start = time.perf_counter()
+        size = self.settings.batch_size
+        perm = make_order(*heads.embed(rows), seed)
+        negatives = None
         if isinstance(perm, tuple):
             perm, negatives = perm
         planned = time.perf_counter()
@@ -277,7 +285,7 @@ def order_function(settings: PlanSettings, **row_facts: Any) -> OrderFunction:
 
 
 def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
-    """The same split for all seeds. ids: (N,) each; rows with one in common stay together where they are few."""
+    """A split of the rows, one for all seeds. ids: (N,) each; rows that share one stay together where they are few."""
     lines = np.stack(ids)
     unit = joined(lines + (1 + lines.max()) * np.arange(len(ids))[:, None])
     unit = np.where(np.bincount(unit)[unit] > MOST_KEPT_TOGETHER, unit.max() + 1 + np.arange(len(unit)), unit)

@@ -28,7 +28,8 @@ class PlanningMethod:
 
 def _metis(inputs: MethodInput) -> Ints:
     gains = inputs.gains()
-    graph, worth = Adjacency(gains.indptr, gains.indices), gains.worth()
+    graph = Adjacency(gains.indptr, gains.indices)
+    worth = gains.worth()
     del gains  # its shares are most of the memory
     keep = worth > 0.0  # pairs that are better kept apart have none
     return plan_metis(graph.kept(keep), worth[keep], inputs.batch_size, inputs.settings.seed)

@@ -39,7 +39,8 @@ def knn_groups(inputs: MethodInput) -> Ints:
     The rows that come last find no free neighbour, so the order is reversed: training begins with the easy groups of
     one.
     """
-    settings, rows = inputs.settings, inputs.pairs.rows
+    settings = inputs.settings
+    rows = inputs.pairs.rows
     contents = np.arange(rows)
     if settings.bsc_skip_identical:
         contents = equal_rows(compared_rows(inputs))[1]
@@ -49,7 +50,8 @@ def knn_groups(inputs: MethodInput) -> Ints:
 
 def words(inputs: MethodInput) -> Ints:
     """Algorithm 2 by a random shingle of each row's text. Raises BadInput without texts."""
-    settings, generator = inputs.settings, _generator(inputs)
+    settings = inputs.settings
+    generator = _generator(inputs)
     if inputs.texts is None:
         raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
     consecutive = settings.bsc_shingle == "consecutive"
@@ -59,7 +61,9 @@ def words(inputs: MethodInput) -> Ints:
 
 def clusters(inputs: MethodInput) -> Ints:
     """Algorithm 2 by each row's k-means cluster."""
-    settings, generator, rows = inputs.settings, _generator(inputs), inputs.pairs.rows
+    settings = inputs.settings
+    generator = _generator(inputs)
+    rows = inputs.pairs.rows
     count = settings.bsc_clusters or min(MOST_CLUSTERS, max(1, round(rows / inputs.batch_size)))
     cluster, _ = k_means(whole(compared_rows(inputs)), min(rows, count), generator)
     return group_by_word(cluster, settings.bsc_group_size, generator)
@@ -67,14 +71,16 @@ def clusters(inputs: MethodInput) -> Ints:
 
 def neighbours(inputs: MethodInput) -> Ints:
     """Algorithm 2 by the ids of each row's nearest neighbours."""
-    settings, generator = inputs.settings, _generator(inputs)
+    settings = inputs.settings
+    generator = _generator(inputs)
     shingles = neighbour_shingles(_neighbours(inputs, "neighbours"), settings.bsc_words, generator)
     return group_by_word(shingles, settings.bsc_group_size, generator)
 
 
 def compared_rows(inputs: MethodInput) -> Float32s:
     """Unit rows whose products say how near two pairs are: x, y, or both, whose product is the mean of both sides'."""
-    pairs, by = inputs.pairs, inputs.settings.bsc_by
+    pairs = inputs.pairs
+    by = inputs.settings.bsc_by
     if by == "both":
         return np.concatenate([pairs.x, pairs.y], axis=1) * np.float32(np.sqrt(0.5))
     return pairs.x if by == "x" else pairs.y

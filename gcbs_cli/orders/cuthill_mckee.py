@@ -31,7 +31,8 @@ def _search(indptr: Ints, neighbours: Int32s, start_order: Ints) -> Ints:
     """(N,) all nodes, breadth first from each start whose component is not in the queue yet."""
     queue = np.empty(len(start_order), np.int64)
     queued = np.zeros(len(start_order), np.bool_)
-    visited, end = 0, 0
+    visited = 0
+    end = 0
     for start in start_order:
         if not queued[start]:
             queued[start] = True

@@ -18,7 +18,8 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
     labels: (G, N), rows with the same label >= 0 on one line never share a batch, as a method may leave them.
     Raises BadInput where rows that must be apart cannot be.
     """
-    settings, seed = inputs.settings, inputs.settings.seed
+    settings = inputs.settings
+    seed = inputs.settings.seed
     with clock.step("order"):
         if inputs.graph is not None:
             # An order of the graph leaves rows without an edge as they come in the data.

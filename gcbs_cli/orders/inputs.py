@@ -24,9 +24,9 @@ class MethodInput:
     graph: Adjacency | None = None
     """Hard negatives without edges that are too hard, where the method asks for it."""
     weighted: WeightedGraph | None = None
-    """The same with similarities and all edges; rows without a neighbour have their hardest candidates instead."""
+    """All edges with their similarities; rows without a neighbour have their hardest candidates instead."""
     texts: Sequence[str] | None = None
-    """Of the rows, for the method words."""
+    """A text for each row, for the method words."""
 
     @property
     def batch_size(self) -> int:

@@ -64,7 +64,8 @@ def k_means(
     centres = rows[np.sort(generator.choice(len(rows), clusters, replace=False))]
     cluster = np.full(len(rows), -1, np.int64)
     for _ in range(MOST_ROUNDS):
-        before, cluster = cluster, assign(rows, centres)
+        before = cluster
+        cluster = assign(rows, centres)
         if np.count_nonzero(cluster != before) <= SETTLED_SHARE * len(rows):
             break
         centres = means_of(rows, cluster, centres)

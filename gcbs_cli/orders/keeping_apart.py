@@ -69,7 +69,8 @@ def may_swap(u: int, v: int, order: Order) -> bool:
 def change_places(u: int, v: int, order: Order) -> None:
     """Swap two rows."""
     order.batch[u], order.batch[v] = order.batch[v], order.batch[u]
-    order.perm[order.place[u]], order.perm[order.place[v]] = v, u
+    order.perm[order.place[u]] = v
+    order.perm[order.place[v]] = u
     order.place[u], order.place[v] = order.place[v], order.place[u]
 
 
@@ -145,11 +146,13 @@ def _separate_all(order: Order, batches: int) -> int:
     """
     kinds = [grouped(line, 2 * len(order.perm)) for line in order.labels]
     share = 1.0 if len(kinds) <= 2 else 0.9
-    before, left = np.inf, order.labels.size
+    before = np.inf
+    left = order.labels.size
     while 0 < left < share * before:
         for line, kind in enumerate(kinds):
             _separate(line, *kind, order, batches)
-        before, left = left, conflicts(order.perm, order.labels, order.batch_size)
+        before = left
+        left = conflicts(order.perm, order.labels, order.batch_size)
     return left
 
 
@@ -181,7 +184,8 @@ def _separate(line: int, members: Ints, starts: Ints, order: Order, batches: int
 @compiled
 def _divide(here: int, there: int, order: Order, last: Ints) -> bool:
     """Divide the rows of two batches anew, with few changes; False, and nothing done, where that parts no label."""
-    first, second = places_of(here, order), places_of(there, order)
+    first = places_of(here, order)
+    second = places_of(there, order)
     rows = np.concatenate((order.perm[first.start : first.stop], order.perm[second.start : second.stop]))
     before = np.ones(len(rows), np.int64)
     before[: len(first)] = -1
@@ -232,9 +236,11 @@ def _colour_paths(before: Ints, links: Ints) -> tuple[Ints, Ints]:
 
     The first row of a path keeps the side that it has `before`.
     """
-    side, path = before.copy(), np.full(len(before), -1)
+    side = before.copy()
+    path = np.full(len(before), -1)
     queue = np.empty(len(before), np.int64)
-    visited, stop = 0, 0
+    visited = 0
+    stop = 0
     for start in range(len(before)):
         if path[start] < 0:
             path[start] = start

@@ -63,7 +63,8 @@ def fit_parts(part: Ints, sizes: Ints, graph: Adjacency, worth: Float32s) -> Int
     Parts that are too large let go of the rows with least worth inside them; these go, by falling worth, where there is
     room; those without a neighbour there fill what is left.
     """
-    count, rows = len(sizes), graph.row_of_entry()
+    count = len(sizes)
+    rows = graph.row_of_entry()
     inside = part[rows] == part[graph.indices]
     own = np.bincount(rows[inside], worth[inside], minlength=graph.nodes)
     order = np.lexsort((-own, part))

@@ -108,16 +108,20 @@ class _Search:
     """An order, and the sweeps that change it."""
 
     def __init__(self, order: Order, seed: int, pool: ThreadPoolExecutor) -> None:
-        self.order, self.pool = order, pool
+        self.order = order
+        self.pool = pool
         self.generator = Stream.REFINEMENT.generator(seed)
         self.batches = -(-len(order.perm) // order.batch_size)
         threads = min(available_cpus(), self.batches)
         self.scratches = [new_scratch(len(order.perm), self.batches) for _ in range(threads)]
-        self.sweeps, self.swaps, self.timed_out = 0, 0, False
+        self.sweeps = 0
+        self.swaps = 0
+        self.timed_out = False
 
     def run(self, gains: SwapGains, deadline: float, temperature: float = 0.0) -> list[float]:
         """Sweeps until they no longer pay; returns the objective before them and after each that is not annealed."""
-        order, state = self.order, new_state(gains)
+        order = self.order
+        state = new_state(gains)
         rows = len(order.perm)
         self.timed_out = False
         objectives = [objective(order, state)]

@@ -58,7 +58,8 @@ def swap_gains(
     background: (2, N) the logarithm of what another row adds to a row's sum on average, x→y and y→x.
     """
     graph = weighted.graph
-    rows, neighbours = graph.row_of_entry(), graph.indices
+    rows = graph.row_of_entry()
+    neighbours = graph.indices
     x, y = background
     positive = pairs.diagonal() / temperature
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
@@ -68,7 +69,8 @@ def swap_gains(
     def fill(start: int, stop: int) -> None:
         part = slice(start, stop)
         i, j = rows[part], neighbours[part]
-        forward, backward = weighted.forward[part] / temperature, weighted.backward[part] / temperature
+        forward = weighted.forward[part] / temperature
+        backward = weighted.backward[part] / temperature
         shares[part, 0] = _share(forward, x[i], x_sum[i])
         shares[part, 1] = _share(backward, y[i], y_sum[i])
         shares[part, 2] = _share(backward, x[j], x_sum[j])

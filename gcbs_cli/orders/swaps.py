@@ -104,7 +104,8 @@ def fill_own(order: Order, state: State) -> None:
 def _worth_of_staying(u: int, batch: Ints, state: State) -> float:
     """What the objective loses when a row leaves its place empty."""
     shares = state.shares
-    worth, product = 0.0, (1.0 + state.sums[u, 0]) * (1.0 + state.sums[u, 1])
+    worth = 0.0
+    product = (1.0 + state.sums[u, 0]) * (1.0 + state.sums[u, 1])
     for e in entries_of(u, state.indptr):
         i = state.indices[e]
         if batch[i] == batch[u]:
@@ -129,11 +130,14 @@ def _gain_of_move(one: int, other: int, with_common: bool, batch: Ints, state: S
 
     Neighbours of both are counted once, `with_common`, by what they lose and what they gain.
     """
-    shares, here, there = state.shares, batch[one], batch[other]
+    shares = state.shares
+    here = batch[one]
+    there = batch[other]
     x, y = 1.0, 1.0
     gain = -log((1.0 + state.sums[one, 0]) * (1.0 + state.sums[one, 1]))
     # Neighbours are sorted, so that f runs once through those of the other.
-    f, stop = state.indptr[other], state.indptr[other + 1]
+    f = state.indptr[other]
+    stop = state.indptr[other + 1]
     for e in entries_of(one, state.indptr):
         i = state.indices[e]
         while f < stop and state.indices[f] < i:
@@ -202,7 +206,9 @@ def _gather(row: int, key: Ints, state: State, values: Floats, scratch: Scratch)
     """Give the values at the keys of a row's neighbours the logarithm of what was added and multiplied there, once."""
     for e in entries_of(row, state.indptr):
         at = key[state.indices[e]]
-        x, y, product = scratch.added[at, 0], scratch.added[at, 1], scratch.product[at]
+        x = scratch.added[at, 0]
+        y = scratch.added[at, 1]
+        product = scratch.product[at]
         if x + y != 0.0 or product != 1.0:
             values[at] += log(product * (1.0 + x) * (1.0 + y))
             scratch.added[at, 0] = 0.0
@@ -213,7 +219,8 @@ def _gather(row: int, key: Ints, state: State, values: Floats, scratch: Scratch)
 @compiled
 def _partner(u: int, order: Order, state: State, scratch: Scratch) -> int:
     """The first row whose place gains enough for u; −1 for none."""
-    partner, place = -1, order.place[u]
+    partner = -1
+    place = order.place[u]
     _look_around(u, order, state, scratch)
     for _ in range(TARGETS):
         there = _best_batch(u, order, state, scratch.worth)
@@ -254,22 +261,26 @@ def _look_around(u: int, order: Order, state: State, scratch: Scratch) -> None:
 @compiled
 def _best_batch(u: int, order: Order, state: State, worth: Floats) -> int:
     """The batch of most worth among those where u has neighbours, but its own; −1 for none."""
-    best, most = -1, -np.inf
+    best = -1
+    most = -np.inf
     for e in entries_of(u, state.indptr):
         there = order.batch[state.indices[e]]
         if worth[there] > most and there != order.batch[u]:
-            best, most = there, worth[there]
+            best = there
+            most = worth[there]
     return best
 
 
 @compiled
 def _best_to_leave(u: int, there: int, order: Order, own: Floats, scratch: Scratch) -> int:
     """The place in a batch of the row that u had best change places with; −1 where labels allow none."""
-    best, most = -1, -np.inf
+    best = -1
+    most = -np.inf
     for p in places_of(there, order):
         value = scratch.joins[p] - own[p] - scratch.near[p]
         if value > most and may_swap(u, order.perm[p], order):
-            best, most = p, value
+            best = p
+            most = value
     return best
 
 
@@ -289,7 +300,8 @@ def make(order: Order, state: State, visits: Ints) -> int:
     swaps = 0
     for here in visits:
         for p in places_of(here, order):
-            u, v = order.perm[p], state.partner[p]
+            u = order.perm[p]
+            v = state.partner[p]
             if v >= 0 and may_swap(u, v, order) and gain_of_swap(u, v, order.batch, state) > state.least[p]:
                 _swap(u, v, order, state)
                 swaps += 1
@@ -317,7 +329,9 @@ def _swap(u: int, v: int, order: Order, state: State) -> None:
 @compiled
 def _change_sums(one: int, sign: float, batch: Ints, state: State) -> None:
     """Let a row join (sign 1) the others of its batch, or leave (−1) them; its own sums are those after joining."""
-    shares, x, y = state.shares, 0.0, 0.0
+    shares = state.shares
+    x = 0.0
+    y = 0.0
     for e in entries_of(one, state.indptr):
         i = state.indices[e]
         if batch[i] == batch[one]:

@@ -51,7 +51,9 @@ class RowEmbedder:
         lengths: Ints | None,
         precision: Callable[[], AbstractContextManager[Any]],
     ) -> None:
-        self._loader, self._embed, self._precision = loader, embed, precision
+        self._loader = loader
+        self._embed = embed
+        self._precision = precision
         self.model = torch.nn.Module() if model is None else model
         count = len(loader.dataset)  # type: ignore[arg-type]
         # The longest texts come first, so that a device that lacks memory for them says so at once.
@@ -70,7 +72,8 @@ class RowEmbedder:
         order = self._order[np.isin(self._order, rows)]
         shares = [order[start::world_size] for start in range(world_size)]
         batches = self._embed_share(shares[rank], use_cache=len(rows) == len(self._order))
-        places, sides = np.argsort(np.concatenate(shares)), []
+        places = np.argsort(np.concatenate(shares))
+        sides = []
         for side in (0, 1):  # one after the other: a gather holds what it gathers twice
             parts = [[batch[side] for batch in batches]] * world_size
             if is_distributed():

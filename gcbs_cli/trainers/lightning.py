@@ -31,7 +31,9 @@ class PlannedCallback(pl.Callback):
             )
         if trainer.reload_dataloaders_every_n_epochs:
             raise BadInput("reload_dataloaders_every_n_epochs: a plan orders the rows of one data set; leave it out")
-        self._plan, self._settings, self._embed = plan, settings, embed
+        self._plan = plan
+        self._settings = settings
+        self._embed = embed
         trainer.callbacks.append(self)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:

@@ -45,7 +45,8 @@ class PlannedLoader:
         which the loss of a batch gathers; size_source: the setting that decides the batch size; precision, lengths: as
         in `RowEmbedder`.
         """
-        dataset, size = loader.dataset, loader.batch_size
+        dataset = loader.dataset
+        size = loader.batch_size
         check_plannable(dataset)
         if (plan is None) == (embed is None):
             raise BadInput("plan, embed: expected one; embed takes a batch and returns the embeddings of both sides")

@@ -53,7 +53,9 @@ class Planner:
     labels: Ints | None = None
 
     def __init__(self, embedder: RowEmbedder, settings: TrainingSettings, log: Log) -> None:
-        self.embedder, self.settings, self._log = embedder, settings, log
+        self.embedder = embedder
+        self.settings = settings
+        self._log = log
         self.history: list[dict[str, float]] = []
 
     def __call__(self, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
@@ -75,7 +77,8 @@ class Planner:
 
     def _plan(self, sampler: PlannedBatchSampler, rows: Ints, sides: Any) -> tuple[Ints, dict[str, float]]:
         x, y = sides
-        settings, size = self.settings, sampler.loss_batch_size
+        settings = self.settings
+        size = sampler.loss_batch_size
         groups = None if self.labels is None else self.labels[rows]
         perm = plan(x, y, groups=groups, **settings.plan_settings(size)).perm
         worth = report(

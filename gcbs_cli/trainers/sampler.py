@@ -139,8 +139,11 @@ class PlannedBatchSampler(BatchSampler):
         dataset: Sized | None = None,
     ) -> None:
         self.rank, self.world_size = _rank_of_sampler(rank, world_size)
-        self._batch_size, self._gather, self._drop_last = batch_size, gather, drop_last
-        self.shuffle_batches, self.seed = shuffle_batches, seed
+        self._batch_size = batch_size
+        self._gather = gather
+        self._drop_last = drop_last
+        self.shuffle_batches = shuffle_batches
+        self.seed = seed
         self.epoch = self._next = self._start = 0
         self.planned_at = -1
         self._path = plan if isinstance(plan, str | os.PathLike) else None
@@ -160,7 +163,8 @@ class PlannedBatchSampler(BatchSampler):
 
     def __iter__(self) -> Iterator[list[int]]:
         # A generator starts at the first batch, so that the model and the epoch of a resumed run are in place.
-        start, self._start = self._start, 0
+        start = self._start
+        self._start = 0
         for step, shares in enumerate(self.sharding.deal(self.epoch)):
             if step >= start:
                 self._plan_rest(step)
@@ -175,7 +179,8 @@ class PlannedBatchSampler(BatchSampler):
         Raises:
             BadInput: If the ranks do not find the same plan, or if a new plan has another number of rows.
         """
-        changed, self.epoch = epoch != self.epoch, epoch
+        changed = epoch != self.epoch
+        self.epoch = epoch
         plan = plan_for(epoch, self._path, self.plan.rows, self.plan)
         if plan is not self.plan:
             self._begin_plan(plan)
@@ -245,7 +250,8 @@ class PlannedBatchSampler(BatchSampler):
                 f"{plan.name}: planned for batches of {plan.batch_size}, asked for {size}; plan again with -k {size}"
             )
         if plan.world_size is not None and (plan.world_size, plan.gather) != (self.world_size, gather):
-            planned, used = _ranks_in_words(plan.world_size, plan.gather), _ranks_in_words(self.world_size, gather)
+            planned = _ranks_in_words(plan.world_size, plan.gather)
+            used = _ranks_in_words(self.world_size, gather)
             warnings.warn(f"{plan.name}: planned for {planned}, used with {used}", PlanWarning, stacklevel=3)
         self.sharding = RankSharding(
             rows=plan.rows,
@@ -256,12 +262,14 @@ class PlannedBatchSampler(BatchSampler):
             seed=self.seed,
             shuffle_batches=self.shuffle_batches,
         )
-        self.plan, self._batch_size = plan, size
+        self.plan = plan
+        self._batch_size = size
         self._next = self._start = 0
 
     def _use_order(self, perm: Any) -> None:
         """Train by this permutation from now on, instead of a file or pattern; it must have as many rows."""
-        self._path, self.plan = None, plan_for(self.epoch, perm, self.plan.rows)
+        self.plan = plan_for(self.epoch, perm, self.plan.rows)
+        self._path = None
 
     def _places_after(self, step: int) -> Ints:
         """The places of the permutation that no step before this one takes, ascending."""
@@ -276,7 +284,8 @@ class PlannedBatchSampler(BatchSampler):
         due = step % (self.every or len(self)) == 0
         if self.replan is None or not due or step <= self.planned_at:
             return
-        places, perm = self._places_after(step), self.plan.perm.copy()
+        places = self._places_after(step)
+        perm = self.plan.perm.copy()
         if len(places) < 2 * self.loss_batch_size and step > 0:
             return
         self.planned_at = step
@@ -310,7 +319,8 @@ def _rank_of_sampler(rank: int | None, world_size: int | None) -> tuple[int, int
     """Rank and number of ranks where they are not given: those of torch.distributed, else the launcher's."""
     own_rank, ranks = rank_and_world()
     if not is_distributed() and "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        own_rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        own_rank = int(os.environ["RANK"])
+        ranks = int(os.environ["WORLD_SIZE"])
     if world_size is None:
         world_size = ranks
     if rank is None:

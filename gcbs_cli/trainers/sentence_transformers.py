@@ -28,7 +28,8 @@ class PlannedSentenceTrainer(PlannedTrainer):
         super().check_trainer()
 
     def loss_settings(self, name: str) -> TrainingSettings:
-        loss, settings = self._loss(name), self.settings
+        loss = self._loss(name)
+        settings = self.settings
         temperature = getattr(loss, "temperature", None)
         if "temperature" in settings.model_fields_set:
             temperature = settings.temperature

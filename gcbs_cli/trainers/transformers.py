@@ -54,7 +54,8 @@ class PlannedTrainer:
         self.check = LossCheck(half=args.bf16 or args.fp16)
         self.planned = {name: self._planned(name) for name in self.datasets}
         self._compute = trainer.compute_loss
-        trainer.get_train_dataloader, trainer.compute_loss = self._loader, self._compute_loss
+        trainer.get_train_dataloader = self._loader
+        trainer.compute_loss = self._compute_loss
 
     @property
     def history(self) -> list[dict[str, float]]:
@@ -64,7 +65,8 @@ class PlannedTrainer:
 
     def check_trainer(self) -> None:
         """Raises BadInput, before any compute, where the batches of the loss would not be the planned ones."""
-        trainer, args = self.trainer, self.trainer.args
+        trainer = self.trainer
+        args = trainer.args
         for dataset in self.datasets.values():
             check_plannable(dataset)
         if not isinstance(self._plans, Mapping) or (self._plans and self._plans.keys() != self.datasets.keys()):
@@ -107,7 +109,9 @@ class PlannedTrainer:
 
     def _planned(self, name: str) -> PlannedLoader:
         """The planned batches of one data set."""
-        trainer, args, plan = self.trainer, self.trainer.args, self._plans.get(name)
+        trainer = self.trainer
+        args = trainer.args
+        plan = self._plans.get(name)
         dataset, collate = self.view(self.datasets[name])
         planned = PlannedLoader(
             DataLoader(
@@ -139,7 +143,8 @@ class PlannedTrainer:
 
     def _replan(self, planner: Planner, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
         """The plan of this epoch from the checkpoint, in a run that resumes within it, else a new one to keep."""
-        state, name = self.trainer.state, planner.name
+        state = self.trainer.state
+        name = planner.name
         saved = state.stateful_callbacks.get(STATE, {})
         if step == 0 and saved.get(name, {}).get("epoch") == sampler.epoch:
             sampler.planned_at = saved[name]["step"]
@@ -161,7 +166,8 @@ class PlannedTrainer:
         """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
         if "" in self.planned:
             return self.planned[""].loader
-        loaders, seed = list(self.planned.values()), self.trainer.args.seed
+        loaders = list(self.planned.values())
+        seed = self.trainer.args.seed
         dataset: Any = ConcatDataset([loader.loader.dataset for loader in loaders])
         sampler = self.trainer.get_multi_dataset_batch_sampler(
             dataset,
