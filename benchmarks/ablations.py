@@ -1,8 +1,12 @@
 """The effect of the quantile, of the batch size and of N on a plan: the ablations of GCBS's paper on your embeddings.
 
+`per-row` is where the default of --per-row comes from: the gap reduction by entries a row and N. Up to all rows, N are
+consecutive rows, as many blocks of them as there are, 16 at most; beyond, the rest are the normalised sums of two
+random pairs, (x_i + x_j, y_i + y_j).
+
 Columns are those of `gcbs report`; under `rows`, seconds stand beside the paper's, which are for random rows of 768
 columns and 512 entries a row on one A40.
-Usage: ``python benchmarks/ablations.py quantile codedoc``, or ``batch-size`` or ``rows`` for the effect (a folder with
+Usage: ``python benchmarks/ablations.py quantile codedoc``, or ``batch-size``, ``rows`` or ``per-row`` (a folder with
 x.npy and y.npy, as ``benchmarks/make_codedoc.py`` makes); ``--values`` for others than the usual ones,
 ``--plan graph=top-m refine=true`` for another plan than RCM.
 """
@@ -30,7 +34,10 @@ VALUES: dict[str, list[float]] = {
     "quantile": [0.99, 0.995, 0.998, 0.999, 0.9995, 0.9999],
     "batch-size": [16, 32, 64, 128, 256, 512],
     "rows": [1_000, 2_500, 5_000, 10_000, 20_000],
+    "per-row": [8, 16, 25, 32, 48, 64],
 }
+BLOCK_ROWS = [300, 1_500, 5_000, 12_000, 24_927, 100_000]
+MOST_BLOCKS = 16
 COLUMNS = {
     "quantile": ["graph.edges", "graph.isolated", "bandwidth.plan", "in_batch_edge_share.plan"],
     "batch-size": ["gap.random_mean", "gap.plan", "bounds.translation", "bounds.logsumexp", "accuracy.plan"],
@@ -62,6 +69,36 @@ def measured(pair: PairedRows, settings: PlanSettings) -> tuple[GapReport, float
     return OrderReports(inputs, asked.losses[0], settings.batch_size).of(perm)[0].report, seconds
 
 
+def blocks_of(pair: PairedRows, rows: int) -> Iterator[PairedRows]:
+    """Consecutive rows, so many at a time; or all rows and sums of random pairs of them, where there are too few."""
+    if rows <= pair.rows:
+        for start in range(0, min(pair.rows // rows, MOST_BLOCKS) * rows, rows):
+            yield PairedRows(pair.x[start : start + rows], pair.y[start : start + rows])
+        return
+    first, second = np.random.default_rng(0).integers(pair.rows, size=(2, rows - pair.rows))
+    sums = [side[first] + side[second] for side in (pair.x, pair.y)]
+    sums = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in sums]
+    yield PairedRows(np.concatenate([pair.x, sums[0]]), np.concatenate([pair.y, sums[1]]))
+
+
+def by_entries_a_row(pair: PairedRows, values: list[float], options: dict[str, Any]) -> Iterator[list[str]]:
+    """A line for each N: the gap reduction, and the rows without an edge, of plans with so many entries a row."""
+    for rows in BLOCK_ROWS:
+        reductions, isolated = [], []
+        for block in blocks_of(pair, rows):
+            plans = [make_plan(block, PlanSettings(per_row=value, **options)) for value in values]
+            settings = (
+                plans[0].settings.only(ReportSettings).changed(batch_sizes=plans[0].settings.batch_size, trials=5)
+            )
+            reports = OrderReports(ReportInputs(block, settings), settings.losses[0], settings.batch_sizes[0])
+            reductions.append([reports.of(plan.perm)[0].report.gap.reduction for plan in plans])
+            isolated.append([plan.figures.isolated / rows for plan in plans if plan.figures is not None])
+        means, deviations = np.mean(reductions, axis=0), np.std(reductions, axis=0)
+        alone = np.mean(isolated, axis=0)
+        cells = zip(means, deviations, alone, strict=True)
+        yield [f"{rows:,}", str(len(reductions)), *(f"{m:.3f} ± {d:.3f}, {a:.1%}" for m, d, a in cells)]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Print a table with a line for each value, as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -71,11 +108,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--plan", nargs="*", default=[], metavar="NAME=VALUE", help="settings of all plans")
     asked = parser.parse_args(arguments)
     pair, effect = read_data(asked.data), asked.effect
+    options = dict(word.split("=") for word in asked.plan)
+    if effect == "per-row":
+        values = asked.values or VALUES[effect]
+        print(markdown_table(["rows", "blocks", *(f"m = {value:g}" for value in values)], []), flush=True)
+        for cells in by_entries_a_row(pair, values, options):
+            print(f"| {' | '.join(cells)} |", flush=True)
+        return
     figures = [figure for path in COLUMNS[effect] + ALWAYS for figure in FIGURES if figure.path == path]
     header = [effect, *(figure.short for figure in figures), "seconds", *["paper, seconds"] * (effect == "rows")]
     values = [value for value in asked.values or VALUES[effect] if effect != "rows" or value <= pair.rows]
     print(markdown_table(header, []), flush=True)
-    for value, (rows, settings) in trials(effect, pair, values, dict(word.split("=") for word in asked.plan)):
+    for value, (rows, settings) in trials(effect, pair, values, options):
         report, seconds = measured(rows, settings)
         cells = [f"{value:,g}", *(figure.text(report.at(figure.path)) for figure in figures), f"{seconds:.2f}"]
         if effect == "rows":

@@ -34,6 +34,12 @@ def quantile_of(values, quantile):
     return float(ordered[max(rank, 1) - 1])
 
 
+def off_diagonal(matrix, first=0):
+    """(n,) the entries of some rows of a square matrix, from this one on, without those of positive pairs."""
+    rows, cols = np.indices(np.shape(matrix))
+    return np.asarray(matrix)[rows + first != cols]
+
+
 def edges_above(similarity, threshold):
     """The set of (i, j), i < j, with s_ij > t or s_ji > t."""
     directed = np.argwhere(similarity > threshold).tolist()

@@ -255,7 +255,7 @@ class Case:
         found: Figures = {
             "graph.threshold": self.threshold,
             "false_negatives.margin": self.fn_margin,
-            "graph.quantile": np.mean(self.s <= self.threshold),
+            "graph.quantile": np.mean((self.s <= self.threshold)[~np.eye(len(self.s), dtype=bool)]),
             "graph.edges": edges.sum() / 2,
             "graph.isolated": (~edges.any(axis=1)).sum(),
             "graph.max_degree": edges.sum(axis=1).max(),

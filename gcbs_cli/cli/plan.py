@@ -24,6 +24,8 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Stopwatch
 
+MOST_ISOLATED = 0.9
+"""If more of the rows have no hard pair, the plan is all but random."""
 STEPS_SHOWN = 3
 """Of the steps that took longest."""
 
@@ -68,6 +70,12 @@ def plan(settings: Plan) -> None:
         save_plan(output, result.perm, manifest)
         if settings.report is not None and pair is not None:
             _report(settings.report, pair, result, given["groups"], out)
+    graph = manifest.graph or manifest.partitions
+    if graph is not None and graph.isolated > MOST_ISOLATED * manifest.rows:
+        out.warn(
+            f"{graph.isolated:,} of {manifest.rows:,} rows have no hard pair, so nearly all batches are random; "
+            "a larger --per-row, a lower --threshold or --graph top-m finds hard pairs"
+        )
     out.table(text_table(_done(manifest, output, time.perf_counter() - began).items()))
     out.result({"output": output, **manifest.model_dump(mode="json"), **full_batches_per_rank(manifest)})
 

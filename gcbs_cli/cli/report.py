@@ -95,7 +95,8 @@ def _measured(
 def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool = True) -> ReportSettings:
     """What was asked, and for the rest what the plan was made with.
 
-    Its own threshold counts on its own data, its quantile on other data; each part of a plan had its own.
+    Its own threshold counts on its own data, its quantile or its entries a row on other data; each part of a plan had
+    its own.
     """
     asked = settings.only(ReportSettings)
     if manifest is None:
@@ -105,8 +106,12 @@ def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool =
         planned["temperatures"] = manifest.temperature
     quantile = manifest.quantile
     if quantile is not None and not asked.model_fields_set & set(EXCLUSIVE):
-        own = quantile.threshold is not None and (same_data or quantile.requested is None)
-        planned |= {"threshold": quantile.threshold} if own else {"quantile": quantile.requested}
+        if quantile.threshold is not None and (same_data or quantile.requested is None):
+            planned["threshold"] = quantile.threshold
+        elif quantile.per_row is not None:
+            planned["per_row"] = quantile.per_row
+        else:
+            planned["quantile"] = quantile.requested
     return ReportSettings(**planned | asked.model_dump(exclude_unset=True))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from gcbs_cli.data.grid import Grid
 from gcbs_cli.data.pairs import PairedRows, pair_values
 from gcbs_cli.graph.adjacency import Adjacency, adjacency_from_pairs, edges_of_lists
-from gcbs_cli.products.operations import Backend, Entries, Limits, ProgressCallback
+from gcbs_cli.products.operations import Backend, Entries, Limits, ProgressCallback, Tile
 from gcbs_cli.products.threshold import Threshold
 from gcbs_cli.products.top_lists import TopSearch
 from gcbs_cli.settings.plan import FalseNegativeSettings, PlanSettings
@@ -44,7 +44,7 @@ class PassResult:
 
     threshold: Threshold
     reaching: Entries
-    """The entries above t, the diagonal included, if they were asked for, with numbers of the grid."""
+    """The entries above t, if they were asked for, with numbers of the grid; none of the diagonal."""
     hardest: list[Int32s]
     """(N, m) the hardest columns of each row and the hardest rows of each column, or nothing."""
 
@@ -58,7 +58,7 @@ class HardPairs:
     weighted: WeightedGraph | None
     """With all edges, where some can be too hard."""
     achieved_quantile: float | None
-    """The share of the N² entries at or below t; None where they were not counted."""
+    """The share of the N(N − 1) entries at or below t; None where they were not counted."""
 
     def too_hard_inside(self, batch_of_row: Ints) -> int | None:
         """How many pairs that are better kept apart share a batch; None where none were looked for."""
@@ -86,11 +86,15 @@ def find(
     limits = [search.likely_limits(backend, seed) for search in searches]
     if above:
         limits.append(Limits(np.int32(threshold.number) - grid.x_offsets, -grid.y_offsets))
+
+    def scan(tile: Tile) -> list[Entries]:
+        return [part.off_diagonal() for part in backend.scan(loaded, tile, limits)]
+
     loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y))
     heaps = [search.heaps(len(grid.x)) for search in searches]
     parts: list[Entries] = []
     entries = 0
-    for _, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, limits), progress):
+    for _, found in backend.run(tiles, scan, progress):
         for search, heap, candidates in zip(searches, heaps, found, strict=False):
             search.offer(heap, candidates)
         if above:
@@ -115,7 +119,7 @@ def hard_pairs(pair: PairedRows, settings: PlanSettings, found: PassResult) -> H
     if settings.avoids:
         weighted = weigh(graph, pair, settings)
         graph = graph.kept(~weighted.apart)
-    achieved = 1.0 - len(found.reaching) / pair.rows**2 if settings.uses_threshold else None
+    achieved = 1.0 - len(found.reaching) / (pair.rows * (pair.rows - 1)) if settings.uses_threshold else None
     return HardPairs(graph, weighted, achieved)
 
 

@@ -33,7 +33,7 @@ class GraphFigures:
     isolated: int
     max_degree: int
     achieved_quantile: float | None
-    """The exact share of entries at or below t; None where the pass did not count them."""
+    """The exact share of the N(N − 1) entries at or below t; None where the pass did not count them."""
     identity: OrderMeasures
     random: OrderMeasures
     plan: OrderMeasures

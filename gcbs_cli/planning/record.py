@@ -106,16 +106,18 @@ def _named(files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:
 def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
     found, graph, parts = result.threshold, result.settings, result.partitions
     if parts is not None and parts.thresholds is not None:
-        requested = graph.requested_quantile(rows)
         return QuantileRecord(
-            method="each part's own", requested=requested, per_row=graph.per_row, threshold=graph.threshold
+            method="each part's own",
+            requested=graph.requested_quantile(rows),
+            per_row=graph.entries_per_row(rows),
+            threshold=graph.threshold,
         )
     if found is None or result.figures is None:
         return None
     return QuantileRecord(
         method="given" if found.requested is None else graph.quantile_method,
         requested=found.requested,
-        per_row=graph.per_row,
+        per_row=graph.entries_per_row(rows),
         threshold=found.similarity,
         number=found.number,
         scale=found.scale,

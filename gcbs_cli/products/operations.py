@@ -97,6 +97,10 @@ class Entries:
         """Only these, by a mask."""
         return Entries(self.rows[which], self.cols[which], self.values[which])
 
+    def off_diagonal(self) -> "Entries":
+        """Without those of positive pairs."""
+        return self.chosen(self.rows != self.cols)
+
 
 @dataclass(frozen=True)
 class Limits:

@@ -1,4 +1,7 @@
-"""Find t, above which entries of X Yᵀ make an edge: given, or a quantile of all entries, mostly by a seeded sample."""
+"""Find t, above which entries of X Yᵀ make an edge: given, or a quantile of all entries, mostly by a seeded sample.
+
+The N positives on the diagonal are no entries here: they are the largest, and no edges.
+"""
 
 from dataclasses import dataclass
 from math import ceil, exp, sqrt
@@ -47,7 +50,9 @@ class Sample:
     cols: Ints
     """(m,) sorted."""
     numbers: Float32s
-    """(m, m), whole."""
+    """(m, m), whole; −∞ on the diagonal of X Yᵀ."""
+    entries: int
+    """How many of them are off the diagonal."""
     of: int
     """N, the rows there are."""
 
@@ -58,7 +63,7 @@ class Sample:
 
     def number(self, quantile: float) -> int:
         """The least sampled number with at least a share q of the sample at or below it."""
-        return int(of_rank(self.numbers, rank_of(quantile, self.numbers.size)))
+        return int(of_rank(self.numbers, rank_of(quantile, self.entries)))
 
     def reaching(self, number: int) -> Entries:
         """The sampled entries from a number on, with their numbers; where these are many, those of some rows."""
@@ -69,23 +74,23 @@ class Sample:
 
     def share_above(self, number: int) -> float:
         """Share of the sampled entries above a number."""
-        return float(np.count_nonzero(self.numbers > number) / self.numbers.size)
+        return float(np.count_nonzero(self.numbers > number) / self.entries)
 
     def interval(self, number: int) -> tuple[float, float]:
-        """95 % interval for the share of all N² entries at or below the number.
+        """95 % interval for the share of all N(N − 1) entries at or below the number.
 
         Entries of one row, or of one column, depend on each other (a row near everything is above the threshold
         everywhere), so the variance is the jackknife's over rows plus that over columns, with the correction for
         drawing without replacement; on the logarithm of the tail, which keeps it inside (0, 1).
         """
         above = self.numbers > number
-        tail = float(above.mean())
+        tail = self.share_above(number)
         if self.whole:
             return 1.0 - tail, 1.0 - tail
         size = len(self.rows)
         spread = above.mean(axis=1, dtype=np.float64).var(ddof=1) + above.mean(axis=0, dtype=np.float64).var(ddof=1)
         deviation = sqrt(spread / size * (1.0 - size / self.of))
-        least = 1.0 / self.numbers.size
+        least = 1.0 / self.entries
         factor = exp(NORMAL_975 * deviation / max(tail, least))
         return 1.0 - min(1.0, max(tail, least) * factor), 1.0 - tail / factor
 
@@ -108,7 +113,10 @@ def draw_sample(grid: Grid, quantile: float, seed: int, *, least: int = LEAST_RO
     rows, cols = (np.sort(draws.choice(count, size, replace=False)) for _ in range(2))
     # BLAS follows affinity and OMP_NUM_THREADS by itself, but no cgroup's quota.
     with threadpool_limits(limits=available_cpus(), user_api="blas"):
-        return Sample(rows, cols, grid.numbers(rows, cols), count)
+        numbers = grid.numbers(rows, cols)
+    _, *positives = np.intersect1d(rows, cols, assume_unique=True, return_indices=True)
+    numbers[tuple(positives)] = -np.inf
+    return Sample(rows, cols, numbers, size**2 - len(positives[0]), count)
 
 
 @dataclass(frozen=True)
@@ -160,7 +168,7 @@ def find_threshold(
             rows = slice(top, min(top + height, count))
             tails.append(_quantile(grid, loaded, rows, quantile, sample, backend, progress))
         number, above = sorted(tails)[(len(tails) - 1) // 2]
-        achieved = 1.0 - above / count**2
+        achieved = 1.0 - above / (count * (count - 1))
         interval = (achieved, achieved) if method == "exact" else sample.interval(number)
     return Threshold(number, grid.similarity(number), grid.scale, quantile, interval, drawn)
 
@@ -177,11 +185,12 @@ def _quantile(
     """The quantile of the entries of some rows, and how many of them are above it."""
     most = available_memory() // BYTES_PER_TAIL_ENTRY
     count, height, share = len(grid.y), rows.stop - rows.start, 1.0 - quantile
-    rank, tail = rank_of(quantile, height * count), np.empty(0, np.int32)
+    rank, tail = rank_of(quantile, height * (count - 1)), np.empty(0, np.int32)
     tiles = backend.tiles(rows.stop, count, rows.start)
 
     def numbers_of(tile: Tile) -> Int32s:
         (found,) = backend.scan(loaded, tile, [limits])
+        found = found.off_diagonal()
         return found.values + grid.x_offsets[found.rows] + grid.y_offsets[found.cols]
 
     def tell(done: int, _: int) -> None:

@@ -155,7 +155,7 @@ class ReportInputs:
             (given,) = self.graph.measure([np.arange(pair.rows)], settings.batch_sizes[0])
         self.figures: Figures = {
             "graph.threshold": threshold.similarity,
-            "graph.quantile": 1.0 - len(edges) / pair.rows**2,
+            "graph.quantile": 1.0 - len(edges) / (pair.rows * (pair.rows - 1)),
             "graph.edges": self.graph.edges,
             "graph.isolated": int((self.graph.degrees == 0).sum()),
             "graph.max_degree": int(self.graph.degrees.max()),

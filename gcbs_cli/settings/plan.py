@@ -11,7 +11,8 @@ from gcbs_cli.system.limits import parse_size
 
 DEFAULT_BATCH_SIZE = 64
 DEFAULT_TEMPERATURE = 0.05
-DEFAULT_QUANTILE = 0.999
+DEFAULT_PER_ROW = 32
+"""Entries a row that make an edge; benchmarks/RESULTS.md has the ablation."""
 DEFAULT_MARGIN = 0.95
 """Share of a positive's similarity from which on a negative is suspected to be a right answer."""
 LARGEST_SIMILARITY = 1.1
@@ -73,14 +74,14 @@ Size = Annotated[
 class ThresholdSettings(Settings, panel=GRAPH_PANEL):
     """t, from which on an entry of X Yᵀ is large."""
 
-    quantile: float | None = option(None, gt=0, lt=1, default_words="0.999")
-    """Pairs above this quantile of all similarities are edges."""
-    per_row: float | None = option(None, gt=0)
-    """The quantile as the number of entries expected in each row, m: q = 1 − m/N."""
+    quantile: float | None = option(None, gt=0, lt=1, default_words="that of --per-row")
+    """Pairs above this quantile of all similarities are edges; positive pairs do not count."""
+    per_row: float | None = option(None, gt=0, default_words=f"{DEFAULT_PER_ROW}, at most half of a row")
+    """The quantile as the number of entries expected in each row, m: q = 1 − m / (N − 1)."""
     threshold: Similarity | None = None
     """Pairs above this similarity are edges; nothing is estimated."""
     quantile_method: Literal["sample", "chunks", "exact"] = "sample"
-    """sample: random rows × random columns; chunks: median over chunks of rows (GCBS); exact: all N² entries."""
+    """sample: random rows × random columns; chunks: median over chunks of rows (GCBS); exact: all entries."""
 
     @model_validator(mode="after")
     def _check_exclusive(self) -> Self:
@@ -89,15 +90,20 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
             raise BadInput(f"{' and '.join(named)}: give only one; each says where the edges begin")
         return self
 
-    def requested_quantile(self, rows: int) -> float | None:
-        """q for N rows; None where a threshold was given. Raises BadInput when --per-row does not fit N."""
-        if self.threshold is not None:
+    def entries_per_row(self, rows: int) -> float | None:
+        """m for N rows; None where a quantile or a threshold was given. Raises BadInput if --per-row does not fit N."""
+        if self.quantile is not None or self.threshold is not None:
             return None
         if self.per_row is None:
-            return self.quantile or DEFAULT_QUANTILE
-        if not self.per_row < rows:
-            raise BadInput(f"--per-row {self.per_row:g}: expected fewer than the {rows:,} rows")
-        return 1.0 - self.per_row / rows
+            return min(DEFAULT_PER_ROW, (rows - 1) / 2)
+        if not self.per_row < rows - 1:
+            raise BadInput(f"--per-row {self.per_row:g}: expected fewer than the {rows - 1:,} other rows")
+        return self.per_row
+
+    def requested_quantile(self, rows: int) -> float | None:
+        """q for N rows; None where a threshold was given. Raises BadInput when --per-row does not fit N."""
+        per_row = self.entries_per_row(rows)
+        return self.quantile if per_row is None else 1.0 - per_row / (rows - 1)
 
 
 class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):

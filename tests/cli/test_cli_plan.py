@@ -32,9 +32,10 @@ def test_plan_writes_permutation_and_manifest(gcbs, sample):
     assert [entry[name] for name in ("batch_size", "seed", "rows", "method")] == [32, 3, 1500, "rcm"]
     assert entry["command"][:3] == ["gcbs", *sys.argv[1:]][:3]
     hard = _grid_numbers() > entry["quantile"]["number"]
-    assert entry["quantile"]["achieved"] == pytest.approx(1 - hard.sum() / 1500**2, abs=1e-9)
+    np.fill_diagonal(hard, False)
+    assert entry["quantile"]["achieved"] == pytest.approx(1 - hard.sum() / (1500 * 1499), abs=1e-9)
+    assert entry["quantile"]["per_row"] == hard.sum() / 1500 == 32
     either = hard | hard.T
-    np.fill_diagonal(either, False)
     assert entry["graph"]["edges"] == either.sum() // 2
     place = np.argsort(perm)
     rows, cols = np.nonzero(either)
@@ -185,3 +186,10 @@ def test_report_reads_the_groups_again_that_the_manifest_names(gcbs, folder):
         said = [line for line in result.stderr.splitlines() if "leaves the groups out" in line]
         assert len(said) == 1
         assert reason in said[0]
+
+
+@pytest.mark.parametrize(("threshold", "warned"), [(0.99, True), (0.3, False)])
+@pytest.mark.parametrize("parts", [(), ("--partitions", 2)], ids=["whole", "in parts"])
+def test_a_plan_says_where_hardly_any_row_has_a_hard_pair(gcbs, folder, threshold, warned, parts):
+    result = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-k", 16, "--threshold", threshold, *parts)
+    assert (" of 300 rows have no hard pair" in " ".join(result.stderr.split())) is warned

@@ -66,7 +66,7 @@ REFUSED = {
     "doctor --dim 5": "--dim has no effect without --rows",
     "plan x.npy y.npy --fn-weight 1e9": "--fn-weight 1e9: expected at least 0 and at most 1000",
     "plan x.npy y.npy -k 301": "--batch-size 301: expected 2 to 300",
-    "plan x.npy y.npy --per-row 300": "--per-row 300: expected fewer than the 300 rows",
+    "plan x.npy y.npy --per-row 300": "--per-row 300: expected fewer than the 299 other rows",
     "plan x.npy y.npy --max-memory 1K": "--max-memory 1.0 KiB",
     "plan x.npy y.npy --dry-run --max-memory 50K": "would fit, or lower --per-row",
     "plan x.npy y.npy --max-memory 50K": "would fit, or lower --per-row",

@@ -32,8 +32,10 @@ GRAPHS = {
 def expected_threshold(exact, graph):
     if "threshold" in graph:
         return graph["threshold"]
-    q = 1 - graph["per_row"] / len(exact) if "per_row" in graph else graph.get("quantile", 0.999)
-    return reference.quantile_of(exact, q)
+    entries = np.sort(reference.off_diagonal(exact))
+    if "quantile" in graph:
+        return reference.quantile_of(entries, graph["quantile"])
+    return entries[len(entries) - graph.get("per_row", 32) * len(exact) - 1]
 
 
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
@@ -56,7 +58,8 @@ def test_a_sampled_plan_is_that_of_the_samples_quantile(chosen_backend, monkeypa
     small = partial(draw_sample, least=100, most=100)
     monkeypatch.setattr("gcbs_cli.products.threshold.draw_sample", small)
     drawn = small(pair.grid, 0.99, 5)
-    threshold = reference.quantile_of(exact[np.ix_(drawn.rows, drawn.cols)], 0.99)
+    apart = np.where(np.eye(300), np.nan, exact)[np.ix_(drawn.rows, drawn.cols)]
+    threshold = reference.quantile_of(apart[~np.isnan(apart)], 0.99)
     edges = reference.edges_above(exact, threshold)
     found = make_plan(pair, PlanSettings(batch_size=16, quantile=0.99, seed=5))
     reference.check_reverse_cuthill_mckee(found.perm, reference.neighbours_of(300, edges))
@@ -65,13 +68,14 @@ def test_a_sampled_plan_is_that_of_the_samples_quantile(chosen_backend, monkeypa
 def test_the_figures_of_a_plan_are_those_of_brute_force(chosen_backend):
     exact = grid_matrix("related", ROWS)
     result = make_plan(make_pair("related", ROWS), PlanSettings(batch_size=16, quantile=0.97))
-    threshold = reference.quantile_of(exact, 0.97)
+    entries = reference.off_diagonal(exact)
+    threshold = reference.quantile_of(entries, 0.97)
     edges = reference.edges_above(exact, threshold)
     degrees = [len(near) for near in reference.neighbours_of(ROWS, edges)]
     figures = result.figures
     assert figures is not None
     assert (figures.edges, figures.isolated, figures.max_degree) == (len(edges), degrees.count(0), max(degrees))
-    assert figures.achieved_quantile == pytest.approx(float((exact <= threshold).mean()), abs=1e-12)
+    assert figures.achieved_quantile == pytest.approx(float((entries <= threshold).mean()), abs=1e-12)
     for measures, order in ((figures.identity, np.arange(ROWS)), (figures.plan, result.perm)):
         bandwidth, profile, share = reference.bandwidth_profile_share(edges, order, 16)
         assert (measures.bandwidth, measures.profile) == (bandwidth, profile)
@@ -136,8 +140,7 @@ def test_more_edges_than_there_is_room_for_end_the_pass(monkeypatch):
 
 
 def test_a_million_rows_of_768_dimensions_fit_into_16_gib_by_default():
-    settings = PlanSettings(per_row=32)
-    forecast = forecast_plan(10**6, 768, settings, CpuBackend(16), entries_by_quantile(10**6, settings))
+    forecast = forecast_plan(10**6, 768, PlanSettings(), CpuBackend(16), entries_by_quantile(10**6, PlanSettings()))
     assert forecast.bytes < 16 * 2**30
 
 
@@ -161,4 +164,12 @@ def test_the_forecast_of_entries_is_near(chosen_backend):
         settings = PlanSettings(batch_size=16, **graph)
         threshold = find_threshold(pair.grid, settings, 0, chosen_backend)
         expected = forecast_plans(pair, [settings], chosen_backend)
-        assert expected.entries == pytest.approx(np.count_nonzero(exact > threshold.similarity), rel=0.01)
+        above = np.count_nonzero(reference.off_diagonal(exact) > threshold.similarity)
+        assert expected.entries == pytest.approx(above, rel=0.01)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 20, 33, 34, 66, 200])
+def test_by_default_nearly_every_row_has_a_hard_pair_however_few_there_are(rows):
+    figures = make_plan(make_pair("related", rows), PlanSettings(batch_size=2)).figures
+    assert figures.isolated <= rows / 10
+    assert figures.achieved_quantile == pytest.approx(1 - min(32 / (rows - 1), 0.5), abs=1 / rows)

@@ -35,15 +35,17 @@ def test_each_estimator_gives_the_quantile_of_what_it_reads(kind, largest):
     numbers = numbers_of(grid)
     for q in QUANTILES:
         whole = estimate(grid, q, "sample")
-        assert whole.number == reference.quantile_of(numbers, q)
+        assert whole.number == reference.quantile_of(reference.off_diagonal(numbers), q)
         sample = _small(grid, q)
+        drawn = numbers[np.ix_(sample.rows, sample.cols)][sample.rows[:, None] != sample.cols]
         found = {m: estimate(grid, q, m, sample=sample) for m in ("sample", "exact")}
-        assert found["sample"].number == reference.quantile_of(numbers[np.ix_(sample.rows, sample.cols)], q)
+        assert found["sample"].number == reference.quantile_of(drawn, q)
         for height, median in ((37, 2), (38, 1)):  # of five chunks, and of four, where the lower one is taken
-            chunks = sorted(reference.quantile_of(numbers[top : top + height], q) for top in range(0, 150, height))
+            parts = [reference.off_diagonal(numbers[top : top + height], top) for top in range(0, 150, height)]
+            chunks = sorted(reference.quantile_of(part, q) for part in parts)
             assert estimate(grid, q, "chunks", sample=sample, chunk_rows=height).number == chunks[median]
         assert found["exact"].number == whole.number
-        achieved = float((numbers <= whole.number).mean())
+        achieved = float((reference.off_diagonal(numbers) <= whole.number).mean())
         for exact in (whole, found["exact"]):
             assert exact.sampled == 0
             assert exact.interval == pytest.approx((achieved, achieved), abs=1e-12)
@@ -58,7 +60,9 @@ def test_a_threshold_given_is_the_number_that_its_similarity_means():
     numbers = numbers_of(pair.grid)
     assert np.array_equal(numbers > found.number, (numbers + pair.grid.constant) / pair.grid.scale**2 > 0.25)
     again = GraphSettings(threshold=estimate(pair.grid, 0.9, "sample").similarity)
-    assert find_threshold(pair.grid, again, 0, CpuBackend(1)).number == reference.quantile_of(numbers, 0.9)
+    assert find_threshold(pair.grid, again, 0, CpuBackend(1)).number == reference.quantile_of(
+        reference.off_diagonal(numbers), 0.9
+    )
 
 
 def test_ranks_are_those_of_the_decimal_that_a_quantile_shows():
@@ -76,12 +80,14 @@ def test_the_interval_is_the_jackknifes_on_the_logarithm_of_the_tail():
     sample = _small(make_pair("hubs", 150).grid, 0.9)
     for number in (sample.number(0.9), int(sample.numbers.max())):
         above = sample.numbers > number
-        tail, least = above.mean(), 1 / above.size
+        apart = sample.rows[:, None] != sample.cols
+        tail, least, centre = above[apart].mean(), 1 / apart.sum(), above.mean()
+        assert not above[~apart].any()
         assert sample.share_above(number) == pytest.approx(tail)
         variance = 0.0
         for axis in (0, 1):
             without = [np.delete(above, line, axis).mean() for line in range(40)]
-            variance += 39 / 40 * np.square(without - tail).sum() * (1 - 40 / 150)
+            variance += 39 / 40 * np.square(without - centre).sum() * (1 - 40 / 150)
         factor = np.exp(1.959964 * np.sqrt(variance) / max(tail, least))
         expected = 1 - max(tail, least) * factor, 1 - tail / factor
         assert sample.interval(number) == pytest.approx(expected, abs=1e-7)
@@ -106,7 +112,7 @@ def test_the_interval_covers_the_achieved_quantile():
     x[:, 0] += generator.normal(scale=2.0, size=rows)  # rows of x differ in how near they are to all of y
     y[:, 0] += 1.5
     grid = make_grid(unit(x), unit(y))
-    numbers, covered = np.sort(numbers_of(grid).reshape(-1)[::7]), 0
+    numbers, covered = np.sort(reference.off_diagonal(numbers_of(grid))[::7]), 0
     for seed in range(70):
         sample = _small(grid, q, seed, rows=500)
         t = sample.number(q)

@@ -105,7 +105,7 @@ def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, MemoryForec
                 "each part; ask for fewer parts"
             )
         return parts, _forecast(stream, settings, parts)
-    fewest_rows = max(size, int(settings.per_row or 0) + 1)
+    fewest_rows = max(size, int(settings.per_row or 0) + 2)
     most = min(rows // fewest_rows, MOST_PARTS)
     count = min(ceil(rows / AUTO_PART_ROWS), most)
     forecast = _forecast(stream, settings, count)
