@@ -82,11 +82,6 @@ class Grid:
         numbers += self.y_offsets[cols].astype(np.float32)
         return numbers
 
-    def diagonal(self) -> Ints:
-        """(N,) numbers of the positives, of sides of equal length."""
-        products: Ints = np.einsum("nd,nd->n", self.x, self.y, dtype=np.int64)
-        return products + self.x_offsets + self.y_offsets
-
 
 @dataclass(frozen=True)
 class _Side:
