@@ -15,7 +15,6 @@ def check(settings: Check) -> None:
     stream = None
     if settings.x is not None:
         stream = open_inputs(settings.only(Inputs), out, manifest)
-        stream.normalize = manifest is None or manifest.normalize
         stream.read()
         stream.check_unchanged()
     findings = list(check_plan(perm, manifest, stream))

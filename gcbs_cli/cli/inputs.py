@@ -22,12 +22,18 @@ def command_line() -> list[str]:
 
 
 def open_inputs(inputs: Inputs, out: Output, manifest: Manifest | None = None) -> PairStream:
-    """Open both sides, check headers, and say in which order shards are read; manifest: whose columns are usual."""
+    """Open both sides, check headers, and say in which order shards are read.
+
+    manifest: of a plan, whose columns and normalization count unless others are named.
+    """
     planned: tuple[str | None, str | None] = (None, None)
+    normalize = inputs.normalize
     if manifest is not None:
         planned = (manifest.inputs.x.column, manifest.inputs.y.column)
+        if "normalize" not in inputs.model_fields_set:
+            normalize = manifest.normalize
     sources = open_pair(inputs.x, inputs.y, **dict(inputs.only(Columns)), planned=planned)
-    stream = PairStream(*sources, normalize=inputs.normalize)
+    stream = PairStream(*sources, normalize=normalize)
     for source in stream.sources:
         say_order(source.name, source.paths, out)
     return stream

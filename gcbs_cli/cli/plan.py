@@ -27,105 +27,106 @@ from gcbs_cli.system.progress import Stopwatch
 MOST_ISOLATED = 0.9
 """If more of the rows have no hard pair, the plan is all but random."""
 STEPS_SHOWN = 3
-"""Of the steps that took longest."""
+"""How many of the steps are named, those that took longest."""
 
 
 def plan(settings: Plan) -> None:
     """Plan, and write the plan, the manifest and the report."""
     began = time.perf_counter()
-    output, asked = settings.output, settings.only(PlanSettings)
+    output = settings.output
     out = Output(settings, None if settings.dry_run else output)
     if not settings.dry_run:
-        read_too = [settings.x, settings.y, settings.groups, settings.text]
-        check_plan_output(output, read_too, [settings.report], force=settings.force)
+        inputs = [settings.x, settings.y, settings.groups, settings.text]
+        check_plan_output(output, inputs, [settings.report], force=settings.force)
     stream = open_inputs(settings, out)
-    asked.check_rows(stream.rows)
+    plan_settings = settings.only(PlanSettings)
+    plan_settings.check_rows(stream.rows)
     if settings.dry_run:
-        if not (METHODS[asked.method].needs_graph or asked.refine):
-            raise BadInput(f"--dry-run: forecasts a graph, and --method {asked.method} makes none; leave it out")
-        _forecast(stream.read(), asked, out)
+        if not (METHODS[settings.method].needs_graph or settings.refine):
+            raise BadInput(f"--dry-run: forecasts a graph, and --method {settings.method} makes none; leave it out")
+        _forecast(stream.read(), plan_settings, out)
         return
-    Thread(target=warm_up, args=[settings.device]).start()  # beside the reading
-    given = read_row_facts(settings, stream.rows)
+    Thread(target=warm_up, args=[settings.device]).start()  # it takes as long as the reading
+    row_facts = read_row_facts(settings, stream.rows)
+    clock = Stopwatch(out)
+    pairs = None
     with out:
-        clock, pair = Stopwatch(out), None
-        if asked.partitions is None:
+        if settings.partitions is None:
             with clock.step("read"):
-                pair = stream.read()
-            result = make_plan(pair, asked, out, **given)
+                pairs = stream.read()
+            result = make_plan(pairs, plan_settings, out, **row_facts)
         else:
             from gcbs_cli.planning.parts.plan import plan_in_parts
 
             beside = None if output == "-" else Path(output)
-            result = plan_in_parts(stream, asked, out, beside=beside, **given)
+            result = plan_in_parts(stream, plan_settings, out, beside=beside, **row_facts)
         stream.check_unchanged()
         manifest = plan_manifest(
             result,
             stream,
             command_line(),
-            groups=given["groups"],
+            groups=row_facts["groups"],
             files=(settings.only(GroupFile), settings.only(TextFile)),
             seconds=clock.seconds,
         )
         save_plan(output, result.perm, manifest)
-        if settings.report is not None and pair is not None:
-            _report(settings.report, pair, result, given["groups"], out)
+        if settings.report is not None and pairs is not None:
+            _report(settings.report, pairs, result, row_facts["groups"], out)
     graph = manifest.graph or manifest.partitions
     if graph is not None and graph.isolated > MOST_ISOLATED * manifest.rows:
         out.warn(
             f"{graph.isolated:,} of {manifest.rows:,} rows have no hard pair, so nearly all batches are random; "
             "a larger --per-row, a lower --threshold or --graph top-m finds hard pairs"
         )
-    out.table(text_table(_done(manifest, output, time.perf_counter() - began).items()))
+    out.table(text_table(_summary(manifest, output, time.perf_counter() - began).items()))
     out.result({"output": output, **manifest.model_dump(mode="json"), **full_batches_per_rank(manifest)})
 
 
-def _report(path: str, pair: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> None:
+def _report(path: str, pairs: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> None:
     """Write the report on the plan."""
     from gcbs_cli.reports.basis import RowFacts
     from gcbs_cli.reports.build import make_reports
     from gcbs_cli.settings.report import report_on
 
     threshold = None if result.threshold is None else result.threshold.similarity
-    wanted = report_on(result.settings, threshold)
-    report = make_reports(pair, result.perm, wanted, out, facts=RowFacts(groups=groups))[0]
+    report_settings = report_on(result.settings, threshold)
+    report = make_reports(pairs, result.perm, report_settings, out, facts=RowFacts(groups=groups))[0]
     write(path, report.model_dump_json(indent=2) + "\n")
 
 
-def _forecast(rows: PairedRows, asked: PlanSettings, out: Output) -> None:
+def _forecast(pairs: PairedRows, settings: PlanSettings, out: Output) -> None:
     """Print the threshold, and about how many entries and how much memory the plan takes; write nothing."""
-    backend = choose_backend(asked.device, asked.chunk_rows)
-    expected = forecast_plans(rows, [asked], backend)
-    check_memory(expected, asked, "the plan", ADVICE, held=rows.x.nbytes + rows.y.nbytes)
+    backend = choose_backend(settings.device, settings.chunk_rows)
+    forecast = forecast_plans(pairs, [settings], backend)
+    check_memory(forecast, settings, "the plan", ADVICE, held=pairs.x.nbytes + pairs.y.nbytes)
     with out:
         out.step("quantile")
-        threshold = find_threshold(rows.grid, asked, asked.seed, backend, out.progress)
-    options = " ".join(words(asked.changed(preset=None), always=("method",)))
-    lines = {"options": options, "pairs": f"{rows.rows:,}", "threshold": f"{threshold.similarity:.4f}"}
+        threshold = find_threshold(pairs.grid, settings, settings.seed, backend, out.progress)
+    options = " ".join(words(settings.changed(preset=None), always=("method",)))
+    lines = {"options": options, "pairs": f"{pairs.rows:,}", "threshold": f"{threshold.similarity:.4f}"}
     if threshold.interval is not None:
         low, high = threshold.interval
         lines["quantile"] = f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"
-    lines["entries"] = f"about {expected.entries:,} ({expected.entries / rows.rows:,.1f} a row)"
-    lines["memory"] = f"about {show_size(expected.bytes)} on {backend.name}"
+    lines["entries"] = f"about {forecast.entries:,} ({forecast.entries / pairs.rows:,.1f} a row)"
+    lines["memory"] = f"about {show_size(forecast.bytes)} on {backend.name}"
     lines["written"] = "nothing (dry run)"
     out.table(text_table(lines.items()))
     out.result(
         {
-            "settings": asked.model_dump(mode="json"),
-            "rows": rows.rows,
+            "settings": settings.model_dump(mode="json"),
+            "rows": pairs.rows,
             "threshold": threshold.similarity,
             "interval": threshold.interval,
-            "expected_entries": expected.entries,
-            "expected_memory": expected.bytes,
-            "summary": f"expecting {expected}",
+            "expected_entries": forecast.entries,
+            "expected_memory": forecast.bytes,
+            "summary": f"expecting {forecast}",
         }
     )
 
 
-def _done(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
-    """What was done, in a few lines; the manifest has the rest."""
+def _summary(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
+    """The plan in a few lines; the manifest has the rest."""
     full, rest = divmod(manifest.rows, manifest.batch_size)
-    record, parts, quantile = manifest.method_settings, manifest.partitions, manifest.quantile
     batches = f"{full:,} batches of {manifest.batch_size}" + (f" and one of {rest}" if rest else "")
     lines = {"pairs": f"{manifest.rows:,} × {manifest.inputs.x.dim} in {batches}"}
     if manifest.gather:
@@ -133,27 +134,40 @@ def _done(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
     elif manifest.world_size is not None:
         each, over = divmod(full, manifest.world_size)
         lines["ranks"] = f"{manifest.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
+    parts = manifest.partitions
     if parts is not None:
         lines["parts"] = f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"
-    lines["method"] = manifest.method + (f" (preset {record['preset']})" if "preset" in record else "")
-    if "refinement" in record:
-        done = record["refinement"]
-        ended = "; stopped by --time-limit" if done["timed_out"] else ""
-        lines["method"] += f", {done['swaps']:,} swaps in {done['sweeps']} sweeps{ended}"
-    found = manifest.graph or (parts if parts is not None and parts.edges else None)
-    if found is not None:
-        by_quantile = (
-            manifest.graph is not None and manifest.graph.kind == "quantile" and manifest.graph.rank_window is None
-        )
-        above = f" above {quantile.threshold:.4f}" if by_quantile and quantile and quantile.threshold else ""
-        lines["hard pairs"] = f"{found.edges:,}{above}; {found.isolated / manifest.rows:.1%} of the rows have none"
-        inside = manifest.in_batch_edge_share.get("plan") if parts is None else parts.in_batch_edge_share
-        random = manifest.in_batch_edge_share.get("random")
-        if inside is not None:
-            beside = "" if random is None else f" (random order {random:.1%})"
-            lines["in batches"] = f"{inside:.1%} of them{beside}"
+    lines["method"] = _method(manifest)
+    graph = manifest.graph or (parts if parts is not None and parts.edges else None)
+    if graph is not None:
+        isolated = f"{graph.isolated / manifest.rows:.1%} of the rows have none"
+        lines["hard pairs"] = f"{graph.edges:,}{_threshold(manifest)}; {isolated}"
+        share = manifest.in_batch_edge_share.get("plan") if parts is None else parts.in_batch_edge_share
+        if share is not None:
+            lines["in batches"] = f"{share:.1%} of them"
+            random = manifest.in_batch_edge_share.get("random")
+            if random is not None:
+                lines["in batches"] += f" (random order {random:.1%})"
     longest = sorted(manifest.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
     steps = ", ".join(f"{name} {value:.2f}" for name, value in longest)
     lines["seconds"] = f"{seconds:.2f} ({steps})"
     lines["written"] = "stdout" if output == "-" else output
     return lines
+
+
+def _method(manifest: Manifest) -> str:
+    record = manifest.method_settings
+    line = manifest.method + (f" (preset {record['preset']})" if "preset" in record else "")
+    refinement = record.get("refinement")
+    if refinement is not None:
+        line += f", {refinement['swaps']:,} swaps in {refinement['sweeps']} sweeps"
+        if refinement["timed_out"]:
+            line += "; stopped by --time-limit"
+    return line
+
+
+def _threshold(manifest: Manifest) -> str:
+    """The threshold, where it alone decides the hard pairs."""
+    graph, quantile = manifest.graph, manifest.quantile
+    decides = graph is not None and graph.kind == "quantile" and graph.rank_window is None
+    return f" above {quantile.threshold:.4f}" if decides and quantile is not None and quantile.threshold else ""

@@ -1,6 +1,6 @@
 """`gcbs report`: what a plan is worth."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,25 +31,27 @@ from gcbs_cli.system.arrays import Ints
 def report(settings: Report) -> None:
     """Report, and write the report and the page; warn where plan and data do not belong together."""
     out = Output(settings, settings.output or settings.html)
-    beside = (settings.groups, settings.positives, settings.labels, settings.texts)
-    read = [settings.x, settings.y, *beside, *plan_files(settings.perm)]
-    check_outputs([settings.output, settings.html], read, force=settings.force)
-    plan = None if settings.perm is None else load_plan(settings.perm)
-    manifest = None if plan is None else plan.manifest
+    row_files = (settings.groups, settings.positives, settings.labels, settings.texts)
+    inputs = [settings.x, settings.y, *row_files, *plan_files(settings.perm)]
+    check_outputs([settings.output, settings.html], inputs, force=settings.force)
+    perm, manifest = None, None
+    if settings.perm is not None:
+        plan = load_plan(settings.perm)
+        perm, manifest = plan.perm, plan.manifest
     stream = open_inputs(settings, out, manifest)
-    perm = None
-    if plan is not None:
-        perm = plan.perm
+    if perm is not None:
         verify_permutation(perm, stream.rows, shown(plan.name))
-    asked = as_planned(settings, manifest)
-    asked.check_rows(stream.rows)
+    report_settings = as_planned(settings, manifest)
+    report_settings.check_rows(stream.rows)
+    if manifest is not None:
+        _warn_of_other_batches(settings.perm, manifest, report_settings, out)
     measured: list[Measured] = []
     with out:
         if settings.rows is None or perm is None:
             measured = _measured(settings, stream, perm, manifest, out)
             reports: list[GapReport] = [one.report for one in measured]
         else:
-            reports = [sampled_report(stream, perm, settings.rows, asked, out)]
+            reports = [sampled_report(stream, perm, settings.rows, report_settings, out)]
     stream.check_unchanged()
     if manifest is not None and not manifest.is_from(stream.fingerprints):
         out.warn(f"{settings.perm} was planned from other data ({manifest.inputs.x.name}, {manifest.inputs.y.name})")
@@ -63,33 +65,38 @@ def report(settings: Report) -> None:
     warning = suspects_warning(reports)
     if warning is not None:
         out.warn(warning)
-        if _hint(manifest):
-            out.hint(f"{_hint(manifest)} keeps most of them apart")
+        hint = _hint(manifest)
+        if hint:
+            out.hint(f"{hint} keeps most of them apart")
+
+
+def _warn_of_other_batches(perm: str | None, manifest: Manifest, settings: ReportSettings, out: Output) -> None:
+    others = [str(size) for size in settings.batch_sizes if size != manifest.batch_size]
+    if others:
+        out.warn(f"{perm} was planned for batches of {manifest.batch_size}, but this report is for {', '.join(others)}")
 
 
 def _measured(
-    settings: Report,
-    stream: PairStream,
-    perm: Ints | None,
-    manifest: Manifest | None,
-    out: Output,
+    settings: Report, stream: PairStream, perm: Ints | None, manifest: Manifest | None, out: Output
 ) -> list[Measured]:
-    """The reports on all rows; warns where the plan was made for other batches."""
-    positives, groups = (read_ids(settings, name, stream.rows) for name in ("positives", "groups"))
-    labels, said = read_values(settings, "labels", stream.rows), f"--labels {settings.labels}"
-    targets = None if labels is None else row_values.labels_of(labels, said, graded=settings.graded_labels)
-    pair = stream.read()
-    same = manifest is None or manifest.is_from(stream.fingerprints)
-    asked = as_planned(settings, manifest, same_data=same)
-    if same and groups is None:
-        groups = planned_groups(manifest, stream.rows, out)
-    if manifest is not None and set(asked.batch_sizes) != {manifest.batch_size}:
-        sizes = ", ".join(str(size) for size in asked.batch_sizes if size != manifest.batch_size)
-        out.warn(f"{settings.perm} was planned for batches of {manifest.batch_size}, but this report is for {sizes}")
-    part_sizes = manifest.part_sizes if manifest is not None and same else None
-    raw = None if asked.batch_coordinates is None else stream.read_raw()
-    facts = RowFacts(positives, targets, groups, part_sizes, raw)
-    return measure(ReportInputs(pair, asked, out, facts), perm)
+    """The reports on all rows."""
+    positives = read_ids(settings, "positives", stream.rows)
+    groups = read_ids(settings, "groups", stream.rows)
+    values = read_values(settings, "labels", stream.rows)
+    labels = None
+    if values is not None:
+        labels = row_values.labels_of(values, f"--labels {settings.labels}", graded=settings.graded_labels)
+    pairs = stream.read()
+    same_data = manifest is None or manifest.is_from(stream.fingerprints)
+    report_settings = as_planned(settings, manifest, same_data=same_data)
+    part_sizes = None
+    if manifest is not None and same_data:
+        part_sizes = manifest.part_sizes
+        if groups is None:
+            groups = planned_groups(manifest, stream.rows, out)
+    raw = None if report_settings.batch_coordinates is None else stream.read_raw()
+    row_facts = RowFacts(positives, labels, groups, part_sizes, raw)
+    return measure(ReportInputs(pairs, report_settings, out, row_facts), perm)
 
 
 def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool = True) -> ReportSettings:
@@ -117,24 +124,25 @@ def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool =
 
 def _page(settings: Report, stream: PairStream, manifest: Manifest | None, measured: list[Measured]) -> str:
     """The page, with the names of plan and inputs, and at its foot what it takes to make the same again."""
-    first, names = measured[0], [side.name for side in stream.sources]
+    first = measured[0]
+    names = [side.name for side in stream.sources]
     inputs = InputsRecord.of(stream).model_dump(mode="json")
-    ours = {"gcbs": __version__, "command": " ".join(command_line()), **inputs, **dict(first.inputs.settings)}
-    facts = {"This report": ours}
+    origin = {"gcbs": __version__, "command": " ".join(command_line()), **inputs, **dict(first.inputs.settings)}
+    facts = {"This report": origin}
     if first.perm is not None:
         names.insert(0, "stdin" if settings.perm == "-" else str(settings.perm))
         facts["Plan"] = {"file": settings.perm, "hash of the order": permutation_hash(first.perm)}
         if manifest is not None:
             facts["Plan"] |= manifest.model_dump(mode="json") | {"command": " ".join(manifest.command)}
-    named = partial(row_values.read_ids, stream.x, column=settings.id_column)
-    hint = _hint(manifest)
-    return report_page(measured, " · ".join(names), facts, named, partial(texts_of_rows, settings, stream), hint)
+    ids = partial(row_values.read_ids, stream.x, column=settings.id_column)
+    texts = partial(texts_of_rows, settings, stream)
+    return report_page(measured, " · ".join(names), facts, ids, texts, _hint(manifest))
 
 
 def _hint(manifest: Manifest | None) -> str:
-    """What keeps suspected pairs apart, where the plan was not made with it."""
-    recorded = None if manifest is None else manifest.method_settings.get("false_negatives")
-    margin = recorded.get("fn_margin") if isinstance(recorded, dict) else None
+    """The command that keeps suspected pairs apart, where the plan was made without it."""
+    record = {} if manifest is None else manifest.method_settings.get("false_negatives", {})
+    margin = record.get("fn_margin")
     apart = isinstance(margin, float) and margin <= DEFAULT_MARGIN
     return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"
 
@@ -145,18 +153,20 @@ def _show(reports: Sequence[GapReport], out: Output, *, full: bool) -> None:
     rows = f"{first.n:,} pairs × {first.dim}"
     if isinstance(first, SampledReport):
         rows = f"{first.rows:,} of {first.n:,} rows, ± 95 %"
-    of = f"{rows}; {first.loss_kind} loss, batch size {first.batch_size}, temperature {first.temperature:g}"
+    scope = f"{rows}; {first.loss_kind} loss, batch size {first.batch_size}, temperature {first.temperature:g}"
     if len(reports) > 1:
         lines = [((one.loss_kind, str(one.batch_size), f"{one.temperature:g}"), one) for one in reports]
         out.table(figure_table(lines, ["loss", "k", "tau"], shown_in("many")))
-    elif not full:
-        out.table(text_table([("report", of), *summary(first)]))
+    elif full:
+        table = text_table(_all_figures(first), ["figure", "value", "random", "what it is"], "lrrf")
+        out.table(headline(first), "", table, "", scope)
     else:
-        figures = []
-        for figure in shown_in("table"):
-            value, random = first.at(figure.path), first.at(figure.random) if figure.random else None
-            if value is not None or random is not None:
-                beside = "" if random is None else figure.text(random)
-                figures.append((figure.words, figure.text(value), beside, figure.meaning))
-        table = text_table(figures, ["figure", "value", "random", "what it is"], "lrrf")
-        out.table(headline(first), "", table, "", of)
+        out.table(text_table([("report", scope), *summary(first)]))
+
+
+def _all_figures(report: GapReport) -> Iterator[tuple[str, str, str, str]]:
+    for figure in shown_in("table"):
+        value = report.at(figure.path)
+        random = report.at(figure.random) if figure.random else None
+        if value is not None or random is not None:
+            yield figure.words, figure.text(value), "" if random is None else figure.text(random), figure.meaning

@@ -62,12 +62,12 @@ def test_stdout_carries_the_indices_and_nothing_else_for_a_report_to_read(gcbs, 
     assert json.loads(piped.stdout) | {"timings": {}} == json.loads(alone.stdout) | {"timings": {}}
 
 
-def test_shards_are_named_in_natural_order(gcbs, folder):
+def test_shards_are_read_in_natural_order(gcbs, folder):
     Path("shards").mkdir()
     for number, part in enumerate(np.split(np.load("x.npy"), range(25, 300, 25))):
         np.save(f"shards/part-{number}.npy", part)
-    said = gcbs("plan", "shards", "y.npy", "-o", "perm.npy").stderr
-    assert 0 < said.find("part-2.npy") < said.find("part-10.npy")
+    notes = gcbs("plan", "shards", "y.npy", "-o", "perm.npy").stderr
+    assert "shards: 12 files, read from shards/part-0.npy to shards/part-11.npy" in notes
 
 
 def test_dry_run_writes_nothing_and_forecasts(gcbs, sample):

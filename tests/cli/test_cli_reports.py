@@ -190,3 +190,13 @@ def test_what_cannot_be_compared_is_named(gcbs, epochs, content, said):
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert f"other.json: found {said}" in line
+
+
+def test_a_sample_warns_of_other_batches_and_rows_that_were_planned_as_they_are_stay_so(gcbs, folder):
+    assert gcbs("plan", "x.npy", "y.npy", "-k", 4, "--no-normalize", "-q").exit_code == 0
+    words = ("report", "x.npy", "y.npy", "-p", "perm.npy")
+    sampled = gcbs(*words, "-k", 2, "--rows", 60)
+    assert "perm.npy was planned for batches of 4, but this report is for 2" in sampled.stderr
+    as_planned = json.loads(gcbs(*words, "--json").stdout)
+    assert as_planned["loss"] == json.loads(gcbs(*words, "--json", "--no-normalize").stdout)["loss"]
+    assert as_planned["loss"] != json.loads(gcbs(*words, "--json", "--normalize").stdout)["loss"]
