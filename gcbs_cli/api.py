@@ -82,7 +82,7 @@ def report(
     Args:
         x: (N, d) array or tensor, as in `plan`.
         y: Like x; row i of both is pair i.
-        perm: (N,) permutation; None says what random batches leave and the oracle could close.
+        perm: (N,) permutation; None reports on random batches and the oracle alone.
         batch_size: k, the number of pairs that one loss sees together.
         temperature: Of the loss, 1 / scale.
         **settings: The other arguments of `report_all`; they are listed below.
@@ -113,7 +113,7 @@ def report_all(
     Args:
         x: (N, d) array or tensor, as in `plan`.
         y: Like x; row i of both is pair i.
-        perm: (N,) permutation; None says what random batches leave and the oracle could close.
+        perm: (N,) permutation; None reports on random batches and the oracle alone.
         positives: (N,) an id for each row; rows with the same id are positives of each other. The loss is bsc.
         labels: (N,) true for rows that are positive pairs, false for those that count as negatives only, or numbers
             (label_threshold, bsc_mse). The loss is bsc.

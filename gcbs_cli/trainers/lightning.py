@@ -13,7 +13,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.loop import PlannedLoader
-from gcbs_cli.trainers.planner import LossCheck, has_dropout
+from gcbs_cli.trainers.planner import LossCheck, check_source, has_dropout
 
 
 class PlannedCallback(pl.Callback):
@@ -25,10 +25,7 @@ class PlannedCallback(pl.Callback):
     planned: PlannedLoader
 
     def __init__(self, trainer: Any, plan: Any, settings: TrainingSettings, embed: Embed | None) -> None:
-        if (plan is None) == (embed is None):
-            raise BadInput(
-                "plan_batches: give embed, which takes a batch and returns the embeddings of both sides, or a plan"
-            )
+        check_source(plan, embed)
         if trainer.reload_dataloaders_every_n_epochs:
             raise BadInput("reload_dataloaders_every_n_epochs: a plan orders the rows of one data set; leave it out")
         self._plan = plan

@@ -11,7 +11,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, RowEmbedder
-from gcbs_cli.trainers.planner import Log, LossCheck, Planner, batch_size_of, check_plannable
+from gcbs_cli.trainers.planner import Log, LossCheck, Planner, batch_size_of, check_plannable, check_source
 from gcbs_cli.trainers.sampler import PlannedBatchSampler, rank_and_world
 
 
@@ -48,8 +48,7 @@ class PlannedLoader:
         dataset = loader.dataset
         size = loader.batch_size
         check_plannable(dataset)
-        if (plan is None) == (embed is None):
-            raise BadInput("plan, embed: expected one; embed takes a batch and returns the embeddings of both sides")
+        check_source(plan, embed)
         if size is None:
             raise BadInput("planned: the loader has a batch sampler of its own; give it batch_size instead")
         if ranks is None:

@@ -16,7 +16,7 @@ from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import RowEmbedder, patient_group
+from gcbs_cli.trainers.embedding import Embed, RowEmbedder, patient_group
 from gcbs_cli.trainers.plan_source import PlanWarning
 from gcbs_cli.trainers.sampler import PlannedBatchSampler, gather_values, rank_and_world
 
@@ -103,6 +103,12 @@ def check_plannable(dataset: Any) -> None:
             f"{type(dataset).__name__}: found a stream, expected a data set with a length, as a plan orders rows by "
             "number; load it whole, or write it in plan order with gcbs apply"
         )
+
+
+def check_source(plan: Any, embed: Embed | None) -> None:
+    """Raises BadInput unless either a plan or a function that embeds is given."""
+    if (plan is None) == (embed is None):
+        raise BadInput("plan, embed: expected one; embed takes a batch and returns the embeddings of both sides")
 
 
 def batch_size_of(plan: Any, settings: TrainingSettings, trained: int, source: str) -> int:
