@@ -2,7 +2,7 @@
 
 import time
 
-from gcbs_cli.apply.data_rows import find_files, output_path
+from gcbs_cli.apply.files import find_files, output_path
 from gcbs_cli.apply.reorder import reorder
 from gcbs_cli.cli.inputs import say_order
 from gcbs_cli.cli.output import Output
@@ -19,7 +19,7 @@ def apply(settings: Apply) -> None:
     target = output_path(files, settings.output, plan_files(settings.perm), force=settings.force)
     say_order(settings.data, [stamp.path for stamp in files.stamps], out)
     order = load_plan(settings.perm).perm
-    counts, buckets = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
+    counts = reorder(order, files, target, memory=settings.max_memory, header=settings.header)
     seconds = time.perf_counter() - began
     rows = sum(counts)
     written = zip(files.targets(target), counts, strict=True)
@@ -29,7 +29,6 @@ def apply(settings: Apply) -> None:
             "output": str(target),
             "files": [{"path": str(path), "rows": count} for path, count in written],
             "rows": rows,
-            "buckets": buckets,
             "seconds": seconds,
         }
     )

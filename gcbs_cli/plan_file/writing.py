@@ -116,6 +116,20 @@ def file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def folder(path: Path) -> Iterator[Path]:
+    """Give an empty folder to fill; it appears at `path`, which is free, when the block ends, or not at all."""
+    with temporary_folder(path) as temporary:
+        # One with the usual permissions: the temporary folder is its owner's alone.
+        place = temporary / "folder"
+        place.mkdir()
+        yield place
+        with explained(path):
+            sync(place)
+            place.rename(path)
+        in_place(path)
+
+
+@contextmanager
 def temporary_folder(beside: Path) -> Iterator[Path]:
     """Give a private folder for this block alone, hidden beside a path. Raises GcbsError when it cannot be made."""
     with explained(beside):
