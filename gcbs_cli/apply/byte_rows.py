@@ -18,7 +18,7 @@ from gcbs_cli.data.npy import read_header
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
-_OBJECT_BYTES = 64
+_OBJECT_BYTES = 100
 """What Python takes for a row in memory beside its bytes."""
 Write = Callable[[Any], object]
 _BOM = b"\xef\xbb\xbf"
@@ -84,7 +84,7 @@ def _open_lines(stamp: FileStamp, *, quoted: bool, header: bool) -> ByteFile:
     with open_unchanged(stamp) as file:
         start = len(_BOM) if file.read(len(_BOM)) == _BOM else 0
         file.seek(start)
-        bounds, filled = array("q", [start]), []
+        ends, filled = array("q", [start]), bytearray()
         position = start
         quotes = 0
         for line in file:
@@ -92,19 +92,18 @@ def _open_lines(stamp: FileStamp, *, quoted: bool, header: bool) -> ByteFile:
             if quoted:
                 quotes += line.count(b'"')
             if quotes % 2 == 0:
-                bounds.append(position)
+                ends.append(position)
                 filled.append(line not in (b"\n", b"\r\n"))
         if quotes % 2:
             raise BadInput(f"{stamp.shown}: ends inside quotes; a quote is missing or wrongly doubled")
         if header and filled:
-            start = bounds[1]
+            start = ends[1]
             filled[0] = False
         prefix = read_bytes(file, start, 0)
-    mask = np.array(filled, bool)
-    starts, stops = np.array(bounds[:-1])[mask], np.array(bounds[1:])[mask]
+    bounds, mask = np.array(ends), np.array(filled, bool)
     columns = prefix.split() if header else None
     line_end = b"\r\n" if prefix.endswith(b"\r\n") else b"\n"
-    return ByteFile(stamp, starts, stops, columns, prefix, line_end=line_end)
+    return ByteFile(stamp, bounds[:-1][mask], bounds[1:][mask], columns, prefix, line_end=line_end)
 
 
 def _open_npy(stamp: FileStamp) -> ByteFile:

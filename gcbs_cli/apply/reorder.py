@@ -24,10 +24,13 @@ def reorder(perm: Ints, files: DataFiles, output: Path, *, memory: int | None = 
     its columns and stays. Raises BadInput when the data has more or fewer rows than the plan, is damaged, or holds what
     Arrow cannot reorder.
     """
+    if memory is None:
+        memory = available_memory() // 2
     if files.kind == "parquet":
         # pyarrow takes longer to load than a million lines to reorder.
-        from gcbs_cli.apply.parquet_rows import ParquetFile
+        from gcbs_cli.apply.parquet_rows import MOST_MEMORY, ParquetFile
 
+        memory = min(memory, MOST_MEMORY)
         sources: list[Any] = [ParquetFile(stamp) for stamp in files.stamps]
     else:
         sources = [open_rows(stamp, files.kind, header=header) for stamp in files.stamps]
@@ -38,9 +41,7 @@ def reorder(perm: Ints, files: DataFiles, output: Path, *, memory: int | None = 
     counts = [len(source.row_bytes) for source in sources]
     if sum(counts) != len(perm):
         raise BadInput(f"the data has {sum(counts):,} rows, the plan {len(perm):,}; was it made for other data?")
-    if memory is None:
-        memory = available_memory() // 2
-    windows = _windows(sources, perm, max(memory, _LEAST_MEMORY))
+    windows = _in_order(sources, perm, max(memory, _LEAST_MEMORY))
     rows: Any = []
     with files.place(output) as place:
         for source, target, missing in zip(sources, files.targets(place), counts, strict=True):
@@ -56,11 +57,10 @@ def reorder(perm: Ints, files: DataFiles, output: Path, *, memory: int | None = 
     return counts
 
 
-def _windows(sources: list[Any], perm: Ints, memory: int) -> Iterator[Any]:
+def _in_order(sources: list[Any], perm: Ints, memory: int) -> Iterator[Any]:
     """Yield all rows in plan order, as many at a time as memory holds."""
-    needed = np.cumsum(np.concatenate([source.row_bytes for source in sources])[perm])
     starts = np.cumsum([0, *(len(source.row_bytes) for source in sources)])
-    for window in np.split(perm, np.flatnonzero(np.diff(needed // memory)) + 1):
+    for window in _windows(sources, perm, memory):
         rising = np.sort(window)
         cuts = np.searchsorted(rising, starts)
         order = np.searchsorted(rising, window)
@@ -68,3 +68,11 @@ def _windows(sources: list[Any], perm: Ints, memory: int) -> Iterator[Any]:
         yield sources[0].joined(
             [source.read(rising[cuts[n] : cuts[n + 1]] - starts[n]) for n, source in enumerate(sources)], order
         )
+
+
+def _windows(sources: list[Any], perm: Ints, memory: int) -> list[Ints]:
+    """Cut a plan where its rows, one after the other, would pass a multiple of this memory."""
+    needed = np.concatenate([source.row_bytes for source in sources])[perm]
+    np.cumsum(needed, out=needed)
+    needed //= memory
+    return np.split(perm, np.flatnonzero(np.diff(needed)) + 1)

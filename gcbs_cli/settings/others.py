@@ -329,8 +329,8 @@ class Check(Columns, Shown):
 
 
 class Apply(Written):
-    """Rows are copied byte for byte, in two sequential passes and bounded memory. Shards keep their names and their
-    numbers of rows. A last line without a line ending gets one. The output appears whole or not at all.
+    """Rows are copied byte for byte, in bounded memory. Shards keep their names and their numbers of rows. A last line
+    without a line ending gets one. The output appears whole or not at all.
 
     Examples:
       gcbs apply pairs.jsonl -p perm.npy -o reordered.jsonl
@@ -342,8 +342,8 @@ class Apply(Written):
     """A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards."""
     header: bool = option(True, off="--no-header")
     """The first record of a CSV file names its columns."""
-    max_memory: Size = option(None, default_words="512M beside what reading Parquet takes", panel=WORK_PANEL)
-    """Memory for rows, such as 2G; larger data passes through temporary files beside the output."""
+    max_memory: Size = option(None, default_words="half of what is free", panel=WORK_PANEL)
+    """Memory for rows, such as 2G; larger data are read several times."""
     output: str = option(..., short="-o", panel=OUTPUT_PANEL)
     """A file (without a suffix, it gets the input's), or for shards a new folder."""
 

@@ -191,7 +191,7 @@ def test_line_ends(given, expected, tmp_path):
         ("d.csv", b'h\na\n"b\nc\n', "ends inside quotes"),
         ("d.npy", b"nonsense", "found no valid .npy header"),
         *(("d.npy", npy_bytes(array), "d.npy: found ") for array in NO_ROWS_OF_BYTES),
-        ("d.parquet", b"nonsense", "a whole Parquet file"),
+        ("d.parquet", b"nonsense", "a whole .parquet file"),
         ("d.jsonl", b"", "an empty file"),
         ("d.txt", b"a\n", "expected files of one kind"),
     ],

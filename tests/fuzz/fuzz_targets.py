@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gcbs_cli.apply.data_rows import KINDS
+from gcbs_cli.apply.files import KINDS
 from gcbs_cli.data import opening
 from gcbs_cli.data.opening import open_pair, open_side
 from gcbs_cli.data.reading import UnitRowBlocks
@@ -99,7 +99,7 @@ def _config(path):
 
 def _applied(path):
     """Turn the rows round three times: the third file is the first."""
-    from gcbs_cli.apply.data_rows import find_files
+    from gcbs_cli.apply.files import find_files
     from gcbs_cli.apply.reorder import reorder
 
     def turned(source, target):
