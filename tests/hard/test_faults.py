@@ -8,7 +8,6 @@ import io
 import json
 import os
 import random
-import re
 import resource
 import shutil
 import signal
@@ -339,7 +338,5 @@ def test_in_a_small_control_group_a_command_is_refused_or_fits(place, control_gr
         return ended
 
     assert run("0.5").returncode == 2  # 18 million entries
-    for quantile in ("0.95", "0.999"):
-        advice = re.search(r"--quantile (0\.\d+)", run(quantile).stderr)
-        if advice is not None:
-            assert run(advice[1]).returncode == 0
+    assert run("0.95").returncode in (0, 2)
+    assert run("0.999").returncode == 0

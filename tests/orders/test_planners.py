@@ -1,6 +1,5 @@
 """What every planning method promises, the graphs it is given, what follows it, and Cuthill-McKee."""
 
-import sys
 import time
 from itertools import pairwise, permutations
 
@@ -10,7 +9,6 @@ import reference
 from hypothesis import example, given, settings
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from running import run_python
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
@@ -159,46 +157,6 @@ def test_parts_are_made_to_fit_by_moving_the_rows_that_lose_least():
     for names in map(np.array, permutations(range(3))):  # what the parts are called changes nothing
         fitted = fit_parts(names[[0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2]], np.array([4, 4, 4]), graph, worth)
         assert fitted.tolist() == names[[0, 0, 0, 0, 1, 2, 1, 1, 1, 2, 2, 2]].tolist()
-
-
-PEAK = """
-import re, sys
-from pathlib import Path
-import numpy as np
-from gcbs_cli.planning import plan as planning
-from gcbs_cli.planning.memory import forecast_plans
-from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.data.pairs import PairedRows
-
-def peak():
-    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024
-
-def pairs(rows):
-    draws = np.random.default_rng(0)
-    sides = [draws.normal(size=(rows, 32)).astype(np.float32) for _ in "xy"]
-    return PairedRows(*(side / np.linalg.norm(side, axis=1, keepdims=True) for side in sides))
-
-method, refine = sys.argv[1], sys.argv[2] == "refine"
-settings = PlanSettings(batch_size=64, per_row=200.0, method=method, refine=refine, device="cpu")
-planning.make_plan(pairs(500), settings)  # imports, compiled loops
-said = []
-planning.forecast_plans = lambda *inputs: said.append(forecast_plans(*inputs)) or said[-1]
-pair = pairs(12_000)
-Path("/proc/self/clear_refs").write_text("5")
-before = peak()
-planning.make_plan(pair, settings)
-print(peak() - before, said[0].bytes, said[0].entries)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
-@pytest.mark.parametrize(("method", "refine"), [("rcm", "refine"), ("metis", "")])
-def test_a_plan_takes_no_more_memory_than_forecast(method, refine):
-    if method == "metis":
-        pytest.importorskip("pymetis")
-    taken, forecast, entries = map(int, run_python(PEAK, method, refine, OMP_NUM_THREADS=2).split())
-    assert entries > 2_000_000
-    assert 0.3 * forecast < taken < 1.1 * forecast
 
 
 def graph_of(nodes, edges):

@@ -2,12 +2,10 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from running import run_python
 from scipy import stats
 from unit_data import Listener, make_pair, stream_of
 
@@ -95,50 +93,3 @@ def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypat
     monkeypatch.setattr(memory, "_free_on_machine", lambda: 1 << 20)
     with pytest.raises(BadInput, match="of memory can be used: the report would need about"):
         make_reports(pair, None, settings)
-
-
-def test_rows_that_are_all_equal_fit_and_are_all_suspected():
-    report = make_reports(make_pair("all-equal", 700), np.arange(700), ReportSettings(batch_sizes=[8], trials=1))[0]
-    assert report.graph.edges == 0
-    assert report.false_negatives.suspected_pairs == 87 * 28 + 6
-    assert report.false_negatives.rows == 700
-
-
-PEAK = """
-import re, sys
-from pathlib import Path
-import numpy as np
-from gcbs_cli.reports import basis
-from gcbs_cli.reports.build import make_reports
-from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.data.pairs import PairedRows
-
-def peak():
-    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024
-
-def pairs(rows):
-    draws = np.random.default_rng(0)
-    x = draws.normal(size=(rows, 32))
-    sides = np.float32([x, x + 0.5 * draws.normal(size=x.shape)])
-    return PairedRows(*(sides / np.linalg.norm(sides, axis=2, keepdims=True)))
-
-settings = ReportSettings(
-    batch_sizes=[64], per_row=200.0, trials=1, fn_margin=float(sys.argv[1]), loss=[sys.argv[2]], device="cpu"
-)
-make_reports(pairs(500), None, settings)  # imports, compiled loops
-said, forecast = [], basis.forecast_report
-basis.forecast_report = lambda *given, **named: said.append(forecast(*given, **named)) or said[-1]
-pair = pairs(12_000)
-Path("/proc/self/clear_refs").write_text("5")
-before = peak()
-make_reports(pair, None, settings)
-print(peak() - before, said[0].bytes, said[0].entries)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
-@pytest.mark.parametrize(("margin", "loss"), [("2.0", "symmetric"), ("0.0", "simclr")], ids=["none", "all suspected"])
-def test_a_report_takes_no_more_memory_than_forecast(margin, loss):
-    taken, forecast, entries = map(int, run_python(PEAK, margin, loss, OMP_NUM_THREADS=2).split())
-    assert entries > 2_000_000
-    assert 0.4 * forecast < taken < 1.1 * forecast
