@@ -4,7 +4,6 @@ import os
 import re
 import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -157,29 +156,6 @@ TARGETS = {
     "saved": (".json", _saved),
 }
 """The readers: the suffix of their file, and the function that reads and checks."""
-
-
-def command_for(target, path):
-    """A command that reads the file of a target; it exists beside x.npy, y.npy and perm.npy of 300 rows."""
-    both = [path] if path.endswith((".parquet", ".safetensors", ".arrow", ".feather")) else [path, path]
-    known = {
-        "shards": ["plan", *[f"{os.path.dirname(path)}/shards" for _ in both], "-k", "2"],
-        "permutation": ["check", "-p", path],
-        "values": ["plan", "x.npy", "y.npy", "--groups", path],
-        "applied": ["apply", "-p", "perm.npy", path],
-        "texts": ["embed", path, "--model", "none", "--x-text", "id", "--y-text", "id"],
-        "manifest": ["check", "-p", "perm.npy"],
-        "report": ["history", path],
-        "config": ["--config", path, "plan", "x.npy", "y.npy"],
-        "saved": ["plan", "saved", "saved"],
-        "npy as bfloat16": ["plan", *both, "--dtype", "bfloat16", "-k", "2"],
-    }
-    words = known.get(target) or known.get(target.split(".")[0].split()[0], ["plan", *both, "-k", "2"])
-    return (
-        words
-        if {"check", "history"} & set(words)
-        else [*words, "-o", f"out{Path(path).suffix}" * ("apply" in words) or "out.npy"]
-    )
 
 
 def _check_message(message):
