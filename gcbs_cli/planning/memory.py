@@ -23,9 +23,11 @@ LIBRARIES = 16 << 20
 BYTES_PER_EDGE = 72
 """For an entry above t or on a list: joined, laid out both ways, and ordered (measured, as the next two)."""
 BYTES_PER_REFINED_EDGE = 200
-"""With similarities, worths and costs for the refinement, or for what keeps rows apart."""
+"""With similarities, worths and costs for the refinement, with what keeps rows apart, or with the ranks skipped."""
 BYTES_PER_PARTED_EDGE = 350
 """With METIS's own copies of the weighted graph."""
+MARGIN = 1.1
+"""How much more to allow than a forecast whose entries are counted by a sample."""
 SAMPLE_QUANTILE = 0.999
 """A sample that is large enough for this quantile counts the entries above a threshold."""
 
@@ -81,7 +83,7 @@ def forecast_plan(rows: int, dim: int, settings: PlanSettings, backend: Backend,
     entry_bytes = BYTES_PER_EDGE
     if METHODS[settings.method].needs_weights:
         entry_bytes = BYTES_PER_PARTED_EDGE
-    elif settings.refine or settings.avoids:
+    elif settings.refine or settings.avoids or settings.rank_window is not None:
         entry_bytes = BYTES_PER_REFINED_EDGE
     fixed = fixed_bytes(rows, dim, backend, settings.requested_quantile(rows))
     return MemoryForecast(rows, fixed, entries, entry_bytes)
@@ -106,7 +108,7 @@ def check_memory(forecast: MemoryForecast, work: WorkSettings, task: str, advice
     else:
         memory = work.max_memory
         limit = f"--max-memory {show_size(memory)}"
-        advice = f"--max-memory {ceil(forecast.bytes / 2**20)}M would fit, or {advice}"
+        advice = f"--max-memory {ceil(MARGIN * forecast.bytes / 2**20)}M would fit, or {advice}"
     entries = max(0, memory - forecast.fixed) // forecast.entry_bytes
     if forecast.bytes > memory:
         if entries > 0:
