@@ -113,7 +113,7 @@ def make_table(kind, rows):
 
 def peak_of(place, rows, make, line, limit="name it"):
     """What MEASURED prints of a command, on data that `make` writes for a number of rows."""
-    for name, count in (("few", 600), ("many", rows)):
+    for name, count in (("few", 2_500), ("many", rows)):
         (place / name).mkdir()
         os.chdir(place / name)
         np.save("perm.npy", np.random.default_rng(1).permutation(count))
