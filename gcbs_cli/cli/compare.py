@@ -32,7 +32,7 @@ from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import Compare, GroupFile, Inputs, TextFile, Tune
 from gcbs_cli.settings.plan import PRESET, PlanSettings
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.limits import OF_TORCH, check_address_space
+from gcbs_cli.system.limits import TORCH_MAPS, check_address_space
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -96,7 +96,7 @@ def compare(settings: Compare) -> None:
 def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettings], out: Output) -> None:
     """Print what a model gains by each plan, the verdict and the command of the best plan."""
     began = time.monotonic()
-    check_address_space(OF_TORCH)
+    check_address_space(TORCH_MAPS)
     with out, read_data(settings, out) as (pairs, row_facts):
         device = devices_named(settings.device)[0]
         trial_settings = TrialSettings(settings.batch_size, settings.temperature, budget=settings.budget, device=device)

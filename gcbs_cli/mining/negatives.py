@@ -16,8 +16,9 @@ from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
 from gcbs_cli.system.arrays import Bools, Floats, Int32s, Ints
 
-SPARE_KEYS, SPARE_SHARE = 8, 4
-"""So many keys, and a quarter of those wanted, are listed beside these: rounded rows rank keys a little otherwise."""
+SPARE_KEYS = 8
+SPARE_SHARE = 4
+"""Eight keys and a quarter more are listed than are needed: rounded rows rank keys a little otherwise."""
 COLUMNS = ("query", "negative", "score", "rank")
 
 
@@ -38,7 +39,7 @@ class Negatives:
 
 
 def mine_negatives(
-    pair: PairedRows,
+    pairs: PairedRows,
     positives: Positives,
     settings: MineSettings,
     backend: Backend,
@@ -51,20 +52,22 @@ def mine_negatives(
     last_rank = settings.last_rank(positives.most)
     width = last_rank + positives.most
     lists = lists_by_rows(
-        pair.grid,
+        pairs.grid,
         keys_listed(width),
         backend,
         seed=settings.seed,
         skip_own=False,
         progress=progress,
     )
-    parts, skipped, generator = [], Counter[str](), np.random.default_rng(settings.seed)
+    parts = []
+    skipped = Counter[str]()
+    generator = np.random.default_rng(settings.seed)
     for rows, listed in lists:
         queries = np.arange(rows.start, rows.stop)
-        keys, scores = _hardest(pair, queries, listed, width)
+        keys, scores = _hardest(pairs, queries, listed, width)
         others = positives.ids[keys] != positives.ids[queries][:, None]
         allowed = others.copy()
-        for reason, refused in _refused(scores, positives.least_scores(pair, queries)[:, None], settings):
+        for reason, refused in _refused(scores, positives.least_scores(pairs, queries)[:, None], settings):
             skipped[reason] += int(np.count_nonzero(allowed & refused))
             allowed &= ~refused
         place = np.cumsum(allowed, axis=1)
@@ -84,9 +87,9 @@ def keys_listed(width: int) -> int:
     return width + width // SPARE_SHARE + SPARE_KEYS
 
 
-def _hardest(pair: PairedRows, queries: Ints, keys: Int32s, width: int) -> tuple[Int32s, Floats]:
+def _hardest(pairs: PairedRows, queries: Ints, keys: Int32s, width: int) -> tuple[Int32s, Floats]:
     """(n, w) of the keys that the grid's numbers list, the hardest by the similarities themselves, and these."""
-    scores = pair_values(pair, np.repeat(queries, keys.shape[1]), keys.reshape(-1)).reshape(keys.shape)
+    scores = pair_values(pairs, np.repeat(queries, keys.shape[1]), keys.reshape(-1)).reshape(keys.shape)
     order = np.lexsort((keys, -scores), axis=1)[:, :width]
     return np.take_along_axis(keys, order, axis=1), np.take_along_axis(scores, order, axis=1)
 

@@ -75,31 +75,32 @@ class Mined:
     report: MineReport
 
 
-def mine(pair: PairedRows, settings: MineSettings, ids: Ints | None = None, watcher: Progress | None = None) -> Mined:
+def mine(pairs: PairedRows, settings: MineSettings, ids: Ints | None = None, progress: Progress | None = None) -> Mined:
     """Mine every row's negatives and compute the losses; ids: (N,) rows with the same id are positives of each other.
 
     Raises BadInput where the settings do not fit the data.
     """
-    settings.check_rows(pair.rows)
-    clock = Stopwatch(watcher)
+    settings.check_rows(pairs.rows)
+    clock = Stopwatch(progress)
     backend = choose_backend(settings.device, settings.chunk_rows)
-    positives = Positives(np.arange(pair.rows) if ids is None else ids)
-    forecast = _forecast(pair, settings, positives, backend)
+    positives = Positives(np.arange(pairs.rows) if ids is None else ids)
+    forecast = _forecast(pairs, settings, positives, backend)
     advice = "use fewer --negatives, a smaller --range-max or fewer rows"
-    check_memory(forecast, settings, "mining", advice, held=pair.x.nbytes + pair.y.nbytes)
+    check_memory(forecast, settings, "mining", advice, held=pairs.x.nbytes + pairs.y.nbytes)
     with clock.step("negatives"):
-        found = mine_negatives(pair, positives, settings, backend, clock.watcher.progress)
+        negatives = mine_negatives(pairs, positives, settings, backend, clock.watcher.progress)
     with clock.step("losses"):
-        loss = mined_losses(pair, found, settings, backend)
-    counts = np.bincount(found.query, minlength=pair.rows)
+        loss = mined_losses(pairs, negatives, settings, backend)
+    mined = len(negatives.query)
+    counts = np.bincount(negatives.query, minlength=pairs.rows)
     report = MineReport(
-        n=pair.rows,
-        dim=pair.dim,
-        mined=len(found.query),
+        n=pairs.rows,
+        dim=pairs.dim,
+        mined=mined,
         short=int(np.count_nonzero(counts < settings.negatives)),
-        skipped=found.skipped,
+        skipped=negatives.skipped,
         scores=Scores(
-            positive=float(pair.diagonal().mean()), negative=float(found.score.mean()) if len(found.score) else None
+            positive=float(pairs.diagonal().mean()), negative=float(negatives.score.mean()) if mined else None
         ),
         loss=loss,
         gap=_gap(loss),
@@ -107,50 +108,53 @@ def mine(pair: PairedRows, settings: MineSettings, ids: Ints | None = None, watc
         device=backend.name,
         timings=clock.seconds,
     )
-    return Mined(found, report)
+    return Mined(negatives, report)
 
 
-def mined_losses(pair: PairedRows, negatives: Negatives, settings: MineSettings, backend: Backend) -> MinedLoss:
+def mined_losses(pairs: PairedRows, negatives: Negatives, settings: MineSettings, backend: Backend) -> MinedLoss:
     """The losses of some random orders with each row's list appended to its batch, x→y.
 
     Hard Negative (1..l) of GCBS (section 4). A key that a row sees twice counts once, so that no loss exceeds L_global.
     """
     size, temperature = settings.batch_size, settings.temperature
-    log_sums = loss_sums(pair.x, pair.y, [temperature], backend)[0][0]
-    positive = pair.diagonal() / temperature
-    filled = np.arange(settings.negatives) < np.bincount(negatives.query, minlength=pair.rows)[:, None]
-    keys, scores = np.zeros(filled.shape, np.int64), np.zeros(filled.shape)
-    keys[filled], scores[filled] = negatives.negative, negatives.score
+    log_sums = loss_sums(pairs.x, pairs.y, [temperature], backend)[0][0]
+    positive = pairs.diagonal() / temperature
+    filled = np.arange(settings.negatives) < np.bincount(negatives.query, minlength=pairs.rows)[:, None]
+    keys = np.zeros(filled.shape, np.int64)
+    keys[filled] = negatives.negative
+    scores = np.zeros(filled.shape)
+    scores[filled] = negatives.score
 
     def trial(order: Ints) -> Floats:
         """(3, N) log sums of random batches alone, with each row's own negatives, with those of the whole batch."""
-        sums = np.empty((3, pair.rows))
-        for start in range(0, pair.rows, size):
+        sums = np.empty((3, pairs.rows))
+        for start in range(0, pairs.rows, size):
             batch = order[start : start + size]
             new = filled[batch] & ~np.isin(keys[batch], batch)
             seen = np.concatenate([batch, np.unique(keys[batch][new])])
-            values = pair.x[batch] @ pair.y[seen].T
+            values = pairs.x[batch] @ pairs.y[seen].T
             alone = log_sum_exp(values[:, : len(batch)], temperature)
             own = np.logaddexp.reduce(np.where(new, scores[batch], -np.inf) / temperature, axis=1)
             sums[:, batch] = alone, np.logaddexp(alone, own), log_sum_exp(values, temperature)
         return np.minimum(sums, log_sums)  # rounding apart, no part of the keys sums to more than all of them
 
-    seen = np.mean(of_orders(random_orders(pair.rows, settings.seed, settings.trials), trial), axis=0)
-    random, own, shared = (seen - positive).mean(axis=1).tolist()
+    orders = random_orders(pairs.rows, settings.seed, settings.trials)
+    means = np.mean(of_orders(orders, trial), axis=0)
+    random, own, shared = (means - positive).mean(axis=1).tolist()
     return MinedLoss(global_=float((log_sums - positive).mean()), random=random, own=own, shared=shared)
 
 
 def _gap(loss: MinedLoss) -> MinedGap:
     random, own, shared = (loss.global_ - value for value in (loss.random, loss.own, loss.shared))
-    own_reduction, shared_reduction = (None if random < LEAST_GAP else 1.0 - gap / random for gap in (own, shared))
-    return MinedGap(
-        random=random, own=own, shared=shared, own_reduction=own_reduction, shared_reduction=shared_reduction
-    )
+    if random < LEAST_GAP:
+        return MinedGap(random=random, own=own, shared=shared)
+    reductions = {"own_reduction": 1.0 - own / random, "shared_reduction": 1.0 - shared / random}
+    return MinedGap(random=random, own=own, shared=shared, **reductions)
 
 
-def _forecast(pair: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> MemoryForecast:
+def _forecast(pairs: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> MemoryForecast:
     """Memory of the lists, and of the keys of the rows that are looked at together."""
-    keys = min(pair.rows, keys_listed(settings.last_rank(positives.most) + positives.most))
+    keys = min(pairs.rows, keys_listed(settings.last_rank(positives.most) + positives.most))
     height = backend.tile_rows or backend.tile_shape[0]
-    entries = pair.rows * settings.negatives + height * keys
-    return MemoryForecast(pair.rows, fixed_bytes(pair.rows, pair.dim, backend), entries, BYTES_PER_KEY)
+    entries = pairs.rows * settings.negatives + height * keys
+    return MemoryForecast(pairs.rows, fixed_bytes(pairs.rows, pairs.dim, backend), entries, BYTES_PER_KEY)

@@ -15,8 +15,8 @@ from gcbs_cli.system.limits import SHARE_TO_USE, available_memory, show_size
 
 BYTES_PER_COORDINATE = 13
 """Of both sides: two float32, as many whole numbers of two bytes at most, and copies of some of them."""
-BYTES_PER_TILE_ENTRY = 13
-"""A float32 product, two copies of it in use, and a byte of mask."""
+BYTES_PER_TILE_ENTRY = 20
+"""A float32 product, copies of it in use, masks, and what sums over it need."""
 BYTES_PER_SAMPLED_ENTRY = 10
 LIBRARIES = 16 << 20
 """Allocators and threads beside everything that grows with the data."""

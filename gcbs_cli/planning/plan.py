@@ -81,10 +81,7 @@ def make_plan(
     backend = choose_backend(settings.device, settings.chunk_rows)
     labels = labels_of(pairs, groups, no_duplicates=settings.no_duplicates)
     check_possible(labels, pairs.rows, settings.batch_size, "--no-duplicates" if groups is None else "--groups")
-    if settings.fn_margin is not None and not settings.refine:
-        clock.watcher.note(
-            f"--fn-margin: {settings.method} alone cannot keep apart pairs that are too hard; add --refine"
-        )
+    note_margin(settings, clock.watcher)
     hard, weighted = None, None
     if method.needs_graph or settings.refine:
         edges = edges or find_edges(pairs, [settings], backend, clock, ADVICE)
@@ -106,6 +103,12 @@ def make_plan(
         figures = _figures(hard, perm, settings)
         inside = hard.too_hard_inside(inverse(perm) // settings.batch_size)
     return replace(result, threshold=edges.threshold, figures=figures, too_hard_inside=inside)
+
+
+def note_margin(settings: PlanSettings, progress: Progress) -> None:
+    """Say where --fn-margin only drops edges."""
+    if settings.fn_margin is not None and not settings.refine:
+        progress.note(f"--fn-margin: {settings.method} alone cannot keep apart pairs that are too hard; add --refine")
 
 
 def find_edges(

@@ -19,11 +19,12 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.version import installed
 
 RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
-"""Those on which a permutation could depend."""
+"""Libraries on which a permutation could depend."""
 SETTINGS = ("batch_size", "temperature", "seed", "method", "drop_last", "world_size", "gather")
-"""Those that a manifest has under the same name."""
+"""Settings that a manifest has under the same name."""
+MEASURES = ("bandwidth", "profile", "in_batch_edge_share")
 ORDERS = ("identity", "random", "plan")
-"""Those whose measures it has."""
+"""Orders whose measures a manifest has."""
 
 
 def plan_manifest(
@@ -37,9 +38,9 @@ def plan_manifest(
 ) -> Manifest:
     """The manifest of a plan, of one graph or of parts; files: those of groups and texts; seconds: of reading."""
     settings, figures = result.settings, result.figures
-    of_graph: dict[str, Any] = {}
+    graph: dict[str, Any] = {}
     if figures is not None:
-        of_graph["graph"] = GraphRecord(
+        graph["graph"] = GraphRecord(
             edges=figures.edges,
             isolated=figures.isolated,
             max_degree=figures.max_degree,
@@ -47,8 +48,9 @@ def plan_manifest(
             top=settings.top if settings.graph == "top-m" else None,
             rank_window=settings.rank_window,
         )
-        for measure in ("bandwidth", "profile", "in_batch_edge_share"):
-            of_graph[measure] = {order: getattr(getattr(figures, order), measure) for order in ORDERS}
+        for measure in MEASURES:
+            graph[measure] = {order: getattr(getattr(figures, order), measure) for order in ORDERS}
+    versions = {name: installed(name) for name in RECORDED_LIBRARIES}
     return Manifest(
         tool_version=__version__,
         command=command,
@@ -56,13 +58,13 @@ def plan_manifest(
         inputs=InputsRecord.of(stream),
         rows=stream.rows,
         quantile=_quantile(result, stream.rows),
-        **of_graph,
-        method_settings=_asked(result) | _named(files, groups),
+        **graph,
+        method_settings=_method_settings(result) | _row_files(files, groups),
         partitions=result.partitions,
         device=result.device,
         timings={**seconds, **result.seconds},
         permutation_hash=permutation_hash(result.perm),
-        libraries={name: found for name in RECORDED_LIBRARIES if (found := installed(name))},
+        libraries={name: version for name, version in versions.items() if version is not None},
         normalize=stream.normalize,
         **{name: getattr(settings, name) for name in SETTINGS},
     )
@@ -75,15 +77,15 @@ def full_batches_per_rank(manifest: Manifest) -> dict[str, int]:
     return {"full_batches_per_rank": manifest.rows // manifest.batch_size // manifest.world_size}
 
 
-def _asked(result: PlanResult) -> dict[str, Any]:
-    """What was asked beyond the method, and what the refinement did; nothing where nothing was asked."""
+def _method_settings(result: PlanResult) -> dict[str, Any]:
+    """Settings beyond the method that decided the plan, and what the refinement did."""
     settings = result.settings
     record: dict[str, Any] = {"chunk_rows": settings.chunk_rows}
     if settings.preset is not None:
         record["preset"] = settings.preset
-    record |= {
-        leaf.name: getattr(settings, leaf.name) for leaf in leaves(BscSettings) if settings.lacking(leaf) is None
-    }
+    for leaf in leaves(BscSettings):
+        if settings.lacking(leaf) is None:
+            record[leaf.name] = getattr(settings, leaf.name)
     if result.refinement is not None:
         record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
     if settings.avoids:
@@ -91,38 +93,40 @@ def _asked(result: PlanResult) -> dict[str, Any]:
         record["false_negatives"] = dict(settings.only(FalseNegativeSettings)) | inside
     if settings.no_duplicates:
         record["no_duplicates"] = True
-    order = settings.only(BatchOrderSettings)
-    if order != BatchOrderSettings():
-        record["batch_order"] = dict(order)
+    batch_order = settings.only(BatchOrderSettings)
+    if batch_order != BatchOrderSettings():
+        record["batch_order"] = dict(batch_order)
     return record
 
 
-def _named(files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:
+def _row_files(files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:
     """The files of groups and texts that were named, and the hash of the groups."""
-    found = {name: value for file in files if file.model_fields_set for name, value in file}
-    return found if groups is None else {**found, "groups_hash": permutation_hash(groups)}
+    record = {name: value for file in files if file.model_fields_set for name, value in file}
+    if groups is not None:
+        record["groups_hash"] = permutation_hash(groups)
+    return record
 
 
 def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
-    found, graph, parts = result.threshold, result.settings, result.partitions
+    threshold, settings, parts = result.threshold, result.settings, result.partitions
     if parts is not None and parts.thresholds is not None:
         return QuantileRecord(
             method="each part's own",
-            requested=graph.requested_quantile(rows),
-            per_row=graph.entries_per_row(rows),
-            threshold=graph.threshold,
+            requested=settings.requested_quantile(rows),
+            per_row=settings.entries_per_row(rows),
+            threshold=settings.threshold,
         )
-    if found is None or result.figures is None:
+    if threshold is None or result.figures is None:
         return None
     return QuantileRecord(
-        method="given" if found.requested is None else graph.quantile_method,
-        requested=found.requested,
-        per_row=graph.entries_per_row(rows),
-        threshold=found.similarity,
-        number=found.number,
-        scale=found.scale,
+        method="given" if threshold.requested is None else settings.quantile_method,
+        requested=threshold.requested,
+        per_row=settings.entries_per_row(rows),
+        threshold=threshold.similarity,
+        number=threshold.number,
+        scale=threshold.scale,
         achieved=result.figures.achieved_quantile,
-        interval=found.interval,
-        sampled_rows=found.sampled or None,
-        sampled_columns=found.sampled or None,
+        interval=threshold.interval,
+        sampled_rows=threshold.sampled or None,
+        sampled_columns=threshold.sampled or None,
     )

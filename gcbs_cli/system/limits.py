@@ -13,16 +13,20 @@ from pathlib import Path
 from gcbs_cli.system.errors import BadInput
 
 SHARE_TO_USE = 0.8
-"""Of the memory that is free now, how much a plan may take when nothing is asked."""
-LEAST_ADDRESS_SPACE, OF_A_THREAD = 640 * 2**20, 80 * 2**20
-"""What the libraries map for themselves, which crash or hang where it is less (measured with `mine`: it loads most)."""
-OF_TORCH = 560 * 2**20
-"""What torch maps beside them (measured with `compare --train`)."""
+"""A command takes at most this share of the memory that is free now, unless --max-memory names another limit."""
+LIBRARIES_MAP = 640 * 2**20
+"""Address space of the libraries, which crash or hang where it is less (measured with `mine`: it loads most)."""
+A_THREAD_MAPS = 80 * 2**20
+TORCH_MAPS = 560 * 2**20
+"""Address space of torch beside the libraries (measured with `compare --train`)."""
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 NO_LIMIT = 1 << 60
 """Version 1 writes a number of about 2⁶³ where there is no limit."""
-_MEMORY_FILES = (("", "memory.max", "memory.current"), ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"))
+_HIERARCHIES = ("", "memory", "cpu", "cpu,cpuacct")
+"""Folders of groups: version 2 has one hierarchy, version 1 one for each controller."""
+_MEMORY_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
+"""Limit and use under version 2 and version 1."""
 _QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
 """Quota and period stand in the first under version 2, in the others under version 1."""
 ASSUMED_MEMORY = 8 * 2**30
@@ -55,7 +59,7 @@ def available_memory() -> int:
 
 def check_address_space(beside: int = 0) -> None:
     """Raises BadInput when a limit (ulimit -v) leaves too little for libraries that would abort."""
-    least = LEAST_ADDRESS_SPACE + beside + OF_A_THREAD * (available_cpus() - 1)
+    least = LIBRARIES_MAP + beside + A_THREAD_MAPS * (available_cpus() - 1)
     left = min(_left_of_address_space(), default=least)
     if left < least:
         raise BadInput(
@@ -65,12 +69,13 @@ def check_address_space(beside: int = 0) -> None:
 
 
 def _free_on_machine() -> int:
-    found = re.search(r"^MemAvailable:\s*(\d+)", _text(Path("/proc/meminfo")), re.MULTILINE)
-    return int(found[1]) * 1024 if found else ASSUMED_MEMORY
+    available = re.search(r"^MemAvailable:\s*(\d+)", _text(Path("/proc/meminfo")), re.MULTILINE)
+    return ASSUMED_MEMORY if available is None else int(available[1]) * 1024
 
 
 def _left_of_address_space() -> list[int]:
-    limit, mapped = resource.getrlimit(resource.RLIMIT_AS)[0], _text(Path("/proc/self/statm")).split()
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = _text(Path("/proc/self/statm")).split()
     if limit == resource.RLIM_INFINITY or not mapped:
         return []
     return [limit - int(mapped[0]) * resource.getpagesize()]
@@ -88,8 +93,8 @@ def available_cpus() -> int:
 def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:
     """Bytes that each limit on memory leaves; page cache that the kernel can drop counts as free."""
     left = []
-    for hierarchy, limit_file, used_file in _MEMORY_FILES:
-        for group in _groups(mounted, own, hierarchy):
+    for group in _groups(mounted, own):
+        for limit_file, used_file in _MEMORY_FILES:
             limit, used = _text(group / limit_file), _text(group / used_file)
             if limit.isdigit() and used.isdigit() and int(limit) < NO_LIMIT:
                 droppable = re.search(r"^(?:total_)?inactive_file (\d+)", _text(group / "memory.stat"), re.MULTILINE)
@@ -100,22 +105,22 @@ def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:
 def cgroup_processors(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[float]:
     """Processors that each quota allows, such as 1.5."""
     allowed = []
-    for hierarchy in ("", "cpu", "cpu,cpuacct"):
-        for group in _groups(mounted, own, hierarchy):
-            words = " ".join(_text(group / name) for name in _QUOTA_FILES).split()
-            numbers = [int(word) for word in words if word.isdigit()]
-            if len(numbers) == 2 and all(numbers):
-                allowed.append(numbers[0] / numbers[1])
+    for group in _groups(mounted, own):
+        words = " ".join(_text(group / name) for name in _QUOTA_FILES).split()
+        numbers = [int(word) for word in words if word.isdigit()]
+        if len(numbers) == 2 and all(numbers):
+            allowed.append(numbers[0] / numbers[1])
     return allowed
 
 
-def _groups(mounted: Path, own: Path, hierarchy: str) -> list[Path]:
-    """The root of a hierarchy and the groups below it down to the process's own, whether they exist or not."""
-    groups = {mounted / hierarchy}
+def _groups(mounted: Path, own: Path) -> list[Path]:
+    """The root of each hierarchy and the groups below it down to the process's own, whether they exist or not."""
+    groups = {mounted / hierarchy for hierarchy in _HIERARCHIES}
     for controllers, path in re.findall(r"^[^:]*:([^:]*):(.*)$", _text(own), re.MULTILINE):
         below = Path(path.lstrip("/"))
-        if {*hierarchy.split(",")} <= {*controllers.split(",")} and ".." not in below.parts:
-            groups |= {mounted / hierarchy / group for group in (below, *below.parents)}
+        for hierarchy in _HIERARCHIES:
+            if {*hierarchy.split(",")} <= {*controllers.split(",")} and ".." not in below.parts:
+                groups |= {mounted / hierarchy / group for group in (below, *below.parents)}
     return sorted(groups)
 
 

@@ -17,7 +17,6 @@ from gcbs_cli.planning.parts.part import plan_part
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.progress import Progress
 
 ray = pytest.importorskip("ray", reason="needs gcbs[ray]")
 
@@ -108,7 +107,7 @@ def test_no_cluster_is_one_clear_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ray, "init", none_there)
     with pytest.raises(BadInput, match="--address auto: no Ray cluster answers .*--address local"):
-        list(ray_engine.plan_on_ray([], lambda part: None, Progress()))
+        list(ray_engine.plan_on_ray([], lambda part: None))
 
 
 def test_what_ray_prints_does_not_reach_stdout(monkeypatch, capsys):

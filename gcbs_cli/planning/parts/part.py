@@ -11,7 +11,6 @@ from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.progress import Progress
 from gcbs_cli.system.threads import OwnedByThreads, in_order
 from gcbs_cli.system.version import VERSION
 
@@ -36,11 +35,11 @@ ReadPart = Callable[[int], PairedRows]
 """Gives the unit rows of a part."""
 NumberedPlan = tuple[int, PlanResult]
 """A part's number, and its plan: a permutation of the places among the part's rows."""
-Engine = Callable[[Sequence[PartTask], ReadPart, Progress], Iterator[NumberedPlan]]
+Engine = Callable[[Sequence[PartTask], ReadPart], Iterator[NumberedPlan]]
 """Plans parts, given how to read the rows of one, and yields the plans in any order."""
 
 
-def plan_part(task: PartTask, pairs: PairedRows, progress: Progress | None = None) -> NumberedPlan:
+def plan_part(task: PartTask, pairs: PairedRows) -> NumberedPlan:
     """Plan the rows of one part with the settings of the whole plan: the same wherever it runs.
 
     Raises BadInput that names the part where its rows do not allow what was asked, and on a node with another gcbs.
@@ -48,45 +47,17 @@ def plan_part(task: PartTask, pairs: PairedRows, progress: Progress | None = Non
     if task.version != VERSION:
         raise BadInput(f"--engine ray: a node has gcbs {VERSION}, expected {task.version}; install the same on all")
     try:
-        return task.number, make_plan(pairs, task.settings, progress, groups=task.groups, texts=task.texts)
+        return task.number, make_plan(pairs, task.settings, groups=task.groups, texts=task.texts)
     except BadInput as error:
         raise BadInput(f"part {task.number + 1} of {task.parts} ({pairs.rows:,} rows): {error}") from error
 
 
-class PartProgress(Progress):
-    """Names the part in the steps where parts are planned one by one; of the notes, which are alike, the first part's
-    are passed on.
-    """
-
-    def __init__(self, watcher: Progress, task: PartTask, *, alone: bool) -> None:
-        self._task, self._watcher = task, watcher
-        self._steps = watcher if alone else Progress()
-
-    def step(self, name: str) -> None:
-        self._steps.step(f"part {self._task.number + 1} of {self._task.parts}, {name}")
-
-    def progress(self, done: int, total: int) -> None:
-        self._steps.progress(done, total)
-
-    def note(self, text: str) -> None:
-        if self._task.number == 0:
-            self._watcher.note(text if self._task.parts == 1 else f"each part: {text}")
-
-
-def plan_here(
-    tasks: Sequence[PartTask], read: ReadPart, progress: Progress, devices: Sequence[str]
-) -> Iterator[NumberedPlan]:
+def plan_here(tasks: Sequence[PartTask], read: ReadPart, devices: Sequence[str]) -> Iterator[NumberedPlan]:
     """The plans of the parts, in their order: each on one device, as many at once as there are devices."""
     owned = OwnedByThreads(cycle(devices))
-    alone = len(devices) == 1
-    if not alone:
-        progress.note(f"{len(devices)} parts at a time, one per device; --max-memory applies to each of them")
 
     def plan(task: PartTask) -> NumberedPlan:
         on_device = replace(task, settings=task.settings.changed(device=owned.mine))
-        return plan_part(on_device, read(task.number), PartProgress(progress, task, alone=alone))
+        return plan_part(on_device, read(task.number))
 
-    for done, part in enumerate(in_order(len(devices), tasks, plan), 1):
-        if not alone:
-            progress.progress(done, len(tasks))
-        yield part
+    return in_order(len(devices), tasks, plan)

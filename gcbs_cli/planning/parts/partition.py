@@ -28,8 +28,8 @@ STEP_SHRINKS = 0.95
 SLACK = 0.1
 """A part may have a tenth more rows than the mean."""
 NEIGHBOURING_PARTS = 4
-PARTS_KEPT = 4
-"""Nearest parts that are kept for each row: 24 bytes a row."""
+PARTS_LISTED = 4
+"""Nearest parts that are listed for each row: 24 bytes a row."""
 NO_OFFER = np.int64(-1 << 40)
 """Less than any score."""
 
@@ -75,7 +75,8 @@ def learn_centres(means: Float32s, parts: int, seed: int) -> Centres:
 
     The order is reverse Cuthill–McKee over each centre's nearest.
     """
-    rows, prices = whole(means), np.zeros(parts, np.int32)
+    rows = whole(means)
+    prices = np.zeros(parts, np.int32)
 
     def join(rows: Float32s, centres: Float32s) -> Ints:
         nonlocal prices
@@ -91,7 +92,8 @@ def learn_centres(means: Float32s, parts: int, seed: int) -> Centres:
 
 def _order_of_parts(centres: Float32s) -> Ints:
     """(P,) reverse Cuthill–McKee over the graph of each centre's four nearest, itself among them."""
-    parts, between = len(centres), products(centres, centres)
+    parts = len(centres)
+    between = products(centres, centres)
     np.fill_diagonal(between, np.iinfo(np.int32).max)
     nearest = np.argsort(-between, axis=1, kind="stable")[:, : min(NEIGHBOURING_PARTS, parts - 1)]
     return plan_cm(adjacency_from_pairs(parts, *edges_of_lists(nearest)))[::-1]
@@ -117,32 +119,36 @@ def make_partition(stream: PairStream, centres: Centres, batch_size: int) -> Par
     """Every row in the part that it scores best with, but for those that must move so that parts are whole batches.
 
     Parts with most rows too many go first. Of their rows, those that lose least move first, to the best part with room
-    among those kept for them, else to the part with room whose centre is nearest.
+    among those listed for them, else to the part with room whose centre is nearest.
     """
     best, scores = _best_parts(stream, centres)
-    parts, labels = len(centres.values), best[:, 0].copy()
-    wanted = np.bincount(labels, minlength=parts)
-    room = part_sizes(wanted, batch_size) - wanted
+    parts = len(centres.values)
+    labels = best[:, 0].copy()
+    counts = np.bincount(labels, minlength=parts)
+    room = part_sizes(counts, batch_size) - counts
     overfull = np.argsort(room, kind="stable")[: np.count_nonzero(room < 0)]
     moved = -int(room[overfull].sum())
     for part in overfull:
         rows = np.flatnonzero(labels == part)
         while room[part] < 0:
-            offered = np.where(room[best[rows]] > 0, scores[rows], NO_OFFER)
-            value, to = offered.max(axis=1), best[rows, offered.argmax(axis=1)]
-            able = value > NO_OFFER
-            if not able.any():  # none of the parts that these rows list has room
+            offers = np.where(room[best[rows]] > 0, scores[rows], NO_OFFER)
+            offer = offers.max(axis=1)
+            target = best[rows, offers.argmax(axis=1)]
+            movable = int(np.count_nonzero(offer > NO_OFFER))
+            if movable == 0:  # none of the parts that these rows list has room
                 between = products(centres.values[[part]], centres.values)[0]
-                to[:] = np.argmax(np.where(room > 0, between, NO_OFFER))
-                value[:], able[:] = 0, True
-            least = np.argsort(scores[rows, 0] - value, kind="stable")[: min(-room[part], np.count_nonzero(able))]
-            places, starts = grouped(to[least], parts)
+                target[:] = np.argmax(np.where(room > 0, between, NO_OFFER))
+                offer[:] = 0
+                movable = len(rows)
+            least_loss = np.argsort(scores[rows, 0] - offer, kind="stable")[: min(-room[part], movable)]
+            # A target takes no more than it has room for, of those that lose least.
+            places, starts = grouped(target[least_loss], parts)
             targets, within = ragged(np.diff(starts))
-            goes = least[places[within < room[targets]]]
-            labels[rows[goes]] = to[goes]
-            room -= np.bincount(to[goes], minlength=parts)
-            room[part] += len(goes)
-            rows = np.delete(rows, goes)
+            moving = least_loss[places[within < room[targets]]]
+            labels[rows[moving]] = target[moving]
+            room -= np.bincount(target[moving], minlength=parts)
+            room[part] += len(moving)
+            rows = np.delete(rows, moving)
     return Partition(*grouped(labels, parts), moved)
 
 
@@ -150,31 +156,33 @@ def _best_parts(stream: PairStream, centres: Centres) -> tuple[NDArray[np.int16]
     """(N, m) the parts that each row scores best with, best first and of equal ones the first, and the scores: products
     less prices. From one pass.
     """
-    kept = min(PARTS_KEPT, len(centres.values))
-    parts, scores = np.empty((stream.rows, kept), np.int16), np.empty((stream.rows, kept), np.int32)
+    count = min(PARTS_LISTED, len(centres.values))
+    parts = np.empty((stream.rows, count), np.int16)
+    scores = np.empty((stream.rows, count), np.int32)
     for start, x, y in stream.blocks():
-        found = products(whole(mean_rows(x, y)), centres.values) - centres.prices
-        lines = np.arange(len(found))
-        for place in range(kept):
-            best = np.argmax(found, axis=1)
-            parts[start + lines, place], scores[start + lines, place] = best, found[lines, best]
-            found[lines, best] = np.iinfo(np.int32).min
+        block = products(whole(mean_rows(x, y)), centres.values) - centres.prices
+        lines = np.arange(len(block))
+        for place in range(count):
+            best = np.argmax(block, axis=1)
+            parts[start + lines, place] = best
+            scores[start + lines, place] = block[lines, best]
+            block[lines, best] = np.iinfo(np.int32).min
     return parts, scores
 
 
-def part_sizes(wanted: Ints, batch_size: int) -> Ints:
+def part_sizes(counts: Ints, batch_size: int) -> Ints:
     """(P,) rows of each part: whole batches, those left over in the last part; at least a batch, at most a tenth more
-    than the mean, and otherwise near to `wanted`, the rows that would come by themselves.
+    than the mean, and otherwise near to `counts`, the rows that would come by themselves.
     """
-    rows, parts = int(wanted.sum()), len(wanted)
+    rows, parts = int(counts.sum()), len(counts)
     full = rows // batch_size
     most = max(-(-full // parts), int(full * (1.0 + SLACK) / parts))
-    batches = np.clip(wanted // batch_size, 1, most)
+    batches = np.clip(counts // batch_size, 1, most)
     while (left := full - int(batches.sum())) != 0:
         change = 1 if left > 0 else -1
-        able = np.flatnonzero(batches < most if left > 0 else batches > 1)
-        rest = change * (wanted - batches * batch_size)[able]
-        batches[able[np.argsort(-rest, kind="stable")[: abs(left)]]] += change
+        flexible = np.flatnonzero(batches < most if left > 0 else batches > 1)
+        rest = change * (counts - batches * batch_size)[flexible]
+        batches[flexible[np.argsort(-rest, kind="stable")[: abs(left)]]] += change
     sizes: Ints = batches * batch_size
     sizes[-1] += rows - full * batch_size
     return sizes

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +25,9 @@ from gcbs_cli.planning.parts.partition import (
 )
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.parts.scattered import scattered
-from gcbs_cli.planning.plan import PlanResult
+from gcbs_cli.planning.plan import PlanResult, note_margin
 from gcbs_cli.products.devices import ALL_GPUS, choose_backend, devices_named
+from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
@@ -61,10 +61,11 @@ def plan_in_parts(
     progress, engine = progress or Progress(), engine or engine_of(settings)
     clock = Stopwatch(progress)
     METHODS[settings.method].check()
-    count, forecast = _parts(stream, settings)
-    check_memory(
-        forecast, settings, "the plan", "use fewer rows" if settings.partitions == "auto" else "use more --partitions"
-    )
+    note_margin(settings, progress)
+    backend = choose_backend("cpu" if settings.engine == "ray" else settings.device, settings.chunk_rows)
+    count = _part_count(stream, settings, backend)
+    forecast = _forecast(stream, settings, backend, count)
+    check_memory(forecast, settings, "the plan", "use more --partitions or fewer rows")
     progress.note(f"expecting {forecast}")
     with clock.step("centres"):
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
@@ -76,7 +77,11 @@ def plan_in_parts(
     )
     tasks = _tasks(partition, settings, groups, texts)
     with clock.step("rows to parts"), scattered(stream, partition, beside) as read, clock.step("plans"):
-        plans = [plan for _, plan in sorted(engine(tasks, read, progress), key=itemgetter(0))]
+        plan_of_part = {}
+        for number, plan in engine(tasks, read):
+            plan_of_part[number] = plan
+            progress.progress(len(plan_of_part), count)
+    plans = [plan_of_part[part] for part in range(count)]
     clock.seconds["rows to parts"] -= clock.seconds["plans"]
     perm = np.concatenate([partition.rows_of(part)[plan.perm] for part, plan in enumerate(plans)])
     if settings.shuffle_batches:
@@ -92,9 +97,10 @@ def plan_in_parts(
     )
 
 
-def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, MemoryForecast]:
-    """How many parts, and what the plan takes with them: for `auto`, of at most 131,072 rows, and so many that
-    --max-memory suffices, if any do. Raises BadInput where the rows do not give each part a batch.
+def _part_count(stream: PairStream, settings: PlanSettings, backend: Backend) -> int:
+    """How many parts: for `auto`, of at most 131,072 rows, and so many that --max-memory suffices, if any do.
+
+    Raises BadInput where the rows do not give each part a batch.
     """
     rows, size, parts = stream.rows, settings.batch_size, settings.partitions
     if isinstance(parts, int):
@@ -104,27 +110,23 @@ def _parts(stream: PairStream, settings: PlanSettings) -> tuple[int, MemoryForec
                 f"--partitions {parts:,}: the {rows:,} rows make {batches:,} batches of {size}, fewer than one for "
                 "each part; ask for fewer parts"
             )
-        return parts, _forecast(stream, settings, parts)
+        return parts
     fewest_rows = max(size, int(settings.per_row or 0) + 2)
     most = min(rows // fewest_rows, MOST_PARTS)
-    count = min(ceil(rows / AUTO_PART_ROWS), most)
-    forecast = _forecast(stream, settings, count)
-    while settings.max_memory is not None and forecast.bytes > settings.max_memory and count < most:
-        more = min(count + 1 + count // 4, most)
-        forecast_of_more = _forecast(stream, settings, more)
-        if forecast_of_more.bytes >= forecast.bytes:  # the sample that centres are learnt from takes most
-            break
-        count, forecast = more, forecast_of_more
-    return count, forecast
+    fewest = min(ceil(rows / AUTO_PART_ROWS), most)
+    if settings.max_memory is None:
+        return fewest
+    memory = {count: _forecast(stream, settings, backend, count).bytes for count in range(fewest, most + 1)}
+    fitting = [count for count in memory if memory[count] <= settings.max_memory]
+    # From some number of parts on, centres take most.
+    return fitting[0] if fitting else min(memory, key=memory.__getitem__)
 
 
-def _forecast(stream: PairStream, settings: PlanSettings, parts: int) -> MemoryForecast:
+def _forecast(stream: PairStream, settings: PlanSettings, backend: Backend, parts: int) -> MemoryForecast:
     """What the whole takes at once: its bookkeeping, and the largest part that may come or the sample for centres."""
     largest = ceil((1.0 + SLACK) * stream.rows / parts)
-    on_ray = settings.engine == "ray"
-    backend = choose_backend("cpu" if on_ray else settings.device, settings.chunk_rows)
     part = forecast_plan(largest, stream.dim, settings, backend, entries_by_quantile(largest, settings))
-    if on_ray:  # the graphs lie on machines that look at their own memory
+    if settings.engine == "ray":  # the graphs lie on machines that look at their own memory
         part = replace(part, entries=0)
     sample = BYTES_PER_SAMPLED * min(stream.rows, SAMPLE_ROWS) * (stream.dim + parts)
     sample += fixed_bytes(0, stream.dim, backend)

@@ -15,7 +15,6 @@ from typing import Any
 from gcbs_cli.data.files import one_line
 from gcbs_cli.planning.parts.part import NumberedPlan, PartTask, ReadPart, plan_part
 from gcbs_cli.system.errors import BadInput, GcbsError
-from gcbs_cli.system.progress import Progress
 
 RETRIES = 8
 """How often a task that lost its worker is begun again."""
@@ -23,9 +22,7 @@ IN_FLIGHT_PER_CPU = 2
 """Parts in the object store at once, for each core of the cluster."""
 
 
-def plan_on_ray(
-    tasks: Sequence[PartTask], read: ReadPart, progress: Progress, address: str = "auto"
-) -> Iterator[NumberedPlan]:
+def plan_on_ray(tasks: Sequence[PartTask], read: ReadPart, address: str = "auto") -> Iterator[NumberedPlan]:
     """The plans of the parts, as they are done: each takes one core of the cluster, or one GPU with --device cuda.
 
     Raises BadInput where Ray is not installed or there is no cluster, and GcbsError where a task lost all its workers.
@@ -33,9 +30,7 @@ def plan_on_ray(
     ray = import_ray()
     try:
         with connected(ray, address):
-            for done, part in enumerate(_planned(ray, tasks, read), 1):
-                progress.progress(done, len(tasks))
-                yield part
+            yield from _planned(ray, tasks, read)
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, GcbsError):
             raise error.cause from error
