@@ -16,8 +16,9 @@ SAMPLES = (PACKAGE / "sample_data" / "pairs.parquet", PACKAGE.parent / "sample_d
 
 
 def demo(settings: Demo) -> None:
-    """Write the data, plan and report, and say each command before it is run."""
-    out, folder = Output(settings), Path(settings.folder)
+    """Write the data, plan and report, and show each command before it is run."""
+    out = Output(settings)
+    folder = Path(settings.folder)
     data, perm, page = (str(folder / name) for name in ("pairs.parquet", "perm.npy", "report.html"))
     folder.mkdir(parents=True, exist_ok=True)
     check_outputs([data, perm, page], [], force=settings.force)

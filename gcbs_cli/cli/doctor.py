@@ -27,28 +27,28 @@ _GPU_SIZE = 4096
 
 
 def doctor(settings: Doctor) -> None:
-    """Examine the machine, and print what was found."""
+    """Examine the machine, and print what it has."""
     out = Output(settings)
-    rows = settings.rows
     forecast = None
-    if rows is not None:
-        forecast = forecast_memory(rows, settings.dim, PlanSettings(quantile=settings.quantile))
-    found = examine(settings.seconds) | {"forecast": forecast}
-    out.table(text_table(_lines(found)))
-    out.result(found)
+    if settings.rows is not None:
+        forecast = forecast_memory(settings.rows, settings.dim, PlanSettings(quantile=settings.quantile))
+    machine = examine(settings.seconds) | {"forecast": forecast}
+    out.table(text_table(_lines(machine)))
+    out.result(machine)
 
 
-def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "gcbs", f"{found['gcbs']}, Python {found['python']}, {found['system']}, {found['cpus']} CPUs"
-    yield "libraries", ", ".join(f"{name} {number}" for name, number in found["libraries"].items())
-    for device in found["devices"]:
+def _lines(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "gcbs", f"{machine['gcbs']}, Python {machine['python']}, {machine['system']}, {machine['cpus']} CPUs"
+    yield "libraries", ", ".join(f"{name} {number}" for name, number in machine["libraries"].items())
+    for device in machine["devices"]:
         rates = (device["fp32_gflops"], device["bf16_gflops"])
         fp32, bf16 = ("none" if rate is None else f"{rate:,.0f}" for rate in rates)
         yield device["name"], f"{device['model']}, {show_size(device['free_memory'])} free"
         yield "", f"{fp32} GFLOP/s in float32, {bf16} in bfloat16"
-    for package in found["optional"]:
+    for package in machine["optional"]:
         yield package["name"], package["version"] or f"not installed ({package['used_for']})"
-    if (plan := found["forecast"]) is not None:
+    plan = machine["forecast"]
+    if plan is not None:
         yield "plan of", f"{plan['rows']:,} pairs × {plan['dim']} at quantile {plan['quantile']:.6g}"
         yield "entries", f"about {plan['entries']:,} above it"
         advice = "" if plan["fits"] else "; more than is free here: use a higher --quantile or --partitions"
@@ -56,7 +56,7 @@ def _lines(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def examine(seconds: float) -> dict[str, Any]:
-    """Everything that is found, as JSON has it; the product rates take about `seconds` in all.
+    """The machine and its libraries, as JSON has them; measuring the rates takes about `seconds` in all.
 
     `cpus`: those that this process may use; memory in bytes; rates in 10⁹ floating-point operations a second, two a
     multiply-add; `optional`: the version is None where a package is not installed.

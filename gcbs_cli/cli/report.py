@@ -100,26 +100,26 @@ def _measured(
 
 
 def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool = True) -> ReportSettings:
-    """What was asked, and for the rest what the plan was made with.
+    """The settings of the command, and for the rest those of the plan.
 
     Its own threshold counts on its own data, its quantile or its entries a row on other data; each part of a plan had
     its own.
     """
-    asked = settings.only(ReportSettings)
+    report_settings = settings.only(ReportSettings)
     if manifest is None:
-        return asked
+        return report_settings
     planned: dict[str, Any] = {"batch_sizes": manifest.batch_size, "drop_last": manifest.drop_last}
     if manifest.temperature:
         planned["temperatures"] = manifest.temperature
     quantile = manifest.quantile
-    if quantile is not None and not asked.model_fields_set & set(EXCLUSIVE):
+    if quantile is not None and not report_settings.model_fields_set & set(EXCLUSIVE):
         if quantile.threshold is not None and (same_data or quantile.requested is None):
             planned["threshold"] = quantile.threshold
         elif quantile.per_row is not None:
             planned["per_row"] = quantile.per_row
         else:
             planned["quantile"] = quantile.requested
-    return ReportSettings(**planned | asked.model_dump(exclude_unset=True))
+    return ReportSettings(**planned | report_settings.model_dump(exclude_unset=True))
 
 
 def _page(settings: Report, stream: PairStream, manifest: Manifest | None, measured: list[Measured]) -> str:

@@ -1,1 +1,1 @@
-"""What each command can be asked for."""
+"""The settings of each command and of the Python API."""

@@ -1,4 +1,4 @@
-"""What `gcbs mine` can be asked for; names and meanings are those of sentence-transformers' `mine_hard_negatives`."""
+"""The settings of `gcbs mine`; names and meanings are those of sentence-transformers' `mine_hard_negatives`."""
 
 from typing import Literal, Self
 
@@ -17,7 +17,7 @@ from gcbs_cli.settings.plan import (
 from gcbs_cli.system.errors import BadInput
 
 EXTRA_CANDIDATES = 10
-"""Candidates for each negative wanted, where some may be refused for their score."""
+"""Candidates for each negative, where some may be refused for their score."""
 
 
 class NegativeSettings(Settings, panel="Which negatives"):
@@ -82,9 +82,9 @@ class MineSettings(NegativeSettings, ShownLossSettings, WorkSettings):
     def check_rows(self, rows: int) -> None:
         """Raises BadInput for what does not fit N rows."""
         check_batch_size(self.batch_size, rows)
-        first, wanted = self.range_min, self.negatives
-        if first + wanted > rows - 1:
+        others = rows - 1
+        if self.range_min + self.negatives > others:
             raise BadInput(
-                f"--negatives {wanted}: expected at most {max(rows - 1 - first, 0):,} with --range-min {first}, "
-                f"since each of the {rows:,} rows has {rows - 1:,} negatives"
+                f"--negatives {self.negatives}: expected at most {max(others - self.range_min, 0):,} with --range-min "
+                f"{self.range_min}, since each of the {rows:,} rows has {others:,} negatives"
             )

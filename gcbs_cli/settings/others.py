@@ -1,4 +1,4 @@
-"""What is common to commands, inputs and outputs, and what the small commands can be asked for."""
+"""The settings of each command: what commands share, and a model for each of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
@@ -278,7 +278,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
 
     @property
     def names(self) -> list[str]:
-        """The rows of the table that were asked for; without any, those that may be there."""
+        """The rows of the table: those of --methods, else all that the data allows."""
         if self.methods:
             return [name.strip() for name in self.methods.split(",")]
         every = (*get_args(Method), f"rcm{REFINED}", f"metis{REFINED}", PRESET)
@@ -400,11 +400,11 @@ class History(Page, panel=INPUT_PANEL):
     plans: str | None = option(None, default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json")
     """Quoted pattern of the plans, in the reports' order."""
     keep_order: bool = False
-    """Take the reports in the order given, not by number."""
+    """Keep the reports in the order of the command line instead of sorting them by number."""
 
 
 class Doctor(Shown):
-    """Rates are those of square matrix products.
+    """The rates are measured with products of square matrices.
 
     Examples:
       gcbs doctor

@@ -1,4 +1,4 @@
-"""What a plan can be asked for: the settings that the command line and the Python API share."""
+"""The settings of a plan, which the command line and the Python API share."""
 
 import re
 from typing import Annotated, Any, Literal, Self
@@ -20,7 +20,7 @@ LARGEST_SIMILARITY = 1.1
 MOST_PARTS = 4096
 """The centres of more could not be learnt from a sample of 65,536 rows."""
 MOST_CLUSTERS = 1024
-"""Clusters at most where no number is asked for: k-means takes time in proportion."""
+"""Upper limit of the default number of clusters: k-means takes time in proportion."""
 DEFAULT_NEIGHBOURS = {"knn-groups": 500, "neighbours": 3}
 PRESET = "train"
 PRESET_OPTIONS = {"graph": "top-m", "refine": True, "fn_margin": 1.05, "fn_weight": 0.2, "apart_from": 0.98}
@@ -29,7 +29,7 @@ PRESET_OPTIONS = {"graph": "top-m", "refine": True, "fn_margin": 1.05, "fn_weigh
 GRAPH_PANEL = "Which pairs are hard"
 WORK_PANEL = "How the work is done"
 EXCLUSIVE = ("quantile", "per_row", "threshold")
-"""Of these one at most may be given."""
+"""Options of which at most one may be given."""
 
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
 Seed = Annotated[int, option(..., "Decides every random draw.", ge=0)]
@@ -85,9 +85,9 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
 
     @model_validator(mode="after")
     def _check_exclusive(self) -> Self:
-        named = [f"--{name.replace('_', '-')}" for name in EXCLUSIVE if getattr(self, name) is not None]
-        if len(named) > 1:
-            raise BadInput(f"{' and '.join(named)}: give only one; each says where the edges begin")
+        options = [f"--{name.replace('_', '-')}" for name in EXCLUSIVE if getattr(self, name) is not None]
+        if len(options) > 1:
+            raise BadInput(f"{' and '.join(options)}: give only one; each says where the edges begin")
         return self
 
     def entries_per_row(self, rows: int) -> float | None:

@@ -1,4 +1,4 @@
-"""What a report can be asked for."""
+"""The settings of a report."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ from gcbs_cli.settings.plan import (
 )
 
 LEAST_BATCHES = 30
-"""Of a report on a sample: fewer say little about how batches differ."""
+"""Least number of batches in a report on a sample: fewer say little about how batches differ."""
 
 
 LossKind = Literal["infonce", "symmetric", "simclr", "bsc", "triplet"]
@@ -168,6 +168,8 @@ class ReportSettings(LossSettings, ThresholdSettings, WorkSettings):
 
 
 def report_on(plan: PlanSettings, threshold: float | None) -> ReportSettings:
-    """What the report on a plan is asked for; `threshold`: t of its graph, where it has one."""
-    asked = plan.only(ReportSettings).changed(batch_sizes=plan.batch_size, temperatures=plan.temperature)
-    return asked if threshold is None else asked.changed(threshold=threshold, quantile=None, per_row=None)
+    """The settings of the report on a plan; `threshold`: t of its graph, where it has one."""
+    changes: dict[str, Any] = {"batch_sizes": plan.batch_size, "temperatures": plan.temperature}
+    if threshold is not None:
+        changes |= {"threshold": threshold, "quantile": None, "per_row": None}
+    return plan.only(ReportSettings).changed(**changes)

@@ -1,4 +1,4 @@
-"""What planning in the training process can be asked for, whatever the trainer."""
+"""The settings of planning in the training process, whatever the trainer."""
 
 from typing import Any, Literal, Self
 
@@ -24,7 +24,7 @@ class TrainingSettings(PlanSettings, panel="Training"):
 
     @model_validator(mode="after")
     def _check_batch_size(self) -> Self:
-        return self  # the trainer says batch size and ranks
+        return self  # batch size and ranks are the trainer's
 
     @property
     def loss_kind(self) -> str:
@@ -33,6 +33,6 @@ class TrainingSettings(PlanSettings, panel="Training"):
 
     def plan_settings(self, batch_size: int) -> dict[str, Any]:
         """The arguments of `gcbs_cli.plan`."""
-        asked = PlanSettings.model_fields.keys() - {"shuffle_batches", "gather"}
-        given = self.model_dump(include=asked, exclude_unset=True)
-        return given | {"preset": self.preset, "batch_size": batch_size, "temperature": self.temperature}
+        names = PlanSettings.model_fields.keys() - {"shuffle_batches", "gather"}
+        arguments = self.model_dump(include=names, exclude_unset=True)
+        return arguments | {"preset": self.preset, "batch_size": batch_size, "temperature": self.temperature}

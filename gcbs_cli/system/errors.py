@@ -24,7 +24,7 @@ class OutOfDeviceMemory(GcbsError):
 
 
 class BadInput(GcbsError, ValueError):
-    """What was asked cannot be done (exit code 2): a file, an option or an array does not fit.
+    """Bad input (exit code 2): a file, an option or an array does not fit.
 
     The message is one line that names the file or option, what was found, what was expected and what to do.
     """
@@ -45,4 +45,4 @@ def printable(text: str) -> str:
 
 def without_secrets(text: str) -> str:
     """A text whose addresses may be shown to others: without users, passwords, queries, fragments."""
-    return _ADDRESS.sub(lambda found: f"://{found[1]}" + ("?…" if found[2] else ""), text)
+    return _ADDRESS.sub(lambda match: f"://{match[1]}" + ("?…" if match[2] else ""), text)

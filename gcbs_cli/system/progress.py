@@ -18,7 +18,7 @@ class Progress:
         """Something a person should know, one line."""
 
     def warn(self, text: str) -> None:
-        """Something that should be known even where notes are not wanted, one line."""
+        """A warning, which is shown even without notes, one line."""
 
 
 class Stopwatch:
