@@ -91,7 +91,7 @@ def by_entries_a_row(pair: PairedRows, values: list[float], options: dict[str, A
                 plans[0].settings.only(ReportSettings).changed(batch_sizes=plans[0].settings.batch_size, trials=5)
             )
             reports = OrderReports(ReportInputs(block, settings), settings.losses[0], settings.batch_sizes[0])
-            reductions.append([reports.of(plan.perm)[0].report.gap.reduction for plan in plans])
+            reductions.append([reports.of(plan.perm)[0].report.gap.reduction or 0.0 for plan in plans])
             isolated.append([plan.figures.isolated / rows for plan in plans if plan.figures is not None])
         means, deviations = np.mean(reductions, axis=0), np.std(reductions, axis=0)
         alone = np.mean(isolated, axis=0)

@@ -130,7 +130,10 @@ def _fields(thing: type) -> Iterator[tuple[str, str]]:
     tree: Any = ast.parse(inspect.cleandoc("\n" + inspect.getsource(thing))).body[0]
     for node in tree.body:
         if isinstance(node, ast.AnnAssign):
-            yield ast.unparse(node.target), re.sub(r"\w+", _spelled_out, ast.unparse(node.annotation))
+            kind: Any = node.annotation
+            if isinstance(kind, ast.Subscript) and ast.unparse(kind.value) == "Annotated":
+                kind = kind.slice.elts[0]
+            yield ast.unparse(node.target), re.sub(r"\w+", _spelled_out, ast.unparse(kind))
 
 
 def _spelled_out(word: re.Match[str]) -> str:

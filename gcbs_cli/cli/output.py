@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gcbs_cli.comparison.history import Epoch
     from gcbs_cli.reports.figures import Figure
-    from gcbs_cli.reports.schema import GapReport
+    from gcbs_cli.reports.schema import GapReport, SampledReport
     from gcbs_cli.settings.others import Shown
 
 NO_TERMINAL_WIDTH = 80
@@ -158,7 +158,7 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
 
 
 def figure_table(
-    lines: "Sequence[tuple[Sequence[str], GapReport | Epoch]]",
+    lines: "Sequence[tuple[Sequence[str], GapReport | SampledReport | Epoch]]",
     headings: Sequence[str],
     figures: "Sequence[Figure]",
 ) -> "Table":

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from pydantic import BaseModel
+
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
 from gcbs_cli.cli.output import Output, figure_table, text_table
@@ -39,6 +41,8 @@ def report(settings: Report) -> None:
         plan = load_plan(settings.perm)
         perm, manifest = plan.perm, plan.manifest
     stream = open_inputs(settings, out, manifest)
+    if manifest is not None and "normalize" not in settings.model_fields_set:
+        stream.normalize = manifest.normalize
     if perm is not None:
         verify_permutation(perm, stream.rows, shown(plan.name))
     report_settings = as_planned(settings, manifest)
@@ -46,21 +50,25 @@ def report(settings: Report) -> None:
     if manifest is not None:
         _warn_of_other_batches(settings.perm, manifest, report_settings, out)
     measured: list[Measured] = []
+    sampled = None
     with out:
         if settings.rows is None or perm is None:
             measured = _measured(settings, stream, perm, manifest, out)
-            reports: list[GapReport] = [one.report for one in measured]
         else:
-            reports = [sampled_report(stream, perm, settings.rows, report_settings, out)]
+            sampled = sampled_report(stream, perm, settings.rows, report_settings, out)
     stream.check_unchanged()
+    reports = [one.report for one in measured]
     if manifest is not None and not manifest.is_from(stream.fingerprints):
         out.warn(f"{settings.perm} was planned from other data ({manifest.inputs.x.name}, {manifest.inputs.y.name})")
     if settings.html is not None:
         write(settings.html, _page(settings, stream, manifest, measured))
-    result = reports[0] if len(reports) == 1 else GapReports(results=reports)
+    if len(reports) > 1:
+        result: BaseModel = GapReports(results=reports)
+    else:
+        result = sampled or reports[0]
     if settings.output is not None:
         write(settings.output, result.model_dump_json(indent=2) + "\n")
-    _show(reports, out, full=settings.full)
+    _show([sampled] if sampled else reports, out, full=settings.full)
     out.result(result.model_dump(mode="json"))
     warning = suspects_warning(reports)
     if warning is not None:
@@ -147,7 +155,7 @@ def _hint(manifest: Manifest | None) -> str:
     return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"
 
 
-def _show(reports: Sequence[GapReport], out: Output, *, full: bool) -> None:
+def _show(reports: Sequence[GapReport | SampledReport], out: Output, *, full: bool) -> None:
     """One report in a few lines, or `full` with a sentence a figure; several as a line each."""
     first = reports[0]
     rows = f"{first.n:,} pairs × {first.dim}"
@@ -164,7 +172,7 @@ def _show(reports: Sequence[GapReport], out: Output, *, full: bool) -> None:
         out.table(text_table([("report", scope), *summary(first)]))
 
 
-def _all_figures(report: GapReport) -> Iterator[tuple[str, str, str, str]]:
+def _all_figures(report: GapReport | SampledReport) -> Iterator[tuple[str, str, str, str]]:
     for figure in shown_in("table"):
         value = report.at(figure.path)
         random = report.at(figure.random) if figure.random else None

@@ -13,7 +13,7 @@ from gcbs_cli.plan_file.permutation import SUFFIXES
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import MANIFEST_END
 from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
-from gcbs_cli.reports.schema import Estimate, GapReport, ReportPart
+from gcbs_cli.reports.schema import GapReport, ReportPart
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
@@ -114,7 +114,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
             Epoch(
                 name=Path(path).stem,
                 report=report,
-                closed=None if None in (gap.plan, gap.random_mean) else gap.random_mean - gap.plan,
+                closed=None if gap.plan is None else gap.random_mean - gap.plan,
                 threshold_drift=report.graph.threshold - before.graph.threshold if epochs else None,
                 recurring=recurring_pairs(previous, perm, report.batch_size),
                 plan_seconds=None if manifest is None else sum(manifest.timings.values()),
@@ -144,10 +144,8 @@ def _read_report(path: str) -> GapReport:
         results = content.get("results") if isinstance(content, dict) else None
         if isinstance(results, list) and results:  # of several losses, temperatures or batch sizes the first
             content = results[0]
-        report = GapReport.model_validate(content)
-        if not isinstance(report.loss.global_, Estimate):  # intervals of a sample do not tell how epochs differ
-            return report
-    except ValueError:
+        return GapReport.model_validate(content)
+    except ValueError:  # intervals of a sample do not tell how epochs differ, and are no numbers
         pass
     raise BadInput(f"{shown(path)}: found no report on all rows, expected a file that gcbs report -o wrote")
 

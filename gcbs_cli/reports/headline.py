@@ -1,9 +1,9 @@
 """What a report says in a sentence."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
 
-from gcbs_cli.reports.schema import GapReport
+from gcbs_cli.reports.schema import GapReport, SampledGap, SampledReport
 
 MANY_SUSPECTS_SHARE = 0.1
 MANY_SUSPECTS_TIMES_RANDOM = 5
@@ -11,78 +11,113 @@ MANY_SUSPECTS_TIMES_RANDOM = 5
 LEAST_MASKED_SHARE = 0.5
 """Of the plain reduction, under which the masked one says that suspects made it."""
 LEAST_GAP = 1e-9
+SPREADS_OF_NOISE = 3
+"""Standard deviations of random orders within which a plan is no better than they."""
 
 
-def headline(report: GapReport) -> str:
+@dataclass(frozen=True)
+class _GapFigures:
+    """The gap of the plan and of random orders, and the reductions; of a sample the estimates.
+
+    noise: how much of the difference is none; half_width: of the interval of the reduction.
+    """
+
+    plan: float | None
+    random: float
+    oracle: float | None = None
+    reduction: float | None = None
+    masked: float | None = None
+    noise: float | None = None
+    half_width: float | None = None
+
+    @property
+    def most(self) -> str:
+        """The share that any order can close, or nothing where that is not known."""
+        known = self.oracle is not None and self.random >= LEAST_GAP
+        return f"{1.0 - (self.oracle or 0.0) / self.random:z.0%}" if known else ""
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the plan is within the spread of random orders."""
+        return self.plan is not None and self.noise is not None and abs(self.plan - self.random) <= self.noise
+
+    @classmethod
+    def of(cls, report: GapReport | SampledReport) -> "_GapFigures":
+        """Those of a report."""
+        gap = report.gap
+        if isinstance(gap, SampledGap):
+            figures = cls(gap.plan.value, gap.random_mean.value)
+            if gap.reduction is None:
+                return figures
+            value = gap.reduction.value
+            return replace(figures, reduction=value, half_width=value - gap.reduction.low)
+        noise = None if gap.random_std is None else SPREADS_OF_NOISE * gap.random_std
+        return cls(gap.plan, gap.random_mean, gap.oracle, gap.reduction, gap.masked.reduction, noise)
+
+
+def headline(report: GapReport | SampledReport) -> str:
     """Say in a sentence what the plan is worth, first without suspected false negatives."""
-    plan, random, most, reduction, masked = _gap(report)
-    if plan is None:
-        possible = f", of which no order can close more than {most}" if most else ""
-        return f"Random batches of {report.batch_size} leave a gap of {random:.3f} {report.unit}{possible}."
-    if reduction is None:
+    gap = _GapFigures.of(report)
+    if gap.plan is None:
+        possible = f", of which no order can close more than {gap.most}" if gap.most else ""
+        return f"Random batches of {report.batch_size} leave a gap of {gap.random:.3f} {report.unit}{possible}."
+    if gap.reduction is None:
         return f"One batch of {report.batch_size} holds all rows, so there is no gap to close."
-    if _is_noise(report):
+    if gap.is_noise:
         return "This plan does no better than random batches: the difference is within their spread."
-    verb = "closes" if reduction > 0 else "WIDENS the gap by"
-    beside = "" if masked is None else f", or {masked:.1%} without suspected false negatives"
-    return f"This plan {verb} {abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave{beside}."
+    verb = "closes" if gap.reduction > 0 else "WIDENS the gap by"
+    masked = "" if gap.masked is None else f", or {gap.masked:.1%} without suspected false negatives"
+    share = f"{abs(gap.reduction):.1%} of the gap that random batches of {report.batch_size} leave"
+    return f"This plan {verb} {share}{masked}."
 
 
-def summary(report: GapReport) -> list[tuple[str, str]]:
+def summary(report: GapReport | SampledReport) -> list[tuple[str, str]]:
     """What a report says in a few lines, each with its name."""
-    plan, random, most, reduction, masked = _gap(report)
-    if plan is None:
-        lines = [("gap", f"{random:.3f} {report.unit} in random batches")]
-        return [*lines, ("oracle", f"no order can close more than {most} of it")] if most else lines
-    if reduction is None:
+    gap = _GapFigures.of(report)
+    if gap.plan is None:
+        lines = [("gap", f"{gap.random:.3f} {report.unit} in random batches")]
+        if gap.most:
+            lines.append(("oracle", f"no order can close more than {gap.most} of it"))
+        return lines
+    if gap.reduction is None:
         return [("verdict", "one batch holds all rows, so there is no gap to close")]
-    beside = "" if masked is None else f"; {masked:.1%} without suspects"
+    masked = "" if gap.masked is None else f"; {gap.masked:.1%} without suspects"
     unit = f" {report.unit}" if report.unit == "nats" else ""
-    low = getattr(report.gap.reduction, "low", None)
-    around = "" if low is None else f" ± {reduction - low:.1%}"
-    lines = [("closes", f"{reduction:.1%}{around} of random's gap ({random:.3f} → {plan:.3f}{unit}){beside}")]
+    around = "" if gap.half_width is None else f" ± {gap.half_width:.1%}"
+    change = f"{gap.random:.3f} → {gap.plan:.3f}{unit}"
+    lines = [("closes", f"{gap.reduction:.1%}{around} of random's gap ({change}){masked}")]
+    if isinstance(report, GapReport):
+        lines += _details(report, gap.most)
+    return [*lines, ("verdict", _verdict(gap, gap.reduction))]
+
+
+def _details(report: GapReport, most: str) -> list[tuple[str, str]]:
+    """The lines on the oracle, the suspects and the hard pairs, where there is something to say."""
+    lines = []
     share, suspects, inside = report.gap.closed_share, report.false_negatives, report.in_batch_edge_share
     if share is not None and most:
         lines.append(("oracle", f"{share:.1%} of the most that any order can close ({most} of the gap)"))
-    if suspects.suspected_pairs is not None:
+    if suspects.suspected_pairs is not None and suspects.rows is not None:
         touched = f"touching {suspects.rows / report.n:.0%} of the rows (random {suspects.random:,.0f})"
         lines.append(("suspects", f"{suspects.suspected_pairs:,.0f} pairs share a batch, {touched}"))
     if inside.plan is not None:
         without, count = report.graph.isolated_batches, -(-report.n // report.batch_size)
-        beside = f"; {without:,.0f} of {count:,} batches have none" if without else ""
-        lines.append(("hard pairs", f"{inside.plan:.1%} share a batch (random {inside.random:.1%}){beside}"))
-    return [*lines, ("verdict", verdict(report))]
+        empty = f"; {without:,.0f} of {count:,} batches have none" if without else ""
+        lines.append(("hard pairs", f"{inside.plan:.1%} share a batch (random {inside.random:.1%}){empty}"))
+    return lines
 
 
-def verdict(report: GapReport) -> str:
+def _verdict(gap: _GapFigures, reduction: float) -> str:
     """Whether it may pay to train on the plan, as far as the gap can tell."""
-    *_, reduction, masked = _gap(report)
-    if _is_noise(report):
+    if gap.is_noise:
         return "no better than random batches: the difference is within their spread"
     if reduction < 0:
         return "easier than random: made for other data, or to keep hard pairs apart"
-    if masked is not None and masked <= 0:
+    if gap.masked is not None and gap.masked <= 0:
         return "do not train on it: all of its gain comes from suspected false negatives"
-    if masked is not None and masked < LEAST_MASKED_SHARE * reduction:
+    if gap.masked is not None and gap.masked < LEAST_MASKED_SHARE * reduction:
         return "much of its gain comes from suspected false negatives"
     return "harder than random; only training tells whether it is better"
-
-
-def _gap(report: GapReport) -> tuple[Any, Any, str, Any, Any]:
-    """The plan's and the random orders', the most of it that an order can close, and the two reductions.
-
-    Estimates by their middle.
-    """
-    gap = report.gap
-    figures = gap.plan, gap.random_mean, gap.oracle, gap.reduction, gap.masked.reduction
-    plan, random, oracle, reduction, masked = (getattr(value, "value", value) for value in figures)
-    most = "" if oracle is None or random < LEAST_GAP else f"{1.0 - oracle / random:z.0%}"
-    return plan, random, most, reduction, masked
-
-
-def _is_noise(report: GapReport) -> bool:
-    gap = report.gap
-    return gap.random_std is not None and bool(abs(gap.plan - gap.random_mean) <= 3 * gap.random_std)
 
 
 def lead(report: GapReport) -> str:
@@ -102,7 +137,7 @@ def suspects_warning(reports: Sequence[GapReport]) -> str | None:
     """The warning, for the first report that deserves it."""
     for report in reports:
         false = report.false_negatives
-        if false.suspected_pairs is None:
+        if false.suspected_pairs is None or false.rows is None:
             continue
         touched = false.rows / report.n
         if touched > MANY_SUSPECTS_SHARE and false.suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * false.random:

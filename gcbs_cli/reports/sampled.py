@@ -16,9 +16,8 @@ from gcbs_cli.planning.memory import MemoryForecast, check_memory, fixed_bytes
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.reports.figures import nest
 from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
-from gcbs_cli.reports.schema import Estimate, SampledReport
+from gcbs_cli.reports.schema import Estimate, SampledGap, SampledLoss, SampledReport
 from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput
@@ -79,14 +78,14 @@ def sampled_report(
             for sums in (total, plans, trials)
         )
     left = sqrt(1.0 - len(chosen) / full)  # the error of a mean over batches falls with the share that was not drawn
-    figures = {
-        "loss.global": _estimate(whole, left),
-        "loss.plan": _estimate(plan, left),
-        "loss.random_mean": _estimate(random_loss),
-        "gap.plan": _estimate(whole - plan, left),
-        "gap.random_mean": _estimate(whole - random_loss),
-        "gap.reduction": _reduction(whole - plan, whole - random_loss),
-    }
+    loss_figures = SampledLoss(
+        global_=_estimate(whole, left), plan=_estimate(plan, left), random_mean=_estimate(random_loss)
+    )
+    gap = SampledGap(
+        plan=_estimate(whole - plan, left),
+        random_mean=_estimate(whole - random_loss),
+        reduction=_reduction(whole - plan, whole - random_loss),
+    )
     return SampledReport(
         n=stream.rows,
         dim=stream.dim,
@@ -96,7 +95,8 @@ def sampled_report(
         rows=pair.rows,
         batches=len(chosen),
         timings=clock.seconds,
-        **nest(figures),
+        loss=loss_figures,
+        gap=gap,
     )
 
 

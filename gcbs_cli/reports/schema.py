@@ -1,15 +1,20 @@
 """The report as others read it: `gcbs report --json`, one object for each loss, batch size and temperature.
 
-The models are made from `FIGURES`. Losses, gaps and bounds are in nats, those of the triplet loss in similarity.
-Older reports are read too: a figure that they lack is None, one that is no longer known is passed over.
+Losses, gaps and bounds are in nats, those of the triplet loss in similarity. Fields of a plan are None without one.
+`reports.figures` takes from these models what tables, the page, history, compare and docs/reading-a-report.md show: to
+add a figure, declare it here and compute it in `reports.losses` under its path.
 """
 
+from functools import partial
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict
 
-from gcbs_cli.reports.figures import FIGURES, nest
+from gcbs_cli.reports.shown import COUNT, ROUGH, SHARE, Figure
+
+Shown = partial(Figure, "")
+"""How people see a field: its words in tables, and the rest of `Figure`. Its docstring says what it is."""
 
 
 class ReportPart(BaseModel):
@@ -22,27 +27,215 @@ class ReportPart(BaseModel):
         serialize_by_alias=True,
         extra="ignore",
         alias_generator=lambda name: name.rstrip("_"),
+        use_attribute_docstrings=True,
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_nulls(cls, values: Any) -> Any:
-        """Older reports have null in place of a whole part."""
-        return (
-            {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
-        )
+
+class LossFigures(ReportPart):
+    """Means over rows of the loss."""
+
+    global_: Annotated[float, Shown("L_global", show="table many history")]
+    """Loss if every row saw all other rows."""
+    plan: Annotated[float | None, Shown("L_train", better="up", show="table many history", random="random_mean")] = None
+    """Loss that training on the batches sees."""
+    random_mean: float
+    random_std: float | None = None
 
 
-class Estimate(ReportPart):
-    """A figure from a sample, and the interval that covers the figure of all rows in 95 of 100 samples."""
+class MaskedGap(ReportPart):
+    """The gap with suspected pairs left out of both sums."""
 
-    value: float
-    low: float
-    high: float
+    plan: Annotated[float | None, Shown("masked gap", better="down", show="", random="random_mean")] = None
+    """Gap without suspected false negatives."""
+    random_mean: float
+    random_std: float | None = None
+    reduction: Annotated[
+        float | None, Shown("masked reduction", SHARE, "up", "table history compare trial", "masked")
+    ] = None
+    """Gap reduction without suspected false negatives."""
 
 
-class _Settings(ReportPart):
-    """What a report is of."""
+class Gap(ReportPart):
+    """L_global − L_train, and how much of it the plan closes; a share is None where it is 0 / 0."""
+
+    plan: Annotated[float | None, Shown("gap", better="down", show="table history", random="random_mean")] = None
+    """The part of the loss over all pairs that training does not see."""
+    random_mean: float
+    random_std: float | None = None
+    oracle: Annotated[float, Shown("gap, oracle", show="table many", heading="oracle")]
+    """Gap if every row had its own hardest negatives; out of reach."""
+    reduction: Annotated[
+        float | None, Shown("gap reduction", SHARE, "up", "table many history compare trial", "reduction")
+    ] = None
+    """How much smaller the plan's gap is than that of random batches."""
+    closed_share: Annotated[float | None, Shown("closed share", SHARE, "up", "table many compare", "closed")] = None
+    """What the plan closes, as a share of what the oracle could."""
+    masked: MaskedGap
+
+
+class Bounds(ReportPart):
+    """Upper bounds on the plan's gap; None for losses that have none."""
+
+    translation: Annotated[float | None, Shown("translation bound", better="down", show="")] = None
+    """Upper bound on the plan's gap (translation identity)."""
+    logsumexp: Annotated[float | None, Shown("log-sum-exp bound", better="down", show="")] = None
+    """Upper bound on the plan's gap (log-sum-exp)."""
+
+
+class TranslationObjective(ReportPart):
+    """What an order can do for the translation bound, in similarity."""
+
+    plan: Annotated[float | None, Shown("least in batch", better="up", show="", random="random")] = None
+    """Mean over rows of the least similarity in the batch; as it rises, the translation bound falls."""
+    random: float | None = None
+
+
+class LogSumExpObjective(ReportPart):
+    """What an order can do for the log-sum-exp bound, in similarity."""
+
+    plan: Annotated[float | None, Shown("largest in batch", better="up", show="", random="random")] = None
+    """Mean over rows of the largest similarity in the batch; as it rises, the log-sum-exp bound falls."""
+    random: float | None = None
+
+
+class Objective(ReportPart):
+    """The part of each bound that an order can raise."""
+
+    translation: TranslationObjective = TranslationObjective()
+    logsumexp: LogSumExpObjective = LogSumExpObjective()
+
+
+class PositiveProbability(ReportPart):
+    """Mean softmax probability of the positive, 0 to 1."""
+
+    global_: Annotated[float | None, Shown("p(positive), all", ROUGH, show="")] = None
+    """Mean softmax probability of the positive among all rows."""
+    plan: Annotated[float | None, Shown("p(positive)", ROUGH, "down", random="random")] = None
+    """Mean softmax probability of the positive in its batch."""
+    random: float | None = None
+
+
+class Coordinates(ReportPart):
+    """The loss with `batch_coordinates`; None where that was not asked for."""
+
+    global_: Annotated[float | None, Shown("L_global, coordinates", show="")] = None
+    """Loss where coordinates are normalised over all rows."""
+    plan: Annotated[float | None, Shown("L_train, coordinates", better="up", random="random_mean")] = None
+    """Loss where coordinates are normalised over the rows of each batch."""
+    random_mean: float | None = None
+    random_std: float | None = None
+
+
+class Accuracy(ReportPart):
+    """How often the positive is the nearest key, x→y; None where a row has several positives."""
+
+    global_: Annotated[float | None, Shown("accuracy, all", SHARE, show="")] = None
+    """Share of rows whose positive is the nearest of all keys, x→y."""
+    plan: Annotated[float | None, Shown("accuracy", SHARE, "down", random="random_mean")] = None
+    """Share of rows whose positive is the nearest of the keys they see, x→y."""
+    random_mean: float | None = None
+    random_std: float | None = None
+
+
+class NegativeSimilarity(ReportPart):
+    """Mean similarity of pairs that are no positives."""
+
+    global_: Annotated[float | None, Shown("negatives, all", show="")] = None
+    """Mean similarity of all other pairs of x and y."""
+    plan: Annotated[float | None, Shown("negatives", better="up", random="random")] = None
+    """Mean similarity of other pairs in one batch."""
+    random: float | None = None
+
+
+class Similarity(ReportPart):
+    """Mean similarities, −1 to 1."""
+
+    positive: Annotated[float | None, Shown("positives")] = None
+    """Mean similarity of the positive pairs."""
+    negative: NegativeSimilarity = NegativeSimilarity()
+
+
+class Graph(ReportPart):
+    """The graph of hard pairs."""
+
+    threshold: Annotated[float, Shown("threshold", show="table history", heading="t")]
+    """Similarity above which a pair is hard."""
+    quantile: Annotated[float, Shown("quantile", "{:.6g}", show="")]
+    """Share of all similarities at or below the threshold."""
+    edges: Annotated[int, Shown("hard pairs", COUNT)]
+    """Pairs above the threshold."""
+    isolated: Annotated[int, Shown("rows without", COUNT)]
+    """Rows without a hard pair."""
+    isolated_batches: Annotated[int | None, Shown("batches without", COUNT, "down")] = None
+    """Batches of the plan in which no row has a hard pair."""
+    max_degree: Annotated[int, Shown("largest degree", COUNT, show="")]
+    """Hard pairs of the row that has the most."""
+
+
+class Bandwidth(ReportPart):
+    """Positions between the ends of a hard pair."""
+
+    identity: Annotated[int, Shown("bandwidth, input", COUNT, show="")]
+    """Largest distance in the order between the rows of a hard pair: in the order of the input."""
+    plan: Annotated[int | None, Shown("bandwidth", COUNT, "down", random="random")] = None
+    """Largest distance in the order between the rows of a hard pair."""
+    random: float
+
+
+class Profile(ReportPart):
+    """Positions from each row to its farthest partner before it, added up."""
+
+    identity: Annotated[int, Shown("profile, input", COUNT, show="")]
+    """Sum over rows of the distance to the farthest partner before them: in the order of the input."""
+    plan: Annotated[int | None, Shown("profile", COUNT, "down", "", random="random")] = None
+    """Sum over rows of the distance to the farthest partner before them."""
+    random: float
+
+
+class InBatchEdgeShare(ReportPart):
+    """Hard pairs that share a batch; None without a hard pair."""
+
+    plan: Annotated[float | None, Shown("in-batch share", SHARE, "up", "table compare", "edges", "random")] = None
+    """Share of the hard pairs whose two rows share a batch."""
+    random: float | None = None
+
+
+class FalseNegatives(ReportPart):
+    """Suspected false negatives in the batches, judged by the margin and the graph's threshold."""
+
+    suspected_pairs: Annotated[
+        int | None, Shown("suspected pairs", COUNT, "down", "table many compare trial", "suspects", "random")
+    ] = None
+    """Pairs in one batch that are about as similar as true pairs."""
+    random: float
+    rows: Annotated[int | None, Shown("suspected rows", COUNT, "down")] = None
+    """Rows in at least one suspected pair that shares a batch."""
+    margin: Annotated[float, Shown("margin", "{:g}", show="")]
+    """Share of a positive's similarity from which on a pair is suspected, if it reaches the threshold too."""
+
+
+class Uniformity(ReportPart):
+    """log mean exp(−2 ‖u_i − u_j‖²) over the pairs of one side."""
+
+    x: Annotated[float, Shown("uniformity of X", ROUGH)]
+    """Spread of the rows of X over the sphere; lower is more even."""
+    y: Annotated[float, Shown("uniformity of Y", ROUGH)]
+    """Spread of the rows of Y over the sphere; lower is more even."""
+    rows: Annotated[int, Shown("rows for uniformity", COUNT)]
+    """Rows that uniformity was computed on; beyond 10,000, a sample."""
+
+
+class Partitions(ReportPart):
+    """Of a plan that was made in parts."""
+
+    parts: Annotated[int | None, Shown("parts", COUNT)] = None
+    """Parts that were planned one by one."""
+    edges_across: Annotated[float | None, Shown("across parts", SHARE, "down")] = None
+    """Share of the hard pairs whose rows are in different parts."""
+
+
+class ReportHead(ReportPart):
+    """The data, the batches and the loss of a report."""
 
     n: int
     dim: int
@@ -57,50 +250,73 @@ class _Settings(ReportPart):
 
     def at(self, path: str) -> Any:
         """The value of the figure with this path, None where there is none."""
-        found: Any = self
+        value: Any = self
         for name in path.split("."):
-            found = getattr(found, _field(name))
-        return found
+            value = getattr(value, name + "_" * iskeyword(name), None)
+        return value
 
 
-def _field(name: str) -> str:
-    return name + "_" * iskeyword(name)
-
-
-def _model(name: str, base: type[ReportPart], tree: dict[str, Any]) -> Any:
-    """A model with a field for each figure and a model for each part of the tree."""
-    fields: dict[str, Any] = {}
-    for key, below in tree.items():
-        if isinstance(below, dict):
-            part = _model(name + key.title().replace("_", ""), ReportPart, below)
-            fields[_field(key)] = (part, part())
-        else:
-            fields[_field(key)] = (int | float | Estimate | None, None)
-    return create_model(name, __base__=base, **fields)
-
-
-if TYPE_CHECKING:
-
-    class _Figures(_Settings):
-        def __getattr__(self, name: str) -> Any: ...
-
-else:
-    _Figures = _model("Figures", _Settings, nest({figure.path: figure for figure in FIGURES}))
-
-
-class GapReport(_Figures):
+class GapReport(ReportHead):
     """One report: a loss, a batch size, a temperature. Figures of a plan are None without one."""
 
-    timings: dict[str, float] = Field(default_factory=dict)
+    loss: LossFigures
+    gap: Gap
+    bounds: Bounds = Bounds()
+    objective: Objective = Objective()
+    positive_probability: PositiveProbability = PositiveProbability()
+    coordinates: Coordinates = Coordinates()
+    accuracy: Accuracy = Accuracy()
+    similarity: Similarity = Similarity()
+    graph: Graph
+    bandwidth: Bandwidth
+    profile: Profile
+    in_batch_edge_share: InBatchEdgeShare = InBatchEdgeShare()
+    false_negatives: FalseNegatives
+    alignment: Annotated[float, Shown("alignment", ROUGH)]
+    """Mean squared distance of the positive pairs."""
+    uniformity: Uniformity
+    mutual_information_bound: Annotated[float | None, Shown("information", ROUGH)] = None
+    """Lower bound on the mutual information of X and Y in nats: mean log(keys of a row) − L_train."""
+    partitions: Partitions = Partitions()
+    timings: dict[str, float] = {}
+    """Seconds by step."""
 
 
-class SampledReport(GapReport):
-    """The same from `rows` rows in `batches` whole batches, with intervals; what a sample cannot tell is None."""
+class Estimate(ReportPart):
+    """A figure from a sample, and the interval that covers the figure of all rows in 95 of 100 samples."""
+
+    value: float
+    low: float
+    high: float
+
+
+class SampledLoss(ReportPart):
+    """Means over the rows of a sample of the loss."""
+
+    global_: Estimate
+    plan: Estimate
+    random_mean: Estimate
+
+
+class SampledGap(ReportPart):
+    """The gap of a sample; the reduction is None where random batches leave none."""
+
+    plan: Estimate
+    random_mean: Estimate
+    reduction: Estimate | None
+
+
+class SampledReport(ReportHead):
+    """What `rows` rows in `batches` whole batches of a plan say about all, with intervals."""
 
     sampled: Literal[True] = True
     rows: int
     batches: int
     confidence: float = 0.95
+    loss: SampledLoss
+    gap: SampledGap
+    timings: dict[str, float] = {}
+    """Seconds by step."""
 
 
 class GapReports(ReportPart):

@@ -1,6 +1,7 @@
 """Plan from the current model's embeddings, in the training process, and check that its loss is that of the plan."""
 
 import logging
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -91,9 +92,13 @@ class Planner:
             drop_last=sampler.drop_last,
             trials=TRIALS,
         )
-        reduction = float("nan") if worth.gap.reduction is None else worth.gap.reduction
-        figures = {"L_global": worth.loss.global_, "L_train": worth.loss.plan, "gap": worth.gap.plan}
-        return perm, {**figures, "reduction": reduction}
+        figures = {
+            "L_global": worth.loss.global_,
+            "L_train": worth.loss.plan,
+            "gap": worth.gap.plan,
+            "reduction": worth.gap.reduction,
+        }
+        return perm, {name: math.nan if value is None else value for name, value in figures.items()}
 
 
 def check_plannable(dataset: Any) -> None:

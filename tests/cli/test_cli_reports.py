@@ -54,7 +54,18 @@ def test_warns_when_data_or_batch_size_are_not_the_plans(gcbs, folder):
     np.save("x2.npy", np.load("x.npy")[::-1])
     assert "planned" not in gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
     assert "planned from other data" in gcbs("report", "x2.npy", "y.npy", "-p", "perm.npy").stderr
-    assert "planned for batches of 20" in gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "-k", 30).stderr
+    for options in (["-k", 30], ["-k", 2, "--rows", 60]):
+        said = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", *options).stderr
+        assert f"planned for batches of 20, but this report is for {options[1]}" in said
+
+
+def test_rows_that_the_plan_did_not_normalise_stay_as_they_are(gcbs, folder):
+    scaled = 1.005 * np.load("x.npy") / np.linalg.norm(np.load("x.npy"), axis=1, keepdims=True)
+    np.save("longer.npy", scaled)
+    report = "report", "longer.npy", "y.npy", "-p", "perm.npy", "--json"
+    gcbs("plan", "longer.npy", "y.npy", "-o", "perm.npy", "-f", "--no-normalize")
+    expected = (scaled * np.load("y.npy").astype(np.float64)).sum(axis=1).mean()
+    assert json.loads(gcbs(*report).stdout)["similarity"]["positive"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_plan_says_which_columns(gcbs, sample):
@@ -134,19 +145,6 @@ def test_it_says_when_planning_has_stopped_paying(gcbs, epochs):
         found = json.loads(gcbs("history", *(f"epoch-{number}.json" for number in numbers), "--json").stdout)
         assert found["pays_until"] == last
         assert said in found["verdict"]
-
-
-def test_reports_of_older_versions_are_read(gcbs, epochs):
-    """With figures that are gone, and without those that are new."""
-    for path in Path().glob("epoch-*[0-9].json"):
-        report = json.loads(path.read_text())
-        report |= {"cross_check": {"rows": 128, "gap": 1.0, "difference": 1e-7, "tolerance": 1e-6}}
-        report["false_negatives"]["top_ranks"] = 3
-        report["partitions"] = None
-        report["gap"]["masked"].pop("random_std")
-        path.write_text(json.dumps(report))
-    result = gcbs("history", *epochs, "--json")
-    assert len(json.loads(result.stdout)["epochs"]) == 3
 
 
 def test_plans_by_pattern_and_the_order_given(gcbs, epochs):

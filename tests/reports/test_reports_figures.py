@@ -120,11 +120,21 @@ def test_uniformity_of_many_rows_is_sampled(monkeypatch):
 
 ONE_MORE_FIGURE = """
 import json, runpy, sys
-from gcbs_cli.reports.figures import FIGURES, Figure
+from typing import Annotated
+from pydantic import Field
+from gcbs_cli.reports import schema
 
 meaning = "two times the gap"
-shown = {"show": "table many history compare", "heading": "twice", "meaning": meaning}
-FIGURES.append(Figure("gap.twice", "gap twice over", **shown))
+
+class Gap(schema.Gap):
+    twice: Annotated[
+        float | None, schema.Shown("gap twice over", show="table many history compare", heading="twice")
+    ] = Field(None, description=meaning)
+
+class GapReport(schema.GapReport):
+    gap: Gap
+
+schema.GapReport = GapReport
 from gcbs_cli.reports.losses import OrderReports
 
 compared = OrderReports._compared
