@@ -112,6 +112,6 @@ def check_memory(forecast: MemoryForecast, work: WorkSettings, task: str, advice
     entries = max(0, memory - forecast.fixed) // forecast.entry_bytes
     if forecast.bytes > memory:
         if entries > 0:
-            advice = f"{entries / forecast.rows:.2g} entries a row would fit; {advice}"
+            advice = f"{entries / forecast.rows:,.1f} entries a row would fit; {advice}"
         raise BadInput(f"{limit}: {task} would need {forecast}; {advice}")
     return entries

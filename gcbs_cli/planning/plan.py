@@ -75,7 +75,8 @@ def make_plan(
     made already, for several plans of the same data.
     Raises BadInput where the settings do not fit the data, before any long work.
     """
-    method, clock = METHODS[settings.method], Stopwatch(progress)
+    method = METHODS[settings.method]
+    clock = Stopwatch(progress)
     method.check()
     settings.check_rows(pairs.rows)
     backend = choose_backend(settings.device, settings.chunk_rows)
@@ -119,7 +120,8 @@ def find_edges(
     advice: what to do where memory does not suffice. Raises BadInput before the pass, and in it, where there is no room
     for the edges.
     """
-    settings, progress = plans[0], clock.watcher
+    settings = plans[0]
+    progress = clock.watcher
     with clock.step("quantile"):
         forecast = forecast_plans(pairs, plans, backend)
         most = check_memory(forecast, settings, "the plan", advice, held=pairs.x.nbytes + pairs.y.nbytes)

@@ -123,7 +123,7 @@ def test_what_is_refused_fits_with_the_limit_or_the_entries_that_are_named(graph
     with pytest.raises(BadInput, match=r"^--max-memory .*would need about") as refused:
         make_plan(pair, limited)
     larger = re.search(r"--max-memory (\d+)M would fit", str(refused.value))
-    a_row = re.search(r"; ([\d.e+]+) entries a row would fit", str(refused.value))
+    a_row = re.search(r"; ([\d.]+) entries a row would fit", str(refused.value))
     smaller = PlanSettings(batch_size=16, max_memory=limited.max_memory, per_row=0.95 * float(a_row[1]))
     for fits in (settings.changed(max_memory=f"{larger[1]}M"), smaller):
         with pytest.raises(AssertionError, match="the pass was begun"):

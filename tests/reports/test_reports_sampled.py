@@ -84,7 +84,7 @@ def test_too_little_memory_is_said_before_the_pass_with_what_would_fit(monkeypat
     larger = re.search(
         r"--max-memory (\d+M) would fit, or use fewer rows, in gcbs report by --rows", str(refused.value)
     )
-    a_row = re.search(r"; ([\d.e+]+) entries a row would fit", str(refused.value))
+    a_row = re.search(r"; ([\d.]+) entries a row would fit", str(refused.value))
     for fits in (
         settings.changed(max_memory=larger[1]),
         limited.changed(quantile=None, per_row=0.95 * float(a_row[1])),

@@ -58,8 +58,9 @@ def plan_in_parts(
     depends on neither engine, device nor tile size.
     Raises BadInput where settings and data do not fit, before any part is planned as far as it can be known.
     """
-    progress, engine = progress or Progress(), engine or engine_of(settings)
+    engine = engine or engine_of(settings)
     clock = Stopwatch(progress)
+    progress = clock.watcher
     METHODS[settings.method].check()
     note_margin(settings, progress)
     backend = choose_backend("cpu" if settings.engine == "ray" else settings.device, settings.chunk_rows)
@@ -71,10 +72,6 @@ def plan_in_parts(
         centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
     with clock.step("parts"):
         partition = make_partition(stream, centres, settings.batch_size)
-    progress.note(
-        f"{count:,} parts of {partition.sizes.min():,} to {partition.sizes.max():,} rows; {partition.moved:,} rows "
-        "are not in their nearest part, so that parts are whole batches"
-    )
     tasks = _tasks(partition, settings, groups, texts)
     with clock.step("rows to parts"), scattered(stream, partition, beside) as read, clock.step("plans"):
         plan_of_part = {}
@@ -116,10 +113,10 @@ def _part_count(stream: PairStream, settings: PlanSettings, backend: Backend) ->
     fewest = min(ceil(rows / AUTO_PART_ROWS), most)
     if settings.max_memory is None:
         return fewest
-    memory = {count: _forecast(stream, settings, backend, count).bytes for count in range(fewest, most + 1)}
-    fitting = [count for count in memory if memory[count] <= settings.max_memory]
-    # From some number of parts on, centres take most.
-    return fitting[0] if fitting else min(memory, key=memory.__getitem__)
+    for count in range(fewest, most + 1):
+        if _forecast(stream, settings, backend, count).bytes <= settings.max_memory:
+            return count
+    return fewest
 
 
 def _forecast(stream: PairStream, settings: PlanSettings, backend: Backend, parts: int) -> MemoryForecast:
