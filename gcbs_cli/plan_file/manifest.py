@@ -98,7 +98,7 @@ class QuantileRecord(_Record):
 class GraphRecord(_Record):
     """`isolated`: rows without an edge; `max_degree`: edges of the row that has most.
 
-    kind: what made the edges, `quantile` or `top-m` (then `top`: hardest a row); rank_window: p:m, where one was asked.
+    kind: what made the edges, `quantile` or `top-m` (then `top`: hardest a row); rank_window: p:m, if one was set.
     """
 
     edges: NonNegativeInt

@@ -30,8 +30,8 @@ def check_suffix(path: Path | str) -> str:
     """Return the suffix that decides the format, in lower case. Raises BadInput for any other than SUFFIXES."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        found = f"the suffix {shown(suffix)}" if suffix else "no suffix"
-        raise BadInput(f"{shown(str(path))}: found {found}, expected {', '.join(SUFFIXES)}, or - for a pipe")
+        description = f"the suffix {shown(suffix)}" if suffix else "no suffix"
+        raise BadInput(f"{shown(str(path))}: found {description}, expected {', '.join(SUFFIXES)}, or - for a pipe")
     return suffix
 
 
@@ -136,17 +136,17 @@ def _read_text(path: str) -> Ints:
 
 
 def _read_lines(file: BinaryIO, source: str) -> Ints:
-    found = array("q")
+    indices = array("q")
     for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
         try:
             if not line.isspace():
-                found.append(int(line))
+                indices.append(int(line))
         except (ValueError, OverflowError):
-            begins = line.decode("ascii", "backslashreplace").strip()[:_SHOWN_CHARACTERS]
-            raise BadInput(f"{source}: line {number}: expected an index, found {begins!r}") from None
-    if not found:
+            text = line.decode("ascii", "backslashreplace").strip()[:_SHOWN_CHARACTERS]
+            raise BadInput(f"{source}: line {number}: expected an index, found {text!r}") from None
+    if not indices:
         raise BadInput(f"{source}: holds no indices; did the command that wrote it fail?")
-    return np.array(found, dtype=np.int64)
+    return np.array(indices, dtype=np.int64)
 
 
 FORMATS: dict[str, tuple[Callable[[str], Ints], Callable[[BinaryIO, Ints, int], None]]] = {

@@ -41,22 +41,29 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
     refused; with it, only an input, a file in a folder of them, or another output is. Files are the same by device and
     inode or by resolved path. Raises BadInput.
     """
-    read = (file for path in inputs if path is not None for file in _files_of(str(path)))
-    taken = {_identity(file): f"is read by this command ({shown(file)})" for file in read}
-    for path in (str(output) for output in outputs if output is not None):
+    uses: dict[object, str] = {}
+    for path in [str(path) for path in inputs if path is not None]:
+        for name in _files_of(path):
+            uses[_identity(name)] = f"is read by this command ({shown(name)})"
+    for path in [str(path) for path in outputs if path is not None]:
         if path == "-":
             raise BadInput("output -: only plan and mine write to stdout; name a file, or ask for --json")
-        around = Path(os.path.realpath(path)).parents if os.path.lexists(path) else ()
-        for place in (path, *map(str, around)):
-            if _identity(place) in taken:
-                raise BadInput(f"{shown(path)}: {taken[_identity(place)]}; name another output")
-        taken[_identity(path)] = f"is an output already ({shown(path)})"
+        places = [path]
+        if os.path.lexists(path):  # it may lie in a folder that is read
+            places.extend(map(str, Path(os.path.realpath(path)).parents))
+        for place in places:
+            if _identity(place) in uses:
+                raise BadInput(f"{shown(path)}: {uses[_identity(place)]}; name another output")
+        uses[_identity(path)] = f"is an output already ({shown(path)})"
         _check_place(Path(path), force)
 
 
 def _files_of(path: str) -> list[str]:
+    """Return the files that an input names: a path that exists is no pattern, whatever characters it has."""
     path = path.removeprefix("local://").removeprefix("file://")
-    return [path] if os.path.lexists(path) else [path, *glob.glob(path, recursive=True)]
+    if os.path.lexists(path):
+        return [path]
+    return [path, *glob.glob(path, recursive=True)]
 
 
 def _identity(path: str) -> object:
