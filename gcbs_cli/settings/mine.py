@@ -27,7 +27,7 @@ class NegativeSettings(Settings, panel="Which negatives"):
     first `range_max` left, the first `range_min` are skipped, and `negatives` of the rest are taken.
     """
 
-    negatives: int = option(3, short="-l", ge=1)
+    negatives: int = option(3, "-l", ge=1)
     """Negatives for each row."""
     range_min: int = option(0, ge=0)
     """Number of the hardest candidates to skip."""
@@ -67,7 +67,7 @@ class NegativeSettings(Settings, panel="Which negatives"):
 class ShownLossSettings(Settings, panel="The loss with them"):
     """The loss that is shown with the negatives."""
 
-    batch_size: int = option(DEFAULT_BATCH_SIZE, short="-k", ge=2)
+    batch_size: int = option(DEFAULT_BATCH_SIZE, "-k", ge=2)
     """Pairs in one loss."""
     temperature: Temperature = DEFAULT_TEMPERATURE
     trials: Trials = 5

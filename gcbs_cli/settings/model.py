@@ -28,13 +28,13 @@ EXPECTED = {
 """What pydantic expected, by the first word of its kind of error; for all others it is a whole number."""
 
 
-def option(default: Any, description: str | None = None, **details: Any) -> Any:
+def option(default: Any, short: str | None = None, **details: Any) -> Any:
     """A field with its default (... for none); details: those of `Leaf`, and pydantic's bounds.
 
     The help is the docstring below the field; only a type that several models share brings a description.
     """
     typed = {field.name: details.pop(field.name) for field in fields(Leaf) if field.name in details}
-    return Field(default, description=description, json_schema_extra=typed, **details)
+    return Field(default, json_schema_extra=typed | {"short": short}, **details)
 
 
 @dataclass(frozen=True)

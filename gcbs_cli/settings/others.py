@@ -25,13 +25,13 @@ from gcbs_cli.system.errors import BadInput
 INPUT_PANEL = "Input"
 FORECAST_PANEL = "Forecast of a plan"
 SecondSide = Annotated[
-    str | None, option(..., "Embeddings of the second side; leave out when X holds both.", argument=True)
+    str | None, option(..., description="Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
-PlanFile = Annotated[str, option(..., "The permutation; - reads indices from stdin.", short="-p", one_call=True)]
+PlanFile = Annotated[str, option(..., "-p", description="The permutation; - reads indices from stdin.", one_call=True)]
 
 
 def _column(file: str) -> Any:
-    return option(None, "Name of the column to read, where the file has several.", only_with=file)
+    return option(None, description="Name of the column to read, where the file has several.", only_with=file)
 
 
 class Columns(Settings, panel=INPUT_PANEL):
@@ -60,14 +60,14 @@ class Shown(Settings, panel=OUTPUT_PANEL):
 
     json_: bool = option(False, option="--json")
     """Print the result as one JSON object on stdout."""
-    quiet: bool = option(False, short="-q")
+    quiet: bool = option(False, "-q")
     """Print errors only."""
 
 
 class Written(Shown, panel=OUTPUT_PANEL):
     """What is printed, and whether files may be replaced."""
 
-    force: bool = option(False, short="-f")
+    force: bool = option(False, "-f")
     """Replace existing files."""
 
 
@@ -121,7 +121,7 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
       gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
 
-    output: str = option("perm.npy", short="-o")
+    output: str = option("perm.npy", "-o")
     """The permutation: .npy, .parquet, .txt; - for one index per line on stdout."""
     report: str | None = None
     """Also write the gap report to this .json."""
@@ -163,7 +163,7 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
 
-    perm: str | None = option(None, short="-p", one_call=True)
+    perm: str | None = option(None, "-p", one_call=True)
     """The permutation to report on; - reads indices from stdin. Without it: what a plan could gain."""
     rows: int | None = option(None, ge=2, only_with="perm")
     """Report on about this many rows, in whole batches, against all pairs, with 95 % intervals: for data whose N²
@@ -176,7 +176,7 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
     """Column with the rows' names for --html."""
     full: bool = option(False, panel=OUTPUT_PANEL)
     """Print every figure and what it means."""
-    output: str | None = option(None, short="-o", panel=OUTPUT_PANEL)
+    output: str | None = option(None, "-o", panel=OUTPUT_PANEL)
     """Write the JSON report to this file."""
 
     @model_validator(mode="before")
@@ -220,7 +220,7 @@ class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.pane
     positives: str | None = None
     """A value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
     positives_column: str | None = _column("positives")
-    output: str = option("negatives.parquet", short="-o", panel=OUTPUT_PANEL)
+    output: str = option("negatives.parquet", "-o", panel=OUTPUT_PANEL)
     """The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout."""
 
     @model_validator(mode="after")
@@ -263,7 +263,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
 
     methods: str | None = option(
-        None, short="-M", default_words="all; with --train: random,rcm,train; words only with --text"
+        None, "-M", default_words="all; with --train: random,rcm,train; words only with --text"
     )
     """Comma-separated names, such as rcm,metis+refine; train is the preset."""
     train: bool = False
@@ -344,7 +344,7 @@ class Apply(Written):
     """The first record of a CSV file names its columns."""
     max_memory: Size = option(None, default_words="half of what is free", panel=WORK_PANEL)
     """Memory for rows, such as 2G; larger data are read several times."""
-    output: str = option(..., short="-o", panel=OUTPUT_PANEL)
+    output: str = option(..., "-o", panel=OUTPUT_PANEL)
     """A file (without a suffix, it gets the input's), or for shards a new folder."""
 
 
@@ -357,7 +357,7 @@ class Embed(Written, panel="Model"):
 
     texts: str = option(..., argument=True)
     """Pairs of texts: a .parquet, .csv or .jsonl file."""
-    model: str = option(..., short="-m")
+    model: str = option(..., "-m")
     """A sentence-transformers model: a folder or a name on the hub."""
     x_prompt: str = ""
     """Put this before each text of X, such as 'query: '."""
@@ -365,12 +365,12 @@ class Embed(Written, panel="Model"):
     """Put this before each text of Y."""
     encode_batch: int = option(64, ge=1)
     """Number of texts that the model takes at once."""
-    x_text: str = option("x", short="--x-column", panel=INPUT_PANEL)
+    x_text: str = option("x", "--x-column", panel=INPUT_PANEL)
     """Column with the texts of X."""
-    y_text: str = option("y", short="--y-column", panel=INPUT_PANEL)
+    y_text: str = option("y", "--y-column", panel=INPUT_PANEL)
     """Column with the texts of Y."""
     device: Device = "auto"
-    output: str = option("embeddings.parquet", short="-o", panel=OUTPUT_PANEL)
+    output: str = option("embeddings.parquet", "-o", panel=OUTPUT_PANEL)
     """A .parquet with the texts and the columns x and y (and id), or a folder for x.npy and y.npy."""
 
 
@@ -424,8 +424,8 @@ class Doctor(Shown):
 
 
 class Config(Shown):
-    """Settings come from the command line, then GCBS_* variables, then --config FILE or the [tool.gcbs] table of the
-    nearest pyproject.toml.
+    """Settings come from the command line, then GCBS_* variables, then --config FILE or the nearest pyproject.toml that
+    has a table [tool.gcbs].
 
     Examples:
       gcbs config

@@ -32,7 +32,7 @@ EXCLUSIVE = ("quantile", "per_row", "threshold")
 """Options of which at most one may be given."""
 
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
-Seed = Annotated[int, option(..., "Decides every random draw.", ge=0)]
+Seed = Annotated[int, option(..., description="Decides every random draw.", ge=0)]
 Trials = Annotated[int, Field(ge=1, le=10_000)]
 """Random orders to compare with; more would take hours and say no more."""
 
@@ -47,10 +47,13 @@ LARGEST_TEMPERATURE = 10.0
 """Beyond it, similarities of unit rows hardly differ, and what was given is a scale, as trainers name 1 / temperature.
 """
 Temperature = Annotated[
-    float, AfterValidator(_temperature), option(..., "Temperature of the loss: 1 / scale.", short="-t", ge=1e-6)
+    float, AfterValidator(_temperature), option(..., "-t", description="Temperature of the loss: 1 / scale.", ge=1e-6)
 ]
 Device = Annotated[
-    str, option(..., "auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.", panel=WORK_PANEL)
+    str,
+    option(
+        ..., description="auto, cpu, cuda, cuda:INDEX, or several GPUs: cuda:0,1,... or cuda:all.", panel=WORK_PANEL
+    ),
 ]
 Margin = Annotated[float, Field(ge=0.0, le=2.0)]
 Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARITY)]
@@ -211,7 +214,7 @@ class PlanSettings(
 ):
     """Everything that decides a plan, and how it is computed."""
 
-    batch_size: int = option(DEFAULT_BATCH_SIZE, short="-k", ge=2)
+    batch_size: int = option(DEFAULT_BATCH_SIZE, "-k", ge=2)
     """Number of pairs that one loss sees together, k."""
     preset: Literal["train"] | None = option(None, default_words="none: GCBS's plan")
     """A set of defaults. train: what trained the best models, with negatives hardly harder than the positives;

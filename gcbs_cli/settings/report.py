@@ -145,11 +145,11 @@ class ReportSettings(LossSettings, ThresholdSettings, WorkSettings):
     """What a report covers."""
 
     batch_sizes: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Listed] = option(
-        (DEFAULT_BATCH_SIZE,), short="-k", min_length=1, option="--batch-size", default_words="the plan's, else 64"
+        (DEFAULT_BATCH_SIZE,), "-k", min_length=1, option="--batch-size", default_words="the plan's, else 64"
     )
     """Pairs in one loss; may be given several times."""
     temperatures: Annotated[tuple[Temperature, ...], Listed] = option(
-        (DEFAULT_TEMPERATURE,), short="-t", min_length=1, option="--temperature", default_words="the plan's, else 0.05"
+        (DEFAULT_TEMPERATURE,), "-t", min_length=1, option="--temperature", default_words="the plan's, else 0.05"
     )
     """Temperature of the loss; may be given several times."""
     drop_last: bool = option(False, off="--keep-last", default_words="as planned, else kept")

@@ -49,7 +49,7 @@ def test_a_list_takes_one_value_a_text_of_several_or_a_list():
 
 def test_names_of_options_and_of_arguments():
     class Inherited(Settings, panel="More"):
-        many: tuple[int, ...] = option((), short="-m", option="--one")
+        many: tuple[int, ...] = option((), "-m", option="--one")
 
     class Model(Inherited):
         file: str = option(..., argument=True)
