@@ -20,13 +20,12 @@ class DataFiles:
     """Files of one kind, in the order in which their rows count; `single`: one file was named."""
 
     stamps: list[FileStamp]
-    suffix: str
     single: bool
 
     @property
     def kind(self) -> str:
         """One of the KINDS."""
-        return KINDS[self.suffix.lower()]
+        return KINDS[self.stamps[0].suffix]
 
     def targets(self, path: Path) -> list[Path]:
         """What is written for each: `path` itself for the one file that was named, else files of `path`, a folder."""
@@ -43,13 +42,14 @@ def find_files(data: str) -> DataFiles:
     Raises BadInput: nothing there, an unknown or mixed kind, an empty file.
     """
     paths = list_files(data) or [data]
-    suffixes = sorted({Path(path).suffix.lower() for path in paths})
+    stamps = [stamp_file(path) for path in paths]
+    suffixes = sorted({stamp.suffix for stamp in stamps})
     if len({KINDS.get(suffix, suffix) for suffix in suffixes}) > 1 or suffixes[0] not in KINDS:
         names = ", ".join(suffix or "no suffix" for suffix in suffixes)
         raise BadInput(f"{shown(data)}: found {names}; expected files of one kind: {', '.join(KINDS)}")
     if len({os.path.basename(path) for path in paths}) < len(paths):
         raise BadInput(f"{shown(data)}: two files have the same name; they would overwrite each other in one folder")
-    return DataFiles([stamp_file(path) for path in paths], Path(paths[0]).suffix, paths == [data])
+    return DataFiles(stamps, paths == [data])
 
 
 def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), *, force: bool) -> Path:
@@ -58,11 +58,12 @@ def output_path(files: DataFiles, output: str, inputs: Iterable[PathLike] = (), 
     inputs: what is read beside the data. Raises BadInput when it cannot be written there, exists, or is read.
     """
     path = Path(output)
+    suffix = files.stamps[0].suffix
     if not files.single and os.path.lexists(path):
         raise BadInput(f"{output}: exists, but shards are written to a new folder; name another or remove this one")
-    if files.single and path.suffix.lower() != files.suffix.lower():
+    if files.single and path.suffix.lower() != suffix:
         if path.suffix.lower() in KINDS:
-            raise BadInput(f"{output}: the data is {files.suffix}; apply reorders, it does not convert")
-        path = path.with_name(path.name + files.suffix)
+            raise BadInput(f"{output}: the data is {suffix}; apply reorders, it does not convert")
+        path = path.with_name(path.name + suffix)
     writing.check_outputs([path], [*inputs, *(stamp.path for stamp in files.stamps)], force=force)
     return path
