@@ -84,15 +84,19 @@ class ReportInputs:
         watcher: Progress | None = None,
         facts: RowFacts | None = None,
     ) -> None:
-        """The quantile, the pass to the entries from t on, and the passes to the sums.
+        """Find the quantile, the entries above t, and the sums over all keys.
 
         Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
         """
         self.pair, self.settings, self.facts = pair, settings, facts or RowFacts()
         self.clock = Stopwatch(watcher)
         settings.check_rows(pair.rows)
-        wanted = [loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes]
-        hardest, backend = min(max(wanted), pair.rows - 1), choose_backend(settings.device, settings.chunk_rows)
+        backend = choose_backend(settings.device, settings.chunk_rows)
+        # The oracle keeps as many of the hardest of a row as the largest batch has.
+        hardest = max(
+            loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes
+        )
+        hardest = min(hardest, pair.rows - 1)
         self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
         threshold = self._find_hard_pairs(backend, hardest)
         plain = Suspicion.of(self.diagonal, threshold, settings.fn_margin, self.facts.groups)
@@ -152,15 +156,15 @@ class ReportInputs:
         with self.clock.step("hard pairs"):
             edges = find(grid, threshold, backend, progress=progress, most=most).reaching
             self.graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
-            (given,) = self.graph.measure([np.arange(pair.rows)], settings.batch_sizes[0])
+            (identity,) = self.graph.measure([np.arange(pair.rows)], settings.batch_sizes[0])
         self.figures: Figures = {
             "graph.threshold": threshold.similarity,
             "graph.quantile": 1.0 - len(edges) / (pair.rows * (pair.rows - 1)),
             "graph.edges": self.graph.edges,
             "graph.isolated": int((self.graph.degrees == 0).sum()),
             "graph.max_degree": int(self.graph.degrees.max()),
-            "bandwidth.identity": given.bandwidth,
-            "profile.identity": given.profile,
+            "bandwidth.identity": identity.bandwidth,
+            "profile.identity": identity.profile,
             "false_negatives.margin": settings.fn_margin,
         }
         return threshold.similarity
@@ -182,7 +186,7 @@ class ReportInputs:
 
 
 BINARY_THRESHOLD = 0.5
-"""Labels above it mean yes where nothing else was asked for."""
+"""Labels above it mean yes unless --label-threshold says otherwise."""
 MOST_ROWS = 10_000
 SAMPLED_ROWS = 4_096
 ROWS_AT_ONCE = 1_024

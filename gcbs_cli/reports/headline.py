@@ -9,8 +9,9 @@ MANY_SUSPECTS_SHARE = 0.1
 MANY_SUSPECTS_TIMES_RANDOM = 5
 """Suspected false negatives are many when they touch a tenth of the rows, five times as often as by chance."""
 LEAST_MASKED_SHARE = 0.5
-"""Of the plain reduction, under which the masked one says that suspects made it."""
+"""Share of the plain reduction under which the masked one says that suspects made it."""
 LEAST_GAP = 1e-9
+"""A smaller gap is rounding."""
 SPREADS_OF_NOISE = 3
 """Standard deviations of random orders within which a plan is no better than they."""
 

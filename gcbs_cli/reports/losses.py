@@ -81,9 +81,9 @@ class OrderReports:
     @cached_property
     def _random(self) -> list[list[Figures]]:
         """What the random orders give, each at each temperature."""
-        inputs, asked = self.inputs, self.inputs.settings
+        inputs, settings = self.inputs, self.inputs.settings
         with inputs.clock.step("random batches"):
-            return of_orders(random_orders(inputs.pair.rows, asked.seed, asked.trials), self._values)
+            return of_orders(random_orders(inputs.pair.rows, settings.seed, settings.trials), self._values)
 
     def of(self, perm: Ints | None) -> list[Measured]:
         """For each temperature."""
@@ -91,7 +91,7 @@ class OrderReports:
         temperatures = inputs.settings.temperatures
         with inputs.clock.step("planned batches"):
             planned = [None] * len(temperatures) if perm is None else of_orders([perm], self._values)[0]
-        found = []
+        measured = []
         for temperature, plan, *random in zip(temperatures, planned, *trials, strict=True):
             figures = inputs.figures | self._compared(plan, random, temperature)
             if perm is not None and part_sizes is not None:
@@ -106,8 +106,8 @@ class OrderReports:
                 timings=dict(inputs.clock.seconds),
                 **nest(figures),
             )
-            found.append(Measured(report, inputs, self.suspicion, perm, plan or {}, random))
-        return found
+            measured.append(Measured(report, inputs, self.suspicion, perm, plan or {}, random))
+        return measured
 
     def _compared(self, plan: Figures | None, random: list[Figures], temperature: float) -> Figures:
         """The figures of the plan and of random orders, and what the first are beside the second."""
@@ -116,35 +116,55 @@ class OrderReports:
             values: list[Any] = [order.get(path) for order in random]
             return None if None in values else float(np.mean(values))
 
-        found: Figures = {path: mean(path) for path in OF_ROWS}
+        figures: Figures = {path: mean(path) for path in OF_ROWS}
         for figure in FIGURES:
             if figure.random is not None:
-                found[figure.random] = mean(figure.path)
+                figures[figure.random] = mean(figure.path)
             if figure.spread is not None and len(random) > 1 and figure.path in random[0]:
-                found[figure.spread] = float(np.std([order[figure.path] for order in random], ddof=1))
+                figures[figure.spread] = float(np.std([order[figure.path] for order in random], ddof=1))
         if plan is None:
-            return found
-        found |= plan
-        whole, masked = found["gap.random_mean"], found["gap.masked.random_mean"]
+            return figures
+        figures |= plan
+        whole, masked = figures["gap.random_mean"], figures["gap.masked.random_mean"]
         closed = whole - plan["gap.plan"]
-        found["gap.reduction"] = _share(closed, whole, temperature)
-        found["gap.masked.reduction"] = _share(masked - plan["gap.masked.plan"], masked, temperature)
+        figures["gap.reduction"] = _share(closed, whole, temperature)
+        figures["gap.masked.reduction"] = _share(masked - plan["gap.masked.plan"], masked, temperature)
         if self.comparable:
-            found["gap.closed_share"] = _share(closed, whole - plan["gap.oracle"], temperature)
-        return found
+            figures["gap.closed_share"] = _share(closed, whole - plan["gap.oracle"], temperature)
+        return figures
 
     def _values(self, perm: Ints) -> list[Figures]:
-        """Means over the counted rows and the loss's directions, by the paths of a plan's figures; and its batches."""
-        inputs, size = self.inputs, self.size
-        settings, drop_last = inputs.settings, inputs.settings.drop_last
-        counted = perm[: len(perm) - len(perm) % size] if drop_last else perm
-        rows, batch_of_row = self.rows(counted), batches_of(perm, size, drop_last=drop_last)
-        sums = batch_sums(inputs.pair, perm, size, settings.temperatures, self.loss, self.suspicion)
-        beside, beside_here = (part[..., rows] for part in (self.beside, self.beside_in(sums, perm, size)))
-        (measures,) = inputs.graph.measure([perm], size, drop_last=drop_last)
+        """The figures of an order at each temperature, by the paths of a plan's figures; and what `Measured` has."""
+        inputs, settings = self.inputs, self.inputs.settings
+        counted = perm[: len(perm) - len(perm) % self.size] if settings.drop_last else perm
+        rows = self.rows(counted)
+        sums = batch_sums(inputs.pair, perm, self.size, settings.temperatures, self.loss, self.suspicion)
+        order_figures = self._order_figures(perm, counted, sums) | self._similarities(sums, rows, counted)
+        besides = self.beside[..., rows], self.beside_in(sums, perm, self.size)[..., rows]
+        batch_of_row = batches_of(perm, self.size, drop_last=settings.drop_last)[rows]
+        rows_of_batch = np.maximum(np.bincount(batch_of_row), 1)
+        coordinates = self._by_coordinates(counted, rows)
+        factor, added = self.combined(counted)
+        by_temperature = []
+        for number, temperature in enumerate(settings.temperatures):
+            figures, train = self._loss_figures(sums, number, rows, besides, counted)
+            figures["batch_losses"] = np.bincount(batch_of_row, train.mean(axis=0)) / rows_of_batch
+            if self.bounded:
+                figures |= self._bounds(sums, rows, temperature, figures["gap.plan"])
+            for path, losses in coordinates.items():
+                figures[path] = factor * losses[number] + added
+            if self.in_nats:  # van den Oord et al. (2018)
+                figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
+            by_temperature.append(order_figures | figures)
+        return by_temperature
+
+    def _order_figures(self, perm: Ints, counted: Ints, sums: BatchSums) -> Figures:
+        """What the graph and the suspected pairs say about an order, whatever the temperature."""
+        graph = self.inputs.graph
+        (measures,) = graph.measure([perm], self.size, drop_last=self.inputs.settings.drop_last)
         suspects = sums.suspects[counted]
-        hard = np.add.reduceat(inputs.graph.degrees[counted], np.arange(0, len(counted), size)) > 0
-        of_order: Figures = {
+        hard = np.add.reduceat(graph.degrees[counted], np.arange(0, len(counted), self.size)) > 0
+        return {
             "bandwidth.plan": measures.bandwidth,
             "profile.plan": measures.profile,
             "in_batch_edge_share.plan": measures.in_batch_edge_share,
@@ -153,55 +173,49 @@ class OrderReports:
             "false_negatives.rows": int(np.count_nonzero(suspects)),
             "batch_hard": hard,
         }
-        of_order |= self._similarities(sums, rows, counted)
+
+    def _loss_figures(
+        self, sums: BatchSums, number: int, rows: Ints, besides: tuple[Floats, Floats], counted: Ints
+    ) -> tuple[Figures, Floats]:
+        """Losses and gaps at a temperature, and (S, n) the training loss of each row and direction."""
+        temperature = self.inputs.settings.temperatures[number]
+        positive = self.inputs.diagonal[rows] / temperature
+        total = self.log_sums[number][..., rows]
+        # A batch's sums lie between the positive alone and all keys, and are these where the row saw them all: two
+        # roundings of one similarity, divided by a small temperature, could say otherwise.
+        seen = np.clip(sums.log_sums[number][..., rows], positive, total)
+        seen = np.where(sums.seen[rows] == self.keys, total, seen)
         factor, added = self.combined(counted)
-        coordinates = self._by_coordinates(counted, rows)
-        found = []
-        for number, temperature in enumerate(settings.temperatures):
-            positive, total = inputs.diagonal[rows] / temperature, self.log_sums[number][..., rows]
-            # A batch's sums lie between the positive alone and all keys, and are these where the row saw them all: two
-            # roundings of one similarity, divided by a small temperature, could say otherwise.
-            seen = np.clip(sums.log_sums[number][..., rows], positive, total)
-            seen = np.where(sums.seen[rows] == self.keys, total, seen)
-            whole = factor * self.losses(total, beside, temperature)
-            train = factor * self.losses(seen, beside_here, temperature)
-            gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
-            figures: Figures = of_order | {
-                "loss.global": float(whole[0].mean()) + added,
-                "loss.plan": float(train[0].mean()) + added,
-                "gap.plan": gap,
-                "gap.masked.plan": masked_gap,
-                "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
-                "positive_probability.global": float(np.exp(positive - total[0]).mean()),
-                "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
-            }
-            if self.bounded:
-                figures |= self._bounds(sums, rows, temperature, gap)
-            for path, losses in coordinates.items():
-                figures[path] = factor * losses[number] + added
-            if self.in_nats:  # van den Oord et al. (2018)
-                figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
-            counts = np.maximum(np.bincount(batch_of_row[rows]), 1)
-            figures["batch_losses"] = np.bincount(batch_of_row[rows], train[0].mean(axis=0)) / counts
-            found.append(figures)
-        return found
+        whole = factor * self.losses(total, besides[0], temperature)
+        train = factor * self.losses(seen, besides[1], temperature)
+        gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
+        figures: Figures = {
+            "loss.global": float(whole[0].mean()) + added,
+            "loss.plan": float(train[0].mean()) + added,
+            "gap.plan": gap,
+            "gap.masked.plan": masked_gap,
+            "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
+            "positive_probability.global": float(np.exp(positive - total[0]).mean()),
+            "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+        }
+        return figures, train[0]
 
     def _similarities(self, sums: BatchSums, rows: Ints, counted: Ints) -> Figures:
         """Means over rows of the products in a batch, of which no temperature is a part."""
         positive = self.inputs.diagonal[rows]
         in_batch, in_all = self.inputs.mean_negatives(counted, self.size)
-        found: Figures = {
+        figures: Figures = {
             "similarity.positive": float(positive.mean()),
             "similarity.negative.plan": in_batch,
             "similarity.negative.global": in_all,
         }
         if self.comparable:
             for path, hardest in (("plan", sums.hardest[0, 0]), ("global", self.hardest[0][:, 0])):
-                found[f"accuracy.{path}"] = float(np.mean(hardest[rows] <= positive + TIE))
+                figures[f"accuracy.{path}"] = float(np.mean(hardest[rows] <= positive + TIE))
         if self.bounded:  # the part of each bound that an order can raise
-            found["objective.translation.plan"] = float(sums.least[:, rows].mean(dtype=np.float64))
-            found["objective.logsumexp.plan"] = float(np.maximum(sums.hardest[0][:, rows], positive).mean())
-        return found
+            figures["objective.translation.plan"] = float(sums.least[:, rows].mean(dtype=np.float64))
+            figures["objective.logsumexp.plan"] = float(np.maximum(sums.hardest[0][:, rows], positive).mean())
+        return figures
 
     def _by_coordinates(self, counted: Ints, rows: Ints) -> dict[str, list[float]]:
         """Mean losses at each temperature where coordinates are normalised, if that was asked for."""
@@ -227,7 +241,7 @@ class OrderReports:
         return {"bounds.translation": max(translation, gap), "bounds.logsumexp": max(logsumexp, gap)}
 
     def beside_in(self, sums: BatchSums, perm: Ints, batch_size: int) -> Floats:
-        """The same as `beside` in the batches of an order, whose sums these are."""
+        """What the loss takes beside the log sums in the batches of an order, whose sums these are."""
         return self.beside
 
     def rows(self, counted: Ints) -> Ints:
@@ -239,7 +253,7 @@ class OrderReports:
         return 1.0, 0.0
 
     def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
-        """(2, S, n) the loss of each row and direction, and the same without suspected pairs."""
+        """(2, S, n) the loss of each row and direction, and that without suspected pairs."""
         return log_sums - beside / temperature
 
     def oracle(self) -> Floats:

@@ -6,6 +6,7 @@ Rows of a batch depend on each other: the interval comes from the means of the b
 residuals (Cochran, Sampling Techniques, 1977, chapters 6 and 9).
 """
 
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -19,17 +20,37 @@ from gcbs_cli.products.sums import loss_sums
 from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
 from gcbs_cli.reports.schema import Estimate, SampledGap, SampledLoss, SampledReport
 from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
-from gcbs_cli.system.arrays import Floats, Ints
+from gcbs_cli.system.arrays import Float32s, Floats, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.randomness import Stream
 
 BYTES_PER_ROW = 24
-"""Of all rows of the plan: their order, read and checked (measured)."""
+"""For each row of the plan: its place in the order, read and checked (measured)."""
 BYTES_PER_BATCH_ENTRY = 24
-"""Of the similarities inside a batch, in both directions (measured)."""
+"""For each similarity inside a batch, in both directions (measured)."""
 COPIES_OF_BLOCK = 18
-"""Of both sides: as it was read, as unit rows, and the one before, and what allocators keep of them (measured)."""
+"""Copies of a block of both sides: as it was read, as unit rows, the one before, and what allocators keep."""
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Rows of some whole batches of a plan, and of as many random batches.
+
+    sides: (2, R, d) the rows that were drawn; own, others: (B, k) and (B, k − 1) places in them, of the rows of a
+    batch of the plan and of what these see in a random batch; left: how the share that was not drawn narrows intervals.
+    """
+
+    sides: Float32s
+    own: Ints
+    others: Ints
+    left: float
+
+    @property
+    def pairs(self) -> PairedRows:
+        """The rows of the plan's batches, one batch after the other."""
+        x, y = (side[self.own.ravel()] for side in self.sides)
+        return PairedRows(x, y)
 
 
 def sampled_report(
@@ -41,63 +62,83 @@ def sampled_report(
     count. Reads the embeddings twice. Raises BadInput where so many rows are too few, or not needed.
     """
     size, temperature, loss = settings.batch_sizes[0], settings.temperatures[0], settings.losses[0]
-    least, full = LEAST_BATCHES * size, stream.rows // size
-    if rows < least:
-        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, for {LEAST_BATCHES} batches of {size}")
-    if stream.rows < least:
-        raise BadInput(f"--rows: {stream.rows:,} rows are few; leave it out to report on all")
     backend = choose_backend(settings.device)
-    memory = fixed_bytes(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
-    memory += BYTES_PER_ROW * stream.rows + BYTES_PER_BATCH_ENTRY * size**2
-    check_memory(MemoryForecast(stream.rows, memory), settings, "the report", "use fewer --rows")
+    _check_size(stream, rows, settings, backend)
     clock = Stopwatch(progress)
     with clock.step("rows drawn"):
-        draws = Stream.REPORT_BATCHES.generator(settings.seed)
-        chosen = np.sort(draws.choice(full, min(full, rows // size), replace=False))
-        random = draws.integers(stream.rows, size=(len(chosen), size - 1))
-        drawn, places = np.unique_inverse(np.hstack([perm[: full * size].reshape(full, size)[chosen], random]))
-        own, others = np.split(places, [size], axis=1)
-        sides = stream.read_rows(drawn)
-        pair = PairedRows(*(side[own.ravel()] for side in sides))
+        sample = _draw(stream, perm, rows, size, settings.seed)
+        pairs = sample.pairs
     with clock.step("all columns"):
-        total = _log_sums(stream, pair, loss, temperature, backend, clock.watcher)
+        log_sums = _log_sums(stream, pairs, loss, temperature, backend, clock.watcher)
     with clock.step("batches"):
-        positive = pair.diagonal() / temperature
-        total = np.maximum(total, positive)
-        plans = batch_sums(pair, np.arange(pair.rows), size, [temperature], loss).log_sums[0, 0]
-        trials = np.empty_like(total)
-        for batch, (queries, keys) in enumerate(zip(own, others, strict=True)):
-            some = slice(batch * size, (batch + 1) * size)
-            for side in loss.sides:
-                values = sides[side][queries] @ sides[1 - side][keys].T
-                values[queries[:, None] == keys] = -np.inf
-                positives = (positive[some, None] * temperature).astype(np.float32)
-                trials[side, some] = log_sum_exp(np.hstack([positives, values]), temperature)
-        whole, plan, random_loss = (
+        positive = pairs.diagonal() / temperature
+        total = np.maximum(log_sums, positive)
+        plan_sums = batch_sums(pairs, np.arange(pairs.rows), size, [temperature], loss).log_sums[0, 0]
+        random_sums = _random_sums(sample, loss, positive, temperature)
+        whole, plan, random = (
             (np.clip(sums, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
-            for sums in (total, plans, trials)
+            for sums in (total, plan_sums, random_sums)
         )
-    left = sqrt(1.0 - len(chosen) / full)  # the error of a mean over batches falls with the share that was not drawn
-    loss_figures = SampledLoss(
-        global_=_estimate(whole, left), plan=_estimate(plan, left), random_mean=_estimate(random_loss)
-    )
-    gap = SampledGap(
-        plan=_estimate(whole - plan, left),
-        random_mean=_estimate(whole - random_loss),
-        reduction=_reduction(whole - plan, whole - random_loss),
-    )
     return SampledReport(
         n=stream.rows,
         dim=stream.dim,
         batch_size=size,
         temperature=temperature,
         loss_kind=loss.name,
-        rows=pair.rows,
-        batches=len(chosen),
+        rows=pairs.rows,
+        batches=len(sample.own),
+        loss=SampledLoss(
+            global_=_estimate(whole, sample.left),
+            plan=_estimate(plan, sample.left),
+            random_mean=_estimate(random),
+        ),
+        gap=SampledGap(
+            plan=_estimate(whole - plan, sample.left),
+            random_mean=_estimate(whole - random),
+            reduction=_reduction(whole - plan, whole - random),
+        ),
         timings=clock.seconds,
-        loss=loss_figures,
-        gap=gap,
     )
+
+
+def _check_size(stream: PairStream, rows: int, settings: ReportSettings, backend: Backend) -> None:
+    """Raises BadInput where a sample of so many rows says little, or does not fit in memory."""
+    size = settings.batch_sizes[0]
+    least = LEAST_BATCHES * size
+    if rows < least:
+        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, for {LEAST_BATCHES} batches of {size}")
+    if stream.rows < least:
+        raise BadInput(f"--rows: {stream.rows:,} rows are few; leave it out to report on all")
+    memory = fixed_bytes(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
+    memory += BYTES_PER_ROW * stream.rows + BYTES_PER_BATCH_ENTRY * size**2
+    check_memory(MemoryForecast(stream.rows, memory), settings, "the report", "use fewer --rows")
+
+
+def _draw(stream: PairStream, perm: Ints, rows: int, size: int, seed: int) -> _Sample:
+    """Draw batches of the plan, and a random batch for each; read their rows."""
+    full = stream.rows // size
+    draws = Stream.REPORT_BATCHES.generator(seed)
+    batches = np.sort(draws.choice(full, min(full, rows // size), replace=False))
+    random = draws.integers(stream.rows, size=(len(batches), size - 1))
+    planned = perm[: full * size].reshape(full, size)[batches]
+    drawn, places = np.unique_inverse(np.hstack([planned, random]))
+    own, others = np.split(places, [size], axis=1)
+    # The error of a mean over batches falls with the share that was not drawn.
+    return _Sample(stream.read_rows(drawn), own, others, sqrt(1.0 - len(batches) / full))
+
+
+def _random_sums(sample: _Sample, loss: Loss, positive: Floats, temperature: float) -> Floats:
+    """(S, n) log Σ exp(s / temperature) over the keys of random batches; positive: (n,) s_ii / temperature."""
+    size = sample.own.shape[1]
+    sums = np.empty((len(loss.sides), len(positive)))
+    for batch, (queries, keys) in enumerate(zip(sample.own, sample.others, strict=True)):
+        some = slice(batch * size, (batch + 1) * size)
+        positives = (positive[some, None] * temperature).astype(np.float32)
+        for side in loss.sides:
+            values = sample.sides[side][queries] @ sample.sides[1 - side][keys].T
+            values[queries[:, None] == keys] = -np.inf
+            sums[side, some] = log_sum_exp(np.hstack([positives, values]), temperature)
+    return sums
 
 
 def _log_sums(

@@ -10,10 +10,10 @@ from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.system.arrays import Float32s, Floats
 
 SHARES = np.linspace(0.0, 1.0, 101)
-"""Of a set of values, in rising order, at which its curve has points."""
+"""Shares of a set of values, in rising order, at which its curve has points."""
 MOST_TICKS = 5
 LEAST_RANGE = 1e-3
-"""Of an axis, so that roundings do not look like differences."""
+"""The least range of an axis, so that roundings do not look like differences."""
 NAMES = {
     "random": "random batches",
     "plan": "this plan",
@@ -94,7 +94,8 @@ def spread_chart(what: str, of: str, unit: str, values: Mapping[str, Floats | Fl
         lines.append(Line(kind, list(zip(SHARES.tolist(), heights, strict=True)), NAMES[kind]))
     known = [height for line in lines for _, height in line.points]
     medians = ", ".join(f"{NAMES[kind]} {np.median(some):.3f}" for kind, some in values.items())
-    x, y = Axis(of, 0.0, 1.0, "{:.0%}"), Axis(unit, min(known), max(min(known) + LEAST_RANGE, *known))
+    x = Axis(of, 0.0, 1.0, "{:.0%}")
+    y = Axis(unit, min(known), max(min(known) + LEAST_RANGE, *known))
     return Chart(f"{what}, median: {medians}", x, y, lines)
 
 

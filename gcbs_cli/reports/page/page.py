@@ -29,9 +29,9 @@ TEMPLATES.filters["show"] = format
 LISTED_BATCHES = 5
 EXAMPLES, SHOWN_EXAMPLES = 12, 2
 LONGEST = 300
-"""Characters of a name or text."""
+"""Characters of a name or text that are shown."""
 MOST_ROWS = 256
-"""Of a batch that are named."""
+"""Rows of a batch that are named."""
 
 
 def report_page(
@@ -47,18 +47,14 @@ def report_page(
     names: of the plan and the inputs; facts: settings, inputs and hashes, by what they are of; names_of, texts_of: the
     names of these rows and the texts of both their sides, where they are known; hint: what to do about a warning.
     """
-    measured, every = reports[0], [one.report for one in reports]
-    report, perm = measured.report, measured.perm
-    orders = {"random": (next(random_orders(report.n, measured.inputs.settings.seed)), measured.of_random[0])}
-    orders |= {} if perm is None else {"plan": (perm, measured.of_plan)}
-    hardest = {kind: hardest_in_order(measured, order) for kind, (order, _) in orders.items()}
-    losses = {kind: figures["batch_losses"] for kind, (_, figures) in orders.items()}
-    if report.graph.isolated_batches:
-        losses["none"] = losses["plan"][~measured.of_plan["batch_hard"]]
-    batches, suspects = _listed_batches(measured), suspect_examples(measured)
-    suspected = [row for suspect in suspects for row in suspect.rows]
-    listed = [row for some in batches.values() for *_, rows in some for row in rows[:MOST_ROWS].tolist()]
-    named = names_of(suspected + listed)
+    measured = reports[0]
+    report = measured.report
+    gap_reports = [each.report for each in reports]
+    batches = _listed_batches(measured)
+    suspects = suspect_examples(measured)
+    suspected_rows = [row for suspect in suspects for row in suspect.rows]
+    batch_rows = [row for some in batches.values() for *_, rows in some for row in rows[:MOST_ROWS].tolist()]
+    row_names = names_of(suspected_rows + batch_rows)
     return render(
         "report.html",
         title=f"gcbs report: {names}",
@@ -69,22 +65,37 @@ def report_page(
         marks=charts.loss_marks(report),
         trials=[order["loss.plan"] for order in measured.of_random],
         pictures=pictures(measured),
-        hardest=charts.spread_chart("Similarity of the hardest negative", "rows", "similarity", hardest),
-        losses=charts.spread_chart("Loss of a batch", "batches", "nats", losses),
+        **_spread_charts(measured),
         batches=batches,
         suspects=suspects,
         shown_suspects=SHOWN_EXAMPLES,
-        texts=texts_of(suspected),
+        texts=texts_of(suspected_rows),
         hint=hint,
-        reports=every,
-        warning=suspects_warning(every),
+        reports=gap_reports,
+        warning=suspects_warning(gap_reports),
         facts={title: list(_lines(values)) for title, values in facts.items()},
         figures=FIGURES,
         compared=shown_in("many"),
-        row_name=lambda row: f"{row} ({named[row][:LONGEST]})" if row in named else f"{row}",
+        row_name=lambda row: f"{row} ({row_names[row][:LONGEST]})" if row in row_names else f"{row}",
         longest=LONGEST,
         most_rows=MOST_ROWS,
     )
+
+
+def _spread_charts(measured: Measured) -> dict[str, charts.Chart]:
+    """How the hardest negatives of rows and the losses of batches are spread, in a random order and in the plan."""
+    report = measured.report
+    orders = {"random": (next(random_orders(report.n, measured.inputs.settings.seed)), measured.of_random[0])}
+    if measured.perm is not None:
+        orders["plan"] = (measured.perm, measured.of_plan)
+    hardest = {kind: hardest_in_order(measured, perm) for kind, (perm, _) in orders.items()}
+    losses = {kind: figures["batch_losses"] for kind, (_, figures) in orders.items()}
+    if report.graph.isolated_batches:
+        losses["none"] = losses["plan"][~measured.of_plan["batch_hard"]]
+    return {
+        "hardest": charts.spread_chart("Similarity of the hardest negative", "rows", "similarity", hardest),
+        "losses": charts.spread_chart("Loss of a batch", "batches", "nats", losses),
+    }
 
 
 def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
@@ -153,10 +164,10 @@ def render(template: str, **values: object) -> str:
 
 
 CELLS = 144
-"""On a side of a picture: a million rows fit as well, and more cells could not be seen on a page."""
+"""Cells on a side of a picture: a million rows fit as well, and more cells could not be seen on a page."""
 ZOOM_BATCHES = 12
 LEAST_SHARE = 1 / 30
-"""Of a side, from which a batch is plain to see in the picture of all rows."""
+"""Share of a side from which a batch is plain to see in the picture of all rows."""
 SHADES = 10
 
 
@@ -186,15 +197,16 @@ def pictures(measured: Measured) -> list[Picture]:
     if size < LEAST_SHARE * rows:
         middle = (rows // size - ZOOM_BATCHES) // 2 * size
         windows.append((middle, middle + ZOOM_BATCHES * size))
-    found = []
+    panels = []
     for start, stop in windows:
         counts = [density(inputs.graph, perm[start:stop]) for perm in orders.values()]
         most = max(part.max() for part in counts)
         side = stop - start
         for name, part in zip(orders, counts, strict=True):
-            caption, batch = f"{name}, rows {start:,} to {stop - 1:,}", size if size >= LEAST_SHARE * side else 0
-            found.append(Picture(caption, side, side / len(part), shades(part, most), batch))
-    return found
+            caption = f"{name}, rows {start:,} to {stop - 1:,}"
+            batch = size if size >= LEAST_SHARE * side else 0
+            panels.append(Picture(caption, side, side / len(part), shades(part, most), batch))
+    return panels
 
 
 def density(graph: Adjacency, perm: Ints) -> Ints:
