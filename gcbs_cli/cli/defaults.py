@@ -21,7 +21,6 @@ OWN_VARIABLES = ("GCBS_CONFIG", "GCBS_AXE", "GCBS_TRACEBACK")
 """Variables that name no option: the file, what the tests of the page need, and whether errors show where."""
 HARMLESS = ("json", "quiet", "dry-run")
 """Options of one call that a file found by searching may set: they write nothing."""
-MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -72,15 +71,12 @@ def _read(path: Path) -> dict[str, Any]:
     from gcbs_cli.data.files import open_file
 
     with open_file(str(path), empty=True) as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise BadInput(f"{path}: is too large for settings (1 MiB); check --config")
-    try:
-        return tomllib.loads(data.decode())
-    except RecursionError:
-        raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
-    except ValueError as error:
-        raise BadInput(f"{path}: is not TOML: {error}") from None
+        try:
+            return tomllib.load(file)
+        except RecursionError:
+            raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
+        except ValueError as error:
+            raise BadInput(f"{path}: is not TOML: {error}") from None
 
 
 def _own_table(content: Mapping[str, Any]) -> dict[str, Any] | None:
