@@ -57,16 +57,16 @@ REPORT_SCRATCH = 80 << 20
 """For what a report samples, from 4,096 rows on: uniformity, random batches."""
 
 
-def forecast_report(pair: PairedRows, settings: ReportSettings, backend: Backend, hardest: int) -> MemoryForecast:
+def forecast_report(pairs: PairedRows, settings: ReportSettings, backend: Backend, hardest: int) -> MemoryForecast:
     """Memory of a report whose lists for the oracle hold so many of the hardest of each row."""
-    rows, passes = pair.rows, 3 if "simclr" in settings.loss else 1
+    rows, passes = pairs.rows, 3 if "simclr" in settings.loss else 1
     listed = passes * rows + 4 * backend.workers * sum(backend.tile_shape)  # those of a tile are found first
-    fixed = fixed_bytes(rows, pair.dim, backend, settings.requested_quantile(rows))
+    fixed = fixed_bytes(rows, pairs.dim, backend, settings.requested_quantile(rows))
     fixed += BYTES_PER_HARDEST * hardest * listed + BYTES_OF_SUMS * len(settings.temperatures) * rows
     fixed += REPORT_SCRATCH * min(rows, 4096) // 4096
     if settings.batch_coordinates is not None:
-        fixed += BYTES_PER_RAW_COORDINATE * pair.dim * rows
-    return MemoryForecast(rows, fixed, entries_above(pair, settings, settings.seed), BYTES_PER_EDGE)
+        fixed += BYTES_PER_RAW_COORDINATE * pairs.dim * rows
+    return MemoryForecast(rows, fixed, entries_above(pairs, settings, settings.seed), BYTES_PER_EDGE)
 
 
 class ReportInputs:
@@ -79,7 +79,7 @@ class ReportInputs:
 
     def __init__(
         self,
-        pair: PairedRows,
+        pairs: PairedRows,
         settings: ReportSettings,
         watcher: Progress | None = None,
         facts: RowFacts | None = None,
@@ -88,16 +88,16 @@ class ReportInputs:
 
         Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
         """
-        self.pair, self.settings, self.facts = pair, settings, facts or RowFacts()
+        self.pairs, self.settings, self.facts = pairs, settings, facts or RowFacts()
         self.clock = Stopwatch(watcher)
-        settings.check_rows(pair.rows)
+        settings.check_rows(pairs.rows)
         backend = choose_backend(settings.device, settings.chunk_rows)
         # The oracle keeps as many of the hardest of a row as the largest batch has.
         hardest = max(
-            loss.oracle_negatives(pair.rows, size) for loss in settings.losses for size in settings.batch_sizes
+            loss.oracle_negatives(pairs.rows, size) for loss in settings.losses for size in settings.batch_sizes
         )
-        hardest = min(hardest, pair.rows - 1)
-        self.diagonal = pair.diagonal()  # loads the compiled code before free memory is read
+        hardest = min(hardest, pairs.rows - 1)
+        self.diagonal = pairs.diagonal()  # loads the compiled code before free memory is read
         threshold = self._find_hard_pairs(backend, hardest)
         plain = Suspicion.of(self.diagonal, threshold, settings.fn_margin, self.facts.groups)
         self.suspicions = {loss.kind == "bsc": plain for loss in settings.losses}
@@ -107,7 +107,7 @@ class ReportInputs:
         with self.clock.step("all pairs"):
             self.sums = {
                 known: pair_sums(
-                    pair,
+                    pairs,
                     settings.temperatures,
                     backend,
                     suspicion,
@@ -120,12 +120,12 @@ class ReportInputs:
             }
         with self.clock.step("representation"):
             self.figures |= {
-                "alignment": alignment(pair),
-                "uniformity.x": uniformity(pair.x, settings.seed, backend),
-                "uniformity.y": uniformity(pair.y, settings.seed, backend),
-                "uniformity.rows": SAMPLED_ROWS if pair.rows > MOST_ROWS else pair.rows,
+                "alignment": alignment(pairs),
+                "uniformity.x": uniformity(pairs.x, settings.seed, backend),
+                "uniformity.y": uniformity(pairs.y, settings.seed, backend),
+                "uniformity.rows": SAMPLED_ROWS if pairs.rows > MOST_ROWS else pairs.rows,
             }
-            self._total_y = pair.y.sum(axis=0, dtype=np.float64)
+            self._total_y = pairs.y.sum(axis=0, dtype=np.float64)
         self.coordinates = None
         if self.facts.raw is not None:
             with self.clock.step("coordinates"):
@@ -137,7 +137,7 @@ class ReportInputs:
         Raises BadInput where all are.
         """
         facts, threshold = self.facts, self.settings.label_threshold
-        ids = equal_rows(self.pair.x)[1] if facts.positives is None else facts.positives
+        ids = equal_rows(self.pairs.x)[1] if facts.positives is None else facts.positives
         if facts.labels is not None:
             ids = np.where(facts.labels > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
         if np.all(ids < 0):
@@ -146,20 +146,20 @@ class ReportInputs:
 
     def _find_hard_pairs(self, backend: Backend, hardest: int) -> float:
         """Find the graph with its figures, and return t; hardest: keys that are listed of each row."""
-        pair, settings, progress = self.pair, self.settings, self.clock.watcher.progress
+        pairs, settings, progress = self.pairs, self.settings, self.clock.watcher.progress
 
         with self.clock.step("quantile"):
-            forecast = forecast_report(pair, settings, backend, hardest)
-            most = check_memory(forecast, settings, "the report", ADVICE, held=pair.x.nbytes + pair.y.nbytes)
-            grid = pair.grid
+            forecast = forecast_report(pairs, settings, backend, hardest)
+            most = check_memory(forecast, settings, "the report", ADVICE, held=pairs.x.nbytes + pairs.y.nbytes)
+            grid = pairs.grid
             threshold = find_threshold(grid, settings, settings.seed, backend, progress)
         with self.clock.step("hard pairs"):
             edges = find(grid, threshold, backend, progress=progress, most=most).reaching
-            self.graph = adjacency_from_pairs(pair.rows, edges.rows, edges.cols)
-            (identity,) = self.graph.measure([np.arange(pair.rows)], settings.batch_sizes[0])
+            self.graph = adjacency_from_pairs(pairs.rows, edges.rows, edges.cols)
+            (identity,) = self.graph.measure([np.arange(pairs.rows)], settings.batch_sizes[0])
         self.figures: Figures = {
             "graph.threshold": threshold.similarity,
-            "graph.quantile": 1.0 - len(edges) / (pair.rows * (pair.rows - 1)),
+            "graph.quantile": 1.0 - len(edges) / (pairs.rows * (pairs.rows - 1)),
             "graph.edges": self.graph.edges,
             "graph.isolated": int((self.graph.degrees == 0).sum()),
             "graph.max_degree": int(self.graph.degrees.max()),
@@ -175,14 +175,15 @@ class ReportInputs:
         The products of a batch add up to the product of the sums of its rows. The first is None where no batch has two.
         """
         rest, positives = len(perm) % batch_size, float(self.diagonal[perm].sum())
-        pairs = (len(perm) - rest) * (batch_size - 1) + rest * (rest - 1)
+        negatives = (len(perm) - rest) * (batch_size - 1) + rest * (rest - 1)
         batches = [perm[start : start + batch_size] for start in range(0, len(perm), batch_size)]
         x, y = (
             np.stack([side[rows].sum(axis=0, dtype=np.float64) for rows in batches])
-            for side in (self.pair.x, self.pair.y)
+            for side in (self.pairs.x, self.pairs.y)
         )
-        in_all = (float(x.sum(axis=0) @ self._total_y) - positives) / (len(perm) * (self.pair.rows - 1))
-        return ((float(np.vdot(x, y)) - positives) / pairs if pairs else None), in_all
+        in_all = (float(x.sum(axis=0) @ self._total_y) - positives) / (len(perm) * (self.pairs.rows - 1))
+        in_batches = (float(np.vdot(x, y)) - positives) / negatives if negatives else None
+        return in_batches, in_all
 
 
 BINARY_THRESHOLD = 0.5
@@ -192,13 +193,13 @@ SAMPLED_ROWS = 4_096
 ROWS_AT_ONCE = 1_024
 
 
-def alignment(pair: PairedRows) -> float:
+def alignment(pairs: PairedRows) -> float:
     """Mean ‖x_i − y_i‖² over the positive pairs; 0 when every pair coincides (Wang and Isola, ICML 2020)."""
     total = 0.0
-    for start in range(0, pair.rows, ROWS_AT_ONCE):
+    for start in range(0, pairs.rows, ROWS_AT_ONCE):
         part = slice(start, start + ROWS_AT_ONCE)
-        total += float(np.square(pair.x[part].astype(np.float64) - pair.y[part]).sum())
-    return total / pair.rows
+        total += float(np.square(pairs.x[part].astype(np.float64) - pairs.y[part]).sum())
+    return total / pairs.rows
 
 
 def uniformity(side: Float32s, seed: int, backend: Backend) -> float:

@@ -71,26 +71,26 @@ class BscReports(OrderReports):
 
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         super().__init__(inputs, loss, batch_size)
-        pair, facts, ids = inputs.pair, inputs.facts, inputs.positives
-        self._targets = np.ones(pair.rows) if facts.labels is None else facts.labels
+        pairs, facts, ids = inputs.pairs, inputs.facts, inputs.positives
+        self._targets = np.ones(pairs.rows) if facts.labels is None else facts.labels
         self._asking = np.flatnonzero(ids >= 0)
         sizes = np.bincount(ids[self._asking])
-        pairs = int(np.square(sizes).sum())
-        if pairs > MOST_PAIRS:
+        count = int(np.square(sizes).sum())
+        if count > MOST_PAIRS:
             raise BadInput(
-                f"--positives: {pairs:,} pairs of positives, more than the {MOST_PAIRS:,} that fit; use finer ids"
+                f"--positives: {count:,} pairs of positives, more than the {MOST_PAIRS:,} that fit; use finer ids"
             )
         self.comparable = bool(sizes.max() == 1)
         self.in_nats = self.comparable and loss.divide_by == "positives" and loss.mse is None
         places, self._others = Positives(ids).of(self._asking)
         self._places = self._asking[places]
         ends = (self._places, self._others), (self._others, self._places)
-        self._products = np.stack([pair_values(pair, rows, cols) for rows, cols in ends])
+        self._products = np.stack([pair_values(pairs, rows, cols) for rows, cols in ends])
         self.beside = self._means(slice(None))
 
     def _means(self, chosen: "slice | Bools") -> Floats:
         """(2, N) the mean of each row's values, of the chosen pairs."""
-        rows, places = self.inputs.pair.rows, self._places[chosen]
+        rows, places = self.inputs.pairs.rows, self._places[chosen]
         counts = np.maximum(np.bincount(places, minlength=rows), 1)
         return np.stack([np.bincount(places, side, minlength=rows) / counts for side in self._products[:, chosen]])
 
@@ -117,7 +117,7 @@ OF_LOSS: dict[str, type[OrderReports]] = {"bsc": BscReports, "triplet": TripletR
 
 
 def make_reports(
-    pair: PairedRows,
+    pairs: PairedRows,
     perm: Ints | None,
     settings: ReportSettings,
     watcher: Progress | None = None,
@@ -129,7 +129,7 @@ def make_reports(
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
     Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return [measured.report for measured in measure(ReportInputs(pair, settings, watcher, facts), perm)]
+    return [measured.report for measured in measure(ReportInputs(pairs, settings, watcher, facts), perm)]
 
 
 def measure(inputs: ReportInputs, perm: Ints | None) -> list[Measured]:

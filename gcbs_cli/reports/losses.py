@@ -64,7 +64,7 @@ class OrderReports:
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         self.inputs, self.loss, self.size = inputs, loss, batch_size
         self.suspicion, self.beside = inputs.suspicions[loss.kind == "bsc"], inputs.diagonal
-        self.keys = loss.keys_in_all(inputs.pair.rows)
+        self.keys = loss.keys_in_all(inputs.pairs.rows)
         self.in_nats = self.in_nats and loss.top is None
         sums = inputs.sums[loss.kind == "bsc"]
         sides = [
@@ -83,7 +83,7 @@ class OrderReports:
         """What the random orders give, each at each temperature."""
         inputs, settings = self.inputs, self.inputs.settings
         with inputs.clock.step("random batches"):
-            return of_orders(random_orders(inputs.pair.rows, settings.seed, settings.trials), self._values)
+            return of_orders(random_orders(inputs.pairs.rows, settings.seed, settings.trials), self._values)
 
     def of(self, perm: Ints | None) -> list[Measured]:
         """For each temperature."""
@@ -98,8 +98,8 @@ class OrderReports:
                 figures["partitions.parts"] = len(part_sizes)
                 figures["partitions.edges_across"] = _edges_across(inputs, perm, part_sizes)
             report = GapReport(
-                n=inputs.pair.rows,
-                dim=inputs.pair.dim,
+                n=inputs.pairs.rows,
+                dim=inputs.pairs.dim,
                 batch_size=self.size,
                 temperature=temperature,
                 loss_kind=self.loss.name,
@@ -138,7 +138,7 @@ class OrderReports:
         inputs, settings = self.inputs, self.inputs.settings
         counted = perm[: len(perm) - len(perm) % self.size] if settings.drop_last else perm
         rows = self.rows(counted)
-        sums = batch_sums(inputs.pair, perm, self.size, settings.temperatures, self.loss, self.suspicion)
+        sums = batch_sums(inputs.pairs, perm, self.size, settings.temperatures, self.loss, self.suspicion)
         order_figures = self._order_figures(perm, counted, sums) | self._similarities(sums, rows, counted)
         besides = self.beside[..., rows], self.beside_in(sums, perm, self.size)[..., rows]
         batch_of_row = batches_of(perm, self.size, drop_last=settings.drop_last)[rows]
@@ -259,7 +259,7 @@ class OrderReports:
     def oracle(self) -> Floats:
         """(T, S, N) each row's gap if it saw its own hardest negatives, out of reach of orders."""
         log_sums = self.log_sums[:, 0]
-        negatives = self.loss.oracle_negatives(self.inputs.pair.rows, self.size)
+        negatives = self.loss.oracle_negatives(self.inputs.pairs.rows, self.size)
         if negatives == self.keys - 1:
             return np.zeros_like(log_sums)
         seen = np.empty_like(log_sums)

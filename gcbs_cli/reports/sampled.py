@@ -142,16 +142,16 @@ def _random_sums(sample: _Sample, loss: Loss, positive: Floats, temperature: flo
 
 
 def _log_sums(
-    stream: PairStream, pair: PairedRows, loss: Loss, temperature: float, backend: Backend, progress: Progress
+    stream: PairStream, pairs: PairedRows, loss: Loss, temperature: float, backend: Backend, progress: Progress
 ) -> Floats:
     """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of a pair, by direction."""
-    sums = np.full((len(loss.sides), pair.rows), -np.inf)
+    sums = np.full((len(loss.sides), pairs.rows), -np.inf)
     for start, x, y in stream.blocks():
         for side in loss.sides:
             keys = np.ascontiguousarray((y, x)[side])
-            part, _ = loss_sums((pair.x, pair.y)[side], keys, [temperature], backend)
+            part, _ = loss_sums((pairs.x, pairs.y)[side], keys, [temperature], backend)
             np.logaddexp(sums[side], part[0], out=sums[side])
-        progress.progress((start + len(x)) * pair.rows, stream.rows * pair.rows)
+        progress.progress((start + len(x)) * pairs.rows, stream.rows * pairs.rows)
     return sums
 
 

@@ -100,7 +100,7 @@ def _spread_charts(measured: Measured) -> dict[str, charts.Chart]:
 
 def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
     """(n,) each row's most similar negative (x→y) in its batch of an order, but for a batch of one row."""
-    hardest = batch_sums(measured.inputs.pair, perm, measured.report.batch_size, [], Loss("infonce")).hardest[0, 0]
+    hardest = batch_sums(measured.inputs.pairs, perm, measured.report.batch_size, [], Loss("infonce")).hardest[0, 0]
     return hardest[np.isfinite(hardest)]
 
 
@@ -131,18 +131,18 @@ def suspect_examples(measured: Measured) -> list[SuspectExample]:
         return []
     counted = perm[: len(perm) - len(perm) % size] if inputs.settings.drop_last else perm
     candidates: list[tuple[float, int, int]] = []
-    for tables in batch_tables(inputs.pair, counted, size, Loss("infonce"), measured.suspicion):
+    for tables in batch_tables(inputs.pairs, counted, size, Loss("infonce"), measured.suspicion):
         (there,) = tables.directions
         batch, first, second = np.nonzero(np.triu(tables.suspects()))
         similarities = np.maximum(there[batch, first, second], there[batch, second, first])
         most = np.argsort(-similarities, kind="stable")[:EXAMPLES]
         lower, higher = (tables.rows[batch[most], ends[most]].tolist() for ends in (first, second))
         candidates += zip((-similarities[most]).tolist(), lower, higher, strict=True)
-    pairs = np.array([ends for _, *ends in sorted(candidates)[:EXAMPLES]], np.int64).reshape(-1, 2)
-    mirrored = pairs[:, ::-1]
-    similarities = np.column_stack([pair_values(inputs.pair, *ends.T) for ends in (pairs, mirrored)])
+    suspects = np.array([ends for _, *ends in sorted(candidates)[:EXAMPLES]], np.int64).reshape(-1, 2)
+    mirrored = suspects[:, ::-1]
+    similarities = np.column_stack([pair_values(inputs.pairs, *ends.T) for ends in (suspects, mirrored)])
     batch_of_row = batches_of(perm, size)
-    columns = pairs, batch_of_row[pairs[:, 0]], similarities, inputs.diagonal[pairs]
+    columns = suspects, batch_of_row[suspects[:, 0]], similarities, inputs.diagonal[suspects]
     return [SuspectExample(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
@@ -187,7 +187,7 @@ class Picture:
 def pictures(measured: Measured) -> list[Picture]:
     """The hard pairs before and after: in all rows, and, if batches are too small to see there, in some batches."""
     inputs, size = measured.inputs, measured.report.batch_size
-    rows = inputs.pair.rows
+    rows = inputs.pairs.rows
     orders = {"before (the input's order)": np.arange(rows)}
     if measured.perm is None:
         orders["in a random order"] = next(random_orders(rows, inputs.settings.seed))
