@@ -15,7 +15,7 @@ import numpy as np
 from measuring import follow_thread_limit, machine, markdown_table, read_data, run_in_turn
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted, weigh_every_row
+from gcbs_cli.graph.hard_pairs import find, hard_pairs, list_length, weigh_every_row
 from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.refinement import Refinement, refine
 from gcbs_cli.orders.swap_gains import SwapGains
@@ -34,7 +34,7 @@ def beginning(pair: PairedRows, method: str, settings: PlanSettings) -> tuple[np
     """The order that a method gives, and what swaps on its graph of the hardest gain."""
     backend = choose_backend(settings.device)
     threshold = find_threshold(pair.grid, settings, settings.seed, backend)
-    found = find(pair.grid, threshold, backend, lists=lists_wanted(settings), seed=settings.seed)
+    found = find(pair.grid, threshold, backend, lists=list_length(settings), seed=settings.seed)
     hard = hard_pairs(pair, settings, found)
     weighted = weigh_every_row(hard, pair, settings)
     given = MethodInput(pair, settings, backend, hard.graph, weighted)

@@ -8,7 +8,7 @@ import reference
 from gcbs_cli.data.opening import from_array
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.graph.hard_pairs import find, hard_pairs, lists_wanted
+from gcbs_cli.graph.hard_pairs import find, hard_pairs, list_length
 from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
 from gcbs_cli.system.progress import Progress
 
@@ -147,7 +147,7 @@ def of_loss(loss):
 
 def find_hard_pairs(pair, settings, threshold, backend):
     """The hard pairs of these settings, by the pass that they need."""
-    found = find(pair.grid, threshold, backend, lists=lists_wanted(settings))
+    found = find(pair.grid, threshold, backend, lists=list_length(settings))
     return hard_pairs(pair, settings, found)
 
 

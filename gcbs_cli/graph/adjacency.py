@@ -47,24 +47,25 @@ class Adjacency:
         """(2E,) the row of each stored entry."""
         return np.repeat(np.arange(self.nodes, dtype=np.int32), self.degrees)
 
-    def kept(self, keep: Bools) -> "Adjacency":
-        """Only the edges whose entries are kept; keep: (2E,), the same both ways."""
-        kept_before = np.concatenate([[0], np.cumsum(keep)])
-        return Adjacency(kept_before[self.indptr], self.indices[keep])
+    def subgraph(self, mask: Bools) -> "Adjacency":
+        """Only the edges whose entries the mask (2E,) names, both ways alike."""
+        entries_before = np.concatenate([[0], np.cumsum(mask)])
+        return Adjacency(entries_before[self.indptr], self.indices[mask])
 
     def measure(self, orders: Sequence[Ints], batch_size: int, *, drop_last: bool = False) -> list[OrderMeasures]:
-        """What each of some orders makes of the graph.
+        """The measures of each order.
 
         Bandwidth max |pos(i) − pos(j)|, profile Σ (distance to the farthest lower neighbour), in-batch edge share.
         drop_last: rows of the short last batch share no batch with any other.
         George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter 4.
         """
-        found = []
+        measures = []
         for order in orders:
             batch = batches_of(order, batch_size, drop_last=drop_last)
-            bandwidth, profile, together = _measure(self.indptr, self.indices, inverse(order), batch)
-            found.append(OrderMeasures(bandwidth, profile, together / len(self.indices) if self.edges else None))
-        return found
+            bandwidth, profile, inside = _measure(self.indptr, self.indices, inverse(order), batch)
+            share = inside / len(self.indices) if self.edges else None
+            measures.append(OrderMeasures(bandwidth, profile, share))
+        return measures
 
 
 @compiled
@@ -77,7 +78,7 @@ def adjacency_from_pairs(nodes: int, rows: Array, cols: Array) -> Adjacency:
     """The graph with an edge {i, j} for every directed pair (i, j), i ≠ j, in whichever direction and however often."""
     indptr, unsorted = _both_ways(nodes, np.ascontiguousarray(rows, np.int32), np.ascontiguousarray(cols, np.int32))
     indices = sort_neighbours(indptr, unsorted, np.arange(nodes))
-    del unsorted
+    del unsorted  # as large as the graph
     return Adjacency(indptr, indices[: _drop_repeated(indptr, indices)].copy())
 
 
@@ -95,11 +96,13 @@ def _both_ways(nodes: int, rows: Int32s, cols: Int32s) -> tuple[Ints, Int32s]:
             indptr[rows[pair] + 1] += 1
             indptr[cols[pair] + 1] += 1
     indptr = np.cumsum(indptr)
-    filled, indices = indptr.copy(), np.empty(indptr[-1], np.int32)
+    filled = indptr.copy()  # where the next neighbour of each node goes
+    indices = np.empty(indptr[-1], np.int32)
     for pair in range(len(rows)):
         i, j = rows[pair], cols[pair]
         if i != j:
-            indices[filled[i]], indices[filled[j]] = j, i
+            indices[filled[i]] = j
+            indices[filled[j]] = i
             filled[i] += 1
             filled[j] += 1
     return indptr, indices
@@ -107,45 +110,51 @@ def _both_ways(nodes: int, rows: Int32s, cols: Int32s) -> tuple[Ints, Int32s]:
 
 @compiled
 def sort_neighbours(indptr: Ints, indices: Int32s, order: Ints) -> Int32s:
-    """(2E,) the neighbours of each node of a symmetric CSR in the given order of the nodes, by a counting sort."""
-    filled, found = indptr.copy(), np.empty_like(indices)
+    """(2E,) the neighbours of each node of a symmetric CSR, in this order of the nodes, by a counting sort."""
+    filled = indptr.copy()
+    neighbours = np.empty_like(indices)
     for node in order:
         for e in entries_of(node, indptr):
-            found[filled[indices[e]]] = node
+            neighbours[filled[indices[e]]] = node
             filled[indices[e]] += 1
-    return found
+    return neighbours
 
 
 @compiled
 def _drop_repeated(indptr: Ints, indices: Int32s) -> int:
-    """Move entries that follow an equal one in their row out of the CSR, in place; returns how many are left."""
-    left, start = 0, 0
+    """Take entries that follow an equal one in their row out of the CSR, in place; how many entries remain."""
+    end = 0
+    start = 0  # of the row before its entries move; indptr[row] says where they are now
     for row in range(len(indptr) - 1):
-        first, stop = left, indptr[row + 1]
+        stop = indptr[row + 1]
         for e in range(start, stop):
-            if left == first or indices[left - 1] != indices[e]:
-                indices[left] = indices[e]
-                left += 1
-        indptr[row + 1], start = left, stop
-    return left
+            if end == indptr[row] or indices[end - 1] != indices[e]:
+                indices[end] = indices[e]
+                end += 1
+        indptr[row + 1] = end
+        start = stop
+    return end
 
 
 def batches_of(perm: Ints, batch_size: int, *, drop_last: bool = False) -> Ints:
     """(N,) the batch of each row; without the short last batch its rows are alone, with negative numbers."""
     place = inverse(perm)
     batch = place // batch_size
+    if not drop_last:
+        return batch
     full = len(perm) - len(perm) % batch_size
-    return np.where(place >= full, full - 1 - place, batch) if drop_last else batch
+    return np.where(place >= full, full - 1 - place, batch)
 
 
 @compiled
 def _measure(indptr: Ints, indices: Int32s, place: Ints, batch: Ints) -> tuple[int, int, int]:
-    bandwidth, profile, together = 0, 0, 0
+    """Bandwidth, profile, and how many entries join rows of one batch."""
+    bandwidth, profile, inside = 0, 0, 0
     for row in range(len(indptr) - 1):
         farthest = 0
         for e in entries_of(row, indptr):
             farthest = max(farthest, place[row] - place[indices[e]])
-            together += batch[row] == batch[indices[e]]
+            inside += batch[row] == batch[indices[e]]
         bandwidth = max(bandwidth, farthest)
         profile += farthest
-    return bandwidth, profile, together
+    return bandwidth, profile, inside

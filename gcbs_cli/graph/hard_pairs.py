@@ -40,13 +40,13 @@ class WeightedGraph:
 
 @dataclass(frozen=True)
 class PassResult:
-    """What one pass over X Yᵀ has found."""
+    """What one pass over X Yᵀ finds."""
 
     threshold: Threshold
-    reaching: Entries
-    """The entries above t, if they were asked for, with numbers of the grid; none of the diagonal."""
+    entries: Entries
+    """The entries above t off the diagonal, or none where a plan needs none; values: numbers of the grid."""
     hardest: list[Int32s]
-    """(N, m) the hardest columns of each row and the hardest rows of each column, or nothing."""
+    """(N, m) the hardest columns of each row, and the hardest rows of each column; or nothing."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def find(
 ) -> PassResult:
     """One pass over X Yᵀ to its entries above t and the hardest of each row and column, the same on every device.
 
-    `above`: whether entries are looked for; `lists`: the length of the lists, 0 for none; `most`: how many entries
-    above t there is room for. Memory: 12 bytes an entry, as much again while they are joined, 8 bytes a place on the
-    lists, and the tiles' scratch.
+    above: whether entries above t are needed; lists: the length of the lists, 0 for none; most: how many entries above
+    t memory has room for. Memory: 12 bytes an entry, as much again while they are joined, 8 bytes a place on the lists,
+    and the tiles' scratch. Raises BadInput where more entries than that are above t.
     """
     searches = [TopSearch(grid, side, lists) for side in range(2) if lists]
     limits = [search.likely_limits(backend, seed) for search in searches]
@@ -93,69 +93,79 @@ def find(
     loaded, tiles = backend.load(grid.x, grid.y), backend.tiles(len(grid.x), len(grid.y))
     heaps = [search.heaps(len(grid.x)) for search in searches]
     parts: list[Entries] = []
-    entries = 0
-    for _, found in backend.run(tiles, scan, progress):
-        for search, heap, candidates in zip(searches, heaps, found, strict=False):
+    count = 0
+    for _, listed in backend.run(tiles, scan, progress):
+        for search, heap, candidates in zip(searches, heaps, listed, strict=False):
             search.offer(heap, candidates)
         if above:
-            parts.append(found[-1])
-            entries += len(found[-1])
-            if most is not None and entries > most:
+            parts.append(listed[-1])
+            count += len(listed[-1])
+            # The sample behind t or the forecast misjudges data with many equal rows.
+            if most is not None and count > most:
                 raise BadInput(
-                    f"the pass has found {entries:,} hard pairs already, and memory has room for {most:,}; use a "
+                    f"the pass has found {count:,} hard pairs already, and memory has room for {most:,}; use a "
                     "smaller --per-row, a higher --quantile or --threshold, or leave out rows that are nearly equal"
                 )
     hardest = [search.lists(heap) for search, heap in zip(searches, heaps, strict=True)]
-    reaching = Entries.joined(parts)
-    values = reaching.values
-    values += grid.x_offsets[reaching.rows]
-    values += grid.y_offsets[reaching.cols]
-    return PassResult(threshold, reaching, hardest)
+    entries = Entries.joined(parts)
+    values = entries.values
+    values += grid.x_offsets[entries.rows]  # in place: at this point entries take most of the memory
+    values += grid.y_offsets[entries.cols]
+    return PassResult(threshold, entries, hardest)
 
 
-def hard_pairs(pair: PairedRows, settings: PlanSettings, found: PassResult) -> HardPairs:
-    """The graph from what a pass has found above t; its lists may be longer than the settings ask."""
-    graph, weighted = _graph(pair.rows, settings, found), None
+def hard_pairs(pairs: PairedRows, settings: PlanSettings, result: PassResult) -> HardPairs:
+    """The graph of a pass; its lists may be longer than the settings ask, where several plans share it."""
+    graph = _graph(pairs.rows, settings, result)
+    weighted = None
     if settings.avoids:
-        weighted = weigh(graph, pair, settings)
-        graph = graph.kept(~weighted.apart)
-    achieved = 1.0 - len(found.reaching) / (pair.rows * (pair.rows - 1)) if settings.uses_threshold else None
+        weighted = weigh(graph, pairs, settings)
+        graph = graph.subgraph(~weighted.apart)
+    achieved = None
+    if settings.uses_threshold:
+        achieved = 1.0 - len(result.entries) / (pairs.rows * (pairs.rows - 1))
     return HardPairs(graph, weighted, achieved)
 
 
-def weigh_every_row(hard: HardPairs, pair: PairedRows, settings: PlanSettings) -> WeightedGraph:
+def weigh_every_row(hard: HardPairs, pairs: PairedRows, settings: PlanSettings) -> WeightedGraph:
     """All edges with their similarities, and those of `with_every_row`."""
     graph = hard.graph if hard.weighted is None else hard.weighted.graph
-    full = with_every_row(graph, pair.grid, settings.top)
-    return hard.weighted if hard.weighted and full is graph else weigh(full, pair, settings)
+    full = with_every_row(graph, pairs.grid, settings.top)
+    if hard.weighted is not None and full is graph:
+        return hard.weighted
+    return weigh(full, pairs, settings)
 
 
-def lists_wanted(settings: PlanSettings) -> int:
+def list_length(settings: PlanSettings) -> int:
     """How many of each row's hardest columns, and of each column's hardest rows, the pass must list."""
-    wanted = settings.top if settings.graph == "top-m" else 0
-    return wanted if settings.rank_window is None else sum(settings.rank_window)
+    if settings.rank_window is not None:
+        return sum(settings.rank_window)
+    return settings.top if settings.graph == "top-m" else 0
 
 
-def _graph(count: int, settings: PlanSettings, found: PassResult) -> Adjacency:
+def _graph(count: int, settings: PlanSettings, result: PassResult) -> Adjacency:
     if settings.rank_window is not None:
         # B3's graph: {i, j} where y_j is among ranks p to p + m − 1 of x_i, and y_i is there for x_j.
         skipped, width = settings.rank_window
-        rows, cols = edges_of_lists(found.hardest[0][:, skipped : skipped + width])
-        there, back = rows.astype(np.int64) * count + cols, cols.astype(np.int64) * count + rows
+        rows, cols = edges_of_lists(result.hardest[0][:, skipped : skipped + width])
+        there = rows.astype(np.int64) * count + cols
+        back = cols.astype(np.int64) * count + rows
         mutual = np.isin(there, back, assume_unique=True)
         return adjacency_from_pairs(count, rows[mutual], cols[mutual])
     if settings.graph == "top-m":
-        lists = [each[:, : settings.top] for each in found.hardest]
+        lists = [hardest[:, : settings.top] for hardest in result.hardest]
         edges = [edges_of_lists(np.hstack(lists))]
         if settings.apart_from is not None:
-            edges += map(_with_like_lists, lists)
-        return adjacency_from_pairs(count, *map(np.concatenate, zip(*edges, strict=True)))
-    return adjacency_from_pairs(count, found.reaching.rows, found.reaching.cols)
+            edges += map(_neighbours_by_list, lists)
+        rows, cols = map(np.concatenate, zip(*edges, strict=True))
+        return adjacency_from_pairs(count, rows, cols)
+    return adjacency_from_pairs(count, result.entries.rows, result.entries.cols)
 
 
-def _with_like_lists(lists: Int32s) -> tuple[Int32s, Int32s]:
-    """Rows that follow each other in the order of their lists: near duplicates are no hard pairs where their positives
-    are weak, but have nearly the same.
+def _neighbours_by_list(lists: Int32s) -> tuple[Int32s, Int32s]:
+    """Each row and the next one in the order of their lists.
+
+    Near duplicates have nearly the same list, but are on each other's only where their positives are strong.
     """
     order = np.lexsort(lists.T[::-1]).astype(np.int32)
     return order[:-1], order[1:]
@@ -164,18 +174,19 @@ def _with_like_lists(lists: Int32s) -> tuple[Int32s, Int32s]:
 def with_every_row(graph: Adjacency, grid: Grid, top: int) -> Adjacency:
     """The graph, in which each row without a neighbour has its `top` hardest columns and rows instead.
 
-    A quantile graph leaves rows alone whose best negative lies below t (5 % at 0.999); weighted methods can then give
-    them the best place there is.
+    A quantile graph leaves rows alone whose best negative lies below t (3 % of codedoc by default); weighted methods
+    can then give them the best place there is.
     """
     alone = np.flatnonzero(graph.degrees == 0)
     if len(alone) == 0:
         return graph
-    places, others = edges_of_lists(np.hstack([TopSearch(grid, side, top).of_few(alone) for side in range(2)]))
+    lists = [TopSearch(grid, side, top).of_few(alone) for side in range(2)]
+    places, others = edges_of_lists(np.hstack(lists))
     rows = np.concatenate([graph.row_of_entry(), alone[places]])
     return adjacency_from_pairs(graph.nodes, rows, np.concatenate([graph.indices, others]))
 
 
-def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings) -> WeightedGraph:
+def weigh(graph: Adjacency, pairs: PairedRows, avoid: FalseNegativeSettings) -> WeightedGraph:
     """The graph with its similarities, each computed once: the other direction is its mirror image.
 
     avoid: which edges are too hard, or join near duplicates, and what they cost.
@@ -183,15 +194,15 @@ def weigh(graph: Adjacency, pair: PairedRows, avoid: FalseNegativeSettings) -> W
     rows = graph.row_of_entry()
     # Entries lie by (row, column); a stable sort by column puts (i, j) where (j, i) lies.
     back, _ = grouped(graph.indices, graph.nodes)
-    forward = pair_values(pair, rows, graph.indices)
+    forward = pair_values(pairs, rows, graph.indices)
     backward = forward[back]
     too_hard, alike = np.zeros((2, len(rows)), np.bool_)
     if avoid.fn_margin is not None:
-        positive = avoid.fn_margin * pair.diagonal()
+        positive = avoid.fn_margin * pairs.diagonal()
         too_hard = np.maximum(forward, backward) >= np.minimum(positive[rows], positive[graph.indices])
     if avoid.apart_from is not None:
         once = np.flatnonzero(rows < graph.indices)
-        for side in (pair.x, pair.y):
+        for side in (pairs.x, pairs.y):
             alike[once] |= pair_values(PairedRows(side, side), rows[once], graph.indices[once]) >= avoid.apart_from
         alike |= alike[back]
     costs = np.zeros(len(rows), np.float32)

@@ -32,7 +32,7 @@ def _metis(inputs: MethodInput) -> Ints:
     worth = gains.worth()
     del gains  # its shares are most of the memory
     keep = worth > 0.0  # pairs that are better kept apart have none
-    return plan_metis(graph.kept(keep), worth[keep], inputs.batch_size, inputs.settings.seed)
+    return plan_metis(graph.subgraph(keep), worth[keep], inputs.batch_size, inputs.settings.seed)
 
 
 def _cuthill_mckee(inputs: MethodInput) -> Ints:

@@ -7,7 +7,7 @@ import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.graph.adjacency import OrderMeasures
-from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, lists_wanted, weigh_every_row
+from gcbs_cli.graph.hard_pairs import HardPairs, PassResult, find, hard_pairs, list_length, weigh_every_row
 from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
@@ -133,7 +133,7 @@ def find_edges(
             threshold,
             backend,
             above=any(plan.uses_threshold for plan in plans),
-            lists=max(map(lists_wanted, plans)),
+            lists=max(map(list_length, plans)),
             seed=settings.seed,
             progress=progress.progress,
             most=most,

@@ -61,8 +61,8 @@ class CpuBackend(Backend):
     def scan(self, loaded: Sides, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
         if loaded[2] is None:
             return super().scan(loaded, tile, limits)
-        found = loaded[2].above(tile, limits, self._scratch("listed", (3, tile.entries), np.int32))
-        return [found.chosen(found.values > each.row[found.rows] + each.col[found.cols]) for each in limits]
+        listed = loaded[2].above(tile, limits, self._scratch("listed", (3, tile.entries), np.int32))
+        return [listed.chosen(listed.values > each.row[listed.rows] + each.col[listed.cols]) for each in limits]
 
     def above(self, product: Float32s, tile: Tile, limits: Limits) -> Entries:
         row, col = limits.row[tile.rows, None].astype(np.float32), limits.col[tile.cols].astype(np.float32)
@@ -70,8 +70,7 @@ class CpuBackend(Backend):
         for start in range(0, len(product), ROWS_AT_ONCE):
             some = slice(start, start + ROWS_AT_ONCE)
             np.greater(product[some], row[some] + col, out=flags[some])
-        entries = self.listed(product, tile, flags)
-        return Entries(entries.rows, entries.cols, entries.values.astype(limits.row.dtype, copy=False))
+        return self.listed(product, tile, flags)
 
     def listed(self, product: Float32s, tile: Tile, mask: Bools) -> Entries:
         places = np.flatnonzero(mask)
@@ -110,11 +109,12 @@ class CpuBackend(Backend):
 
     def _scratch(self, purpose: str, shape: tuple[int, ...], dtype: type = np.float32) -> Array:
         """Memory of this thread for one purpose, grown when needed: a fresh array a tile costs page faults."""
-        held, size = getattr(self._memory, purpose, None), int(np.prod(shape))
-        if held is None or held.size < size:
-            held = np.empty(size, dtype)
-            setattr(self._memory, purpose, held)
-        return held[:size].reshape(shape)
+        size = int(np.prod(shape))
+        memory = getattr(self._memory, purpose, None)
+        if memory is None or memory.size < size:
+            memory = np.empty(size, dtype)
+            setattr(self._memory, purpose, memory)
+        return memory[:size].reshape(shape)
 
 
 def _column_sums(powers: Float32s) -> Floats:

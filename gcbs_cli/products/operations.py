@@ -104,7 +104,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Limits:
-    """An entry is listed where product > row[i] + col[j]; row (N,), col (M,), int32 for a grid, else float32.
+    """An entry is listed where product > row[i] + col[j]; row (N,), col (M,), int32.
 
     The offsets of a grid are part of the limits: x·y + a + b > t is x·y > (t − a) + (−b).
     """
@@ -197,11 +197,13 @@ class Backend(ABC):
     def scan(self, loaded: Loaded, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
         """For each of the limits the entries of the tile above it, in any order."""
         product = self.product(loaded, tile)
-        return [self.above(product, tile, each) for each in limits]
+        entries = [self.above(product, tile, each) for each in limits]
+        return [Entries(each.rows, each.cols, each.values.astype(np.int32, copy=False)) for each in entries]
 
-    @abstractmethod
     def above(self, product: Product, tile: Tile, limits: Limits) -> Entries:
         """The entries of a tile's product above limits of all rows and columns, in any order."""
+        row, col = self.array(limits.row[tile.rows]), self.array(limits.col[tile.cols])
+        return self.listed(product, tile, product > row[:, None] + col)
 
     @abstractmethod
     def listed(self, product: Product, tile: Tile, mask: Product) -> Entries:

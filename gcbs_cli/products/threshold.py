@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gcbs_cli.data.grid import LARGEST_SUM, Grid
-from gcbs_cli.products.operations import EVERYTHING, Backend, Entries, Limits, Loaded, ProgressCallback, Tile
+from gcbs_cli.products.operations import EVERYTHING, Backend, Limits, Loaded, ProgressCallback, Tile
 from gcbs_cli.settings.plan import ThresholdSettings
 from gcbs_cli.system.arrays import Array, Float32s, Int32s, Ints
 from gcbs_cli.system.errors import BadInput
@@ -19,10 +19,10 @@ from gcbs_cli.system.randomness import Stream
 
 LEAST_ROWS = 2048
 MOST_ROWS = 16384
-ABOVE_WANTED = 1000
+SAMPLE_TAIL = 1000
 """The sample grows until so many of its entries are expected above the quantile."""
-ENTRIES_WANTED = 1 << 16
 NORMAL_975 = 1.959964
+"""The 97.5 % quantile of the normal distribution, for intervals of 95 %."""
 CHUNK_ROWS = 1024
 """Rows of a chunk of the `chunks` estimator, as in GCBS; no size of a tile changes it."""
 BYTES_PER_TAIL_ENTRY = 8
@@ -53,24 +53,17 @@ class Sample:
     """(m, m), whole; −∞ on the diagonal of X Yᵀ."""
     entries: int
     """How many of them are off the diagonal."""
-    of: int
-    """N, the rows there are."""
+    count: int
+    """N, the number of all rows."""
 
     @property
     def whole(self) -> bool:
         """Whether the sample is the whole matrix."""
-        return len(self.rows) == self.of
+        return len(self.rows) == self.count
 
     def number(self, quantile: float) -> int:
         """The least sampled number with at least a share q of the sample at or below it."""
         return int(of_rank(self.numbers, rank_of(quantile, self.entries)))
-
-    def reaching(self, number: int) -> Entries:
-        """The sampled entries from a number on, with their numbers; where these are many, those of some rows."""
-        step = 1 + np.count_nonzero(self.numbers >= number) // ENTRIES_WANTED
-        rows, cols = np.nonzero(self.numbers[::step] >= number)
-        values = self.numbers[::step][rows, cols].astype(np.int32)
-        return Entries(self.rows[::step][rows].astype(np.int32), self.cols[cols].astype(np.int32), values)
 
     def share_above(self, number: int) -> float:
         """Share of the sampled entries above a number."""
@@ -89,7 +82,7 @@ class Sample:
             return 1.0 - tail, 1.0 - tail
         size = len(self.rows)
         spread = above.mean(axis=1, dtype=np.float64).var(ddof=1) + above.mean(axis=0, dtype=np.float64).var(ddof=1)
-        deviation = sqrt(spread / size * (1.0 - size / self.of))
+        deviation = sqrt(spread / size * (1.0 - size / self.count))
         least = 1.0 / self.entries
         factor = exp(NORMAL_975 * deviation / max(tail, least))
         return 1.0 - min(1.0, max(tail, least) * factor), 1.0 - tail / factor
@@ -97,7 +90,7 @@ class Sample:
 
 def sample_rows(count: int, quantile: float, least: int = LEAST_ROWS, most: int = MOST_ROWS) -> int:
     """How many of N rows a sample needs, and as many columns."""
-    return min(count, max(least, min(most, ceil(sqrt(ABOVE_WANTED / max(1.0 - quantile, 1e-12))))))
+    return min(count, max(least, min(most, ceil(sqrt(SAMPLE_TAIL / max(1.0 - quantile, 1e-12))))))
 
 
 def draw_sample(grid: Grid, quantile: float, seed: int, *, least: int = LEAST_ROWS, most: int = MOST_ROWS) -> Sample:
@@ -139,7 +132,7 @@ class Threshold:
 
 def find_threshold(
     grid: Grid,
-    graph: ThresholdSettings,
+    settings: ThresholdSettings,
     seed: int,
     backend: Backend,
     progress: ProgressCallback | None = None,
@@ -153,24 +146,30 @@ def find_threshold(
     drawn by the seed. Raises BadInput where the memory does not hold the tail above an exact quantile.
     """
     count = len(grid.x)
-    quantile, method = graph.requested_quantile(count), graph.quantile_method
+    quantile = settings.requested_quantile(count)
     if quantile is None:
-        given = float(graph.threshold or 0.0)
-        return Threshold(max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(given))), given, grid.scale)
+        similarity = settings.threshold or 0.0
+        number = max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(similarity)))  # float32 holds no more
+        return Threshold(number, similarity, grid.scale)
     sample = sample or draw_sample(grid, quantile, seed)
-    drawn = 0
-    if method == "sample":
+    sampled = 0
+    if settings.quantile_method == "sample":
         number = sample.number(quantile)
-        interval, drawn = sample.interval(number), 0 if sample.whole else len(sample.rows)
+        interval = sample.interval(number)
+        if not sample.whole:
+            sampled = len(sample.rows)
     else:
-        loaded, height, tails = backend.load(grid.x, grid.y), chunk_rows if method == "chunks" else count, []
+        loaded = backend.load(grid.x, grid.y)
+        exact = settings.quantile_method == "exact"
+        height = count if exact else chunk_rows
+        quantiles = []
         for top in range(0, count, height):
             rows = slice(top, min(top + height, count))
-            tails.append(_quantile(grid, loaded, rows, quantile, sample, backend, progress))
-        number, above = sorted(tails)[(len(tails) - 1) // 2]
-        achieved = 1.0 - above / (count * (count - 1))
-        interval = (achieved, achieved) if method == "exact" else sample.interval(number)
-    return Threshold(number, grid.similarity(number), grid.scale, quantile, interval, drawn)
+            quantiles.append(_quantile(grid, loaded, rows, quantile, sample, backend, progress))
+        number, above = sorted(quantiles)[(len(quantiles) - 1) // 2]
+        share = 1.0 - above / (count * (count - 1))
+        interval = (share, share) if exact else sample.interval(number)
+    return Threshold(number, grid.similarity(number), grid.scale, quantile, interval, sampled)
 
 
 def _quantile(
@@ -184,14 +183,15 @@ def _quantile(
 ) -> tuple[int, int]:
     """The quantile of the entries of some rows, and how many of them are above it."""
     most = available_memory() // BYTES_PER_TAIL_ENTRY
-    count, height, share = len(grid.y), rows.stop - rows.start, 1.0 - quantile
-    rank, tail = rank_of(quantile, height * (count - 1)), np.empty(0, np.int32)
+    count = len(grid.y)
+    rank = rank_of(quantile, (rows.stop - rows.start) * (count - 1))
     tiles = backend.tiles(rows.stop, count, rows.start)
+    share = 1.0 - quantile
+    tail = np.empty(0, np.int32)
 
     def numbers_of(tile: Tile) -> Int32s:
-        (found,) = backend.scan(loaded, tile, [limits])
-        found = found.off_diagonal()
-        return found.values + grid.x_offsets[found.rows] + grid.y_offsets[found.cols]
+        entries = backend.scan(loaded, tile, [limits])[0].off_diagonal()
+        return entries.values + grid.x_offsets[entries.rows] + grid.y_offsets[entries.cols]
 
     def tell(done: int, _: int) -> None:
         if progress is not None:
@@ -202,12 +202,12 @@ def _quantile(
         floor = sample.number(1.0 - share) if share < 1.0 else EVERYTHING
         limits = Limits(np.int32(floor) - grid.x_offsets, -grid.y_offsets)
         parts: list[Int32s] = []
-        entries = 0
+        size = 0
         for _, numbers in backend.run(tiles, numbers_of, tell):
-            entries += len(numbers)
-            if entries > most:  # equal numbers, which no sample tells apart
+            size += len(numbers)
+            if size > most:  # equal numbers, which no sample tells apart
                 raise BadInput(
-                    f"the tail above the quantile has {entries:,} entries already, and memory has room for {most:,}; "
+                    f"the tail above the quantile has {size:,} entries already, and memory has room for {most:,}; "
                     "use a higher --quantile, or --quantile-method sample"
                 )
             parts.append(numbers)

@@ -17,9 +17,9 @@ from gcbs_cli.system.threads import in_parts
 
 SAMPLE_KEYS = 2048
 SAMPLE_SHARE = 1 / 64
-"""Of the keys, where that is more: the smaller the share, the more keys lie above the rank that is safe."""
+"""Keys to sample where that is more: the smaller the share, the more keys lie above the rank that is safe."""
 ENTRIES_AT_ONCE = 1 << 22
-"""Of all keys of some queries, which one thread holds."""
+"""Products with all keys that one thread holds at a time."""
 LOW_BITS = (1 << 32) - 1
 NO_KEY = np.iinfo(np.int64).min
 
@@ -65,8 +65,8 @@ class TopSearch:
             def limits_of(tile: Tile) -> Array:
                 return backend.of_rank(backend.product(loaded, tile), rank, offsets)
 
-            for tile, found in backend.run(tiles, limits_of):
-                likely[tile.rows] = found
+            for tile, numbers in backend.run(tiles, limits_of):
+                likely[tile.rows] = numbers
         return Limits(-self._offsets, likely) if self._side else Limits(likely, -self._offsets)
 
     def heaps(self, queries: int) -> Ints:
@@ -88,12 +88,13 @@ class TopSearch:
 
         The hardest come first, equal ones by rising index, of which the lowest are taken.
         """
-        lists, short = _hardest_first(heaps), np.flatnonzero(heaps[:, 0] == NO_KEY)
+        lists = _hardest_first(heaps)
+        short = np.flatnonzero(heaps[:, 0] == NO_KEY)  # sorted, a heap with a free place begins with it
         lists[short] = self.of_few(short + start)
         return lists
 
     def of_few(self, queries: Ints) -> Int32s:
-        """(n, count) the same of any queries, by products with all keys: once for those that are equal."""
+        """(n, count) the lists of any queries, by products with all keys: once for those that are equal."""
         first, contents = equal_rows(self._queries[queries])
         rows, width = queries[first], self._count + self._skip_own
         chosen = np.empty((len(rows), width), np.int32)
@@ -104,12 +105,12 @@ class TopSearch:
             chosen[start:stop] = _hardest_first(np.partition(ranks, -width, axis=1)[:, -width:])
 
         in_parts(len(rows), max(1, ENTRIES_AT_ONCE // len(self._keys)), fill)
-        wanted = chosen[contents]
+        lists = chosen[contents]
         if not self._skip_own:
-            return wanted
-        apart = wanted != queries[:, None]
-        apart[:, -1] &= ~apart.all(axis=1)  # without its own key among them, a query has all but the last
-        return wanted[apart].reshape(-1, self._count)
+            return lists
+        others = lists != queries[:, None]
+        others[:, -1] &= ~others.all(axis=1)  # without its own key among them, a query has all but the last
+        return lists[others].reshape(-1, self._count)
 
 
 def lists_by_rows(
@@ -123,24 +124,24 @@ def lists_by_rows(
 ) -> Iterator[tuple[slice, Int32s]]:
     """(n, count) the hardest columns of n rows by their whole similarity, some rows after the others, in one pass.
 
-    Memory: the candidates of one row of tiles.
+    Memory: 8 bytes a place on the lists of one row of tiles.
     """
     search = TopSearch(grid, 0, count, offsets=True, skip_own=skip_own)
     limits, loaded = search.likely_limits(backend, seed), backend.load(grid.x, grid.y)
     tiles = backend.tiles(len(grid.x), len(grid.y))
-    parts: list[Entries] = []
-    start = seen = 0
-    for tile, found in backend.run(tiles, lambda tile: backend.scan(loaded, tile, [limits]), progress):
-        parts += found
+    heaps = search.heaps(tiles[0].height)
+    start = 0
+    seen = 0
+    for tile, (candidates,) in backend.run(tiles, lambda tile: backend.scan(loaded, tile, [limits]), progress):
+        search.offer(heaps, candidates, start)
         seen += tile.entries
         # A tile that did not fit comes as its parts; the rows are complete when all their entries have been seen.
         if seen == (tile.rows.stop - start) * len(grid.y):
-            heaps = search.heaps(tile.rows.stop - start)
-            for part in parts:
-                search.offer(heaps, part, start)
-            parts.clear()
-            yield slice(start, tile.rows.stop), search.lists(heaps, start)
-            start, seen = tile.rows.stop, 0
+            rows = slice(start, tile.rows.stop)
+            yield rows, search.lists(heaps[: tile.rows.stop - start], start)
+            heaps[:] = NO_KEY
+            start = tile.rows.stop
+            seen = 0
 
 
 def _ranks(values: Int32s, keys: Int32s) -> Ints:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gcbs_cli.products.operations import Backend, Entries, Limits, Tile
+from gcbs_cli.products.operations import Backend, Entries, Tile
 from gcbs_cli.system.arrays import Array, Floats, Int32s
 from gcbs_cli.system.threads import OwnedByThreads, in_order, in_parts
 
@@ -103,13 +103,6 @@ class TorchBackend(Backend):
         product = MULTIPLY[left.dtype](left[top : top + high], right[first : first + wide].T)
         return product[: tile.height, : tile.width]
 
-    def above(self, product: Tensor, tile: Tile, limits: Limits) -> Entries:
-        # Limits take the product's type, which holds all that a product can reach: a copy of the product takes longer.
-        ends = limits.row[tile.rows], limits.col[tile.cols]
-        row, col = (torch.from_numpy(part).to(product.device, product.dtype) for part in ends)
-        entries = self.listed(product, tile, product > row[:, None] + col)
-        return Entries(entries.rows, entries.cols, entries.values.astype(limits.row.dtype, copy=False))
-
     def listed(self, product: Tensor, tile: Tile, mask: Tensor) -> Entries:
         rows, cols = torch.nonzero(mask, as_tuple=True)
         values = _to_host(product[rows, cols])
@@ -117,7 +110,7 @@ class TorchBackend(Backend):
 
     def of_rank(self, product: Tensor, rank: int, offsets: Int32s | None = None) -> Array:
         if offsets is not None:
-            product = product + torch.from_numpy(offsets).to(product.device)
+            product = product + self.array(offsets)
         return _to_host(torch.topk(product, rank, dim=1).values[:, -1])
 
     def array(self, values: Array) -> Tensor:

@@ -154,7 +154,7 @@ class ReportInputs:
             grid = pairs.grid
             threshold = find_threshold(grid, settings, settings.seed, backend, progress)
         with self.clock.step("hard pairs"):
-            edges = find(grid, threshold, backend, progress=progress, most=most).reaching
+            edges = find(grid, threshold, backend, progress=progress, most=most).entries
             self.graph = adjacency_from_pairs(pairs.rows, edges.rows, edges.cols)
             (identity,) = self.graph.measure([np.arange(pairs.rows)], settings.batch_sizes[0])
         self.figures: Figures = {

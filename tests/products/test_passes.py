@@ -98,7 +98,7 @@ def test_a_pass_finds_lists_of_both_sides_and_entries_at_once(kind, largest, bac
         found = find(grid, threshold, backend, lists=count, seed=3)
         for order, lists in zip(orders, found.hardest, strict=True):
             assert np.array_equal(lists, order[:, :count])
-        listed = found.reaching
+        listed = found.entries
         above = np.flatnonzero((numbers > threshold.number) & ~np.eye(260, dtype=bool))
         assert np.array_equal(np.sort(listed.rows.astype(np.int64) * 260 + listed.cols), above)
         assert np.array_equal(listed.values, numbers[listed.rows, listed.cols])

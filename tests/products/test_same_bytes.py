@@ -35,7 +35,7 @@ for largest in (BYTES, FINE):
     threshold = find_threshold(grid, PlanSettings(quantile=0.99, quantile_method="exact"), 0, backend)
     backend.tile_rows = int(sys.argv[2])
     listed = find(grid, threshold, backend, lists=9)
-    graph = adjacency_from_pairs(1200, listed.reaching.rows, listed.reaching.cols)
+    graph = adjacency_from_pairs(1200, listed.entries.rows, listed.entries.cols)
     for part in (graph.indptr, graph.indices, *listed.hardest):
         sums.update(part.tobytes())
     sums.update(str(threshold.number).encode())

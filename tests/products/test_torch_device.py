@@ -124,7 +124,7 @@ def test_a_gpu_that_runs_out_of_memory_goes_on_with_smaller_tiles():
         halved = find(grid, threshold, backend)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
-    places = [np.sort(each.reaching.rows.astype(np.int64) * 20_000 + each.reaching.cols) for each in (halved, expected)]
+    places = [np.sort(each.entries.rows.astype(np.int64) * 20_000 + each.entries.cols) for each in (halved, expected)]
     assert np.array_equal(*places)
 
 
