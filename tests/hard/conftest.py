@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
+BENCHMARKS = TESTS.parent / "benchmarks"
 sys.path[:0] = [str(TESTS / room) for room in ("data", "fuzz", "trainers")]
+sys.path += [str(BENCHMARKS), str(BENCHMARKS / "planning")]  # scripts import their neighbours
 from tests.trainers.conftest import launch, perm, plan_path  # noqa: F401
 
 

@@ -19,6 +19,8 @@ from running import run_gcbs
 
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
+from gcbs_cli.planning.parts import ray_engine
+from gcbs_cli.planning.parts.part import plan_part
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.parts.ray_engine import plan_on_ray
 from gcbs_cli.settings.plan import PlanSettings
@@ -26,6 +28,8 @@ from gcbs_cli.settings.plan import PlanSettings
 ray = pytest.importorskip("ray")
 ROOT = Path(__file__).parents[2]
 PARTS, ROWS, DIM = 8, 8_000, 64
+MARK = "GCBS_TEST_MARK"
+"""The variable that names the file by which the second node says that it has a part."""
 LONGEST = 240.0
 """Seconds until anything that hangs is given up."""
 VARIABLES = {
@@ -35,7 +39,7 @@ VARIABLES = {
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_local_fs_capacity_threshold": "0.999",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",
-    "PYTHONPATH": str(ROOT),
+    "PYTHONPATH": os.pathsep.join(map(str, [Path(__file__).parent, ROOT / "tests", ROOT])),
 }
 DEATHS = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False, "dashboard_agent_listen_port": 0}
@@ -89,7 +93,7 @@ def cluster():
         if begins:
             Path("begins").mkdir()
             Path("begins", "sitecustomize.py").write_text(begins)
-            cluster.add_node(**NODE, env_vars={"PYTHONPATH": f"{Path('begins').resolve()}:{ROOT}"})
+            cluster.add_node(**NODE, env_vars={"PYTHONPATH": f"{Path('begins').resolve()}:{VARIABLES['PYTHONPATH']}"})
         cluster.wait_for_nodes(timeout=LONGEST)
         return cluster
 
@@ -135,6 +139,38 @@ def test_nodes_that_die_at_random_moments_change_no_plan(data, cluster, seeds):
             assert np.array_equal(planned.result(LONGEST).perm, local)
             lasts = min(lasts, time.monotonic() - began)
             nodes.append(nodes_of.add_node(**NODE))
+
+
+def stuck_on_the_second_node(task, rows):
+    """A part's plan; the second node says that it has one and never ends it, and the head begins only then."""
+    own, mark = ray.get_runtime_context().get_node_id(), Path(os.environ[MARK])
+    if any(node["NodeID"] == own and "second" in node["Resources"] for node in ray.nodes()):
+        mark.touch()
+        time.sleep(LONGEST)
+    wait_for(mark)
+    return plan_part(task, rows)
+
+
+def wait_for(mark):
+    deadline = time.monotonic() + LONGEST
+    while not mark.exists():
+        assert time.monotonic() < deadline, "the second node was given no part"
+        time.sleep(0.05)
+
+
+def test_a_killed_node_costs_only_its_parts(data, cluster, monkeypatch):
+    monkeypatch.setenv(MARK, str(data / "reached"))
+    monkeypatch.setattr(ray_engine, "plan_part", stuck_on_the_second_node)
+    nodes = cluster(0)
+    second = nodes.add_node(**NODE, resources={"second": 1.0})
+    nodes.wait_for_nodes(timeout=LONGEST)
+    ray.init(address=nodes.address, log_to_driver=False, configure_logging=False)
+    stream, settings = PairStream(*open_pair("x.npy", "y.npy")), PlanSettings(partitions=PARTS, batch_size=32)
+    with ThreadPoolExecutor(1) as pool:
+        planned = pool.submit(plan_in_parts, stream, settings, engine=plan_on_ray)
+        wait_for(data / "reached")
+        nodes.remove_node(second, allow_graceful=False)
+        assert np.array_equal(planned.result(LONGEST).perm, np.load("local.npy"))
 
 
 def test_rows_larger_than_the_object_store_give_the_same_plan(data, cluster):

@@ -3,19 +3,14 @@
 import threading
 from itertools import cycle
 
-import numpy as np
 import pytest
 import torch
 from running import LONGEST_WAIT
-from unit_data import make_pair
 
-from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.devices import choose_backend, devices_named
 from gcbs_cli.products.torch_device import TorchBackend
-from gcbs_cli.reports.build import ReportSettings, make_reports
-from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.errors import BadInput, GcbsError
 from gcbs_cli.system.threads import OwnedByThreads, in_order
 
@@ -104,15 +99,3 @@ def test_names_that_mean_nothing(gpus, name, message):
     with pytest.raises(BadInput) as refused:
         devices_named(name)
     assert str(refused.value).startswith(f"--device {name}: {message}")
-
-
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-@pytest.mark.parametrize("graph", [{"quantile": 0.999}, {"graph": "top-m"}], ids=["quantile", "top-m"])
-def test_two_gpus_give_the_plan_and_the_report_of_one(graph):
-    pair = make_pair("related", 30_000)
-    one, two = (make_plan(pair, PlanSettings(**graph, device=name)) for name in ("cuda:0", "cuda:0,1"))
-    assert two.device == "cuda:0,1"
-    assert np.array_equal(one.perm, two.perm)
-    assert one.figures == two.figures
-    reports = [make_reports(pair, one.perm, ReportSettings(device=name))[0] for name in ("cuda:0", "cuda:0,1")]
-    assert reports[0].gap.reduction == pytest.approx(reports[1].gap.reduction, abs=1e-9)

@@ -8,16 +8,14 @@ import torch
 from unit_data import make_pair, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
-from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.devices import warm_up
 from gcbs_cli.products.operations import Tile, cut
-from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.products.torch_device import HELD_AS, MULTIPLY, TorchBackend
 from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
-from gcbs_cli.settings.plan import GraphSettings, PlanSettings
+from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -111,21 +109,6 @@ def test_reports_are_within_1e_5_of_those_of_the_cpu(loss, devices, monkeypatch)
     for figure in FIGURES:
         value = here.at(figure.path)
         assert there.at(figure.path) == (None if value is None else pytest.approx(value, abs=1e-5)), figure.path
-
-
-@pytest.mark.skipif(DEVICE == "cpu", reason="needs a GPU")
-def test_a_gpu_that_runs_out_of_memory_goes_on_with_smaller_tiles():
-    grid, backend = grid_of(20_000, 64, BYTES), TorchBackend([DEVICE])
-    threshold = find_threshold(grid, GraphSettings(quantile=0.9999), 0, backend)
-    expected = find(grid, threshold, backend)
-    torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(2**30 / torch.cuda.get_device_properties(0).total_memory)
-    try:
-        halved = find(grid, threshold, backend)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    places = [np.sort(each.entries.rows.astype(np.int64) * 20_000 + each.entries.cols) for each in (halved, expected)]
-    assert np.array_equal(*places)
 
 
 def test_every_device_makes_tiles_of_a_pass():

@@ -113,7 +113,6 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SAMPLE = BENCHMARKS.parent / "sample_data"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "said"),
     [
