@@ -109,12 +109,9 @@ def _open_lines(stamp: FileStamp, *, quoted: bool, header: bool) -> ByteFile:
 def _open_npy(stamp: FileStamp) -> ByteFile:
     """Open an array of any shape and type of fixed size, along its first axis."""
     with open_unchanged(stamp) as file:
-        shape, fortran_order, dtype, offset = read_header(stamp, file)
-        if dtype.hasobject or not shape or 0 in (dtype.itemsize, *shape) or (fortran_order and len(shape) > 1):
-            raise BadInput(
-                f"{stamp.shown}: found an array of shape {shape}, expected rows of numbers or non-empty"
-                " texts in C order; write it with np.save"
-            )
+        shape, dtype, offset = read_header(stamp, file)
+        if not shape or 0 in (dtype.itemsize, *shape):
+            raise BadInput(f"{stamp.shown}: found an array of shape {shape}, expected rows of numbers or texts")
         prefix = read_bytes(file, offset, 0)
     size = (stamp.size - offset) // shape[0]
     starts = offset + size * np.arange(shape[0])

@@ -41,7 +41,7 @@ def find_files(data: str) -> DataFiles:
 
     Raises BadInput: nothing there, an unknown or mixed kind, an empty file.
     """
-    paths = list_files(data) or [data]
+    paths = list_files(data)
     stamps = [stamp_file(path) for path in paths]
     suffixes = sorted({stamp.suffix for stamp in stamps})
     if len({KINDS.get(suffix, suffix) for suffix in suffixes}) > 1 or suffixes[0] not in KINDS:

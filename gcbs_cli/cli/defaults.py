@@ -70,7 +70,7 @@ def _search() -> ConfigFile:
 def _read(path: Path) -> dict[str, Any]:
     from gcbs_cli.data.files import open_file
 
-    with open_file(str(path), empty=True) as file:
+    with open_file(str(path)) as file:
         try:
             return tomllib.load(file)
         except RecursionError:

@@ -87,7 +87,7 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
     Raises BadInput for what is no report, where reports and plans do not belong together, and where batch sizes,
     temperatures or losses differ.
     """
-    files = [file for path in paths for file in list_files(path) or [path]]
+    files = [file for path in paths for file in list_files(path)]
     paths = [file for file in files if file.endswith(".json") and not file.endswith(MANIFEST_END)]
     if not keep_order:
         paths = sorted(paths, key=natural_key)

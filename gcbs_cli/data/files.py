@@ -14,9 +14,6 @@ import numpy as np
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput, printable, without_secrets
 
-STATE = "state.json"
-"""The file in which a dataset of `save_to_disk` names its files, in the order of its rows."""
-
 
 @dataclass(frozen=True)
 class FileStamp:
@@ -39,15 +36,16 @@ class FileStamp:
         """What names the format, in lower case: ".npy"."""
         return suffix_of(self.name)
 
-    def label(self, column: str | None) -> str:
-        """The name as messages show it, and the column or tensor of the file if there is one: "pairs.parquet:x"."""
-        return self.shown if column is None else f"{self.shown}:{shown(column)}"
-
 
 def shown(path: str) -> str:
     """Return a path, address or column name fit for a one-line message: no secrets, control characters escaped."""
     path = without_secrets(path)
     return path if path.isprintable() and path else ascii(path)
+
+
+def label(name: str, column: str | None) -> str:
+    """Return a name as messages show it, and the column or tensor if there is one: "pairs.parquet:x"."""
+    return shown(name) if column is None else f"{shown(name)}:{shown(column)}"
 
 
 def suffix_of(name: str) -> str:
@@ -62,18 +60,16 @@ def one_line(text: object) -> str:
     return line if len(line) <= longest else line[:longest] + "..."
 
 
-def stamp_file(path: str, name: str | None = None, *, empty: bool = False) -> FileStamp:
-    """Check that `path` is a regular, readable file, not empty unless that is fine, and return its stamp.
+def stamp_file(path: str, name: str | None = None) -> FileStamp:
+    """Check that `path` is a regular, readable file, and return its stamp.
 
-    name: the address of which it is a copy. Raises BadInput: missing, a directory, a pipe or device, unreadable, empty.
+    name: the address of which it is a copy. Raises BadInput: missing, a directory, a pipe or device, unreadable.
     """
     name = name or path
     with _opened(path, name) as file:
         stamp = _stamp(path, name, file)
     if not os.path.isfile(path):
         raise BadInput(f"{stamp.shown}: found a pipe or device, expected a regular file; give the path of a file")
-    if stamp.size == 0 and not empty:
-        raise BadInput(f"{stamp.shown}: found an empty file (0 bytes), expected data; write it again")
     return stamp
 
 
@@ -81,7 +77,7 @@ def unreadable(name: str, error: OSError | ValueError) -> BadInput:
     """Return the BadInput for a file or folder that the system cannot open."""
     if isinstance(error, FileNotFoundError):
         return BadInput(f"{shown(name)}: file not found")
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else one_line(error)
+    reason = getattr(error, "strerror", None) or one_line(error)
     return BadInput(f"{shown(name)}: cannot be opened ({reason}), expected a file; check the path")
 
 
@@ -103,9 +99,9 @@ def open_unchanged(stamp: FileStamp) -> Iterator[BinaryIO]:
         _refuse_changed(stamp, file)
 
 
-def open_file(path: str, *, empty: bool = False) -> AbstractContextManager[BinaryIO]:
+def open_file(path: str) -> AbstractContextManager[BinaryIO]:
     """Open a file as `stamp_file` checks it. Raises BadInput, also for one that changes while it is read."""
-    return open_unchanged(stamp_file(path, empty=empty))
+    return open_unchanged(stamp_file(path))
 
 
 def read_bytes(file: BinaryIO, count: int, offset: int) -> bytes:
@@ -145,48 +141,49 @@ def _opened(path: str, name: str) -> BinaryIO:
         raise unreadable(name, error) from None
 
 
-def list_files(path: str, *, below: bool = False) -> list[str]:
-    """Return the files of a directory or glob pattern in the order of their rows; none where the path names one file.
+def list_files(path: str) -> list[str]:
+    """Return the files of a directory or glob pattern in the order of their rows, or the one file of another path.
 
-    below: those of the directories in it too, linked ones as well. Raises BadInput where there are none, and where a
+    Those of the directories in a directory too, linked ones as well. Raises BadInput where there are none, and where a
     directory cannot be read or is reached twice.
     """
-    if not os.path.isdir(path):
-        if os.path.lexists(path) or not glob.has_magic(path):
-            return []
-        files = glob.glob(path, recursive=True)
-        if not files:
-            raise BadInput(
-                f"{shown(path)}: found no file that matches, expected files of embeddings; check the pattern"
-            )
-        return sorted(files, key=natural_key)
     files = []
-    places: set[str] = set()
-    for folder, folders, names in os.walk(path, onerror=_refuse_folder, followlinks=True):
-        place = os.path.realpath(folder)
-        if place in places:  # a link to a folder above it would have no end
-            raise BadInput(f"{shown(folder)}: found a link to a folder that is read already; remove the link")
-        places.add(place)
-        folders[:] = [name for name in folders if below and not _is_hidden(name)]
-        files += [os.path.join(folder, name) for name in names]
+    if os.path.isdir(path):
+        places: set[str] = set()
+        for folder, folders, names in os.walk(path, onerror=_refuse_folder, followlinks=True):
+            place = os.path.realpath(folder)
+            if place in places:  # a link to a folder above it would have no end
+                raise BadInput(f"{shown(folder)}: found a link to a folder that is read already; remove the link")
+            places.add(place)
+            folders[:] = [name for name in folders if not is_hidden(name)]
+            files += [os.path.join(folder, name) for name in names if not is_hidden(name)]
+    elif os.path.lexists(path) or not glob.has_magic(path):
+        return [path]
+    else:
+        files = glob.glob(path, recursive=True)
     return order_files(path, {file: file for file in files})
 
 
-def order_files(folder: str, files: Mapping[str, str]) -> list[str]:
-    """Return the names of a folder's files in the order of their rows: the natural one, without hidden files.
+def order_files(path: str, files: Mapping[str, str]) -> list[str]:
+    """Return the names of the files of a folder or pattern in the order of their rows, the natural one.
 
     For a dataset of `save_to_disk` those that its state names, in that order. files: names, and where each lies.
     Raises BadInput where there are none.
     """
-    if os.path.join(folder, "dataset_dict.json") in files:
-        raise BadInput(f"{shown(folder)}: found a dataset of splits, expected one split; give the folder of that one")
-    state = os.path.join(folder, STATE)
+    state = os.path.join(path, "state.json")
+    names = sorted(files, key=natural_key)
     if state in files:
-        return [os.path.join(folder, name) for name in _saved_order(files[state])]
-    visible = [name for name in files if not any(map(_is_hidden, name.removeprefix(folder).split("/")))]
-    if not visible:
-        raise BadInput(f"{shown(folder)}: found an empty directory, expected files of embeddings; check the path")
-    return sorted(visible, key=natural_key)
+        with open_file(files[state]) as file:
+            try:
+                names = [os.path.join(path, entry["filename"]) for entry in json.load(file)["_data_files"]]
+            except Exception as error:  # JSON can hold anything in place of names
+                raise BadInput(
+                    f"{shown(state)}: found no names of files ({one_line(error)}), expected a dataset of save_to_disk;"
+                    " save it again"
+                ) from None
+    if not names:
+        raise BadInput(f"{shown(path)}: found no files, expected some of embeddings; check the folder or pattern")
+    return names
 
 
 def natural_key(path: str) -> tuple[list[tuple[str, int]], str]:
@@ -194,24 +191,10 @@ def natural_key(path: str) -> tuple[list[tuple[str, int]], str]:
     return [(text, int(digits or 0)) for text, digits in re.findall("([^0-9]*)([0-9]*)", path)], path
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith((".", "_"))
+def is_hidden(path: str) -> bool:
+    """Return whether a part of the path begins with a dot or an underscore: no data, by the custom of such folders."""
+    return re.search("(^|/)[._]", path) is not None
 
 
 def _refuse_folder(error: OSError) -> None:
     raise unreadable(error.filename, error)
-
-
-def _saved_order(state: str) -> list[str]:
-    """Return the names of the files that `datasets.Dataset.save_to_disk` wrote, in the order of its state."""
-    try:
-        with open_file(state) as file:
-            names = [os.path.basename(entry["filename"]) for entry in json.load(file)["_data_files"]]
-        if not names:
-            raise ValueError("none")
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise BadInput(
-            f"{shown(state)}: found no names of files ({one_line(error)}), expected a dataset of save_to_disk; save it"
-            " again"
-        ) from None
-    return names

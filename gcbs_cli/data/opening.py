@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, list_files, shown, stamp_file, suffix_of
+from gcbs_cli.data.files import FileStamp, label, list_files, shown, stamp_file
 from gcbs_cli.data.npy import open_npy, open_safetensors
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.remote import fetch, is_remote
@@ -17,8 +17,6 @@ from gcbs_cli.system.errors import BadInput
 
 SUFFIXES = (".npy", ".safetensors", *TABLE_SUFFIXES)
 """The formats that are read."""
-
-_EXPECTED = "expected .npy, .parquet, .safetensors, .arrow or .feather"
 
 
 def open_pair(
@@ -38,28 +36,37 @@ def open_pair(
     Raises BadInput, one line, for anything that cannot be read as (N, d) floats with N >= 2 and equal shapes.
     """
     both = y is None
-    sides = (
-        open_side(x, ColumnChoice("x", x_column, both, planned[0]), dtype),
-        open_side(x if y is None else y, ColumnChoice("y", y_column, both, planned[1]), dtype),
-    )
-    check_pair(*sides)
-    return sides
+    left = open_side(x, ColumnChoice("x", x_column, both, planned[0]), dtype)
+    if both and left.column is None:
+        raise BadInput(f"{left.name}: found one array, expected both sides; give Y's file as the second argument")
+    right = open_side(x if y is None else y, ColumnChoice("y", y_column, both, planned[1]), dtype)
+    check_pair(left, right)
+    return left, right
 
 
 def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> EmbeddingSource:
-    """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address."""
-    files = fetch(path) if is_remote(path) else {file: file for file in list_files(path, below=True) or [path]}
-    if list(files) == [path]:
-        return _open_file(stamp_file(files[path], path), choice, dtype)
-    for name in files:
-        suffix = suffix_of(name)
-        if suffix not in SUFFIXES or suffix != suffix_of(next(iter(files))):  # to skip it could lose rows
-            raise BadInput(
-                f"{shown(path)}: found {shown(name.removeprefix(f'{path}/'))} in it, {_EXPECTED}, in one format;"
-                " remove it or give a pattern such as 'folder/*.npy'"
-            )
+    """Open one side from a file, or from all files of a directory or glob pattern, here or at a remote address.
+
+    Raises BadInput for a shard whose format, width, element type or column is not that of the first.
+    """
+    files = fetch(path) if is_remote(path) else {file: file for file in list_files(path)}
     shards = [_open_file(stamp_file(place, name), choice, dtype) for name, place in files.items()]
-    return _one_after_the_other(path, tuple(shards))
+    first = next((shard for shard in shards if shard.rows), shards[0])  # an empty one may not know its width
+    for shard in shards:
+        is_alike = (shard.dim, shard.dtype, shard.column) == (first.dim, first.dtype, first.column)
+        if shard.stamps[0].suffix != first.stamps[0].suffix or (shard.rows and not is_alike):
+            raise BadInput(
+                f"{shard.name}: found {shard.dim:,} dimensions of {shard.dtype}, expected {first.dim:,} of"
+                f" {first.dtype} as in the first shard {first.name}; write all shards alike, in one format"
+            )
+
+    def blocks(rows_per_block: int) -> Iterator[Array]:
+        for shard in shards:
+            yield from shard.blocks(rows_per_block)
+
+    stamps = tuple(stamp for shard in shards for stamp in shard.stamps)
+    rows = sum(shard.rows for shard in shards)
+    return EmbeddingSource(label(path, first.column), rows, first.dim, first.dtype, blocks, first.column, stamps)
 
 
 def _open_file(stamp: FileStamp, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
@@ -70,37 +77,12 @@ def _open_file(stamp: FileStamp, choice: ColumnChoice, dtype: str | None) -> Emb
         return open_safetensors(stamp, choice)
     if stamp.suffix != ".npy":
         raise BadInput(
-            f"{stamp.shown}: found {shown(stamp.suffix) if stamp.suffix else 'no suffix'}, {_EXPECTED}; convert it, or"
-            " make embeddings of texts with gcbs embed"
+            f"{stamp.shown}: found {shown(stamp.suffix)}, expected .npy, .parquet, .safetensors, .arrow or .feather,"
+            " the same in all files of a folder; convert it, remove it, or make embeddings of texts with gcbs embed"
         )
-    if choice.holds_both:
-        raise BadInput(f"{stamp.shown}: found one array, expected both sides; give Y's file as the second argument")
     if choice.name is not None:
-        raise BadInput(f"{stamp.shown}: found .npy, which has no columns, expected no {choice.option}; leave it out")
+        raise BadInput(f"{stamp.shown}: found .npy, which has no columns; leave out --x-column and --y-column")
     return open_npy(stamp, dtype)
-
-
-def _one_after_the_other(path: str, shards: tuple[EmbeddingSource, ...]) -> EmbeddingSource:
-    """Return the rows of all shards as one matrix.
-
-    Raises BadInput for a shard whose width, element type or column is not that of the first.
-    """
-    first = next((shard for shard in shards if shard.rows), shards[0])  # an empty one may not know its width
-    for shard in shards:
-        if shard.rows and (shard.dim, shard.dtype, shard.column) != (first.dim, first.dtype, first.column):
-            raise BadInput(
-                f"{shard.name}: found {shard.dim:,} dimensions of {shard.dtype}, expected {first.dim:,} of"
-                f" {first.dtype} as in the first shard {first.name}; write all shards alike"
-            )
-
-    def blocks(rows_per_block: int) -> Iterator[Array]:
-        for shard in shards:
-            yield from shard.blocks(rows_per_block)
-
-    name = shown(path) if first.column is None else f"{shown(path)}:{shown(first.column)}"
-    stamps = tuple(stamp for shard in shards for stamp in shard.stamps)
-    rows = sum(shard.rows for shard in shards)
-    return EmbeddingSource(name, rows, first.dim, first.dtype, blocks, first.column, stamps, shards)
 
 
 def open_arrays(x: Any, y: Any, *, normalize: bool = True) -> PairStream:
@@ -117,15 +99,13 @@ def from_array(array: Any, name: str) -> EmbeddingSource:
     """
     torch: Any = sys.modules.get("torch")  # who has a tensor has imported torch
     is_tensor = torch is not None and isinstance(array, torch.Tensor)
+    is_dense = isinstance(array, np.ndarray) and not np.ma.isMaskedArray(array)
     if is_tensor:
-        is_dense = array.layout == torch.strided and not array.is_meta
-    else:
-        is_dense = isinstance(array, np.ndarray) and not isinstance(array, np.ma.MaskedArray)
-    kind = getattr(array, "dtype", "unknown type")
-    dtype = str(getattr(kind, "name", kind)).removeprefix("torch.")  # ml_dtypes calls its type "bfloat16" as well
+        is_dense = array.layout == torch.strided
+    dtype = str(getattr(array, "dtype", "unknown type")).removeprefix("torch.")
     if not is_dense or dtype not in RAW_DTYPES:
         raise BadInput(
-            f"{name}: found {type(array).__name__} of {dtype}, expected a dense array, or tensor on a device, of"
+            f"{name}: found {type(array).__name__} of {dtype}, expected a dense array or tensor of"
             f" {ACCEPTED_TYPES}; convert it"
         )
     check_matrix(name, tuple(array.shape))

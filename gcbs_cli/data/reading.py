@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from gcbs_cli.data.files import open_unchanged
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.data.source import NAMED, RAW_DTYPES, EmbeddingSource
-from gcbs_cli.system.arrays import Array, Float32s, Floats, Ints
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.arrays import Array, Bools, Float32s, Floats, Ints
+from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.threads import in_order, in_parts
 
 SLICE_BYTES = 1024 * 1024
@@ -27,55 +25,33 @@ _LEAST_NORM2 = 1e-200
 BLOCK_BYTES = 4 * 1024 * 1024
 """Default size of a block of raw rows; larger ones are slower, being new memory."""
 
-ROWS_OF_RAW_BLOCK = 4096
 
-
-class RowFault(IntEnum):
-    """Why a row cannot be a unit row."""
-
-    NON_FINITE = 1
-    ZERO = 2
-    NOT_UNIT = 3
-
-
-_FAULTS = {
-    RowFault.NON_FINITE: (
-        "with NaN, infinite or missing numbers or of another length",
-        "as many finite numbers in each row; drop these pairs from both sides",
-    ),
-    RowFault.ZERO: ("of zeros alone", "rows with a direction; drop these pairs from both sides"),
-    RowFault.NOT_UNIT: (f"whose norm is not 1 within {UNIT_TOLERANCE}", "unit rows; leave out --no-normalize"),
-}
-"""What messages say of rows with a fault, and of rows without it."""
-
-
-def unit_rows_into(raw: Array, dtype: str, out: Float32s, *, normalize: bool) -> NDArray[np.uint8]:
-    """Write the rows of `raw` to `out` as float32, divided by their norms if `normalize`; return the fault of each.
+def unit_rows_into(raw: Array, out: Float32s, *, normalize: bool) -> Bools:
+    """Write the rows of `raw` to `out` as float32, divided by their norms if `normalize`; return which have a fault.
 
     raw: (n, d), bfloat16 as uint16 bits; out: (n, d) float32. The norm is taken in float64 by `sum_by_halving`, and
-    the quotient is rounded once to float32, so the bits depend on the row alone. Rows with a fault, a RowFault in the
-    (n,) that comes back, hold anything. NOT_UNIT is looked for where rows are taken as they are.
+    the quotient is rounded once to float32, so the bits depend on the row alone. Rows with a fault hold anything: those
+    of zeros or with a number that is not finite, and where rows are taken as they are those whose norm is not 1.
     """
-    faults = np.zeros(len(raw), np.uint8)
+    faulty = np.empty(len(raw), bool)
 
     def convert(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):
             # Of one piece: freed one by one, they would go back to the system and be cleared anew each time.
             wide, squares = np.empty((2, stop - start, raw.shape[1]))
-            wide[:] = as_floats(raw[start:stop], dtype)
+            wide[:] = as_floats(raw[start:stop])
             norm2 = sum_by_halving(np.multiply(wide, wide, out=squares))
             norm = np.sqrt(norm2)
-            part = faults[start:stop]
             if normalize:
                 wide /= norm[:, np.newaxis]
+                is_unit = np.isfinite(norm2) & (norm2 >= _LEAST_NORM2)
             else:
-                part[np.abs(norm - 1) > UNIT_TOLERANCE] = RowFault.NOT_UNIT
-            part[norm2 < _LEAST_NORM2] = RowFault.ZERO
-            part[~np.isfinite(norm2)] = RowFault.NON_FINITE
+                is_unit = np.abs(norm - 1) <= UNIT_TOLERANCE
+            faulty[start:stop] = ~is_unit
             out[start:stop] = wide
 
     in_parts(len(raw), max(1, SLICE_BYTES // (8 * raw.shape[1])), convert)
-    return faults
+    return faulty
 
 
 def sum_by_halving(work: Floats) -> Floats:
@@ -94,9 +70,9 @@ def sum_by_halving(work: Floats) -> Floats:
     return work[:, 0] + 0.0  # -0.0 becomes 0.0, as it does where zeros are added
 
 
-def as_floats(raw: Array, dtype: str) -> Array:
-    """Return raw rows as numbers: bfloat16 is the upper half of a float32."""
-    return (raw.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else raw
+def as_floats(raw: Array) -> Array:
+    """Return raw rows as numbers: bfloat16, which comes as uint16, is the upper half of a float32."""
+    return (raw.astype(np.uint32) << 16).view(np.float32) if raw.dtype == np.uint16 else raw
 
 
 @dataclass
@@ -119,12 +95,12 @@ class UnitRowBlocks:
     def __iter__(self) -> Iterator[Float32s]:
         """Yield blocks of (n, d) float32 unit rows.
 
-        Raises BadInput after the last one for rows with NaN or infinity, of zeros, or not of norm 1 (their count and
-        the first ten), and for a file that changed meanwhile.
+        Raises BadInput after the last one for rows with a fault (their count and the first ten), and for a file that
+        changed meanwhile.
         """
         source = self.source
         digest = xxhash.xxh3_128(f"{source.dtype};{source.rows}x{source.dim};".encode())
-        faults = [np.empty(0, np.uint8)]
+        faulty = [np.empty(0, bool)]
         row_bytes = source.dim * RAW_DTYPES[source.dtype].itemsize
         done = 0
         for raw in source.blocks(max(1, self.block_bytes // row_bytes)):
@@ -132,49 +108,35 @@ class UnitRowBlocks:
             done += len(raw)
             if done > source.rows:
                 break
-            digest.update(raw.astype(raw.dtype.newbyteorder("<"), copy=False).data)
+            digest.update(raw.data)
             rows = np.empty(raw.shape, np.float32) if self.values is None else self.values[start:done]
-            faults.append(unit_rows_into(raw, source.dtype, rows, normalize=self.normalize))
+            faulty.append(unit_rows_into(raw, rows, normalize=self.normalize))
             del raw  # or it would stay in memory while the next one is read
             yield rows
         if done != source.rows:
             raise BadInput(
                 f"{source.name}: found {done:,} rows, expected the {source.rows:,} that it declares; write it again"
             )
-        _refuse(source, np.concatenate(faults))
+        numbers = np.flatnonzero(np.concatenate(faulty)).tolist()
+        if numbers:
+            fault = f"a norm that is not 1 within {UNIT_TOLERANCE}; leave out --no-normalize, or"
+            if self.normalize:
+                fault = "zeros alone, NaN, infinite or missing numbers, or another length;"
+            raise BadInput(
+                f"{source.name}: rows {', '.join(map(str, numbers[:NAMED]))} ({len(numbers):,} in all, counted from 0):"
+                f" found {fault} drop these pairs from both sides"
+            )
         self.fingerprint = "xxh3:" + digest.hexdigest()
 
     def read(self) -> Float32s:
         """Return every row, (rows, dim) float32, C-contiguous; memory: these and `block_bytes`.
 
-        Raises BadInput as the blocks do, and GcbsError when the rows do not fit into memory.
+        Raises BadInput as the blocks do.
         """
-        source = self.source
-        try:
-            self.values = np.empty((source.rows, source.dim), dtype=np.float32)
-        except (MemoryError, ValueError):  # ValueError: more bytes than an address can count
-            gib = source.rows * source.dim * 4 / 2**30
-            raise GcbsError(
-                f"{source.name}: found {source.rows:,} x {source.dim:,} embeddings, which need {gib:,.1f} GiB as"
-                " float32, expected them to fit in memory; use fewer rows or a machine with more memory"
-            ) from None
+        self.values = np.empty((self.source.rows, self.source.dim), np.float32)
         for _ in self:
             pass
         return self.values
-
-
-def _refuse(source: EmbeddingSource, faults: NDArray[np.uint8]) -> None:
-    """Raise BadInput where rows have a fault, with their count and the first ten."""
-    for fault, (what, expected) in _FAULTS.items():
-        rows = np.flatnonzero(faults == fault).tolist()
-        if not rows:
-            continue
-        count = "1 row (number" if len(rows) == 1 else f"{len(rows):,} rows (numbers"
-        numbers = ", ".join(map(str, rows[:NAMED])) + ", …" * (len(rows) > NAMED)
-        place = source.locate(rows[0])
-        if place:
-            what += f" (the first is {place})"
-        raise BadInput(f"{source.name}: found {count} {numbers}, counted from 0) {what}, expected {expected}")
 
 
 @dataclass
@@ -212,7 +174,7 @@ class PairStream:
                 pass
 
     def read(self) -> PairedRows:
-        """Read every row of both sides at once. Raises BadInput and GcbsError as `UnitRowBlocks` does."""
+        """Read every row of both sides at once. Raises BadInput as `UnitRowBlocks` does."""
         x, y = self._sides()
         pairs = PairedRows(*in_order(2, (x, y), UnitRowBlocks.read))
         self.fingerprints = x.fingerprint, y.fingerprint
@@ -229,11 +191,8 @@ class PairStream:
 
     def read_raw(self) -> PairedRows:
         """The rows in float32 as the data has them, whatever their norms."""
-        blocks = [
-            [as_floats(raw, side.dtype).astype(np.float32) for raw in side.blocks(ROWS_OF_RAW_BLOCK)]
-            for side in self.sources
-        ]
-        return PairedRows(*map(np.concatenate, blocks))
+        blocks = [map(as_floats, side.blocks(side.rows)) for side in self.sources]
+        return PairedRows(*(np.concatenate(list(side), dtype=np.float32) for side in blocks))
 
     def blocks(self) -> Iterator[tuple[int, Float32s, Float32s]]:
         """Yield the first row of a block and its unit rows of both sides, (n, d) float32 each.
@@ -268,6 +227,6 @@ class PairStream:
 def mean_rows(x: Float32s, y: Float32s) -> Float32s:
     """Return (n, d) the unit mean of both sides; that of x alone where they cancel out."""
     means = np.empty_like(x)
-    opposite = unit_rows_into(x + y, "float32", means, normalize=True) == RowFault.ZERO
+    opposite = unit_rows_into(x + y, means, normalize=True)
     means[opposite] = x[opposite]
     return means

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from gcbs_cli.data.files import natural_key, one_line, order_files, shown
+from gcbs_cli.data.files import is_hidden, one_line, order_files, shown
 from gcbs_cli.system.errors import BadInput, without_secrets
 
 _WILD = re.compile(r"[*\[]")
@@ -27,12 +27,8 @@ def fetch(url: str) -> dict[str, str]:
     lies there, it cannot be fetched.
     """
     address = shown(url)
-    if "::" in url:
-        raise BadInput(
-            f"{address}: found '::', expected one address; name a host by its name, and fetch archives yourself"
-        )
     try:
-        copies, is_folder = _copies(url)
+        copies = _copies(url)
     except ImportError as error:
         raise BadInput(
             f"{address}: a package for it is missing ({one_line(error)}), expected fsspec and the protocol's own;"
@@ -40,19 +36,15 @@ def fetch(url: str) -> dict[str, str]:
         ) from None
     except FileNotFoundError:
         raise BadInput(f"{address}: file not found") from None
-    except TimeoutError:
-        raise BadInput(f"{address}: the server sent nothing for {_SILENT_SECONDS:g} s; try again later") from None
     except Exception as error:  # every protocol raises its own, and its words may repeat the address
         reason = one_line(error) if without_secrets(url) == url else type(error).__name__
         raise BadInput(f"{address}: cannot be fetched ({reason}); check address and access") from None
-    if not copies:
-        raise BadInput(f"{address}: found no file that matches, expected files of embeddings; check the pattern")
-    names = order_files(url.rstrip("/"), copies) if is_folder else sorted(copies, key=natural_key)
+    names = order_files(url.rstrip("/"), copies)
     return {name: copies.get(name, name) for name in names}
 
 
-def _copies(url: str) -> tuple[dict[str, str], bool]:
-    """Return the copy of each address, and whether these are the files of a folder."""
+def _copies(url: str) -> dict[str, str]:
+    """Return the copy of each address."""
     from fsspec.core import OpenFile, OpenFiles, url_to_fs
     from fsspec.implementations.cached import SimpleCacheFileSystem
 
@@ -64,14 +56,13 @@ def _copies(url: str) -> tuple[dict[str, str], bool]:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=_SILENT_SECONDS, sock_read=_SILENT_SECONDS)
         settings["client_kwargs"] = {"timeout": limits}
     files, path = url_to_fs(url, **settings)
-    is_folder = False
     if _WILD.search(without_secrets(url)):
         places = files.glob(path)
         names = [files.unstrip_protocol(place) for place in places]
     elif not is_web and files.isdir(path):  # to ask the web would fetch the file
-        is_folder = True
-        places = files.find(path)
-        names = [url.rstrip("/") + place.removeprefix(path.rstrip("/")) for place in places]
+        folder = path.rstrip("/")
+        places = [place for place in files.find(path) if not is_hidden(place.removeprefix(folder))]
+        names = [url.rstrip("/") + place.removeprefix(folder) for place in places]
     else:
         places, names = [path], [url]
     cache = SimpleCacheFileSystem(fs=files)
@@ -80,4 +71,4 @@ def _copies(url: str) -> tuple[dict[str, str], bool]:
         copies = {name: file.name for name, file in zip(names, files_here, strict=True)}
         for file in files_here:
             file.close()  # fsspec 2024 would leave it open
-    return copies, is_folder
+    return copies

@@ -13,17 +13,16 @@ import numpy as np
 
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file, suffix_of
 from gcbs_cli.data.npy import read_vector
-from gcbs_cli.data.source import EmbeddingSource, listed
+from gcbs_cli.data.source import EmbeddingSource, choose_column
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.system.arrays import Floats, Ints
-from gcbs_cli.system.errors import BadInput, nearest
+from gcbs_cli.system.errors import BadInput
 
 TEXT_COLUMNS = ("x_text", "y_text")
 """The texts beside the embeddings in a table that gcbs embed writes."""
 
-_LABELS = dict.fromkeys(("1", "true", "yes", "positive", "1.0"), 1.0) | dict.fromkeys(
-    ("0", "false", "no", "negative", "0.0", "-1"), 0.0
-)
+_WORDS = {"true": "1", "false": "0"}
+"""Labels as JSON and Parquet have them."""
 
 _NO_ID = ("", "none", "null", "nan", "-1", "-1.0")
 """What files hold, in any case, where a row has no id."""
@@ -48,23 +47,22 @@ def ids_of(values: Iterable[Any]) -> Ints:
 
 
 def labels_of(values: Iterable[Any], source: str, *, graded: bool = False) -> Floats:
-    """Return (N,) the labels: 1 for 1, true, yes, positive, 0 for their opposites; if `graded`, any numbers.
+    """Return (N,) the labels: 1 for 1 and true, 0 for 0, −1 and false; if `graded`, any numbers.
 
     source: the option and the file, for messages. Raises BadInput for what is neither.
     """
-    texts = [str(value).strip().lower() for value in values]
-    labels = np.array([_number(text) if graded else _LABELS.get(text, np.nan) for text in texts], np.float64)
-    for row in np.flatnonzero(~np.isfinite(labels)).tolist():
-        expected = "a number" if graded else "1 or 0; for grades give --label-threshold"
-        raise BadInput(f"{source}: row {row} is {shown(texts[row][:40])}, expected {expected}")
-    return labels
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan
+    labels = []
+    for row, value in enumerate(values):
+        text = str(value).strip().lower()
+        try:
+            label = float(_WORDS.get(text, text))
+        except ValueError:
+            label = np.nan
+        if not np.isfinite(label) or not (graded or label in (1, 0, -1)):
+            expected = "a number" if graded else "1 or 0; for grades give --label-threshold"
+            raise BadInput(f"{source}: row {row} is {shown(text[:40])}, expected {expected}")
+        labels.append(label if graded else max(label, 0))
+    return np.array(labels, np.float64)
 
 
 def read_row_values(path: str, option: str, column: str | None = None, rows: int | None = None) -> list[Any]:
@@ -73,24 +71,20 @@ def read_row_values(path: str, option: str, column: str | None = None, rows: int
     rows: N, how many there have to be. Raises BadInput that names the option.
     """
     suffix = suffix_of(path)
+    suffixes = tuple(READERS) if column is None else WITH_COLUMNS
     most = None if rows is None else rows + 1  # a small file may unfold to far more rows than there can be
     try:
         stamp = stamp_file(path)
-        if suffix not in READERS:
-            raise BadInput(f"{stamp.shown}: expected {', '.join(READERS)}")
-        if column is not None and suffix not in WITH_COLUMNS:
-            raise BadInput(
-                f"{stamp.shown}: found {suffix}, which has no columns, expected no {option}-column; leave it out"
-            )
+        if suffix not in suffixes:
+            raise BadInput(f"{stamp.shown}: found {shown(suffix)}, expected {', '.join(suffixes)}; convert it")
         values = list(islice(READERS[suffix](stamp, column), most))
     except BadInput as error:
         raise BadInput(f"{option} {error}") from None
     except Exception as error:  # a damaged file has the parsers raise whatever they can
         raise BadInput(f"{option} {shown(path)}: not a {suffix} file, or damaged: {one_line(error)}") from error
     if rows not in (None, len(values)):
-        count = f"{len(values):,}" if len(values) != most else f"more than {rows:,}"
         raise BadInput(
-            f"{option} {shown(path)}: found {count} rows, expected {rows:,}, one for each row of the embeddings"
+            f"{option} {shown(path)}: read {len(values):,} rows, expected {rows:,}, one for each row of the embeddings"
         )
     return values
 
@@ -100,8 +94,6 @@ def read_texts(path: str, column: str, option: str) -> list[str]:
 
     Raises BadInput that names the option, also for empty, missing or too few texts.
     """
-    if suffix_of(path) not in WITH_COLUMNS:
-        raise BadInput(f"{shown(path)}: expected {', '.join(WITH_COLUMNS)}; convert it")
     values = read_row_values(path, option, column)
     empty = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
     if empty:
@@ -133,13 +125,9 @@ def read_ids(
 
 
 def _choose(names: list[str], stamp: FileStamp, column: str | None) -> str:
-    if column is not None and column in names:
-        return column
-    if column is None and len(names) == 1:
-        return names[0]
-    expected = f"the column {shown(column)}" if column is not None else "one column, or its name"
-    suggestion = nearest(column or "", names)
-    raise BadInput(f"{stamp.shown}: found the columns {listed(names)}; expected {expected}{suggestion}")
+    likely = names if len(names) == 1 else []
+    advice = "; expected one column, or its name" if column is None else f"; expected the column {shown(column)}"
+    return choose_column(stamp, names, column, likely, advice)
 
 
 @contextmanager
@@ -156,7 +144,7 @@ def _read_text(stamp: FileStamp, column: str | None) -> Iterator[str]:
 
 
 def _read_npy(stamp: FileStamp, column: str | None) -> Iterator[Any]:
-    return iter(read_vector(stamp.path, None, "texts or numbers; write it again").tolist())
+    return iter(read_vector(stamp.path).tolist())
 
 
 def _read_table(stamp: FileStamp, column: str | None) -> Iterator[Any]:

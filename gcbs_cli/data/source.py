@@ -1,6 +1,6 @@
 """One side of the pairs, opened: what every reader returns, whatever the format, and the column that holds it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,8 +20,6 @@ RAW_DTYPES: dict[str, np.dtype[Any]] = {
 
 NAMED = 10
 """How many of the faulty rows, or of a file's columns, a message names."""
-
-_USUAL_NAMES = ("embedding", "embeddings")
 
 ACCEPTED_TYPES = "float16, bfloat16, float32 or float64"
 
@@ -48,21 +46,11 @@ class EmbeddingSource:
     """The column or tensor that is read, None where a file is one matrix."""
     stamps: tuple[FileStamp, ...] = ()
     """What tells whether the files are still those that were opened, in the order in which they are read."""
-    shards: tuple["EmbeddingSource", ...] = ()
-    """The files one by one, where there are several."""
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Where the files lie: paths, or addresses of remote ones; none for an array in memory."""
         return tuple(without_secrets(stamp.name) for stamp in self.stamps)
-
-    def locate(self, row: int) -> str:
-        """Say where a row lies when it is not plain from the name: "row 5 of part-2.npy", else ""."""
-        for shard in self.shards:
-            if row < shard.rows:
-                return f"row {row} of {shard.name}"
-            row -= shard.rows
-        return ""
 
 
 def check_matrix(name: str, shape: tuple[int, ...]) -> None:
@@ -98,6 +86,19 @@ def listed(names: list[str]) -> str:
     return some if len(names) <= NAMED else f"{some} and {len(names) - NAMED} more"
 
 
+def choose_column(
+    stamp: FileStamp, columns: list[str], name: str | None, likely: Sequence[str | None], advice: str
+) -> str:
+    """Return the column of that name, or where none is named the first of the likely ones that the file has.
+
+    Raises BadInput where it has none or several of that name.
+    """
+    name = name or next((column for column in likely if column in columns), "")
+    if columns.count(name) != 1:
+        raise BadInput(f"{stamp.shown}: found the columns {listed(columns)}{advice}{nearest(name, columns)}")
+    return name
+
+
 @dataclass(frozen=True)
 class ColumnChoice:
     """Which column or tensor of a file holds a side."""
@@ -110,31 +111,15 @@ class ColumnChoice:
     planned: str | None = None
     """The one that a plan was made from; read where none was named and the file has it."""
 
-    @property
-    def option(self) -> str:
-        """The command-line option that names the column."""
-        return f"--{self.side}-column"
-
-    def choose(self, stamp: FileStamp, columns: list[str], matrices: list[str], kind: str) -> str:
+    def choose(self, stamp: FileStamp, matrices: list[str]) -> str:
         """Return the name of the column to read.
 
-        columns: all names in the file; matrices: those that can hold embeddings; kind: "column" or "tensor". The order
-        of preference: the one the user named, the one planned from, the one named like the side and, in a file for this
-        side alone, a usual name or the only candidate. Raises BadInput that names what the file has and the option to
-        use.
+        matrices: those that can hold embeddings. The order of preference: the one the user named, the one planned from,
+        the one named like the side and, in a file for this side alone, the only candidate. Raises BadInput.
         """
         likely = [self.planned, self.side]
-        if not self.holds_both:
-            likely += [*_USUAL_NAMES, *(matrices if len(matrices) == 1 else ())]
-        name = self.name or next((name for name in likely if name in columns), None)
-        if name is None or name not in columns:
-            expected = f"{kind} {shown(self.name)}" if self.name else f"a {kind} {self.side} of embeddings"
-            raise BadInput(
-                f"{stamp.shown}: found the {kind}s {listed(columns)}, expected {expected}"
-                f"{nearest(self.name or '', columns)}; name the right one with {self.option}"
-            )
-        if columns.count(name) > 1:
-            raise BadInput(
-                f"{stamp.shown}: found {columns.count(name)} {kind}s {shown(name)}, expected one; rename them"
-            )
-        return name
+        if not self.holds_both and len(matrices) == 1:
+            likely += matrices
+        column = shown(self.name or self.side)
+        advice = f" of {ACCEPTED_TYPES} rows, expected {column}; name the right one with --{self.side}-column"
+        return choose_column(stamp, matrices, self.name, likely, advice)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gcbs_cli.data.files import FileStamp, one_line, open_unchanged
-from gcbs_cli.data.source import ColumnChoice, EmbeddingSource
+from gcbs_cli.data.files import FileStamp, label, one_line, open_unchanged
+from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, check_matrix
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.threads import one_ahead
@@ -20,9 +20,6 @@ TABLE_SUFFIXES = (".parquet", ".arrow", ".feather")
 
 _STREAM_BYTES = 1024 * 1024
 """How much of a column is read at a time; without it, a whole column of a row group is."""
-
-_SMALL_FILE = 16 * 1024 * 1024
-"""Up to here a column is read whole: a stream would allocate the 2 GiB that a damaged page claims."""
 
 _DECODER_SHARE = 8
 """Decoding holds six times a batch beside it, so a batch is an eighth of the block that was asked for."""
@@ -48,8 +45,7 @@ class Table:
         if stamp.suffix == ".parquet":
             import pyarrow.parquet as pq
 
-            streamed = _STREAM_BYTES if stamp.size > _SMALL_FILE else 0
-            self.parquet = pq.ParquetFile(stream, buffer_size=streamed, pre_buffer=False)
+            self.parquet = pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False)
             self.schema = self.parquet.schema_arrow
         else:
             self._is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
@@ -71,8 +67,7 @@ class Table:
         for batch in batches:
             batch.validate(full=True)
             for start in range(0, batch.num_rows, rows):
-                part = batch.column(0).slice(start, rows)
-                yield getattr(part, "storage", part)  # of an extension type
+                yield batch.column(0).slice(start, rows)
 
     def _arrow_batches(self, column: int) -> Iterator[Any]:
         """Yield the record batches with this column alone."""
@@ -108,48 +103,40 @@ def open_table(stamp: FileStamp) -> Iterator[Table]:
 def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSource:
     """Open the chosen column of a Parquet or Arrow file; at most the first lists are read, for their length.
 
-    Raises BadInput for a file that is damaged or encrypted, and for a column that is not lists of floats.
+    Raises BadInput for a file that is damaged or encrypted, and where no column of lists of floats is chosen.
     """
     with open_table(stamp) as table:
         elements = {field.name: _element_type(field.type) for field in table.schema}
-        matrices = [name for name, element in elements.items() if element]
-        name = choice.choose(stamp, table.schema.names, matrices, "column")
-        label = stamp.label(name)
-        element = elements[name]
-        if element is None:
-            raise BadInput(
-                f"{label}: found a column of {one_line(table.schema.field(name).type)}, expected lists of float16,"
-                f" float32 or float64; convert it or name another with {choice.option}"
-            )
+        column = choice.choose(stamp, [name for name in table.schema.names if elements[name]])
         rows = table.rows
-        lists = (row for part in table.column(name, _PROBED_ROWS) for row in part.to_pylist())
+        lists = (row for part in table.column(column, _PROBED_ROWS) for row in part.to_pylist())
         dim = next((len(row) for row in lists if row), 0)
-    if rows and dim < 1:
-        raise BadInput(f"{label}: found only nulls and empty lists, expected embeddings; write it again")
+    name = label(stamp.name, column)
+    if rows:  # an empty shard does not know its width
+        check_matrix(name, (rows, dim))
 
     def blocks(rows_per_block: int) -> Iterator[Array]:
         with open_table(stamp) as table:
-            for lists in one_ahead(table.column(name, max(1, rows_per_block // _DECODER_SHARE))):
+            for lists in one_ahead(table.column(column, max(1, rows_per_block // _DECODER_SHARE))):
                 yield _matrix(lists, dim)
 
-    return EmbeddingSource(label, rows, dim, element, blocks, name, (stamp,))
+    return EmbeddingSource(name, rows, dim, str(elements[column]), blocks, column, (stamp,))
 
 
 def _element_type(kind: Any) -> str | None:
     """Return the element type of a list of floats, None for any other type."""
-    from pyarrow import types
+    import pyarrow as pa
 
-    kind = getattr(kind, "storage_type", kind)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
         return _ELEMENT_TYPES.get(str(kind.value_type))
     return None
 
 
 def _matrix(lists: Any, dim: int) -> Array:
     """(n, dim) the numbers of the lists, without a copy; NaN for a null and in a list that has not `dim` numbers."""
-    from pyarrow import types
+    import pyarrow as pa
 
-    if types.is_fixed_size_list(lists.type):
+    if isinstance(lists, pa.FixedSizeListArray):
         offsets = lists.type.list_size * np.arange(lists.offset, lists.offset + len(lists) + 1)
     else:
         offsets = np.from_dlpack(lists.offsets)

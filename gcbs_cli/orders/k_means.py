@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gcbs_cli.data.reading import RowFault, unit_rows_into
+from gcbs_cli.data.reading import unit_rows_into
 from gcbs_cli.system.arrays import Float32s, Int32s, Ints
 
 SCALE = 3500
@@ -44,7 +44,7 @@ def means_of(rows: Float32s, clusters: Ints, centres: Float32s) -> Float32s:
 
     members = csr_array((np.ones(len(rows)), (clusters, np.arange(len(rows)))), shape=(len(centres), len(rows)))
     means = np.empty(centres.shape, np.float32)
-    empty = unit_rows_into(np.asarray(members @ rows), "float64", means, normalize=True) == RowFault.ZERO
+    empty = unit_rows_into(np.asarray(members @ rows), means, normalize=True)
     means = whole(means)
     means[empty] = centres[empty]
     return means

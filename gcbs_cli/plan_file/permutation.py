@@ -103,7 +103,7 @@ def _lines(perm: Ints) -> Iterator[bytes]:
 
 
 def _read_npy(path: str) -> Ints:
-    return read_vector(path, np.dtype("<i8"), "int64; write it with np.save(path, perm.astype('int64'))")
+    return read_vector(path, "int64")
 
 
 def _read_parquet(path: str) -> Ints:

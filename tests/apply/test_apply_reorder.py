@@ -192,7 +192,7 @@ def test_line_ends(given, expected, tmp_path):
         ("d.npy", b"nonsense", "found no valid .npy header"),
         *(("d.npy", npy_bytes(array), "d.npy: found ") for array in NO_ROWS_OF_BYTES),
         ("d.parquet", b"nonsense", "a whole .parquet file"),
-        ("d.jsonl", b"", "an empty file"),
+        ("d.jsonl", b"", "the data has 0 rows, the plan 3"),
         ("d.txt", b"a\n", "expected files of one kind"),
     ],
 )

@@ -20,7 +20,7 @@ from gcbs_cli.data.npy import open_npy
 from gcbs_cli.data.opening import open_pair
 
 
-@pytest.mark.parametrize("dtype", ["V2", "<u2", ">u2"])
+@pytest.mark.parametrize("dtype", ["V2", "<u2"])
 def test_bfloat16_bits_are_read_when_the_user_says_so(tmp_path, dtype):
     array = np.random.default_rng(0).standard_normal((6, 4)).astype(ml_dtypes.bfloat16)
     stored = array if dtype == "V2" else array.view(np.uint16).astype(dtype)
@@ -40,22 +40,13 @@ def test_objects_are_refused_and_never_unpickled(tmp_path):
     assert "object array (pickle)" in refusal(lambda: open_npy(stamp_file(str(path))))
 
 
-def test_versions_of_headers_and_types_that_are_read(tmp_path):
-    with (tmp_path / "x.npy").open("wb") as file:
-        np.lib.format.write_array(file, np.ones((3, 2), np.float32), (2, 0))
-    assert open_npy(stamp_file(str(tmp_path / "x.npy"))).rows == 3
+def test_bfloat16_is_not_what_files_of_floats_hold(tmp_path):
     for kind in ("float16", "float32"):
         path = write_npy(tmp_path / f"{kind}.npy", np.ones((3, 2), kind))
         assert open_pair(path, path, dtype="bfloat16")[0].dtype == kind
 
 
-def test_fixed_shape_tensors_are_lists_too(tmp_path, matrix):
-    column = pa.FixedShapeTensorArray.from_numpy_ndarray(matrix)
-    path = write_parquet(tmp_path / "p.parquet", x=column, y=column)
-    assert read_unit_rows(open_pair(path, None)[0]).fingerprint == fingerprint_of(matrix)
-
-
-@pytest.mark.parametrize("name", ["x", "embedding", "embeddings", "anything"])
+@pytest.mark.parametrize("name", ["x", "anything"])
 def test_the_column_of_a_file_for_one_side(tmp_path, matrix, name):
     decoy = {"other": lists(-matrix)} if name != "anything" else {"other": pa.array(range(len(matrix)))}
     path = write_parquet(tmp_path / "a.parquet", **decoy, **{name: lists(matrix)})
@@ -71,23 +62,23 @@ def test_columns_by_option(tmp_path, matrix):
     assert read_unit_rows(x).fingerprint == fingerprint_of(matrix)
     assert read_unit_rows(y).fingerprint == fingerprint_of(-matrix)
     message = refusal(lambda: open_pair(path, path))
-    assert "found the columns a.b, 'q\\n', t" in message
+    assert "found the columns a.b, 'q\\n' of float16" in message
     assert "--x-column" in message
     message = refusal(lambda: open_pair(path, None, x_column="a.b", y_column="nope"))
-    assert "expected column nope" in message
+    assert "expected nope" in message
     assert "name the right one with --y-column" in message
     message = refusal(lambda: open_pair(path, None))
-    assert "expected a column x of embeddings; name the right one with --x-column" in message
+    assert "expected x; name the right one with --x-column" in message
 
 
 FAULTY = {
-    "null rows": ([[1.0, 2.0], *[None] * 10], "10 rows (numbers 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, counted from 0)"),
-    "first row null": ([None, [1.0, 2.0], [3.0, 4.0]], "1 row (number 0, counted from 0)"),
-    "null values": ([[1.0, 2.0], [None, 2.0], None, [3.0, None]], "3 rows (numbers 1, 2, 3, counted from 0)"),
-    "only nulls": ([None, None], "only nulls"),
-    "many": ([[1.0, 2.0]] * 9 + [None] * 30, "30 rows (numbers 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, …, counted"),
-    "ragged": ([[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]], "2 rows (numbers 1, 2, counted from 0)"),
-    "first row empty": ([[], [1.0, 2.0], [3.0]], "2 rows (numbers 0, 2, counted from 0)"),
+    "null rows": ([[1.0, 2.0], *[None] * 10], "rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 (10 in all, counted from 0)"),
+    "first row null": ([None, [1.0, 2.0], [3.0, 4.0]], "rows 0 (1 in all, counted from 0)"),
+    "null values": ([[1.0, 2.0], [None, 2.0], None, [3.0, None]], "rows 1, 2, 3 (3 in all, counted from 0)"),
+    "only nulls": ([None, None], "found an array of shape (2, 0)"),
+    "many": ([[1.0, 2.0]] * 9 + [None] * 30, "rows 9, 10, 11, 12, 13, 14, 15, 16, 17, 18 (30 in all, counted"),
+    "ragged": ([[1.0, 2.0], [3.0], [4.0, 5.0, 6.0]], "rows 1, 2 (2 in all, counted from 0)"),
+    "first row empty": ([[], [1.0, 2.0], [3.0]], "rows 0, 2 (2 in all, counted from 0)"),
 }
 
 

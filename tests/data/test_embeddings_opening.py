@@ -40,7 +40,7 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path, matrix):
     (tmp_path / "shards" / ".hidden").write_text("?")
     (tmp_path / "shards" / "_SUCCESS").write_text("?")
     pairs = [
-        (write_npy(tmp_path / "x.npy", x), write_npy(tmp_path / "y.npy", np.asfortranarray(y))),
+        (write_npy(tmp_path / "x.npy", x), write_npy(tmp_path / "y.npy", y)),
         (write_parquet(tmp_path / "p.parquet", x=lists(x), y=lists(y)), None),
         (write_safetensors(tmp_path / "s.safetensors", x=x, y=y), None),
         (write_npy(tmp_path / "x.npy", x), write_safetensors(tmp_path / "y.safetensors", embedding=y)),
@@ -65,8 +65,6 @@ def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path, matrix):
 
 WRITERS = {
     "rows first.npy": write_npy,
-    "columns first.npy": lambda path, array: write_npy(path, np.asfortranarray(array)),
-    "big-endian.npy": lambda path, array: write_npy(path, array.astype(array.dtype.newbyteorder(">"))),
     "lists.parquet": lambda path, array: write_parquet(path, embedding=lists(array)),
     "large lists.parquet": lambda path, array: write_parquet(path, embedding=large_lists(array)),
     "lists of one size.parquet": lambda path, array: write_parquet(path, embedding=fixed_lists(array)),
@@ -180,7 +178,6 @@ def test_empty_shards_among_others_are_fine(tmp_path, matrix):
     write_parquet(tmp_path / "1.parquet", x=lists(matrix), y=lists(matrix))
     x, _ = open_pair(str(tmp_path), None)
     assert read_unit_rows(x).fingerprint == fingerprint_of(matrix)
-    assert x.locate(3) == f"row 3 of {tmp_path}/1.parquet:x"
 
 
 def test_what_libraries_say_is_cut_to_one_line():
@@ -195,6 +192,8 @@ def test_tensors_by_name(tmp_path, matrix):
     x, y = open_pair(path, path, x_column="b", y_column="a")
     assert (x.name, y.name) == (f"{path}:b", f"{path}:a")
     assert read_unit_rows(x).fingerprint == fingerprint_of(-matrix)
-    assert "found the tensors a, b, expected a tensor x" in refusal(lambda: open_pair(path, None))
+    assert "found the columns a, b of float16, bfloat16, float32 or float64 rows, expected x" in refusal(
+        lambda: open_pair(path, None)
+    )
     only = write_safetensors(tmp_path / "only.safetensors", only=matrix.astype(ml_dtypes.bfloat16))
     assert read_unit_rows(open_pair(only, only)[0]).fingerprint == fingerprint_of(matrix.astype(ml_dtypes.bfloat16))

@@ -51,7 +51,7 @@ def test_names_that_are_not_utf_8_are_written(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "found an empty file"),
+        ("", "cannot be read as a gcbs manifest: the file: Invalid JSON"),
         ("\xff", "the file: "),
         ("[]", "the file: Input should be an object"),
         ('{"schema": "other"}', "schema: Input should be"),
