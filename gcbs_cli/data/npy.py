@@ -51,6 +51,7 @@ def read_header(stamp: FileStamp, file: BinaryIO) -> tuple[tuple[int, ...], np.d
     try:
         npy_format.read_magic(file)
         shape, fortran_order, stored = npy_format.read_array_header_1_0(file)
+        np.broadcast_shapes(shape)  # refuses what no array of numpy can have, such as negative sizes
     except Exception as error:  # a hostile header has the parser raise whatever it can
         raise BadInput(
             f"{stamp.shown}: found no valid .npy header ({one_line(error)}), expected a file written by numpy.save;"
