@@ -21,7 +21,6 @@ COMMANDS = {
     "plan": "Order the pairs so that consecutive batches hold hard negatives.",
     "report": "Say how much of the gap between L_global and L_train a plan closes.",
     "compare": "Make a plan with each method and say what each is worth.",
-    "tune": "Train with settings around --preset train, and print the command of the best plan.",
     "check": "Check that a plan is a permutation, matches its manifest and was made from this data.",
     "history": "Show losses, gap and plans over epochs, and whether planning still pays.",
     "demo": "Make sample data, plan it and report on the plan, showing each command.",

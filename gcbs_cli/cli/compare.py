@@ -2,8 +2,9 @@
 
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from gcbs_cli.comparison.compare import (
     Compared,
     compare_plans,
     options_of,
+    settings_around,
     settings_of,
 )
 from gcbs_cli.comparison.trial import Gain, Trial, TrialSettings, gain
@@ -28,8 +30,9 @@ from gcbs_cli.orders import METHODS
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.products.devices import devices_named
 from gcbs_cli.reports.figures import shown_in
+from gcbs_cli.reports.page.charts import Axis, Mark
 from gcbs_cli.settings.model import words
-from gcbs_cli.settings.others import Compare, GroupFile, Inputs, TextFile, Tune
+from gcbs_cli.settings.others import Compare, GroupFile, Inputs, TextFile
 from gcbs_cli.settings.plan import PRESET, PlanSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import TORCH_MAPS, check_address_space
@@ -49,68 +52,104 @@ LIMITS_OF_TRIAL = (
 )
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """A comparison as it is shown.
+
+    bars: of each plan, the length of its bar, the ends of the line on it, and the value in words; best: the name of the
+    plan to take, None for random batches; record: for JSON; texts: those of the page, of which `lead` is the sentence.
+    """
+
+    table: "Table"
+    bars: Mapping[str, tuple[float, tuple[float, float], str]]
+    best: str | None
+    record: Mapping[str, Any]
+    texts: Mapping[str, str]
+
+
 def compare(settings: Compare) -> None:
-    """Plan with each method, and print what each plan is worth."""
+    """Plan with each method, and print what each plan is worth, and the command of the best."""
     out = Output(settings, settings.html)
+    check_outputs([settings.html], [settings.x, settings.y, settings.groups, settings.text], force=settings.force)
+    plans = _plans(settings, out)
+    stream = open_inputs(settings, out)
+    settings.check_rows(stream.rows)
+    row_facts = read_row_facts(settings, stream.rows)
+    judge = by_training if settings.train else by_gap
+    with out:
+        outcome = judge(settings, plans, stream.read(), row_facts, out)
+    stream.check_unchanged()
+    command = None
+    if outcome.best is not None:
+        preset = settings_of(PRESET_ROW, settings.only(PlanSettings))
+        command = plan_command(settings, plans.get(outcome.best, preset))
+    if settings.html is not None:
+        write(settings.html, _page(settings, outcome, command))
+    out.table(outcome.table, "", outcome.texts["lead"])
+    if command is not None:
+        out.line(command)
+    out.result({**settings.model_dump(include={"batch_size", "temperature"}), **outcome.record, "command": command})
+
+
+def _plans(settings: Compare, out: Output) -> dict[str, PlanSettings]:
+    """The plans by their names in the table; a method that is not installed is left out, or refused if it was named."""
     shared = settings.only(PlanSettings)
     names = [PRESET_ROW if name == PRESET else name for name in settings.names]
     if settings.train:
-        names = [RANDOM, *names]
-    plans, reasons = {}, []
-    for name in names:
-        plan = settings_of(name, shared)
+        names.insert(0, RANDOM)
+    plans = {name: settings_of(name, shared) for name in names}
+    for name, plan in list(plans.items()):
+        settings.check_text([plan.method])
         try:
             METHODS[plan.method].check()
-            plans[name] = plan
         except BadInput as error:
             if settings.methods is not None:
                 raise
-            reasons.append(str(error))
-    for reason in dict.fromkeys(reasons):
-        out.note(f"left out: {reason}")
-    settings.check_text([plan.method for plan in plans.values()])
-    if settings.train:
-        compare_by_training(settings, plans, out)
-        return
-    with out, read_data(settings, out) as (pairs, row_facts):
-        lines = compare_plans(pairs, plans, shared, out, trials=settings.trials, **row_facts)
+            out.note(f"{name} left out: {error}")
+            del plans[name]
+    if settings.around:
+        plans |= settings_around(settings_of(PRESET_ROW, shared))
+    return plans
+
+
+def by_gap(
+    settings: Compare, plans: Mapping[str, PlanSettings], pairs: PairedRows, row_facts: Mapping[str, Any], out: Output
+) -> Outcome:
+    """What the plans are worth by the gap, which does not tell which one trains best: the preset is the one to take."""
+    lines = compare_plans(pairs, plans, settings.only(PlanSettings), out, trials=settings.trials, **row_facts)
     lines.sort(key=lambda line: line.masked, reverse=True)
     bars = {}
     for line in lines:
         bars[line.name] = (line.masked, (line.masked, line.report.gap.reduction or 0.0), f"{line.masked:.1%}")
-    show(
-        settings,
-        out,
-        compare_table(lines),
-        bars,
-        {PRESET_ROW: settings_of(PRESET_ROW, shared)},
-        PRESET_ROW,
-        {"methods": [line.as_record() for line in lines]},
-        lead=GAP_ALONE,
-        question="How much smaller is the gap, the part of the loss over all pairs that training does not see?",
-        meaning="Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
-        limits=LIMITS_OF_GAP,
-    )
+    texts = {
+        "lead": GAP_ALONE,
+        "question": "How much smaller is the gap, the part of the loss over all pairs that training does not see?",
+        "meaning": "Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
+        "limits": LIMITS_OF_GAP,
+    }
+    return Outcome(compare_table(lines), bars, PRESET_ROW, {"methods": [line.as_record() for line in lines]}, texts)
 
 
-def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettings], out: Output) -> None:
-    """Print what a model gains by each plan, the verdict and the command of the best plan."""
+def by_training(
+    settings: Compare, plans: Mapping[str, PlanSettings], pairs: PairedRows, row_facts: Mapping[str, Any], out: Output
+) -> Outcome:
+    """What a model gains by each plan, and the verdict."""
     began = time.monotonic()
     check_address_space(TORCH_MAPS)
-    with out, read_data(settings, out) as (pairs, row_facts):
-        device = devices_named(settings.device)[0]
-        trial_settings = TrialSettings(settings.batch_size, settings.temperature, budget=settings.budget, device=device)
-        trial = Trial(pairs, trial_settings, progress=out, **row_facts)
-        rows = np.sort(trial.split.train)
-        trained = PairedRows(pairs.x[rows], pairs.y[rows])
-        shared = settings.only(PlanSettings)
-        lines = compare_plans(trained, plans, shared, out, trials=settings.trials, **trial.row_facts(rows))
-        runs, verdict = trial.decide(plans, PRESET_ROW)
+    device = devices_named(settings.device)[0]
+    trial_settings = TrialSettings(settings.batch_size, settings.temperature, budget=settings.budget, device=device)
+    trial = Trial(pairs, trial_settings, progress=out, **row_facts)
+    rows = np.sort(trial.split.train)
+    trained = PairedRows(pairs.x[rows], pairs.y[rows])
+    shared = settings.only(PlanSettings)
+    lines = compare_plans(trained, plans, shared, out, trials=settings.trials, **trial.row_facts(rows))
+    runs, verdict = trial.decide(plans, PRESET_ROW)
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)
     bars = {}
-    for name, one in gains.items():
-        bars[name] = (one.mean, (one.mean - one.noise, one.mean + one.noise), str(one))
+    for line in lines:
+        one = gains[line.name]
+        bars[line.name] = (one.mean, (one.mean - one.noise, one.mean + one.noise), str(one))
     sizes = {
         "train_rows": len(rows),
         "queries": len(trial.split.test),
@@ -120,73 +159,46 @@ def compare_by_training(settings: Compare | Tune, plans: Mapping[str, PlanSettin
         "random_mrr": fmean(run.mrr for run in gains[RANDOM].runs),
         "seconds": time.monotonic() - began,
     }
-    show(
-        settings,
-        out,
-        trial_table(lines, gains, sizes),
-        bars,
-        plans,
-        verdict.plan,
-        {
-            "verdict": verdict.sentence,
-            "plan": verdict.plan,
-            "final": verdict.final,
-            "trial": sizes,
-            "methods": [line.as_record() | gains[line.name].as_record() for line in lines],
-        },
-        lead=verdict.sentence,
-        question="What does a model gain?",
-        meaning="MRR × 100 over random batches, on held-out queries. The thin line spans what may be chance.",
-        limits=LIMITS_OF_TRIAL,
+    record = {
+        "verdict": verdict.sentence,
+        "plan": verdict.plan,
+        "final": verdict.final,
+        "trial": sizes,
+        "methods": [line.as_record() | gains[line.name].as_record() for line in lines],
+    }
+    texts = {
+        "lead": verdict.sentence,
+        "question": "What does a model gain?",
+        "meaning": "MRR × 100 over random batches, on held-out queries. The thin line spans what may be chance.",
+        "limits": LIMITS_OF_TRIAL,
+    }
+    return Outcome(trial_table(lines, gains, sizes), bars, verdict.plan, record, texts)
+
+
+def _page(settings: Compare, outcome: Outcome, command: str | None) -> str:
+    """The comparison as one page of HTML."""
+    from gcbs_cli.reports.page.page import render
+
+    best, table = outcome.best, outcome.table
+    kinds = {RANDOM: "random", best: "plan"}
+    names = " · ".join(filter(None, (settings.x, settings.y)))
+    ends = [0.0, *chain.from_iterable(ends for _, ends, _ in outcome.bars.values())]
+    return render(
+        "compare.html",
+        title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
+        headline="Stay with random batches." if best is None else f"Take {best}.",
+        bars=[Mark(name, kinds.get(name, "none"), *bar) for name, bar in outcome.bars.items()],
+        axis=Axis("", min(ends), max(ends)),
+        header=[column.header for column in table.columns],
+        rows=list(zip(*(column.cells for column in table.columns), strict=True)),
+        caption=table.caption,
+        taken=best,
+        command=command,
+        **outcome.texts,
     )
 
 
-def show(
-    settings: Compare | Tune,
-    out: Output,
-    table: "Table",
-    bars: Mapping[str, tuple[float, tuple[float, float], str]],
-    plans: Mapping[str, PlanSettings],
-    best: str | None,
-    record: Mapping[str, Any],
-    **texts: str,
-) -> None:
-    """Print the table, a sentence and the command of the best plan, and write them as a page with --html.
-
-    bars: of each plan, the length of its bar, the ends of the line on it, and the value in words; best: a name in
-    plans, None for random batches; texts: those of the page, of which `lead` is the sentence.
-    """
-    command = None if best is None else plan_command(settings, plans[best])
-    if settings.html is not None:
-        from gcbs_cli.reports.page.charts import Axis, Mark
-        from gcbs_cli.reports.page.page import render
-
-        rows = list(zip(*(column.cells for column in table.columns), strict=True))
-        kinds = {RANDOM: "random", best: "plan"}
-        marks = [Mark(name, kinds.get(name, "none"), *bars[name]) for name, *_ in rows]
-        ends = [0.0, *(end for mark in marks for end in mark.ends)]
-        names = " · ".join(filter(None, (settings.x, settings.y)))
-        page = render(
-            "compare.html",
-            title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
-            headline="Stay with random batches." if best is None else f"Take {best}.",
-            bars=marks,
-            axis=Axis("", min(ends), max(ends)),
-            header=[column.header for column in table.columns],
-            rows=rows,
-            caption=table.caption,
-            taken=best,
-            command=command,
-            **texts,
-        )
-        write(settings.html, page)
-    out.table(table, "", texts["lead"])
-    if command is not None:
-        out.line(command)
-    out.result({**settings.model_dump(include={"batch_size", "temperature"}), **record, "command": command})
-
-
-def plan_command(settings: Compare | Tune, plan: PlanSettings) -> str:
+def plan_command(settings: Compare, plan: PlanSettings) -> str:
     """The command line that makes a plan of the same data."""
     files = words(settings.only(GroupFile))
     if plan.method == NEEDS_TEXT:
@@ -202,19 +214,6 @@ def first_free_path() -> str:
         number += 1
         path = f"perm-{number}.npy"
     return path
-
-
-@contextmanager
-def read_data(settings: Compare | Tune, out: Output) -> Iterator[tuple[PairedRows, dict[str, Any]]]:
-    """The pairs, and their groups and texts. Raises BadInput where settings do not fit them, and at the end where the
-    files have changed.
-    """
-    check_outputs([settings.html], [settings.x, settings.y, settings.groups, settings.text], force=settings.force)
-    stream = open_inputs(settings, out)
-    settings.check_rows(stream.rows)
-    row_facts = read_row_facts(settings, stream.rows)
-    yield stream.read(), row_facts
-    stream.check_unchanged()
 
 
 def compare_table(lines: Sequence[Compared]) -> "Table":

@@ -11,7 +11,7 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import TEXT_COLUMNS, ids_of, read_row_values, text_of
 from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
 from gcbs_cli.settings.model import Settings
-from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan, Tune
+from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput, without_secrets
 
@@ -57,7 +57,7 @@ def read_ids(settings: Settings, name: str, rows: int) -> Ints | None:
     return None if values is None else ids_of(values)
 
 
-def read_row_facts(settings: Plan | Compare | Tune, rows: int) -> dict[str, Any]:
+def read_row_facts(settings: Plan | Compare, rows: int) -> dict[str, Any]:
     """The groups of the rows, and their texts for the method words."""
     values = read_values(settings, "text", rows)
     texts = None if values is None else list(map(text_of, values))

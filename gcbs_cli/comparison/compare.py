@@ -32,6 +32,8 @@ RANDOM = "random"
 """The plan that others are compared with."""
 PRESET_ROW = f"--preset {PRESET}"
 """The preset's name in a table; in a list of methods it is that of the preset alone."""
+AROUND = {"fn_margin": (0.95, 1.15), "fn_weight": (0.0, 1.0), "top": (8, 32)}
+"""Other values of the preset's options."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,19 @@ def settings_of(name: str, shared: PlanSettings) -> PlanSettings:
     if method not in METHODS:
         raise BadInput(f"--methods {method}: expected {', '.join(METHODS)}{nearest(method, METHODS)}")
     return shared.changed(method=method, refine=shared.refine or method != name)
+
+
+def settings_around(preset: PlanSettings) -> dict[str, PlanSettings]:
+    """The preset with another value of one option, by what is typed for it."""
+    around: dict[str, tuple[float, ...]] = dict(AROUND)
+    if preset.batch_size % 2 == 0:
+        around["group_size"] = (preset.batch_size // 2,)
+    plans = {}
+    for option, values in around.items():
+        for value in values:
+            name = f"{PRESET_ROW} --{option.replace('_', '-')} {value}"
+            plans[name] = preset.changed(**{option: value})
+    return plans
 
 
 def compare_plans(

@@ -1,7 +1,7 @@
 """The settings of each command: what commands share, and a model for each of them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, model_validator
 
@@ -233,7 +233,6 @@ class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.pane
 REFINED = "+refine"
 """Ends the name of a method whose plan is refined."""
 OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", "partitions", "engine", "address")
-TRIED = ("refine", "graph", "top", "rank_window", "fn_margin", "fn_weight", "group_size", *BscSettings.model_fields)
 
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -258,6 +257,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
 
     Examples:
       gcbs compare x.npy y.npy --train --html compare.html
+      gcbs compare x.npy y.npy --train --around --budget 20m
       gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
       gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
@@ -270,6 +270,8 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """Train small heads on the embeddings with each plan, and rank held-out pairs. Rows with equal x, or the same id in
     --groups, share their right answers.
     """
+    around: bool = option(False, only_with="train")
+    """Train with settings around the preset, too: other margins, weights, numbers of hard pairs and smaller groups."""
     budget: Budget = option(300.0, default_words="5m", only_with="train")
     """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds."""
     trials: Trials = 5
@@ -292,26 +294,6 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
         methods = [name.removesuffix(REFINED) for name in self.names]
         of_preset = {name: [value] for name, value in preset.items()}
         return of_preset | {"method": methods, "refine": [refined or bool(preset)]}
-
-
-class Tune(PlanSettings, GroupFile, TextFile, Inputs, Page):
-    """Each is judged as in gcbs compare --train. The preset stays unless another setting is better beyond noise. With
-    --text, the method words is tried too.
-
-    Examples:
-      gcbs tune x.npy y.npy --budget 20m
-      gcbs tune x.npy y.npy -k 256 --json
-    """
-
-    budget: Budget = option(600.0, default_words="10m")
-    """Time for everything, such as 90s or 20m; it decides the number of rows, epochs and seeds."""
-    trials: ClassVar[int] = 3
-    """Random orders that gaps are compared with."""
-    omitted = (*OF_ONE_PLAN, *TRIED)
-
-    def chosen(self) -> Mapping[str, Sequence[Any]]:
-        """All methods are tried, refined."""
-        return {"method": get_args(Method), "refine": [True]}
 
 
 class Check(Columns, Shown):

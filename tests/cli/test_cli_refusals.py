@@ -73,7 +73,7 @@ REFUSED = {
     "plan x.npy y.npy --dry-run --method random": "--method random makes none",
     "plan x.npy y.npy --partitions 2 --max-memory 1M": "M would fit, or use more --partitions",
     "compare x.npy y.npy --methods rcm --max-memory 1K": " would fit, or use fewer rows",
-    "tune x.npy y.npy --max-memory 1K": " would fit, or use fewer rows",
+    "compare x.npy y.npy --train --max-memory 1K": " would fit, or use fewer rows",
     "mine x.npy y.npy --max-memory 1K": "use fewer --negatives",
     "plan x.npy y.npy --device tpu": "--device tpu",
     "plan x.npy y.npy --device cuda:99": "--device cuda:99",
@@ -116,8 +116,9 @@ REFUSED = {
     "compare x.npy y.npy --methods rcm --text t.txt": "--text has no effect without --method words",
     "compare x.npy y.npy --methods rcm,cm --bsc-by x": "--bsc-by has no effect without --method knn-groups, clusters",
     "compare x.npy y.npy --budget 2m": "--budget has no effect without --train",
+    "compare x.npy y.npy --around": "--around has no effect without --train",
     "compare x.npy y.npy -k 128 --train": "300 rows leave 210 to train on, expected at least two batches of 128",
-    "tune x.npy y.npy --budget soon": "--budget soon: expected a time",
+    "compare x.npy y.npy --train --budget soon": "--budget soon: expected a time",
     "embed none.csv -m model": "none.csv: file not found",
     "embed pairs.csv -m model --x-text q --y-text answer": "--x-text",
     "embed t.txt -m model": "t.txt: found .txt, expected .parquet",
@@ -193,13 +194,6 @@ def test_what_does_not_fit_is_refused(gcbs, made, monkeypatch, command):
         monkeypatch.setitem(sys.modules, library, None)
     monkeypatch.chdir(made)
     check_refused(gcbs, command.split(), REFUSED.get(command, "name another"))
-
-
-@pytest.mark.parametrize("command", ["compare", "tune"])
-def test_a_refusal_for_memory_names_only_options_that_the_command_has(gcbs, folder, command):
-    result = gcbs(command, "x.npy", "y.npy", "--max-memory", "1K")
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    assert result.stderr.endswith(" would fit, or use fewer rows\n")
 
 
 def test_a_full_gpu_ends_in_one_line_that_names_it(gcbs, folder, monkeypatch):

@@ -265,7 +265,6 @@ LIMITED = {
     "mine": "mine x.npy y.npy -q -o mined.parquet --force",
     "compare": "compare x.npy y.npy -k 8 -q --methods rcm+refine,metis --trials 2",
     "compare by training": "compare x.npy y.npy -k 8 -q --methods rcm,random --train --budget 1s",
-    "tune": "tune x.npy y.npy -k 8 -q --budget 1s",
     "apply": command(APPLY, 0),
     "apply Parquet": "apply data.parquet -p old.npy -o applied.parquet -q --force",
 }
@@ -314,7 +313,7 @@ IN_A_GROUP = {
     "plan": "plan x.npy y.npy -q --force -o perm.npy",
     "report": "report x.npy y.npy -q --force -o report.json --trials 2",
     "compare": "compare x.npy y.npy -q --methods rcm,random --trials 2",
-    "tune": "tune x.npy y.npy -q --budget 5s",
+    "compare by training": "compare x.npy y.npy -q --train --budget 5s",
 }
 
 

@@ -18,7 +18,7 @@ LEAST_SHARE = 0.25
 COUNTS_FROM = 256 << 20
 """Less than this is not held to that share: scratch and libraries count for more there than rows."""
 PLAN, REPORT, MINE = "plan x.npy y.npy -o p.npy", "report x.npy y.npy -o r.json", "mine x.npy y.npy -o m.parquet"
-COMPARE, TUNE = "compare x.npy y.npy", "tune x.npy y.npy --budget 20s"
+COMPARE = "compare x.npy y.npy"
 SAMPLED = "report x.npy y.npy -p perm.npy -o r.json"
 POINTS = [
     ("related", 30_000, 384, PLAN),
@@ -49,8 +49,7 @@ POINTS = [
     ("related", 24_000, 384, COMPARE),
     ("hubs", 24_000, 64, f"{COMPARE} --methods rcm+refine,train"),
     ("related", 20_000, 384, f"{COMPARE} --train --budget 20s"),
-    ("related", 20_000, 384, TUNE),
-    ("clusters", 12_000, 128, TUNE),
+    ("clusters", 12_000, 128, f"{COMPARE} --train --around --budget 20s"),
 ]
 """The kind of the data, rows, columns and the command."""
 APPLIED = [("jsonl", 1_000_000, "128M"), ("parquet", 1_000_000, "256M"), ("npy", 1_000_000, "64M")]

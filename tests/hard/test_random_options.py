@@ -40,7 +40,7 @@ COMMANDS = {
     "doctor": "--seconds 0.01",
     "config": "",
 }
-"""With the words that each needs; of tune, embed, demo and history other tests try the few options that they have."""
+"""With the words that each needs; of embed, demo and history other tests try the few options that they have."""
 CALLS = {
     "gcbs.plan": (gcbs.plan, PlanSettings),
     "gcbs.report_all": (gcbs.report_all, ReportSettings),

@@ -39,7 +39,12 @@ def test_sizes_for_people_and_what_the_address_space_leaves(monkeypatch):
 
 @pytest.mark.parametrize(
     ("command", "mebibytes", "code"),
-    [("plan -o perm.npy", 150, 2), ("plan -o perm.npy", 300, 2), ("plan -o perm.npy", 4000, 0), ("tune", 1000, 2)],
+    [
+        ("plan -o perm.npy", 150, 2),
+        ("plan -o perm.npy", 300, 2),
+        ("plan -o perm.npy", 4000, 0),
+        ("compare --train", 1000, 2),
+    ],
 )
 def test_a_limited_address_space(tmp_path, command, mebibytes, code):
     def limit():
