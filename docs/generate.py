@@ -62,7 +62,7 @@ def command_line_page() -> str:
         if arguments:
             parts.append("\n" + _table(("argument", ""), [(_usage(leaf), leaf.help) for leaf in arguments]))
         options = [leaf for leaf in leaves(model) if not leaf.argument]
-        parts.append("\n" + _table(("option", ""), [(_flags(leaf), leaf.help + _default(leaf)) for leaf in options]))
+        parts.append("\n" + _table(("option", ""), [(_flags(leaf), leaf.help) for leaf in options]))
     return "".join(parts)
 
 
@@ -87,13 +87,6 @@ def _help(text: str) -> str:
     examples = [line.strip() for line in lines if line.lstrip().startswith("gcbs ")]
     body = re.sub(r"\n{3,}", "\n\n", "\n".join(words).strip())
     return body + ("\n\n```sh\n" + "\n".join(examples) + "\n```\n" if examples else "\n")
-
-
-def _default(leaf: Leaf) -> str:
-    value = getattr(leaf.default, "value", leaf.default)
-    if leaf.default_words:
-        return f" [default: {leaf.default_words}]"
-    return "" if value is None or isinstance(value, bool) or value == "" else f" [default: {value}]"
 
 
 def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gcbs_cli.settings.model import BadSetting, Leaf, Model, leaves
+from gcbs_cli.settings.model import OUTPUT_PANEL, BadSetting, Leaf, Model, leaves
 from gcbs_cli.settings.others import model_of
 from gcbs_cli.settings.plan import EXCLUSIVE
 from gcbs_cli.system.errors import BadInput, nearest
@@ -19,8 +19,6 @@ from gcbs_cli.system.errors import BadInput, nearest
 PREFIX = "GCBS_"
 OWN_VARIABLES = ("GCBS_CONFIG", "GCBS_AXE", "GCBS_TRACEBACK")
 """Variables that name no option: the file, what the tests of the page need, and whether errors show where."""
-HARMLESS = ("json", "quiet", "dry-run")
-"""Options of one call that a file found by searching may set: they write nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,33 +35,21 @@ class ConfigFile:
 
     path: Path | None = None
     values: dict[str, Value] = field(default_factory=dict)
-    searched: bool = False
-    """Whether it was found by searching, so that the user may not know of it."""
 
 
 def find_config(name: str | None) -> ConfigFile:
     """The file of this name, else the nearest pyproject.toml upwards that has [tool.gcbs]. Raises BadInput."""
-    if name is None:
-        return _search()
-    path = Path(name)
-    content = _read(path)
-    table = _own_table(content)
-    if table is None and path.name == "pyproject.toml":
-        raise BadInput(
-            f"{path}: found no [tool.gcbs], expected settings; write them as in the docs, or leave out --config"
-        )
-    return ConfigFile(path, dict(_values(content if table is None else table, str(path))))
-
-
-def _search() -> ConfigFile:
+    if name is not None:
+        content = _read(Path(name))
+        return _config_file(Path(name), _own_table(content) or content)
     try:
         here = Path.cwd()
     except FileNotFoundError:
         raise BadInput("the current folder is gone; change to another one") from None
     for path in (folder / "pyproject.toml" for folder in (here, *here.parents)):
-        table = _own_table(_read(path)) if os.path.isfile(path) else None
+        table = _own_table(_read(path)) if path.is_file() else None
         if table is not None:
-            return ConfigFile(path, dict(_values(table, str(path))), searched=True)
+            return _config_file(path, table)
     return ConfigFile()
 
 
@@ -73,25 +59,24 @@ def _read(path: Path) -> dict[str, Any]:
     with open_file(str(path)) as file:
         try:
             return tomllib.load(file)
-        except RecursionError:
-            raise BadInput(f"{path}: is nested too deeply, expected settings; check --config") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadInput(f"{path}: is not TOML: {error}") from None
 
 
 def _own_table(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    tools = content.get("tool")
-    table = tools.get("gcbs") if isinstance(tools, dict) else None
-    return table if isinstance(table, dict) else None
+    table: dict[str, Any] | None = content.get("tool", {}).get("gcbs")
+    return table
 
 
-def _values(table: Mapping[str, Any], path: str) -> Iterator[tuple[str, Value]]:
+def _config_file(path: Path, table: Mapping[str, Any]) -> ConfigFile:
+    values = {}
     for name, value in table.items():
         if isinstance(value, dict):
             for key, own in value.items():
-                yield f"{name}.{key}".replace("_", "-"), Value(own, f"{path} [{name}]")
+                values[f"{name}.{key}".replace("_", "-")] = Value(own, f"{path} [{name}]")
         else:
-            yield name.replace("_", "-"), Value(value, path)
+            values[name.replace("_", "-")] = Value(value, str(path))
+    return ConfigFile(path, values)
 
 
 def build(model: type[Model], values: Mapping[str, Value]) -> Model:
@@ -126,17 +111,12 @@ def _replaced(values: Mapping[str, Value], later: Mapping[str, Value]) -> dict[s
 
 
 def check_keys(commands: Iterable[str], file: ConfigFile) -> None:
-    """Raises BadInput for a key of the file that names no option, or one that nobody may set there."""
+    """Raises BadInput for a key of the file that names no option."""
     known = known_keys(commands)
     for key, value in file.values.items():
-        leaf = known.get(key)
-        if leaf is None:
+        if key not in known:
             raise BadInput(
                 f"{value.source}: found the unknown key {key!r}{nearest(key, known)}; gcbs config --all shows all keys"
-            )
-        if file.searched and leaf.one_call and leaf.key not in HARMLESS:
-            raise BadInput(
-                f"{value.source}: only a file named with --config may set {key}; type {leaf.option}, or name this file"
             )
 
 
@@ -149,13 +129,11 @@ def unknown_variables(commands: Iterable[str]) -> Iterator[str]:
 
 
 def known_keys(commands: Iterable[str]) -> dict[str, Leaf]:
-    """The options of commands by their keys: plan.seed for one, seed for all unless it says what one call does."""
-    known = {}
+    """The options of commands by their keys: seed for all commands, plan.seed for one."""
+    known: dict[str, Leaf] = {}
     for command in commands:
         for leaf in options_of(command):
-            known[f"{command}.{leaf.key}"] = leaf
-            if not leaf.one_call:
-                known[leaf.key] = leaf
+            known |= {leaf.key: leaf, f"{command}.{leaf.key}": leaf}
     return known
 
 
@@ -165,5 +143,5 @@ def variable(key: str) -> str:
 
 
 def options_of(command: str) -> list[Leaf]:
-    """The options of a command, without its arguments."""
-    return [leaf for leaf in leaves(model_of(command)) if not leaf.argument]
+    """The options of a command that may have another default: what one call reads, writes and prints is typed."""
+    return [leaf for leaf in leaves(model_of(command)) if not leaf.argument and leaf.panel != OUTPUT_PANEL]

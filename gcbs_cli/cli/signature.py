@@ -9,7 +9,6 @@ import inspect
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,7 +19,7 @@ from gcbs_cli.settings.model import Leaf, leaves
 from gcbs_cli.settings.others import model_of
 
 ConfigOption = Annotated[str | None, typer.Option("--config", hidden=True)]
-METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT", Path: "TEXT"}
+METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 """What stands for a value in --help."""
 
 
@@ -55,23 +54,21 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
     choices = leaf.choices
-    default = None if leaf.default_words else leaf.default
-    required = leaf.field.is_required()
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
     help_text = _plain(leaf.help)
     info: Any
     if leaf.argument:
-        default = ... if required else default
+        default = ... if leaf.field.is_required() else None
         info = typer.Argument(default, metavar=leaf.option, show_default=False, help=help_text)
     else:
-        names = [f"{leaf.option}/{leaf.off}" if leaf.off else leaf.option, *filter(None, [leaf.short])]
+        name = f"{leaf.option}/{leaf.off}" if leaf.off else leaf.option
         info = typer.Option(
-            default,
-            *names,
-            help=help_text + (r" \[required]" if required else ""),
+            None,
+            *filter(None, [name, leaf.short]),
+            help=help_text,
             metavar=leaf.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
             rich_help_panel=leaf.panel,
-            show_default=leaf.default_words or (default not in (None, "") and default is not False),
+            show_default=False,
             autocompletion=(lambda: choices) if choices else None,
         )
     return inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=annotation)

@@ -16,16 +16,6 @@ from gcbs_cli.system.errors import BadInput, nearest, printable
 OUTPUT_PANEL = "Output"
 Model = TypeVar("Model", bound="Settings")
 Function = TypeVar("Function", bound=Callable[..., Any])
-BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
-EXPECTED = {
-    "finite": "a finite number",
-    "float": "a number",
-    "bool": "true or false",
-    "string": "text",
-    "path": "text",
-    "too": "at least one",
-}
-"""What pydantic expected, by the first word of its kind of error; for all others it is a whole number."""
 
 
 def option(default: Any, short: str | None = None, **details: Any) -> Any:
@@ -43,10 +33,9 @@ class Leaf:
 
     name: in Python. panel: title of its panel in --help. option: its name on the command line, where no other is given
     --its-name, an argument's in capitals. short: another name, such as -k. off: the flag that says no, such as
-    --no-refine. default_words: the default in words, where the field holds None. metavar: what stands for the value in
-    --help. argument: no option but an argument. only_with: other fields, `field` or `field=value|value`, without which
-    it has no effect. expected: what it takes, where its type and bounds do not say it. one_call: it says what one call
-    does, as outputs do; a default for all commands would surprise.
+    --no-refine. metavar: what stands for the value in --help. argument: no option but an argument.
+    only_with: other fields, `field` or `field=value|value`, without which it has no effect. expected: what it takes,
+    where its type and bounds do not say it.
     """
 
     name: str
@@ -55,17 +44,20 @@ class Leaf:
     option: str
     short: str | None = None
     off: str | None = None
-    default_words: str | None = None
     metavar: str | None = None
     argument: bool = False
     only_with: str = ""
     expected: str | None = None
-    one_call: bool = False
 
     @property
     def help(self) -> str:
-        """What it does, in a sentence or two."""
-        return " ".join((self.field.description or "").split())
+        """What it does, in a sentence or two, and its default."""
+        text = " ".join((self.field.description or "").split())
+        if self.field.is_required():
+            return text if self.argument else f"{text} [required]"
+        if self.default in (None, "") or isinstance(self.default, bool) or "[default: " in text:
+            return text
+        return f"{text} [default: {self.default}]"
 
     @property
     def key(self) -> str:
@@ -177,12 +169,10 @@ def leaves(model: type[Settings]) -> list[Leaf]:
 
 
 def _leaf(name: str, field: FieldInfo, model: type[Settings]) -> Leaf:
-    details: dict[str, Any] = {"panel": model.panel, "option": f"--{name.replace('_', '-')}"}
-    details |= cast(dict[str, Any], field.json_schema_extra or {})
-    if "argument" in details:
-        details["option"] = details.get("metavar", name.upper())
-    details.setdefault("one_call", details["panel"] == OUTPUT_PANEL)
-    return Leaf(name, field, **details)
+    details = cast(dict[str, Any], field.json_schema_extra or {})
+    # A name that Python or pydantic has already ends in an underscore here.
+    option = name.upper() if "argument" in details else f"--{name.strip('_').replace('_', '-')}"
+    return Leaf(name, field, **{"panel": model.panel, "option": option} | details)
 
 
 def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
@@ -211,20 +201,13 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadSetting:
     if name not in options:
         return BadSetting(f"{name}: no such setting{nearest(name, options)}", name)
     leaf = options[name]
-    if first["type"] == "missing":
+    if first["type"] == "missing" and len(first["loc"]) == 1:
         return BadSetting(f"{leaf.option} is missing; give it", name)
     value = printable(str(first["input"]))
-    return BadSetting(f"{leaf.option} {value}: expected {leaf.expected or _expected(first, leaf, value)}", name)
-
-
-def _expected(error: Any, leaf: Leaf, value: str) -> str:
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "literal_error":
-        return context["expected"].replace("'", "") + nearest(value, leaf.choices)
-    if context.keys() & BOUNDS.keys():
-        limits = {name: getattr(part, name) for part in leaf.field.metadata for name in BOUNDS if hasattr(part, name)}
-        return " and ".join(f"{BOUNDS[name]} {limit}" for name, limit in (limits or context).items())
-    return EXPECTED.get(kind.split("_")[0], "a whole number")
+    expected = first["msg"].replace("Input should be", "expected") + nearest(value, leaf.choices)
+    if leaf.expected is not None:
+        expected = f"expected {leaf.expected}"
+    return BadSetting(f"{leaf.option} {value}: {expected}", name)
 
 
 def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:

@@ -27,7 +27,7 @@ FORECAST_PANEL = "Forecast of a plan"
 SecondSide = Annotated[
     str | None, option(..., description="Embeddings of the second side; leave out when X holds both.", argument=True)
 ]
-PlanFile = Annotated[str, option(..., "-p", description="The permutation; - reads indices from stdin.", one_call=True)]
+PlanFile = Annotated[str, option(..., "-p", description="The permutation; - reads indices from stdin.")]
 
 
 def _column(file: str) -> Any:
@@ -58,7 +58,7 @@ class Inputs(Columns, panel=INPUT_PANEL):
 class Shown(Settings, panel=OUTPUT_PANEL):
     """What is printed."""
 
-    json_: bool = option(False, option="--json")
+    json_: bool = False
     """Print the result as one JSON object on stdout."""
     quiet: bool = option(False, "-q")
     """Print errors only."""
@@ -102,8 +102,10 @@ class TextFile(Settings, panel=BscSettings.panel):
 class PairTexts(Settings, panel=INPUT_PANEL):
     """The texts that were embedded, for people to read."""
 
-    texts: str | None = option(None, default_words="those that gcbs embed keeps with the embeddings")
-    """Texts of the pairs (.csv, .jsonl, .parquet), to show beside the rows."""
+    texts: str | None = None
+    """Texts of the pairs (.csv, .jsonl, .parquet), to show beside the rows. [default: those that gcbs embed keeps
+    with the embeddings]
+    """
     x_text: str = option("x", only_with="texts")
     """Column of --texts with the texts of X."""
     y_text: str = option("y", only_with="texts")
@@ -144,8 +146,10 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
 class LabelFiles(Settings, panel=LossSettings.panel):
     """Which rows are positives of each other."""
 
-    positives: str | None = option(None, default_words="rows with equal x", only_with="loss=bsc")
-    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives."""
+    positives: str | None = option(None, only_with="loss=bsc")
+    """bsc: a value for each row (.txt, .npy, .csv, .jsonl, .parquet); rows with equal values are mutual positives.
+    [default: rows with equal x]
+    """
     positives_column: str | None = _column("positives")
     labels: str | None = option(None, only_with="loss=bsc")
     """bsc: 1 for each row that is a positive pair, 0 for one that counts as a negative only."""
@@ -163,17 +167,17 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
       gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
 
-    perm: str | None = option(None, "-p", one_call=True)
+    perm: str | None = option(None, "-p")
     """The permutation to report on; - reads indices from stdin. Without it: what a plan could gain."""
     rows: int | None = option(None, ge=2, only_with="perm")
     """Report on about this many rows, in whole batches, against all pairs, with 95 % intervals: for data whose N²
     products are out of reach. Reads it in blocks.
     """
-    groups: str | None = option(None, default_words="as planned")
-    """An id for each row: rows with the same id are suspected false negatives, too."""
+    groups: str | None = None
+    """An id for each row: rows with the same id are suspected false negatives, too. [default: as planned]"""
     groups_column: str | None = _column("groups")
-    id_column: str | None = option(None, default_words="id, where there is one", panel=INPUT_PANEL, only_with="html")
-    """Column with the rows' names for --html."""
+    id_column: str | None = option(None, panel=INPUT_PANEL, only_with="html")
+    """Column with the rows' names for --html. [default: id, where there is one]"""
     full: bool = option(False, panel=OUTPUT_PANEL)
     """Print every figure and what it means."""
     output: str | None = option(None, "-o", panel=OUTPUT_PANEL)
@@ -262,18 +266,18 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
       gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
 
-    methods: str | None = option(
-        None, "-M", default_words="all; with --train: random,rcm,train; words only with --text"
-    )
-    """Comma-separated names, such as rcm,metis+refine; train is the preset."""
+    methods: str | None = option(None, "-M")
+    """Comma-separated names, such as rcm,metis+refine; train is the preset. [default: all; with --train:
+    random,rcm,train; words only with --text]
+    """
     train: bool = False
     """Train small heads on the embeddings with each plan, and rank held-out pairs. Rows with equal x, or the same id in
     --groups, share their right answers.
     """
     around: bool = option(False, only_with="train")
     """Train with settings around the preset, too: other margins, weights, numbers of hard pairs and smaller groups."""
-    budget: Budget = option(300.0, default_words="5m", only_with="train")
-    """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds."""
+    budget: Budget = option(300.0, only_with="train")
+    """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds. [default: 5m]"""
     trials: Trials = 5
     """Number of random orders to compare with."""
     omitted = OF_ONE_PLAN
@@ -324,8 +328,8 @@ class Apply(Written):
     """A .parquet, .jsonl, .csv or .npy file, or a folder or glob of such shards."""
     header: bool = option(True, off="--no-header")
     """The first record of a CSV file names its columns."""
-    max_memory: Size = option(None, default_words="half of what is free", panel=WORK_PANEL)
-    """Memory for rows, such as 2G; larger data are read several times."""
+    max_memory: Size = option(None, panel=WORK_PANEL)
+    """Memory for rows, such as 2G; larger data are read several times. [default: half of what is free]"""
     output: str = option(..., "-o", panel=OUTPUT_PANEL)
     """A file (without a suffix, it gets the input's), or for shards a new folder."""
 
@@ -377,10 +381,12 @@ class History(Page, panel=INPUT_PANEL):
       gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
     """
 
-    reports: tuple[str, ...] = option(..., min_length=1, argument=True, metavar="REPORT")
+    reports: tuple[str, ...] = option(..., min_length=1, argument=True)
     """Reports that gcbs report -o or gcbs plan --report wrote, or a folder of them."""
-    plans: str | None = option(None, default_words="epoch-2.npy, .parquet or .txt beside epoch-2.json")
-    """Quoted pattern of the plans, in the reports' order."""
+    plans: str | None = None
+    """Quoted pattern of the plans, in the reports' order. [default: epoch-2.npy, .parquet or .txt beside
+    epoch-2.json]
+    """
     keep_order: bool = False
     """Keep the reports in the order of the command line instead of sorting them by number."""
 
@@ -399,10 +405,8 @@ class Doctor(Shown):
     """Forecast a plan of this many pairs."""
     dim: int = option(384, ge=1, panel=FORECAST_PANEL, only_with="rows")
     """Dimensions of the embeddings."""
-    quantile: float | None = option(
-        None, gt=0, lt=1, default_words="as in gcbs plan", panel=FORECAST_PANEL, only_with="rows"
-    )
-    """Quantile of the plan."""
+    quantile: float | None = option(None, gt=0, lt=1, panel=FORECAST_PANEL, only_with="rows")
+    """Quantile of the plan. [default: as in gcbs plan]"""
 
 
 class Config(Shown):
@@ -414,7 +418,7 @@ class Config(Shown):
       gcbs config --all --config gcbs.toml
     """
 
-    all_: bool = option(False, option="--all")
+    all_: bool = False
     """Also show options left at their default."""
 
 

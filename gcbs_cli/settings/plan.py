@@ -1,9 +1,8 @@
 """The settings of a plan, which the command line and the Python API share."""
 
-import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
 from gcbs_cli.settings.model import Leaf, Settings, option
 from gcbs_cli.system.errors import BadInput
@@ -37,17 +36,11 @@ Trials = Annotated[int, Field(ge=1, le=10_000)]
 """Random orders to compare with; more would take hours and say no more."""
 
 
-def _temperature(value: float) -> float:
-    if value > LARGEST_TEMPERATURE:
-        raise BadInput(f"--temperature {value:g}: did you mean {1 / value:g}, which is a scale of {value:g}?")
-    return value
-
-
 LARGEST_TEMPERATURE = 10.0
 """Beyond it, similarities of unit rows hardly differ, and what was given is a scale, as trainers name 1 / temperature.
 """
 Temperature = Annotated[
-    float, AfterValidator(_temperature), option(..., "-t", description="Temperature of the loss: 1 / scale.", ge=1e-6)
+    float, option(..., "-t", description="Temperature of the loss: 1 / scale.", ge=1e-6, le=LARGEST_TEMPERATURE)
 ]
 Device = Annotated[
     str,
@@ -60,11 +53,9 @@ Similarity = Annotated[float, Field(ge=-LARGEST_SIMILARITY, le=LARGEST_SIMILARIT
 
 
 def _rank_window(value: Any) -> Any:
-    """`30:100` as (30, 100)."""
-    text = ":".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-    if not re.fullmatch("[0-9]+:0*[1-9][0-9]*", text):
-        raise BadInput(f"--rank-window {text}: expected P:M such as 30:100, to skip P ranks and keep the next M >= 1")
-    return text.split(":")
+    """`30:100` as its two numbers."""
+    skipped, kept = value.split(":") if isinstance(value, str) else value
+    return skipped, kept
 
 
 Size = Annotated[
@@ -77,10 +68,14 @@ Size = Annotated[
 class ThresholdSettings(Settings, panel=GRAPH_PANEL):
     """t, from which on an entry of X Yᵀ is large."""
 
-    quantile: float | None = option(None, gt=0, lt=1, default_words="that of --per-row")
-    """Pairs above this quantile of all similarities are edges; positive pairs do not count."""
-    per_row: float | None = option(None, gt=0, default_words=f"{DEFAULT_PER_ROW}, at most half of a row")
-    """The quantile as the number of entries expected in each row, m: q = 1 − m / (N − 1)."""
+    quantile: float | None = option(None, gt=0, lt=1)
+    """Pairs above this quantile of all similarities are edges; positive pairs do not count. [default: that of
+    --per-row]
+    """
+    per_row: float | None = option(None, gt=0)
+    """The quantile as the number of entries expected in each row, m: q = 1 − m / (N − 1). [default: 32, at most half
+    of a row]
+    """
     threshold: Similarity | None = None
     """Pairs above this similarity are edges; nothing is estimated."""
     quantile_method: Literal["sample", "chunks", "exact"] = "sample"
@@ -116,7 +111,9 @@ class GraphSettings(ThresholdSettings, panel=GRAPH_PANEL):
     """quantile: pairs above the threshold; top-m: the --top hardest of each row, so that every row has some."""
     top: int = option(16, ge=1, only_with="graph=top-m")
     """How many of its hardest pairs each row keeps with --graph top-m, in both directions."""
-    rank_window: Annotated[tuple[int, int], BeforeValidator(_rank_window)] | None = option(None, metavar="P:M")
+    rank_window: Annotated[tuple[NonNegativeInt, PositiveInt], BeforeValidator(_rank_window)] | None = option(
+        None, metavar="P:M", expected="P:M such as 30:100, to skip P ranks and keep the next M >= 1"
+    )
     """Join two rows only where each is among ranks P to P+M−1 of the other (B3)."""
 
     @property
@@ -157,18 +154,14 @@ class BscSettings(Settings, panel="BSC (--method knn-groups, words, clusters, ne
 
     bsc_group_size: int = option(8, ge=2, le=1 << 31, only_with="method=knn-groups|words|clusters|neighbours")
     """Maximum rows per group."""
-    bsc_neighbours: int | None = option(
-        None, ge=1, default_words="500 for knn-groups, 3 for neighbours", only_with="method=knn-groups|neighbours"
-    )
-    """Nearest rows considered."""
+    bsc_neighbours: int | None = option(None, ge=1, only_with="method=knn-groups|neighbours")
+    """Nearest rows considered. [default: 500 for knn-groups, 3 for neighbours]"""
     bsc_by: Literal["x", "y", "both"] = option("both", only_with="method=knn-groups|clusters|neighbours")
     """Compare rows by x, by y or by the mean of both similarities."""
     bsc_skip_identical: bool = option(False, only_with="method=knn-groups")
     """knn-groups: skip neighbours with the same embedding."""
-    bsc_clusters: int | None = option(
-        None, ge=1, default_words="one for each batch, 1,024 at most", only_with="method=clusters"
-    )
-    """clusters: how many."""
+    bsc_clusters: int | None = option(None, ge=1, only_with="method=clusters")
+    """clusters: how many. [default: one for each batch, 1,024 at most]"""
     bsc_words: int = option(1, ge=1, only_with="method=words|neighbours")
     """Words (or neighbours) per shingle."""
     bsc_shingle: Literal["subset", "consecutive"] = option("subset", only_with="method=words")
@@ -190,8 +183,8 @@ class WorkSettings(Settings, panel=WORK_PANEL):
     device: Device = "auto"
     chunk_rows: int | None = option(None, ge=1)
     """Rows per tile of the pass; changes memory and speed, never the result."""
-    max_memory: Size = option(None, default_words="most of what is free")
-    """Stop before the pass if it would need more memory than about this, such as 8G."""
+    max_memory: Size = None
+    """Stop before the pass if it would need more memory than about this, such as 8G. [default: most of what is free]"""
 
 
 class PlanWorkSettings(WorkSettings, panel=WORK_PANEL):
@@ -216,9 +209,9 @@ class PlanSettings(
 
     batch_size: int = option(DEFAULT_BATCH_SIZE, "-k", ge=2)
     """Number of pairs that one loss sees together, k."""
-    preset: Literal["train"] | None = option(None, default_words="none: GCBS's plan")
+    preset: Literal["train"] | None = None
     """A set of defaults. train: what trained the best models, with negatives hardly harder than the positives;
-    --dry-run shows the options.
+    --dry-run shows the options. [default: none: GCBS's plan]
     """
     method: Method = option("rcm", metavar="METHOD")
     """rcm: reverse Cuthill–McKee; cm: the same unreversed; metis: parts of the graph; knn-groups, words, clusters,

@@ -97,10 +97,11 @@ class LossSettings(Settings, panel="Which loss"):
     """The losses of a report, each with the options that it takes."""
 
     loss: Annotated[tuple[Annotated[LossKind, BeforeValidator(_loss_named)], ...], Listed] = option(
-        ("symmetric",), min_length=1, metavar="LOSS", default_words="symmetric; bsc with --positives or --labels"
+        ("symmetric",), min_length=1, metavar="LOSS"
     )
     """infonce (MultipleNegativesRankingLoss): x→y; symmetric (CLIP): both ways; simclr (NT-Xent); bsc: symmetric, with
-    several positives for a row; triplet: hardest negative. May be given several times.
+    several positives for a row; triplet: hardest negative. May be given several times. [default: symmetric; bsc with
+    --positives or --labels]
     """
     queue: int = option(0, ge=0, only_with="loss=infonce|symmetric")
     """Number of batches held in a memory queue; 0 for none. Its keys count as if the current model had made them."""
@@ -108,10 +109,12 @@ class LossSettings(Settings, panel="Which loss"):
     """moco: the queue's keys are the only negatives (x→y); xbm: those of the batch and the queue."""
     loss_margin: Margin = option(0.2, only_with="loss=triplet")
     """triplet: margin between positive and hardest negative."""
-    loss_top: int | None = option(None, ge=1, default_words="all", only_with="loss=infonce|symmetric|simclr")
-    """L_train counts only this many of the negatives that a row sees, the hardest; L_global counts all."""
-    label_threshold: float | None = option(None, default_words="labels are 1 or 0", only_with="loss=bsc")
-    """bsc: labels are numbers, and a row is a positive pair if its label is above this."""
+    loss_top: int | None = option(None, ge=1, only_with="loss=infonce|symmetric|simclr")
+    """L_train counts only this many of the negatives that a row sees, the hardest; L_global counts all. [default:
+    all]
+    """
+    label_threshold: float | None = option(None, only_with="loss=bsc")
+    """bsc: labels are numbers, and a row is a positive pair if its label is above this. [default: labels are 1 or 0]"""
     bsc_divide_by: Literal["positives", "all"] = option("positives", only_with="loss=bsc")
     """bsc: divide the sum over the positive pairs by their number, or by that of all rows (the paper's eq. 5)."""
     bsc_mse: float | None = option(None, gt=0, lt=1, only_with="loss=bsc")
@@ -145,15 +148,15 @@ class ReportSettings(LossSettings, ThresholdSettings, WorkSettings):
     """What a report covers."""
 
     batch_sizes: Annotated[tuple[Annotated[int, Field(ge=2)], ...], Listed] = option(
-        (DEFAULT_BATCH_SIZE,), "-k", min_length=1, option="--batch-size", default_words="the plan's, else 64"
+        (DEFAULT_BATCH_SIZE,), "-k", min_length=1, option="--batch-size"
     )
-    """Pairs in one loss; may be given several times."""
+    """Pairs in one loss; may be given several times. [default: the plan's, else 64]"""
     temperatures: Annotated[tuple[Temperature, ...], Listed] = option(
-        (DEFAULT_TEMPERATURE,), "-t", min_length=1, option="--temperature", default_words="the plan's, else 0.05"
+        (DEFAULT_TEMPERATURE,), "-t", min_length=1, option="--temperature"
     )
-    """Temperature of the loss; may be given several times."""
-    drop_last: bool = option(False, off="--keep-last", default_words="as planned, else kept")
-    """Whether the trainer drops the short last batch."""
+    """Temperature of the loss; may be given several times. [default: the plan's, else 0.05]"""
+    drop_last: bool = option(False, off="--keep-last")
+    """Whether the trainer drops the short last batch. [default: as planned, else kept]"""
     trials: Trials = 20
     """Number of random orders to compare with."""
     fn_margin: Margin = DEFAULT_MARGIN

@@ -19,8 +19,8 @@ class TrainingSettings(PlanSettings, panel="Training"):
     """A set of defaults; None: GCBS's plan."""
     shuffle_batches: bool = True
     """Train on the batches of a plan in random order, a new one each epoch."""
-    loss: Literal["infonce", "symmetric"] | None = option(None, default_words="read from the trainer, else symmetric")
-    """The loss that is trained."""
+    loss: Literal["infonce", "symmetric"] | None = None
+    """The loss that is trained. [default: read from the trainer, else symmetric]"""
 
     @model_validator(mode="after")
     def _check_batch_size(self) -> Self:
