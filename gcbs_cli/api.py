@@ -14,7 +14,7 @@ from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.plan import PlanResult, make_plan
 from gcbs_cli.reports.basis import RowFacts
-from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import typed_by

@@ -9,7 +9,7 @@ from unit_data import unit
 
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 

@@ -85,7 +85,7 @@ def plan(settings: Plan) -> None:
 def _report(path: str, pairs: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> None:
     """Write the report on the plan."""
     from gcbs_cli.reports.basis import RowFacts
-    from gcbs_cli.reports.build import make_reports
+    from gcbs_cli.reports.losses import make_reports
     from gcbs_cli.settings.report import report_on
 
     threshold = None if result.threshold is None else result.threshold.similarity

@@ -17,10 +17,9 @@ from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
-from gcbs_cli.reports.build import measure
 from gcbs_cli.reports.figures import shown_in
 from gcbs_cli.reports.headline import headline, summary, suspects_warning
-from gcbs_cli.reports.losses import Measured
+from gcbs_cli.reports.losses import Measured, measure
 from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport

@@ -18,7 +18,6 @@ from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.reports.in_batch import log_sum_exp
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.arrays import Float32s, Floats, Ints, equal_rows, group_numbers
-from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.randomness import Stream
 
@@ -120,7 +119,8 @@ class ReportInputs:
             }
         with self.clock.step("representation"):
             self.figures |= {
-                "alignment": alignment(pairs),
+                # Mean ‖x_i − y_i‖² (Wang and Isola, ICML 2020), which is 2 − 2 s_ii for unit rows.
+                "alignment": max(2.0 - 2.0 * float(self.diagonal.mean()), 0.0),
                 "uniformity.x": uniformity(pairs.x, settings.seed, backend),
                 "uniformity.y": uniformity(pairs.y, settings.seed, backend),
                 "uniformity.rows": SAMPLED_ROWS if pairs.rows > MOST_ROWS else pairs.rows,
@@ -132,17 +132,12 @@ class ReportInputs:
                 self.coordinates = CoordinateLosses(self.facts.raw, settings, backend)
 
     def _positive_ids(self) -> Ints:
-        """(N,) rows with the same id >= 0 are positives of each other; −1 for those that are labelled negative.
-
-        Raises BadInput where all are.
-        """
+        """(N,) rows with the same id >= 0 are positives of each other; −1 for those that are labelled negative."""
         facts, threshold = self.facts, self.settings.label_threshold
         ids = equal_rows(self.pairs.x)[1] if facts.positives is None else facts.positives
-        if facts.labels is not None:
-            ids = np.where(facts.labels > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
-        if np.all(ids < 0):
-            raise BadInput("--labels: no row is a positive pair; expected some labels above the --label-threshold")
-        return ids
+        if facts.labels is None:
+            return ids
+        return np.where(facts.labels > (BINARY_THRESHOLD if threshold is None else threshold), ids, -1)
 
     def _find_hard_pairs(self, backend: Backend, hardest: int) -> float:
         """Find the graph with its figures, and return t; hardest: keys that are listed of each row."""
@@ -190,20 +185,10 @@ BINARY_THRESHOLD = 0.5
 """Labels above it mean yes unless --label-threshold says otherwise."""
 MOST_ROWS = 10_000
 SAMPLED_ROWS = 4_096
-ROWS_AT_ONCE = 1_024
-
-
-def alignment(pairs: PairedRows) -> float:
-    """Mean ‖x_i − y_i‖² over the positive pairs; 0 when every pair coincides (Wang and Isola, ICML 2020)."""
-    total = 0.0
-    for start in range(0, pairs.rows, ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        total += float(np.square(pairs.x[part].astype(np.float64) - pairs.y[part]).sum())
-    return total / pairs.rows
 
 
 def uniformity(side: Float32s, seed: int, backend: Backend) -> float:
-    """log mean exp(−2 ‖u_i − u_j‖²) over i ≠ j, by the same; of 4,096 rows drawn at random beyond 10,000 rows.
+    """log mean exp(−2 ‖u_i − u_j‖²) over i ≠ j (Wang and Isola, ICML 2020); of 4,096 of them if rows are over 10,000.
 
     ‖u_i − u_j‖² = 2 − 2 u_i·u_j for unit rows.
     """
@@ -230,23 +215,22 @@ class CoordinateLosses:
     """
 
     def __init__(self, raw: PairedRows, settings: ReportSettings, backend: Backend) -> None:
-        self._raw, self._temperatures, self._how = raw, settings.temperatures, settings.batch_coordinates
+        self._raw, self._how = raw, settings.batch_coordinates
         sides = [normalised(side, self._how) for side in (raw.x, raw.y)]
         # The sums expect products of at most 1: rows are scaled to that, and temperatures with them.
         scales = [float(np.sqrt(np.einsum("ij,ij->i", side, side).max())) or 1.0 for side in sides]
         x, y = (side / scale for side, scale in zip(sides, scales, strict=True))
-        scaled = np.array(self._temperatures) / np.prod(scales)
+        scaled = np.array(settings.temperatures) / np.prod(scales)
         own = np.einsum("ij,ij->i", x, y, dtype=np.float64) / scaled[:, None]
         self.in_all = np.stack([side - own for side in loss_sums(x, y, scaled.tolist(), backend)], axis=1)
 
-    def in_batches(self, perm: Ints, batch_size: int) -> Floats:
-        """(T, 2, N) in the batches of an order; 0 for rows that it leaves out."""
-        losses = np.zeros_like(self.in_all)
+    def in_batches(self, perm: Ints, batch_size: int, temperature: float) -> Floats:
+        """(2, N) in the batches of an order; 0 for rows that it leaves out."""
+        losses = np.zeros((2, self._raw.rows))
         for start in range(0, len(perm), batch_size):
             rows = perm[start : start + batch_size]
             x, y = (normalised(side[rows], self._how) for side in (self._raw.x, self._raw.y))
             products = x @ y.T
-            for number, temperature in enumerate(self._temperatures):
-                sums = [log_sum_exp(side, temperature) for side in (products, products.T)]
-                losses[number][:, rows] = np.stack(sums) - products.diagonal() / temperature
+            sums = [log_sum_exp(side, temperature) for side in (products, products.T)]
+            losses[:, rows] = np.stack(sums) - products.diagonal() / temperature
         return losses

@@ -258,7 +258,7 @@ def test_an_error_that_nobody_foresaw_is_one_line(gcbs, folder, monkeypatch):
 
 
 def test_what_is_in_place_before_an_error_is_said(gcbs, folder, monkeypatch):
-    monkeypatch.setattr("gcbs_cli.reports.build.make_reports", lambda *_, **__: [1 // 0])
+    monkeypatch.setattr("gcbs_cli.reports.losses.make_reports", lambda *_, **__: [1 // 0])
     monkeypatch.delenv("GCBS_TRACEBACK")
     ended = gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "--report", "r.json", "-q")
     assert ended.exit_code == 1

@@ -39,7 +39,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {name: [f"gcbs_cli/{name}"] for name in ("data", "products", "graph", "orders", "plan_file")}
-FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "build", "in_batch", "basis")]
+FOLDERS["reports"] = [f"gcbs_cli/reports/{name}.py" for name in ("losses", "in_batch", "basis")]
 TESTS = {name: [name] for name in FOLDERS}
 OF_RESULTS = [
     "products/test_torch_device.py",

@@ -10,7 +10,7 @@ from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.products.torch_device import TorchBackend
-from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 

@@ -9,7 +9,7 @@ from running import SAMPLE
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.plan import make_plan
-from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings

@@ -17,7 +17,7 @@ from gcbs_cli.orders.swaps import objective as sum_up
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
-from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 

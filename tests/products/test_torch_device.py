@@ -13,8 +13,8 @@ from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.devices import warm_up
 from gcbs_cli.products.operations import Tile, cut
 from gcbs_cli.products.torch_device import HELD_AS, MULTIPLY, TorchBackend
-from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 

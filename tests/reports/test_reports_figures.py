@@ -18,8 +18,8 @@ from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.reports import basis
 from gcbs_cli.reports.basis import RowFacts, uniformity
-from gcbs_cli.reports.build import make_reports
 from gcbs_cli.reports.figures import FIGURES
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.settings.report import Loss, ReportSettings
 from gcbs_cli.system.errors import BadInput
 
@@ -79,11 +79,11 @@ def test_the_share_of_hard_pairs_across_parts(threshold, perm):
 
 @pytest.mark.parametrize(("most", "fits"), [(2 * ROWS, nullcontext()), (2 * ROWS - 1, pytest.raises(BadInput))])
 def test_pairs_of_positives_are_held_up_to_a_number(monkeypatch, most, fits):
-    monkeypatch.setattr("gcbs_cli.reports.build.MOST_PAIRS", most)
+    monkeypatch.setattr("gcbs_cli.reports.losses.MOST_PAIRS", most)
     pair = make_pair("related", ROWS)
     with fits:
         report(pair.x, pair.y, loss="bsc", positives=np.arange(ROWS) // 2, batch_size=BATCH_SIZE, trials=1)
-    with pytest.raises(BadInput, match="no row is a positive pair"):
+    with pytest.raises(BadInput, match="no positive pair is in a batch that counts"):
         report(pair.x, pair.y, labels=[0] * ROWS, batch_size=BATCH_SIZE)
 
 

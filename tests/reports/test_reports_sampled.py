@@ -12,7 +12,7 @@ from unit_data import Listener, make_pair, stream_of
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.reports.basis import forecast_report
-from gcbs_cli.reports.build import make_reports
+from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.reports.sampled import _estimate, sampled_report
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.report import ReportSettings
