@@ -42,18 +42,14 @@ class BatchTables:
     """Similarities of the rows of b batches of n rows to the w keys that they see.
 
     rows: (b, n) input rows; directions: (b, n, w) each, −inf where one is no key; own: the places of the positives;
-    mask: (b, n, w) the suspected entries, those of the b batches' own rows from the column `first` on.
+    mask: (b, n, w) the suspected entries; suspects: (b, n, n) those that join rows of one batch.
     """
 
     rows: Ints
     directions: list[Float32s]
     own: Any
     mask: Bools
-    first: int
-
-    def suspects(self) -> Bools:
-        """(b, n, n) which rows of one batch are suspected with each other."""
-        return self.mask[:, :, self.first : self.first + self.rows.shape[1]]
+    suspects: Bools
 
 
 def random_orders(rows: int, seed: int, trials: int = 1) -> Iterator[Ints]:
@@ -89,15 +85,13 @@ def batch_sums(
     )
     for tables in batch_tables(pairs, perm, batch_size, loss, suspicion):
         rows, own = tables.rows, tables.own
-        sums.suspects[rows] = np.count_nonzero(tables.suspects(), axis=-1)
+        sums.suspects[rows] = np.count_nonzero(tables.suspects, axis=-1)
         for side, values in enumerate(tables.directions):
             positives = values[own]
             for masked in (0, 1):
-                if masked and not tables.mask.any():
-                    sums.log_sums[:, 1, side, rows] = sums.log_sums[:, 0, side, rows]
-                    sums.hardest[1, side, rows] = sums.hardest[0, side, rows]
-                    continue
                 if masked:
+                    if not tables.mask.any():
+                        break
                     np.copyto(values, -np.inf, where=tables.mask)
                 keys = _counting(values, own, positives, loss.top)
                 if not masked:
@@ -105,9 +99,9 @@ def batch_sums(
                     sums.seen[rows] = np.count_nonzero(finite, axis=-1)
                     sums.least[side, rows] = np.where(finite, keys, np.inf).min(axis=-1)
                 for number, temperature in enumerate(temperatures):
-                    sums.log_sums[number, masked, side, rows] = log_sum_exp(keys, temperature)
+                    sums.log_sums[number, masked:, side][:, rows] = log_sum_exp(keys, temperature)
                 values[own] = -np.inf
-                sums.hardest[masked, side, rows] = values.max(axis=-1)
+                sums.hardest[masked:, side][:, rows] = values.max(axis=-1)
     return sums
 
 
@@ -156,6 +150,7 @@ def batch_tables(
         if suspicion is not None:
             mask = suspicion.mask(there, back, places, perm[seen].reshape(len(places), -1))
             mask[own] = False
+        suspects = mask[:, :, first:]
         directions = [there, back][: len(loss.sides)]
         same = np.eye(height, dtype=np.bool_)
         if loss.queue_alone:
@@ -166,4 +161,4 @@ def batch_tables(
                 each[:, same] = -np.inf
             directions = [np.concatenate(both, axis=-1) for both in zip(directions, views, strict=True)]
             mask = np.concatenate([mask, mask], axis=-1)
-        yield BatchTables(places, directions, own, mask, first)
+        yield BatchTables(places, directions, own, mask, suspects)

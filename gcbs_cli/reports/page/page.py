@@ -1,6 +1,7 @@
 """A report as one page: no script, no address outside it, every name escaped."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -26,12 +27,7 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters["show"] = format
-LISTED_BATCHES = 5
-EXAMPLES, SHOWN_EXAMPLES = 12, 2
-LONGEST = 300
-"""Characters of a name or text that are shown."""
-MOST_ROWS = 256
-"""Rows of a batch that are named."""
+LISTED_BATCHES, EXAMPLES = 5, 12
 
 
 def report_page(
@@ -53,8 +49,7 @@ def report_page(
     batches = _listed_batches(measured)
     suspects = suspect_examples(measured)
     suspected_rows = [row for suspect in suspects for row in suspect.rows]
-    batch_rows = [row for some in batches.values() for *_, rows in some for row in rows[:MOST_ROWS].tolist()]
-    row_names = names_of(suspected_rows + batch_rows)
+    batch_rows = [row for some in batches.values() for *_, rows in some for row in rows.tolist()]
     return render(
         "report.html",
         title=f"gcbs report: {names}",
@@ -68,17 +63,14 @@ def report_page(
         **_spread_charts(measured),
         batches=batches,
         suspects=suspects,
-        shown_suspects=SHOWN_EXAMPLES,
+        names=names_of(suspected_rows + batch_rows),
         texts=texts_of(suspected_rows),
         hint=hint,
         reports=gap_reports,
         warning=suspects_warning(gap_reports),
-        facts={title: list(_lines(values)) for title, values in facts.items()},
+        facts={title: json.dumps(values, indent=2, ensure_ascii=False, default=str) for title, values in facts.items()},
         figures=FIGURES,
         compared=shown_in("many"),
-        row_name=lambda row: f"{row} ({row_names[row][:LONGEST]})" if row in row_names else f"{row}",
-        longest=LONGEST,
-        most_rows=MOST_ROWS,
     )
 
 
@@ -130,32 +122,16 @@ def suspect_examples(measured: Measured) -> list[SuspectExample]:
     if perm is None:
         return []
     counted = perm[: len(perm) - len(perm) % size] if inputs.settings.drop_last else perm
-    candidates: list[tuple[float, int, int]] = []
+    ends = [np.empty((0, 2), np.int64)]
     for tables in batch_tables(inputs.pairs, counted, size, Loss("infonce"), measured.suspicion):
-        (there,) = tables.directions
-        batch, first, second = np.nonzero(np.triu(tables.suspects()))
-        similarities = np.maximum(there[batch, first, second], there[batch, second, first])
-        most = np.argsort(-similarities, kind="stable")[:EXAMPLES]
-        lower, higher = (tables.rows[batch[most], ends[most]].tolist() for ends in (first, second))
-        candidates += zip((-similarities[most]).tolist(), lower, higher, strict=True)
-    suspects = np.array([ends for _, *ends in sorted(candidates)[:EXAMPLES]], np.int64).reshape(-1, 2)
-    mirrored = suspects[:, ::-1]
-    similarities = np.column_stack([pair_values(inputs.pairs, *ends.T) for ends in (suspects, mirrored)])
+        batch, *places = np.nonzero(np.triu(tables.suspects))
+        ends.append(np.column_stack([tables.rows[batch, place] for place in places]))
+    suspects = np.concatenate(ends)
+    similarities = np.column_stack([pair_values(inputs.pairs, *sides) for sides in (suspects.T, suspects.T[::-1])])
+    most = np.argsort(-similarities.max(axis=1), kind="stable")[:EXAMPLES]
     batch_of_row = batches_of(perm, size)
     columns = suspects, batch_of_row[suspects[:, 0]], similarities, inputs.diagonal[suspects]
-    return [SuspectExample(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def _lines(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values, but for those that are None: the words of the keys, and the value as text."""
-    for name, value in values.items():
-        words = prefix + name.replace("_", " ")
-        if isinstance(value, dict):
-            yield from _lines(value, f"{words}, ")
-        elif isinstance(value, list | tuple):
-            yield words, ", ".join(map(str, value))
-        elif value is not None:
-            yield words, format(value, ".6g" if isinstance(value, float) else "")
+    return [SuspectExample(*values) for values in zip(*(column[most].tolist() for column in columns), strict=True)]
 
 
 def render(template: str, **values: object) -> str:
