@@ -6,6 +6,7 @@ from typing import Any
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data import row_values
+from gcbs_cli.data.files import shown
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.row_values import TEXT_COLUMNS, ids_of, read_row_values, text_of
@@ -13,12 +14,12 @@ from gcbs_cli.plan_file.manifest import Manifest, permutation_hash
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.settings.others import Columns, Compare, Inputs, PairTexts, Plan
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.errors import BadInput, without_secrets
+from gcbs_cli.system.errors import BadInput
 
 
 def command_line() -> list[str]:
     """The words of this command for a manifest or a page; addresses without what gives access to them."""
-    return ["gcbs", *map(without_secrets, sys.argv[1:])]
+    return ["gcbs", *map(shown, sys.argv[1:])]
 
 
 def open_inputs(inputs: Inputs, out: Output, manifest: Manifest | None = None) -> PairStream:

@@ -162,8 +162,6 @@ def _shifted(value: Any, bits: int) -> Any:
 def _too_coarse(left: _Side, right: _Side) -> bool:
     """Whether rounding to bytes would blur the order of the largest entries, by the exact integers of a few rows."""
     spread = max(left.largest, right.largest)
-    if spread <= EQUAL:
-        return False
     fine = _rounded(_spread(left), _spread(right), FINE)
     numbers = fine.numbers(np.arange(len(fine.x)), np.arange(len(fine.y))).reshape(-1)
     place = numbers.size - max(1, int(numbers.size * TAIL)) - 1

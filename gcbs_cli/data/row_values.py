@@ -95,12 +95,9 @@ def read_texts(path: str, column: str, option: str) -> list[str]:
     Raises BadInput that names the option, also for empty, missing or too few texts.
     """
     values = read_row_values(path, option, column)
-    empty = [row for row, value in enumerate(values) if not isinstance(value, str) or not value.strip()]
-    if empty:
-        raise BadInput(
-            f"{shown(path)}:{shown(column)}: found {len(empty)} rows without a text (the first is row {empty[0]}),"
-            " expected a text in each; drop these pairs"
-        )
+    for row, value in enumerate(values):
+        if not isinstance(value, str) or not value.strip():
+            raise BadInput(f"{shown(path)}:{shown(column)}: row {row} has no text; drop pairs without one")
     if len(values) < 2:
         raise BadInput(f"{shown(path)}: found {len(values)} rows, expected at least 2")
     return list(map(text_of, values))

@@ -8,7 +8,7 @@ import numpy as np
 
 from gcbs_cli.data.files import FileStamp, shown
 from gcbs_cli.system.arrays import Array
-from gcbs_cli.system.errors import BadInput, nearest, without_secrets
+from gcbs_cli.system.errors import BadInput, nearest
 
 RAW_DTYPES: dict[str, np.dtype[Any]] = {
     "float16": np.dtype(np.float16),
@@ -50,7 +50,7 @@ class EmbeddingSource:
     @property
     def paths(self) -> tuple[str, ...]:
         """Where the files lie: paths, or addresses of remote ones; none for an array in memory."""
-        return tuple(without_secrets(stamp.name) for stamp in self.stamps)
+        return tuple(stamp.shown for stamp in self.stamps)
 
 
 def check_matrix(name: str, shape: tuple[int, ...]) -> None:

@@ -6,16 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import xxhash
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from gcbs_cli.data.files import open_file, shown
@@ -32,20 +23,6 @@ class _Record(BaseModel):
     """Frozen; fields that a newer minor version adds are passed over."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False, validate_by_name=True, serialize_by_alias=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_utf8(cls, values: Any) -> Any:
-        """Replace what JSON cannot hold of a file name that is not UTF-8."""
-        return _in_utf8(values)
-
-
-def _in_utf8(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    if isinstance(value, dict):
-        return {key: _in_utf8(one) for key, one in value.items()}
-    return [_in_utf8(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 class InputRecord(_Record):

@@ -20,14 +20,6 @@ MANIFEST_END = ".manifest.json"
 _NAME_BYTES = 180
 """A file name has at most 255 bytes; the target's is cut so that the random part and the suffix still fit."""
 _ABANDONED_SECONDS = 86_400.0
-_ADVICE = {
-    errno.ENOSPC: "no space left on the disk; free some or write to another folder",
-    errno.EFBIG: "the file would pass the size limit; raise it (ulimit -f) or write to another folder",
-    errno.EACCES: "no permission to write here; write to another folder",
-    errno.ENOENT: "the output folder was removed meanwhile; create it and run again",
-    errno.ENAMETOOLONG: "the file name is too long; choose a shorter one",
-}
-
 _DISK_FAILS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Other errors come from file systems that cannot sync a folder."""
 
@@ -60,7 +52,6 @@ def check_outputs(outputs: Iterable[PathLike], inputs: Iterable[PathLike] = (), 
 
 def _files_of(path: str) -> list[str]:
     """Return the files that an input names: a path that exists is no pattern, whatever characters it has."""
-    path = path.removeprefix("local://").removeprefix("file://")
     if os.path.lexists(path):
         return [path]
     return [path, *glob.glob(path, recursive=True)]
@@ -182,8 +173,7 @@ def sync(folder: Path) -> None:
 
 
 def _advice(target: object, error: OSError) -> str:
-    advice = _ADVICE.get(error.errno or 0) or f"{error.strerror or error}; write to another folder or disk"
-    return f"cannot write {shown(str(target))}: {advice}"
+    return f"cannot write {shown(str(target))}: {error.strerror or error}; write to another folder or disk"
 
 
 def _hidden_prefix(path: Path) -> str:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gcbs_cli import __version__
+from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.manifest import (
     GraphRecord,
@@ -101,7 +102,8 @@ def _method_settings(result: PlanResult) -> dict[str, Any]:
 
 def _row_files(files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:
     """The files of groups and texts that were named, and the hash of the groups."""
-    record = {name: value for file in files if file.model_fields_set for name, value in file}
+    values = {name: value for file in files if file.model_fields_set for name, value in file}
+    record: dict[str, Any] = {name: value and shown(value) for name, value in values.items()}
     if groups is not None:
         record["groups_hash"] = permutation_hash(groups)
     return record

@@ -82,7 +82,7 @@ REFUSED = {
     "plan x.npy y.npy -f -o folder.npy": "folder.npy: is a folder",
     "plan x.npy y.npy -f -o pipe.npy": "pipe.npy: is a folder, pipe or device",
     "plan x.npy y.npy -o a\0b.npy": "NUL",
-    f"plan x.npy y.npy -o {'a' * 300}.npy": "name is too long",
+    f"plan x.npy y.npy -o {'a' * 300}.npy": "name too long",
     "plan x.npy y.npy -f -o odd.npy": "odd.npy.manifest.json: is a folder",
     "check -p odd.npy": "odd.npy.manifest.json: cannot be opened (Is a directory)",
     "check -p here.npy --config none.toml": "none.toml",
@@ -124,7 +124,7 @@ REFUSED = {
     "embed t.txt -m model": "t.txt: found .txt, expected .parquet",
     "embed pairs.csv -m model": "--model model: found no such folder",
     "embed pairs.csv -m model -o x.npz": "--output x.npz",
-    "embed pairs.csv -m model --y-text empty": "pairs.csv:empty: found 2 rows without a text",
+    "embed pairs.csv -m model --y-text empty": "pairs.csv:empty: row 0 has no text",
 }
 
 

@@ -241,7 +241,7 @@ def test_a_limit_on_the_size_of_files_leaves_the_old_plan(pairs, size):
     run = plan_into(pairs, 1, preexec_fn=limit)
     assert run.returncode == 1
     assert_one_line(run.returncode, run.stderr.splitlines())
-    assert "file would pass the size limit" in run.stderr
+    assert "File too large" in run.stderr
     after = files_of(pairs)
     assert after["perm.npy"] == before["perm.npy"]
     assert_whole(before, after)

@@ -78,7 +78,7 @@ def test_nothing_is_saved_of_what_is_no_permutation_nor_in_a_folder_that_is_gone
     with pytest.raises(BadInput, match="more than once"):
         load_plan("twice.npy")
     Path("twice.npy").unlink()
-    with pytest.raises(GcbsError, match="folder was removed meanwhile"):
+    with pytest.raises(GcbsError, match="No such file or directory; write to another folder"):
         save("gone/perm.npy", 0)
     save("-", 0)
     assert capsysbinary.readouterr().out == "".join(f"{i}\n" for i in order(0)).encode()
@@ -167,7 +167,7 @@ def test_a_failure_leaves_what_was_there(monkeypatch, output, old):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(GcbsError, match="no space left on the disk"):
+    with pytest.raises(GcbsError, match="No space left on device"):
         save(output, 1)
     assert files_of(Path()) == before
     assert old or not Path(output).exists()
@@ -194,9 +194,6 @@ def names(folder):
         (KeyboardInterrupt(), None),
         (BadInput("?"), None),
         (BrokenPipeError(), None),
-        (OSError(errno.ENOSPC, "?"), "no space left on the disk"),
-        (OSError(errno.EACCES, "?"), "no permission to write here"),
-        (OSError(errno.EFBIG, "?"), "ulimit -f"),
         (OSError(errno.EBUSY, "busy"), "busy; write to another folder or disk"),
     ],
 )
@@ -226,11 +223,11 @@ def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most[1]))
     try:
         # np.save leaves 4,096 of 4,184 bytes, and is content.
-        with pytest.raises(GcbsError, match="ulimit -f"), file(tmp_path / "x.npy") as output:
+        with pytest.raises(GcbsError, match="File too large"), file(tmp_path / "x.npy") as output:
             write_array(output, np.arange(507))
         save("perm.npy", 0)
         before = files_of(Path())
-        with pytest.raises(GcbsError, match="ulimit -f"):
+        with pytest.raises(GcbsError, match="File too large"):
             save("perm.npy", 0, 507)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, most)
@@ -283,13 +280,12 @@ def test_the_longest_name_that_a_folder_takes(tmp_path):
     path = tmp_path / ("é" * 127)
     write(path, "x")
     assert names(tmp_path) == [path.name]
-    with pytest.raises(GcbsError, match="name is too long"):
+    with pytest.raises(GcbsError, match="File name too long"):
         write(tmp_path / ("é" * 128), "x")
 
 
 TAKEN = {
     "a file that is read": ("x.npy", ["y.npy", "x.npy"], []),
-    "by its address": ("x.npy", ["file://x.npy"], []),
     "by a link": ("soft.npy", ["x.npy"], []),
     "by another name": ("hard.npy", ["x.npy"], []),
     "by a linked folder": ("here/x.npy", ["x.npy"], []),
