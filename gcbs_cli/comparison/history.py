@@ -26,8 +26,8 @@ NOISE = 3.0
 SAME_PLAN = 0.9
 """Share of recurring pairs from which the previous plan would have done."""
 OWN_FIGURES = [
-    Figure("recurring", "pairs that recur", "{:.0%}", heading="recur"),
-    Figure("plan_seconds", "seconds", "{:.1f}", heading="plan s"),
+    Figure("pairs that recur", "{:.0%}", heading="recur", path="recurring"),
+    Figure("seconds", "{:.1f}", heading="plan s", path="plan_seconds"),
 ]
 SHOWN = [*shown_in("history"), *OWN_FIGURES]
 """The figures of the table."""

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gcbs_cli.reports.schema import GapReport, ReportPart
-from gcbs_cli.reports.shown import Figure
+from gcbs_cli.reports.schema import Figure, GapReport, ReportPart
 
 __all__ = ["FIGURES", "Figure", "nest", "shown_in"]
 
@@ -29,10 +28,11 @@ def _with_random(figure: Figure, prefix: str, path: str, meaning: str) -> Iterat
     random = prefix + figure.random
     spread = f"{prefix}random_std" if figure.random == "random_mean" else None
     yield replace(figure, path=path, random=random, spread=spread, meaning=meaning)
-    yield Figure(random, f"{figure.words}, random", figure.format, show="", meaning=f"{meaning}, in random batches")
+    words, form = figure.words, figure.format
+    yield Figure(f"{words}, random", form, show="", meaning=f"{meaning}, in random batches", path=random)
     if spread is not None:
         over_orders = f"{meaning}: standard deviation over random orders"
-        yield Figure(spread, f"{figure.words}, spread", figure.format, show="", meaning=over_orders)
+        yield Figure(f"{words}, spread", form, show="", meaning=over_orders, path=spread)
 
 
 FIGURES = list(_figures_of(GapReport))

@@ -5,16 +5,50 @@ Losses, gaps and bounds are in nats, those of the triplet loss in similarity. Fi
 add a figure, declare it here and compute it in `reports.losses` under its path.
 """
 
-from functools import partial
+from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from gcbs_cli.reports.shown import COUNT, ROUGH, SHARE, Figure
+SHARE = "{:.1%}"
+COUNT = "{:,.0f}"
+ROUGH = "{:z.3f}"
 
-Shown = partial(Figure, "")
-"""How people see a field: its words in tables, and the rest of `Figure`. Its docstring says what it is."""
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a report; it is None where there is no plan, or where it would be 0 / 0.
+
+    words: its name in tables; heading: the same above a narrow column.
+    better: which way a plan should move it. show: views that have it beside JSON and the page: table (one report), many
+    (one line a report), history, compare, trial (compare --train). random, spread: paths of the mean and the standard
+    deviation of the same figure over random orders. meaning: what it is, in a sentence.
+    path: its place in the JSON report.
+    """
+
+    words: str
+    format: str = "{:.4f}"
+    better: Literal["up", "down"] | None = None
+    show: str = "table"
+    heading: str = ""
+    random: str | None = None
+    spread: str | None = None
+    meaning: str = ""
+    path: str = ""
+
+    @property
+    def short(self) -> str:
+        """The name above a column."""
+        return self.heading or self.words
+
+    def text(self, value: Any) -> str:
+        """The value for people: – for None, an estimate with half the width of its interval."""
+        if value is None:
+            return "–"
+        if hasattr(value, "low"):
+            return f"{self.format.format(value.value)} ± {self.format.format(value.value - value.low)}"
+        return self.format.format(value)
 
 
 class ReportPart(BaseModel):
@@ -34,9 +68,11 @@ class ReportPart(BaseModel):
 class LossFigures(ReportPart):
     """Means over rows of the loss."""
 
-    global_: Annotated[float, Shown("L_global", show="table many history")]
+    global_: Annotated[float, Figure("L_global", show="table many history")]
     """Loss if every row saw all other rows."""
-    plan: Annotated[float | None, Shown("L_train", better="up", show="table many history", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("L_train", better="up", show="table many history", random="random_mean")] = (
+        None
+    )
     """Loss that training on the batches sees."""
     random_mean: float
     random_std: float | None = None
@@ -45,12 +81,12 @@ class LossFigures(ReportPart):
 class MaskedGap(ReportPart):
     """The gap with suspected pairs left out of both sums."""
 
-    plan: Annotated[float | None, Shown("masked gap", better="down", show="", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("masked gap", better="down", show="", random="random_mean")] = None
     """Gap without suspected false negatives."""
     random_mean: float
     random_std: float | None = None
     reduction: Annotated[
-        float | None, Shown("masked reduction", SHARE, "up", "table history compare trial", "masked")
+        float | None, Figure("masked reduction", SHARE, "up", "table history compare trial", "masked")
     ] = None
     """Gap reduction without suspected false negatives."""
 
@@ -58,17 +94,17 @@ class MaskedGap(ReportPart):
 class Gap(ReportPart):
     """L_global − L_train, and how much of it the plan closes; a share is None where it is 0 / 0."""
 
-    plan: Annotated[float | None, Shown("gap", better="down", show="table history", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("gap", better="down", show="table history", random="random_mean")] = None
     """The part of the loss over all pairs that training does not see."""
     random_mean: float
     random_std: float | None = None
-    oracle: Annotated[float, Shown("gap, oracle", show="table many", heading="oracle")]
+    oracle: Annotated[float, Figure("gap, oracle", show="table many", heading="oracle")]
     """Gap if every row had its own hardest negatives; out of reach."""
     reduction: Annotated[
-        float | None, Shown("gap reduction", SHARE, "up", "table many history compare trial", "reduction")
+        float | None, Figure("gap reduction", SHARE, "up", "table many history compare trial", "reduction")
     ] = None
     """How much smaller the plan's gap is than that of random batches."""
-    closed_share: Annotated[float | None, Shown("closed share", SHARE, "up", "table many compare", "closed")] = None
+    closed_share: Annotated[float | None, Figure("closed share", SHARE, "up", "table many compare", "closed")] = None
     """What the plan closes, as a share of what the oracle could."""
     masked: MaskedGap
 
@@ -76,16 +112,16 @@ class Gap(ReportPart):
 class Bounds(ReportPart):
     """Upper bounds on the plan's gap; None for losses that have none."""
 
-    translation: Annotated[float | None, Shown("translation bound", better="down", show="")] = None
+    translation: Annotated[float | None, Figure("translation bound", better="down", show="")] = None
     """Upper bound on the plan's gap (translation identity)."""
-    logsumexp: Annotated[float | None, Shown("log-sum-exp bound", better="down", show="")] = None
+    logsumexp: Annotated[float | None, Figure("log-sum-exp bound", better="down", show="")] = None
     """Upper bound on the plan's gap (log-sum-exp)."""
 
 
 class TranslationObjective(ReportPart):
     """What an order can do for the translation bound, in similarity."""
 
-    plan: Annotated[float | None, Shown("least in batch", better="up", show="", random="random")] = None
+    plan: Annotated[float | None, Figure("least in batch", better="up", show="", random="random")] = None
     """Mean over rows of the least similarity in the batch; as it rises, the translation bound falls."""
     random: float | None = None
 
@@ -93,7 +129,7 @@ class TranslationObjective(ReportPart):
 class LogSumExpObjective(ReportPart):
     """What an order can do for the log-sum-exp bound, in similarity."""
 
-    plan: Annotated[float | None, Shown("largest in batch", better="up", show="", random="random")] = None
+    plan: Annotated[float | None, Figure("largest in batch", better="up", show="", random="random")] = None
     """Mean over rows of the largest similarity in the batch; as it rises, the log-sum-exp bound falls."""
     random: float | None = None
 
@@ -108,9 +144,9 @@ class Objective(ReportPart):
 class PositiveProbability(ReportPart):
     """Mean softmax probability of the positive, 0 to 1."""
 
-    global_: Annotated[float | None, Shown("p(positive), all", ROUGH, show="")] = None
+    global_: Annotated[float | None, Figure("p(positive), all", ROUGH, show="")] = None
     """Mean softmax probability of the positive among all rows."""
-    plan: Annotated[float | None, Shown("p(positive)", ROUGH, "down", random="random")] = None
+    plan: Annotated[float | None, Figure("p(positive)", ROUGH, "down", random="random")] = None
     """Mean softmax probability of the positive in its batch."""
     random: float | None = None
 
@@ -118,9 +154,9 @@ class PositiveProbability(ReportPart):
 class Coordinates(ReportPart):
     """The loss with `batch_coordinates`; None where that was not asked for."""
 
-    global_: Annotated[float | None, Shown("L_global, coordinates", show="")] = None
+    global_: Annotated[float | None, Figure("L_global, coordinates", show="")] = None
     """Loss where coordinates are normalised over all rows."""
-    plan: Annotated[float | None, Shown("L_train, coordinates", better="up", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("L_train, coordinates", better="up", random="random_mean")] = None
     """Loss where coordinates are normalised over the rows of each batch."""
     random_mean: float | None = None
     random_std: float | None = None
@@ -129,9 +165,9 @@ class Coordinates(ReportPart):
 class Accuracy(ReportPart):
     """How often the positive is the nearest key, x→y; None where a row has several positives."""
 
-    global_: Annotated[float | None, Shown("accuracy, all", SHARE, show="")] = None
+    global_: Annotated[float | None, Figure("accuracy, all", SHARE, show="")] = None
     """Share of rows whose positive is the nearest of all keys, x→y."""
-    plan: Annotated[float | None, Shown("accuracy", SHARE, "down", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("accuracy", SHARE, "down", random="random_mean")] = None
     """Share of rows whose positive is the nearest of the keys they see, x→y."""
     random_mean: float | None = None
     random_std: float | None = None
@@ -140,9 +176,9 @@ class Accuracy(ReportPart):
 class NegativeSimilarity(ReportPart):
     """Mean similarity of pairs that are no positives."""
 
-    global_: Annotated[float | None, Shown("negatives, all", show="")] = None
+    global_: Annotated[float | None, Figure("negatives, all", show="")] = None
     """Mean similarity of all other pairs of x and y."""
-    plan: Annotated[float | None, Shown("negatives", better="up", random="random")] = None
+    plan: Annotated[float | None, Figure("negatives", better="up", random="random")] = None
     """Mean similarity of other pairs in one batch."""
     random: float | None = None
 
@@ -150,7 +186,7 @@ class NegativeSimilarity(ReportPart):
 class Similarity(ReportPart):
     """Mean similarities, −1 to 1."""
 
-    positive: Annotated[float | None, Shown("positives")] = None
+    positive: Annotated[float | None, Figure("positives")] = None
     """Mean similarity of the positive pairs."""
     negative: NegativeSimilarity = NegativeSimilarity()
 
@@ -158,26 +194,26 @@ class Similarity(ReportPart):
 class Graph(ReportPart):
     """The graph of hard pairs."""
 
-    threshold: Annotated[float, Shown("threshold", show="table history", heading="t")]
+    threshold: Annotated[float, Figure("threshold", show="table history", heading="t")]
     """Similarity above which a pair is hard."""
-    quantile: Annotated[float, Shown("quantile", "{:.6g}", show="")]
+    quantile: Annotated[float, Figure("quantile", "{:.6g}", show="")]
     """Share of all similarities at or below the threshold."""
-    edges: Annotated[int, Shown("hard pairs", COUNT)]
+    edges: Annotated[int, Figure("hard pairs", COUNT)]
     """Pairs above the threshold."""
-    isolated: Annotated[int, Shown("rows without", COUNT)]
+    isolated: Annotated[int, Figure("rows without", COUNT)]
     """Rows without a hard pair."""
-    isolated_batches: Annotated[int | None, Shown("batches without", COUNT, "down")] = None
+    isolated_batches: Annotated[int | None, Figure("batches without", COUNT, "down")] = None
     """Batches of the plan in which no row has a hard pair."""
-    max_degree: Annotated[int, Shown("largest degree", COUNT, show="")]
+    max_degree: Annotated[int, Figure("largest degree", COUNT, show="")]
     """Hard pairs of the row that has the most."""
 
 
 class Bandwidth(ReportPart):
     """Positions between the ends of a hard pair."""
 
-    identity: Annotated[int, Shown("bandwidth, input", COUNT, show="")]
+    identity: Annotated[int, Figure("bandwidth, input", COUNT, show="")]
     """Largest distance in the order between the rows of a hard pair: in the order of the input."""
-    plan: Annotated[int | None, Shown("bandwidth", COUNT, "down", random="random")] = None
+    plan: Annotated[int | None, Figure("bandwidth", COUNT, "down", random="random")] = None
     """Largest distance in the order between the rows of a hard pair."""
     random: float
 
@@ -185,9 +221,9 @@ class Bandwidth(ReportPart):
 class Profile(ReportPart):
     """Positions from each row to its farthest partner before it, added up."""
 
-    identity: Annotated[int, Shown("profile, input", COUNT, show="")]
+    identity: Annotated[int, Figure("profile, input", COUNT, show="")]
     """Sum over rows of the distance to the farthest partner before them: in the order of the input."""
-    plan: Annotated[int | None, Shown("profile", COUNT, "down", "", random="random")] = None
+    plan: Annotated[int | None, Figure("profile", COUNT, "down", "", random="random")] = None
     """Sum over rows of the distance to the farthest partner before them."""
     random: float
 
@@ -195,7 +231,7 @@ class Profile(ReportPart):
 class InBatchEdgeShare(ReportPart):
     """Hard pairs that share a batch; None without a hard pair."""
 
-    plan: Annotated[float | None, Shown("in-batch share", SHARE, "up", "table compare", "edges", "random")] = None
+    plan: Annotated[float | None, Figure("in-batch share", SHARE, "up", "table compare", "edges", "random")] = None
     """Share of the hard pairs whose two rows share a batch."""
     random: float | None = None
 
@@ -204,33 +240,33 @@ class FalseNegatives(ReportPart):
     """Suspected false negatives in the batches, judged by the margin and the graph's threshold."""
 
     suspected_pairs: Annotated[
-        int | None, Shown("suspected pairs", COUNT, "down", "table many compare trial", "suspects", "random")
+        int | None, Figure("suspected pairs", COUNT, "down", "table many compare trial", "suspects", "random")
     ] = None
     """Pairs in one batch that are about as similar as true pairs."""
     random: float
-    rows: Annotated[int | None, Shown("suspected rows", COUNT, "down")] = None
+    rows: Annotated[int | None, Figure("suspected rows", COUNT, "down")] = None
     """Rows in at least one suspected pair that shares a batch."""
-    margin: Annotated[float, Shown("margin", "{:g}", show="")]
+    margin: Annotated[float, Figure("margin", "{:g}", show="")]
     """Share of a positive's similarity from which on a pair is suspected, if it reaches the threshold too."""
 
 
 class Uniformity(ReportPart):
     """log mean exp(−2 ‖u_i − u_j‖²) over the pairs of one side."""
 
-    x: Annotated[float, Shown("uniformity of X", ROUGH)]
+    x: Annotated[float, Figure("uniformity of X", ROUGH)]
     """Spread of the rows of X over the sphere; lower is more even."""
-    y: Annotated[float, Shown("uniformity of Y", ROUGH)]
+    y: Annotated[float, Figure("uniformity of Y", ROUGH)]
     """Spread of the rows of Y over the sphere; lower is more even."""
-    rows: Annotated[int, Shown("rows for uniformity", COUNT)]
+    rows: Annotated[int, Figure("rows for uniformity", COUNT)]
     """Rows that uniformity was computed on; beyond 10,000, a sample."""
 
 
 class Partitions(ReportPart):
     """Of a plan that was made in parts."""
 
-    parts: Annotated[int | None, Shown("parts", COUNT)] = None
+    parts: Annotated[int | None, Figure("parts", COUNT)] = None
     """Parts that were planned one by one."""
-    edges_across: Annotated[float | None, Shown("across parts", SHARE, "down")] = None
+    edges_across: Annotated[float | None, Figure("across parts", SHARE, "down")] = None
     """Share of the hard pairs whose rows are in different parts."""
 
 
@@ -272,10 +308,10 @@ class GapReport(ReportHead):
     profile: Profile
     in_batch_edge_share: InBatchEdgeShare = InBatchEdgeShare()
     false_negatives: FalseNegatives
-    alignment: Annotated[float, Shown("alignment", ROUGH)]
+    alignment: Annotated[float, Figure("alignment", ROUGH)]
     """Mean squared distance of the positive pairs."""
     uniformity: Uniformity
-    mutual_information_bound: Annotated[float | None, Shown("information", ROUGH)] = None
+    mutual_information_bound: Annotated[float | None, Figure("information", ROUGH)] = None
     """Lower bound on the mutual information of X and Y in nats: mean log(keys of a row) − L_train."""
     partitions: Partitions = Partitions()
     timings: dict[str, float] = {}

@@ -128,7 +128,7 @@ meaning = "two times the gap"
 
 class Gap(schema.Gap):
     twice: Annotated[
-        float | None, schema.Shown("gap twice over", show="table many history compare", heading="twice")
+        float | None, schema.Figure("gap twice over", show="table many history compare", heading="twice")
     ] = Field(None, description=meaning)
 
 class GapReport(schema.GapReport):

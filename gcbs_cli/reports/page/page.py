@@ -12,7 +12,7 @@ from gcbs_cli import __version__
 from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.adjacency import Adjacency, batches_of
 from gcbs_cli.reports.figures import FIGURES, shown_in
-from gcbs_cli.reports.headline import headline, lead, summary, suspects_warning
+from gcbs_cli.reports.headline import headline, summary, suspects_warning
 from gcbs_cli.reports.in_batch import batch_sums, batch_tables, random_orders
 from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.page import charts
@@ -54,7 +54,6 @@ def report_page(
         "report.html",
         title=f"gcbs report: {names}",
         headline=headline(report),
-        lead=lead(report),
         summary=summary(report),
         report=report,
         marks=charts.loss_marks(report),
