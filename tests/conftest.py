@@ -22,7 +22,7 @@ os.environ["GCBS_TRACEBACK"] = "1"  # what the command line catches for lack of 
 
 BACKENDS = {
     "one-worker": lambda: CpuBackend(1),
-    "three-workers-float32": lambda: CpuBackend(3, byte_products=False),
+    "three-workers-float32": lambda: CpuBackend(3),
     "torch-cpu-twice": lambda: import_module("gcbs_cli.products.torch_device").TorchBackend(["cpu", "cpu"]),
 }
 
@@ -43,8 +43,10 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(request):
+def backend(request, monkeypatch):
     """Every way to compute a tile."""
+    if "float32" in request.param:
+        monkeypatch.setattr("gcbs_cli.products.byte_products.can_multiply", lambda left: False)
     return BACKENDS[request.param]()
 
 

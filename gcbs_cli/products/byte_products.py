@@ -33,7 +33,6 @@ OFFSET = 128
 """Added to the numbers of the columns: the instruction takes one side unsigned."""
 MOST_DIM = 32768
 """Up to here no sum leaves 32 bits."""
-NEEDED = ("avx512f", "avx512bw", "avx512vl", "avx512vnni")
 BEYOND = 3 << 28
 """Limit of the rows and columns that fill the last blocks: above every product, whatever limit it is added to."""
 COLUMNS_AT_ONCE = 512
@@ -51,9 +50,7 @@ class ByteProducts:
 
         room: (3, n) int32 scratch memory for n entries, as many as the tile has.
         """
-        first, within = divmod(tile.cols.start, BLOCK_COLS)
-        if within:
-            raise ValueError(f"no products of bytes here for columns from {tile.cols.start} on")
+        first = tile.cols.start // BLOCK_COLS
         found = _scan(
             _in_blocks(self._left[tile.rows], BLOCK_ROWS, 0).view(np.int32),
             _in_blocks(self._starts[tile.rows], BLOCK_ROWS, 0),
@@ -80,7 +77,7 @@ def _has_instruction() -> bool:
         features = binding.get_host_cpu_features()
     except RuntimeError:  # LLVM does not know the processor
         return False
-    return all(features.get(name) for name in NEEDED)
+    return bool(features.get("avx512vnni"))
 
 
 def _in_blocks(values: Array, size: int, filler: int) -> Array:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gcbs_cli.products.byte_products import ByteProducts
 
 ROWS_AT_ONCE = 64
-"""Rows that are compared or added at once: they stay in a core's cache, and their float32 sum is exact enough."""
+"""Rows that are added at once: they stay in a core's cache, and their float32 sum is exact enough."""
 SAFE_EXPONENT = 60.0
 """exp(±60) times a tile's width stays inside float32's range, so that no row maximum has to be subtracted."""
 
@@ -29,10 +29,8 @@ class CpuBackend(Backend):
 
     name = "cpu"
 
-    def __init__(self, workers: int | None = None, *, byte_products: bool = True) -> None:
-        """`byte_products`: whether bytes are multiplied as bytes where the processor can."""
+    def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or available_cpus()
-        self._byte_products = byte_products
         self._memory = threading.local()
 
     @contextmanager
@@ -47,7 +45,7 @@ class CpuBackend(Backend):
         from gcbs_cli.products.byte_products import ByteProducts, can_multiply  # imports numba
 
         left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
-        return left, right, ByteProducts(left, right) if self._byte_products and can_multiply(left) else None
+        return left, right, ByteProducts(left, right) if can_multiply(left) else None
 
     def product(self, loaded: Sides, tile: Tile, sides: tuple[int, int] = (0, 1)) -> Float32s:
         arrays = loaded[:2]
@@ -63,14 +61,6 @@ class CpuBackend(Backend):
             return super().scan(loaded, tile, limits)
         listed = loaded[2].above(tile, limits, self._scratch("listed", (3, tile.entries), np.int32))
         return [listed.chosen(listed.values > each.row[listed.rows] + each.col[listed.cols]) for each in limits]
-
-    def above(self, product: Float32s, tile: Tile, limits: Limits) -> Entries:
-        row, col = limits.row[tile.rows, None].astype(np.float32), limits.col[tile.cols].astype(np.float32)
-        flags = self._scratch("flags", product.shape, np.bool_)
-        for start in range(0, len(product), ROWS_AT_ONCE):
-            some = slice(start, start + ROWS_AT_ONCE)
-            np.greater(product[some], row[some] + col, out=flags[some])
-        return self.listed(product, tile, flags)
 
     def listed(self, product: Float32s, tile: Tile, mask: Bools) -> Entries:
         places = np.flatnonzero(mask)

@@ -42,12 +42,11 @@ def devices_named(name: str) -> list[str]:
     indices = [int(text) for text in re.findall("[0-9]+", name)] or [0]
     if name == ALL_GPUS:
         indices = list(range(max(count, 1)))
-    twice = [index for index in sorted(set(indices)) if indices.count(index) > 1]
-    if twice:
-        raise BadInput(f"--device {name}: names cuda:{twice[0]} twice; name each GPU once")
-    if max(indices) >= count:
-        seen = {0: "no GPU", 1: "one GPU, cuda:0,"}.get(count, f"{count} GPUs, cuda:0 to cuda:{count - 1},")
-        raise BadInput(f"--device {name}: PyTorch sees {seen} here; name others, or use --device cpu or auto")
+    if max(indices) >= count or len(set(indices)) < len(indices):
+        raise BadInput(
+            f"--device {name}: PyTorch sees {count} GPUs here, numbered from 0; name each only once, or use "
+            "--device cpu or auto"
+        )
     return [f"cuda:{index}" for index in indices]
 
 
@@ -63,7 +62,7 @@ def warm_up(name: str) -> None:
 
 def _nvidia_driver_present() -> bool:
     """Whether a driver is loaded: looking costs nothing, importing torch to ask it costs a second."""
-    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg") or os.name == "nt"
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg")
 
 
 def _cuda_device_count() -> int:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -145,23 +145,21 @@ class Backend(ABC):
 
         def fitting(tile: Tile) -> list[tuple[Tile, Result]]:
             nonlocal most
-            found, left = [], [tile]
+            results, left = [], [tile]
             while left:  # a function that called itself would hold the data until Python collects its garbage
                 tile = left.pop()
                 if tile.height <= most:
-                    try:
-                        found.append((tile, work(tile)))
+                    with suppress(*self.memory_errors):
+                        results.append((tile, work(tile)))
                         continue
-                    except self.memory_errors as error:
-                        if tile.height == 1:
-                            raise OutOfDeviceMemory(
-                                f"the device's memory does not suffice for even {tile.width:,} products at once, "
-                                "beside the embeddings; use a higher --quantile, fewer rows or --device cpu"
-                            ) from error
-                        most = min(most, (tile.height + 1) // 2)
-                    self.free_memory()  # only here has the error let go of the tile that failed
+                    if tile.height == 1:
+                        raise OutOfDeviceMemory(
+                            f"the device's memory does not suffice for even {tile.width:,} products at once, "
+                            "beside the embeddings; use a higher --quantile, fewer rows or --device cpu"
+                        )
+                    most = min(most, (tile.height + 1) // 2)
                 left += reversed(tile.halves())
-            return found
+            return results
 
         total, done = sum(tile.entries for tile in tiles), 0
         with self.running():
@@ -174,10 +172,6 @@ class Backend(ABC):
     @abstractmethod
     def running(self) -> AbstractContextManager[None]:
         """Held while tiles run."""
-
-    def free_memory(self) -> None:
-        """Let go of memory that is held for later tiles."""
-        return
 
     @abstractmethod
     def load(self, left: Array, right: Array) -> Loaded:
@@ -197,13 +191,13 @@ class Backend(ABC):
     def scan(self, loaded: Loaded, tile: Tile, limits: Sequence[Limits]) -> list[Entries]:
         """For each of the limits the entries of the tile above it, in any order."""
         product = self.product(loaded, tile)
-        entries = [self.above(product, tile, each) for each in limits]
-        return [Entries(each.rows, each.cols, each.values.astype(np.int32, copy=False)) for each in entries]
-
-    def above(self, product: Product, tile: Tile, limits: Limits) -> Entries:
-        """The entries of a tile's product above limits of all rows and columns, in any order."""
-        row, col = self.array(limits.row[tile.rows]), self.array(limits.col[tile.cols])
-        return self.listed(product, tile, product > row[:, None] + col)
+        parts = []
+        for each in limits:
+            row = self.array(each.row[tile.rows].astype(np.float32))
+            col = self.array(each.col[tile.cols].astype(np.float32))
+            entries = self.listed(product, tile, product > row[:, None] + col)
+            parts.append(Entries(entries.rows, entries.cols, entries.values.astype(np.int32, copy=False)))
+        return parts
 
     @abstractmethod
     def listed(self, product: Product, tile: Tile, mask: Product) -> Entries:

@@ -88,20 +88,20 @@ class Sample:
         return 1.0 - min(1.0, max(tail, least) * factor), 1.0 - tail / factor
 
 
-def sample_rows(count: int, quantile: float, least: int = LEAST_ROWS, most: int = MOST_ROWS) -> int:
+def sample_rows(count: int, quantile: float) -> int:
     """How many of N rows a sample needs, and as many columns."""
-    return min(count, max(least, min(most, ceil(sqrt(SAMPLE_TAIL / max(1.0 - quantile, 1e-12))))))
+    return min(count, max(LEAST_ROWS, min(MOST_ROWS, ceil(sqrt(SAMPLE_TAIL / max(1.0 - quantile, 1e-12))))))
 
 
-def draw_sample(grid: Grid, quantile: float, seed: int, *, least: int = LEAST_ROWS, most: int = MOST_ROWS) -> Sample:
+def draw_sample(grid: Grid, quantile: float, seed: int) -> Sample:
     """Seeded rows and columns of a grid with sides of equal length, enough of them for the quantile asked.
 
-    Memory: 4 bytes for each of at most `most`² entries, and as much again while they are ordered.
+    Memory: 4 bytes for each of at most MOST_ROWS² entries, and as much again while they are ordered.
     """
     from threadpoolctl import threadpool_limits
 
     count = len(grid.x)
-    size = sample_rows(count, quantile, least, most)
+    size = sample_rows(count, quantile)
     draws = Stream.THRESHOLD_SAMPLE.generator(seed)
     rows, cols = (np.sort(draws.choice(count, size, replace=False)) for _ in range(2))
     # BLAS follows affinity and OMP_NUM_THREADS by itself, but no cgroup's quota.
@@ -131,19 +131,12 @@ class Threshold:
 
 
 def find_threshold(
-    grid: Grid,
-    settings: ThresholdSettings,
-    seed: int,
-    backend: Backend,
-    progress: ProgressCallback | None = None,
-    *,
-    sample: Sample | None = None,
-    chunk_rows: int = CHUNK_ROWS,
+    grid: Grid, settings: ThresholdSettings, seed: int, backend: Backend, progress: ProgressCallback | None = None
 ) -> Threshold:
     """t by the settings. Of the estimators `sample` reads a seeded sample, `chunks` and `exact` every entry.
 
-    `chunks`: GCBS, algorithm 1, the (lower) median over chunks of rows of each one's quantile; `sample`: by default
-    drawn by the seed. Raises BadInput where the memory does not hold the tail above an exact quantile.
+    `chunks`: GCBS, algorithm 1, the (lower) median over chunks of rows of each one's quantile.
+    Raises BadInput where the memory does not hold the tail above an exact quantile.
     """
     count = len(grid.x)
     quantile = settings.requested_quantile(count)
@@ -151,7 +144,7 @@ def find_threshold(
         similarity = settings.threshold or 0.0
         number = max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(similarity)))  # float32 holds no more
         return Threshold(number, similarity, grid.scale)
-    sample = sample or draw_sample(grid, quantile, seed)
+    sample = draw_sample(grid, quantile, seed)
     sampled = 0
     if settings.quantile_method == "sample":
         number = sample.number(quantile)
@@ -161,7 +154,7 @@ def find_threshold(
     else:
         loaded = backend.load(grid.x, grid.y)
         exact = settings.quantile_method == "exact"
-        height = count if exact else chunk_rows
+        height = count if exact else CHUNK_ROWS
         quantiles = []
         for top in range(0, count, height):
             rows = slice(top, min(top + height, count))

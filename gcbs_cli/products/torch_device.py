@@ -53,9 +53,6 @@ class TorchBackend(Backend):
             self.tile_shape = GPU_TILE
         self.owned = OwnedByThreads(cycle(range(self.workers)))
 
-    def free_memory(self) -> None:
-        torch.cuda.empty_cache()  # does nothing without a GPU
-
     @contextmanager
     def running(self) -> Iterator[None]:
         """Within it float32 products are float32 products, whatever this process has allowed before."""

@@ -1,5 +1,4 @@
 import re
-from functools import partial
 
 import numpy as np
 import pytest
@@ -55,9 +54,9 @@ def test_the_plan_is_cuthill_mckee_of_the_brute_force_graph(kind, graph, chosen_
 
 def test_a_sampled_plan_is_that_of_the_samples_quantile(chosen_backend, monkeypatch):
     pair, exact = make_pair("related", 300), grid_matrix("related", 300)
-    small = partial(draw_sample, least=100, most=100)
-    monkeypatch.setattr("gcbs_cli.products.threshold.draw_sample", small)
-    drawn = small(pair.grid, 0.99, 5)
+    for name in ("LEAST_ROWS", "MOST_ROWS"):
+        monkeypatch.setattr(f"gcbs_cli.products.threshold.{name}", 100)
+    drawn = draw_sample(pair.grid, 0.99, 5)
     apart = np.where(np.eye(300), np.nan, exact)[np.ix_(drawn.rows, drawn.cols)]
     threshold = reference.quantile_of(apart[~np.isnan(apart)], 0.99)
     edges = reference.edges_above(exact, threshold)

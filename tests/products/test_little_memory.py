@@ -8,11 +8,12 @@ import pytest
 from unit_data import grid_matrix, make_pair
 
 from gcbs_cli.graph.hard_pairs import find
+from gcbs_cli.products import threshold
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.operations import Tile
 from gcbs_cli.products.sums import pair_sums
 from gcbs_cli.products.suspects import Suspicion
-from gcbs_cli.products.threshold import draw_sample, find_threshold
+from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.products.top_lists import lists_by_rows
 from gcbs_cli.settings.plan import GraphSettings
 from gcbs_cli.system.errors import OutOfDeviceMemory
@@ -31,12 +32,11 @@ class SmallDevice(CpuBackend):
     memory_errors = (NoRoom,)
 
     def __init__(self, most, workers=1):
-        super().__init__(workers, byte_products=False)
-        self.most, self.tried, self.freed = most, [], 0
+        super().__init__(workers)
+        self.most, self.tried = most, []
 
-    def free_memory(self):
-        super().free_memory()
-        self.freed += 1
+    def load(self, left, right):
+        return (*super().load(left, right)[:2], None)  # without products of bytes
 
     def product(self, loaded, tile, sides=(0, 1)):
         self.tried.append(tile.entries)
@@ -59,8 +59,7 @@ def test_a_pass_lets_go_of_its_data_before_garbage_is_collected():
 
 
 def found_by(device, **options):
-    threshold = find_threshold(GRID, GraphSettings(threshold=0.5), 0, device)
-    return find(GRID, threshold, device, **options)
+    return find(GRID, find_threshold(GRID, GraphSettings(threshold=0.5), 0, device), device, **options)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -71,7 +70,7 @@ def test_the_entries_are_the_same(most, workers):
     places = np.sort(edges.rows.astype(np.int64) * ROWS + edges.cols)
     hard = (grid_matrix("related", ROWS) > 0.5) & ~np.eye(ROWS, dtype=bool)
     assert np.array_equal(places, np.flatnonzero(hard))
-    assert device.freed > 0
+    assert max(device.tried) > most
 
 
 def test_what_did_not_fit_once_is_not_tried_again():
@@ -91,9 +90,11 @@ def streamed_lists(backend):
 
 
 def quantiles(backend):
-    sample = draw_sample(GRID, 0.9, 0, least=32, most=32)
     asked = [GraphSettings(quantile=0.9, quantile_method=method) for method in ("chunks", "exact")]
-    return [find_threshold(GRID, each, 0, backend, sample=sample, chunk_rows=40).number for each in asked]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, rows in {"LEAST_ROWS": 32, "MOST_ROWS": 32, "CHUNK_ROWS": 40}.items():
+            patch.setattr(threshold, name, rows)
+        return [find_threshold(GRID, each, 0, backend).number for each in asked]
 
 
 def sums_of_a_report(backend):

@@ -17,6 +17,7 @@ from gcbs_cli.graph.hard_pairs import find
 from gcbs_cli.graph.hard_pairs import weigh
 from gcbs_cli.orders.swap_gains import log_background, swap_gains
 from gcbs_cli.planning.plan import make_plan
+from gcbs_cli.products import byte_products
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.plan import PlanSettings
@@ -31,7 +32,9 @@ for largest in (BYTES, FINE):
     grid = make_grid(x, y, largest)
     sums.update(b"".join(part.tobytes() for part in (grid.x, grid.y, grid.x_offsets, grid.y_offsets)))
     sums.update(repr((grid.constant, grid.scale)).encode())
-    backend = CpuBackend(byte_products=json.loads(sys.argv[1]))
+    backend = CpuBackend()
+    if sys.argv[1] == "false":
+        byte_products.can_multiply = lambda left: False
     threshold = find_threshold(grid, PlanSettings(quantile=0.99, quantile_method="exact"), 0, backend)
     backend.tile_rows = int(sys.argv[2])
     listed = find(grid, threshold, backend, lists=9)

@@ -1,6 +1,6 @@
 """The threshold at a quantile, against a full sort of int64 products."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from fractions import Fraction
 from itertools import product
 from math import ceil
@@ -11,6 +11,7 @@ import reference
 from unit_data import KINDS, make_pair, numbers_of, unit
 
 from gcbs_cli.data.grid import BYTES, FINE, make_grid
+from gcbs_cli.products import threshold
 from gcbs_cli.products.cpu import CpuBackend
 from gcbs_cli.products.threshold import draw_sample, find_threshold, rank_of
 from gcbs_cli.settings.plan import GraphSettings
@@ -19,12 +20,22 @@ from gcbs_cli.system.errors import BadInput
 QUANTILES = [0.001, 0.2, 0.5, 0.9, 0.99, 0.9999]
 
 
-def estimate(grid, q, method, seed=0, **sample):
-    return find_threshold(grid, GraphSettings(quantile=q, quantile_method=method), seed, CpuBackend(2), **sample)
+def estimate(grid, q, method, progress=None):
+    return find_threshold(grid, GraphSettings(quantile=q, quantile_method=method), 0, CpuBackend(2), progress)
+
+
+@contextmanager
+def rows_read(sample=40, chunk=1024):
+    """Samples of so many rows, and chunks of so many."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, rows in {"LEAST_ROWS": sample, "MOST_ROWS": sample, "CHUNK_ROWS": chunk}.items():
+            patch.setattr(threshold, name, rows)
+        yield
 
 
 def _small(grid, q, seed=0, rows=40):
-    return draw_sample(grid, q, seed, least=rows, most=rows)
+    with rows_read(rows):
+        return draw_sample(grid, q, seed)
 
 
 @pytest.mark.parametrize("largest", [BYTES, FINE], ids=["bytes", "fine"])
@@ -38,12 +49,14 @@ def test_each_estimator_gives_the_quantile_of_what_it_reads(kind, largest):
         assert whole.number == reference.quantile_of(reference.off_diagonal(numbers), q)
         sample = _small(grid, q)
         drawn = numbers[np.ix_(sample.rows, sample.cols)][sample.rows[:, None] != sample.cols]
-        found = {m: estimate(grid, q, m, sample=sample) for m in ("sample", "exact")}
+        with rows_read():
+            found = {m: estimate(grid, q, m) for m in ("sample", "exact")}
         assert found["sample"].number == reference.quantile_of(drawn, q)
         for height, median in ((37, 2), (38, 1)):  # of five chunks, and of four, where the lower one is taken
             parts = [reference.off_diagonal(numbers[top : top + height], top) for top in range(0, 150, height)]
             chunks = sorted(reference.quantile_of(part, q) for part in parts)
-            assert estimate(grid, q, "chunks", sample=sample, chunk_rows=height).number == chunks[median]
+            with rows_read(chunk=height):
+                assert estimate(grid, q, "chunks").number == chunks[median]
         assert found["exact"].number == whole.number
         achieved = float((reference.off_diagonal(numbers) <= whole.number).mean())
         for exact in (whole, found["exact"]):
@@ -71,7 +84,10 @@ def test_ranks_are_those_of_the_decimal_that_a_quantile_shows():
 
 
 def test_a_sample_is_drawn_by_the_seed_and_as_large_as_the_quantile_needs():
-    sample, draws = draw_sample(make_pair("related", 150).grid, 0.92, 5, least=1), np.random.default_rng([5, 0x9C8])
+    draws = np.random.default_rng([5, 0x9C8])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threshold, "LEAST_ROWS", 1)
+        sample = draw_sample(make_pair("related", 150).grid, 0.92, 5)
     for drawn in (sample.rows, sample.cols):  # of 112² entries a thousand are above the quantile
         assert np.array_equal(drawn, np.sort(draws.choice(150, 112, replace=False)))
 
@@ -95,14 +111,15 @@ def test_the_interval_is_the_jackknifes_on_the_logarithm_of_the_tail():
 
 def test_an_exact_quantile_holds_its_tail_alone_and_says_how_far_it_is(monkeypatch):
     grid, seen = make_pair("related", 150).grid, []
-    sample = _small(grid, 0.99)
-    estimate(grid, 0.99, "chunks", sample=sample, chunk_rows=30, progress=lambda *said: seen.append(said))
+    with rows_read(chunk=30):
+        estimate(grid, 0.99, "chunks", lambda *said: seen.append(said))
     assert seen == sorted(seen)
     assert seen[-1] == (150**2, 150**2)
     for room in (2000, 100):  # of 22,500 entries; four times the 225 above the quantile are read
         monkeypatch.setattr("gcbs_cli.products.threshold.available_memory", lambda room=room: 8 * room + 7)
-        with nullcontext() if room == 2000 else pytest.raises(BadInput, match="room for 100; use a higher --quantile"):
-            estimate(grid, 0.99, "exact", sample=sample)
+        refused = pytest.raises(BadInput, match="room for 100; use a higher --quantile")
+        with rows_read(), nullcontext() if room == 2000 else refused:
+            estimate(grid, 0.99, "exact")
 
 
 def test_the_interval_covers_the_achieved_quantile():
