@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.products.operations import Backend, Product, ProgressCallback, Tile
+from gcbs_cli.products.operations import Backend, Loaded, Product, ProgressCallback, Tile
 from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.products.top_lists import keep_largest
 from gcbs_cli.system.arrays import Float32s, Floats, Int32s, Ints
@@ -71,14 +71,27 @@ def pair_sums(
     An entry is suspected by s_ij and by s_ji, so each tile is computed with its mirror image, once for both.
     Memory: the sums, K numbers a row, and the scratch of the tiles.
     """
-    work = _Pass(pairs, temperatures, backend, suspicion, hardest, unsuspected, ACROSS + WITHIN if views else ACROSS)
+    shape = (2, len(temperatures), pairs.rows)
+    sums = {
+        sides: KeySums(
+            np.full(shape, -np.inf),
+            np.full((pairs.rows, hardest), -np.inf, np.float32),  # a heap a row while keys are added
+            np.full(pairs.rows, -np.inf, np.float32),
+        )
+        for sides in (ACROSS + WITHIN if views else ACROSS)
+    }
+    scales = [1.0 / temperature for temperature in temperatures]
+    work = _Pass(sums, backend, backend.load(pairs.x, pairs.y), suspicion, scales, unsuspected)
     for _, parts in backend.run(_upper_tiles(backend, pairs.rows), work.of_tile, progress):
         for part in parts:
-            work.add(part)
-    for sums in work.sums.values():
-        sums.hardest.sort(axis=1)
-        sums.hardest[:] = sums.hardest[:, ::-1]
-    return work.sums
+            total, places = sums[part.sides], part.places
+            np.logaddexp(total.log_sums[..., places], part.log_sums, out=total.log_sums[..., places])
+            np.maximum(total.hardest_unsuspected[places], part.largest, out=total.hardest_unsuspected[places])
+            keep_largest(total.hardest, *part.candidates)
+    for total in sums.values():
+        total.hardest.sort(axis=1)
+        total.hardest[:] = total.hardest[:, ::-1]
+    return sums
 
 
 def _own_places(tile: Tile) -> tuple[Ints, Ints]:
@@ -109,61 +122,32 @@ class _TileSums(NamedTuple):
     sides: Sides
     places: slice
     log_sums: Floats
-    largest: Float32s | None
+    largest: Float32s | float
     candidates: tuple[Int32s, Float32s]
     """Rows and values of entries that may be among the hardest."""
 
 
+@dataclass(frozen=True)
 class _Pass:
     """What is done with the tiles."""
 
-    def __init__(
-        self,
-        pairs: PairedRows,
-        temperatures: Sequence[float],
-        backend: Backend,
-        suspicion: Suspicion,
-        hardest: int,
-        unsuspected: bool,
-        sides: Sequence[Sides],
-    ) -> None:
-        count, shape = pairs.rows, (2, len(temperatures), pairs.rows)
-        self.sums = {
-            each: KeySums(
-                np.full(shape, -np.inf),
-                np.full((count, hardest), -np.inf, np.float32),  # a heap a row while keys are added
-                np.full(count, -np.inf, np.float32),
-            )
-            for each in sides
-        }
-        # What the hardest of each row are above. Threads read it while it rises: with a lower limit they list more.
-        self._above = {each: np.full(count, -np.inf, np.float32) for each in sides}
-        self._scales = [1.0 / temperature for temperature in temperatures]
-        self._backend, self._suspicion, self._hardest = backend, suspicion, hardest
-        self._unsuspected = unsuspected
-        self._loaded = backend.load(pairs.x, pairs.y)
-
-    def add(self, part: _TileSums) -> None:
-        """Add what a tile has found."""
-        sums, places = self.sums[part.sides], part.places
-        np.logaddexp(sums.log_sums[..., places], part.log_sums, out=sums.log_sums[..., places])
-        if part.largest is not None:
-            np.maximum(sums.hardest_unsuspected[places], part.largest, out=sums.hardest_unsuspected[places])
-        if self._hardest:
-            keep_largest(sums.hardest, *part.candidates)
-            np.maximum(self._above[part.sides][places], sums.hardest[places, 0], out=self._above[part.sides][places])
+    sums: dict[Sides, KeySums]
+    backend: Backend
+    loaded: Loaded
+    suspicion: Suspicion
+    scales: list[float]
+    unsuspected: bool
 
     def of_tile(self, tile: Tile) -> list[_TileSums]:
         """The sums of a tile by row and by column, and those of its mirror image."""
-        backend, loaded = self._backend, self._loaded
-        there, back = (backend.product(loaded, tile, sides) for sides in ACROSS)
-        mask = self._suspicion.mask(there, back, tile.rows, tile.cols, backend.array)
+        there, back = (self.backend.product(self.loaded, tile, sides) for sides in ACROSS)
+        mask = self.suspicion.mask(there, back, tile.rows, tile.cols, self.backend.array)
         on_diagonal = tile.cols.start <= tile.rows.start
         # A square on the diagonal holds both (i, j) and (j, i): its mirror image says nothing more.
         products = {ACROSS[0]: there} if on_diagonal else {ACROSS[0]: there, ACROSS[1]: back}
         for sides in WITHIN:
             if sides in self.sums:
-                products[sides] = backend.product(loaded, tile, sides)
+                products[sides] = self.backend.product(self.loaded, tile, sides)
         parts = []
         for sides, product in products.items():
             if on_diagonal:
@@ -176,30 +160,31 @@ class _Pass:
 
     def _sums_of(self, product: Product, mask: Product, tile: Tile, ends: list[tuple[Sides, slice]]) -> list[_TileSums]:
         """The sums of a product, by row, and by column where there is a second end."""
-        backend = self._backend
-        log_sums = [backend.log_sums(product, scale, mask) for scale in self._scales]
+        log_sums = [self.backend.log_sums(product, scale, mask) for scale in self.scales]
         candidates = [self._candidates(product, tile, end, sides) for end, (sides, _) in enumerate(ends)]
         parts = []
         for end, (sides, places) in enumerate(ends):
-            largest = None
-            if self._unsuspected:
+            largest: Float32s | float = -np.inf
+            if self.unsuspected:
                 product[mask] = -np.inf
-                largest = backend.of_rank((product, product.T)[end], 1)
+                largest = self.backend.of_rank((product, product.T)[end], 1)
             by_temperature = np.stack([each[end] for each in log_sums], axis=1)
             parts.append(_TileSums(sides, places, by_temperature, largest, candidates[end]))
         return parts
 
     def _candidates(self, product: Product, tile: Tile, end: int, sides: Sides) -> tuple[Int32s, Float32s]:
         """What may be among the hardest of its row (end 0) or column (end 1)."""
-        if self._hardest == 0:
+        heaps = self.sums[sides].hardest
+        count = heaps.shape[1]
+        if count == 0:
             return np.empty(0, np.int32), np.empty(0, np.float32)
-        above = self._above[sides]
-        limits = above[tile[end]]
+        # The hardest of each row are above the roots. Other threads raise these: with a lower limit more are listed.
+        limits = heaps[tile[end], 0].copy()
         along = product.T if end else product
-        if along.shape[1] >= self._hardest and np.isneginf(limits).any():
-            least = self._backend.of_rank(along, self._hardest)
+        if along.shape[1] >= count and np.isneginf(limits).any():
+            least = self.backend.of_rank(along, count)
             np.maximum(limits, np.nextafter(least, np.float32(-np.inf)), out=limits)
-        limits = self._backend.array(limits)
+        limits = self.backend.array(limits)
         mask = product > (limits if end else limits[:, None])
-        entries = self._backend.listed(product, tile, mask)
+        entries = self.backend.listed(product, tile, mask)
         return entries.cols if end else entries.rows, entries.values
