@@ -4,7 +4,11 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+from pyarrow.csv import write_csv
+from pyarrow.parquet import write_table
 
 from gcbs_cli.cli.inputs import open_inputs, read_ids, texts_of_rows
 from gcbs_cli.cli.output import Output, text_table
@@ -16,9 +20,6 @@ from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.others import Mine
 from gcbs_cli.system.errors import BadInput
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LINES_AT_ONCE = 1 << 16
 
@@ -80,8 +81,6 @@ def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]
 
     Raises GcbsError when the disk does not take them.
     """
-    import pyarrow as pa
-
     columns: dict[str, Any] = {name: getattr(negatives, name) for name in COLUMNS}
     if texts:
         query, negative = negatives.query.tolist(), negatives.negative.tolist()
@@ -95,23 +94,10 @@ def _write(output: str, negatives: Negatives, texts: Mapping[int, Sequence[str]]
             WRITERS[Path(output).suffix.lower()](table, whole)
 
 
-def _write_parquet(table: "pa.Table", file: BinaryIO) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(table, file, use_dictionary=False)
-
-
-def _write_jsonl(table: "pa.Table", file: BinaryIO) -> None:
+def _write_jsonl(table: pa.Table, file: BinaryIO) -> None:
     """Plain numbers and texts; a float is written with the digits that give it back."""
     for lines in table.to_batches(LINES_AT_ONCE):
         file.writelines(f"{json.dumps(line)}\n".encode() for line in lines.to_pylist())
 
 
-def _write_csv(table: "pa.Table", file: BinaryIO) -> None:
-    from pyarrow.csv import WriteOptions, write_csv
-
-    file.write(f"{','.join(table.column_names)}\n".encode())  # without the quotes that Arrow puts around names
-    write_csv(table, file, WriteOptions(include_header=False))
-
-
-WRITERS = {".parquet": _write_parquet, ".jsonl": _write_jsonl, ".csv": _write_csv}
+WRITERS = {".parquet": write_table, ".jsonl": _write_jsonl, ".csv": write_csv}

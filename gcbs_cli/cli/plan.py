@@ -26,8 +26,6 @@ from gcbs_cli.system.progress import Stopwatch
 
 MOST_ISOLATED = 0.9
 """If more of the rows have no hard pair, the plan is all but random."""
-STEPS_SHOWN = 3
-"""How many of the steps are named, those that took longest."""
 
 
 def plan(settings: Plan) -> None:
@@ -109,7 +107,6 @@ def _forecast(pairs: PairedRows, settings: PlanSettings, out: Output) -> None:
         lines["quantile"] = f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"
     lines["entries"] = f"about {forecast.entries:,} ({forecast.entries / pairs.rows:,.1f} a row)"
     lines["memory"] = f"about {show_size(forecast.bytes)} on {backend.name}"
-    lines["written"] = "nothing (dry run)"
     out.table(text_table(lines.items()))
     out.result(
         {
@@ -129,11 +126,9 @@ def _summary(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
     full, rest = divmod(manifest.rows, manifest.batch_size)
     batches = f"{full:,} batches of {manifest.batch_size}" + (f" and one of {rest}" if rest else "")
     lines = {"pairs": f"{manifest.rows:,} × {manifest.inputs.x.dim} in {batches}"}
-    if manifest.gather:
-        lines["ranks"] = f"{manifest.world_size}: each takes a share of the rows of every batch"
-    elif manifest.world_size is not None:
-        each, over = divmod(full, manifest.world_size)
-        lines["ranks"] = f"{manifest.world_size}: {each:,} full batches each" + (f", {over} over" if over else "")
+    if manifest.world_size is not None:
+        each = "a share of every batch" if manifest.gather else f"{full // manifest.world_size:,} full batches"
+        lines["ranks"] = f"{manifest.world_size}: {each} each"
     parts = manifest.partitions
     if parts is not None:
         lines["parts"] = f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"
@@ -141,16 +136,14 @@ def _summary(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
     graph = manifest.graph or (parts if parts is not None and parts.edges else None)
     if graph is not None:
         isolated = f"{graph.isolated / manifest.rows:.1%} of the rows have none"
-        lines["hard pairs"] = f"{graph.edges:,}{_threshold(manifest)}; {isolated}"
+        lines["hard pairs"] = f"{graph.edges:,}; {isolated}"
         share = manifest.in_batch_edge_share.get("plan") if parts is None else parts.in_batch_edge_share
         if share is not None:
             lines["in batches"] = f"{share:.1%} of them"
             random = manifest.in_batch_edge_share.get("random")
             if random is not None:
                 lines["in batches"] += f" (random order {random:.1%})"
-    longest = sorted(manifest.timings.items(), key=lambda step: -step[1])[:STEPS_SHOWN]
-    steps = ", ".join(f"{name} {value:.2f}" for name, value in longest)
-    lines["seconds"] = f"{seconds:.2f} ({steps})"
+    lines["seconds"] = f"{seconds:.2f}"
     lines["written"] = "stdout" if output == "-" else output
     return lines
 
@@ -164,10 +157,3 @@ def _method(manifest: Manifest) -> str:
         if refinement["timed_out"]:
             line += "; stopped by --time-limit"
     return line
-
-
-def _threshold(manifest: Manifest) -> str:
-    """The threshold, where it alone decides the hard pairs."""
-    graph, quantile = manifest.graph, manifest.quantile
-    decides = graph is not None and graph.kind == "quantile" and graph.rank_window is None
-    return f" above {quantile.threshold:.4f}" if decides and quantile is not None and quantile.threshold else ""

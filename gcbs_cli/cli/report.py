@@ -1,10 +1,8 @@
 """`gcbs report`: what a plan is worth."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
-
-from pydantic import BaseModel
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.inputs import command_line, open_inputs, planned_groups, read_ids, read_values, texts_of_rows
@@ -28,6 +26,9 @@ from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.arrays import Ints
 
+HINT = f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"
+"""What keeps suspected pairs apart."""
+
 
 def report(settings: Report) -> None:
     """Report, and write the report and the page; warn where plan and data do not belong together."""
@@ -40,47 +41,38 @@ def report(settings: Report) -> None:
         plan = load_plan(settings.perm)
         perm, manifest = plan.perm, plan.manifest
     stream = open_inputs(settings, out, manifest)
-    if manifest is not None and "normalize" not in settings.model_fields_set:
-        stream.normalize = manifest.normalize
     if perm is not None:
         verify_permutation(perm, stream.rows, shown(plan.name))
     report_settings = as_planned(settings, manifest)
     report_settings.check_rows(stream.rows)
-    if manifest is not None:
-        _warn_of_other_batches(settings.perm, manifest, report_settings, out)
+    planned_size = None if manifest is None else manifest.batch_size
+    others = [str(size) for size in report_settings.batch_sizes if size != planned_size]
+    if planned_size is not None and others:
+        out.warn(
+            f"{settings.perm} was planned for batches of {planned_size}, but this report is for {', '.join(others)}"
+        )
     measured: list[Measured] = []
-    sampled = None
+    reports: list[GapReport | SampledReport] = []
     with out:
         if settings.rows is None or perm is None:
             measured = _measured(settings, stream, perm, manifest, out)
+            reports += [one.report for one in measured]
         else:
-            sampled = sampled_report(stream, perm, settings.rows, report_settings, out)
+            reports.append(sampled_report(stream, perm, settings.rows, report_settings, out))
     stream.check_unchanged()
-    reports = [one.report for one in measured]
     if manifest is not None and not manifest.is_from(stream.fingerprints):
         out.warn(f"{settings.perm} was planned from other data ({manifest.inputs.x.name}, {manifest.inputs.y.name})")
     if settings.html is not None:
         write(settings.html, _page(settings, stream, manifest, measured))
-    if len(reports) > 1:
-        result: BaseModel = GapReports(results=reports)
-    else:
-        result = sampled or reports[0]
+    result = GapReports(results=[one.report for one in measured]) if len(reports) > 1 else reports[0]
     if settings.output is not None:
         write(settings.output, result.model_dump_json(indent=2) + "\n")
-    _show([sampled] if sampled else reports, out, full=settings.full)
+    _show(reports, out, full=settings.full)
     out.result(result.model_dump(mode="json"))
-    warning = suspects_warning(reports)
+    warning = suspects_warning([one.report for one in measured])
     if warning is not None:
         out.warn(warning)
-        hint = _hint(manifest)
-        if hint:
-            out.hint(f"{hint} keeps most of them apart")
-
-
-def _warn_of_other_batches(perm: str | None, manifest: Manifest, settings: ReportSettings, out: Output) -> None:
-    others = [str(size) for size in settings.batch_sizes if size != manifest.batch_size]
-    if others:
-        out.warn(f"{perm} was planned for batches of {manifest.batch_size}, but this report is for {', '.join(others)}")
+        out.hint(f"{HINT} keeps most of them apart")
 
 
 def _measured(
@@ -137,21 +129,13 @@ def _page(settings: Report, stream: PairStream, manifest: Manifest | None, measu
     origin = {"gcbs": __version__, "command": " ".join(command_line()), **inputs, **dict(first.inputs.settings)}
     facts = {"This report": origin}
     if first.perm is not None:
-        names.insert(0, "stdin" if settings.perm == "-" else str(settings.perm))
+        names.insert(0, str(settings.perm))
         facts["Plan"] = {"file": settings.perm, "hash of the order": permutation_hash(first.perm)}
         if manifest is not None:
             facts["Plan"] |= manifest.model_dump(mode="json") | {"command": " ".join(manifest.command)}
     ids = partial(row_values.read_ids, stream.x, column=settings.id_column)
     texts = partial(texts_of_rows, settings, stream)
-    return report_page(measured, " · ".join(names), facts, ids, texts, _hint(manifest))
-
-
-def _hint(manifest: Manifest | None) -> str:
-    """The command that keeps suspected pairs apart, where the plan was made without it."""
-    record = {} if manifest is None else manifest.method_settings.get("false_negatives", {})
-    margin = record.get("fn_margin")
-    apart = isinstance(margin, float) and margin <= DEFAULT_MARGIN
-    return "" if apart else f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"
+    return report_page(measured, " · ".join(names), facts, ids, texts, HINT)
 
 
 def _show(reports: Sequence[GapReport | SampledReport], out: Output, *, full: bool) -> None:
@@ -165,15 +149,13 @@ def _show(reports: Sequence[GapReport | SampledReport], out: Output, *, full: bo
         lines = [((one.loss_kind, str(one.batch_size), f"{one.temperature:g}"), one) for one in reports]
         out.table(figure_table(lines, ["loss", "k", "tau"], shown_in("many")))
     elif full:
-        table = text_table(_all_figures(first), ["figure", "value", "random", "what it is"], "lrrf")
+        figures = []
+        for figure in shown_in("table"):
+            value = first.at(figure.path)
+            random = first.at(figure.random) if figure.random else None
+            if value is not None or random is not None:
+                figures.append((figure.words, figure.text(value), figure.text(random), figure.meaning))
+        table = text_table(figures, ["figure", "value", "random", "what it is"], "lrrf")
         out.table(headline(first), "", table, "", scope)
     else:
         out.table(text_table([("report", scope), *summary(first)]))
-
-
-def _all_figures(report: GapReport | SampledReport) -> Iterator[tuple[str, str, str, str]]:
-    for figure in shown_in("table"):
-        value = report.at(figure.path)
-        random = report.at(figure.random) if figure.random else None
-        if value is not None or random is not None:
-            yield figure.words, figure.text(value), "" if random is None else figure.text(random), figure.meaning

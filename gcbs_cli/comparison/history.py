@@ -174,11 +174,12 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
             "their spread."
         )
     last = epochs[-1]
+    closed = last.closed or 0.0
+    following = paying[-1] + 1
     name = epochs[paying[-1]].name
-    closed = epochs[-1].closed or 0.0
-    if epochs[paying[-1]] is not last:
+    if following < len(epochs):
         return name, (
-            f"Planning has stopped paying: since {epochs[paying[-1] + 1].name}, plans hardly beat random batches. The "
+            f"Planning has stopped paying: since {epochs[following].name}, plans hardly beat random batches. The "
             f"last one closes {closed:.3f} nats of the gap without suspected false negatives, the best {best:.3f}."
         )
     verdict = (
@@ -199,37 +200,28 @@ def history_page(history: History) -> str:
 
     epochs = history.epochs
     words = {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
-    names = [epoch.name for epoch in epochs]
-    x = Axis("epoch", 0.0, max(len(names) - 1.0, 1.0), labels=epoch_labels(names))
+    labels = [re.findall(r"\d*$", epoch.name)[0] or epoch.name for epoch in epochs]
+    x = Axis("epoch", 0.0, max(len(epochs) - 1.0, 1.0), labels=labels)
     charts = []
     for title, (unit, paths) in CHARTS.items():
         lines = []
-        values: list[float] = []
         for path in paths.split():
             points = [(place, epoch.at(path)) for place, epoch in enumerate(epochs) if epoch.at(path) is not None]
             if points:
                 # Random batches and all rows have colours of their own.
                 kind = next((kind for kind in ("random", "global", "oracle", "masked") if kind in path), "plan")
                 lines.append(Line(f"line {kind}", points, words[path]))
-                values += [value for _, value in points]
+        values = [value for line in lines for _, value in line.points]
         if values:
             margin = 0.08 * (max(values) - min(values)) or 0.1 * abs(values[0]) or 1.0
             form = "{:.0%}" if unit == "share" else "{:g}"
             charts.append(Chart(title, x, Axis(unit, min(values) - margin, max(values) + margin, form), lines))
     return render(
         "history.html",
-        title=f"gcbs history: {names[0]} to {names[-1]}",
+        title=f"gcbs history: {epochs[0].name} to {epochs[-1].name}",
         headline=history.verdict,
         unit=epochs[0].report.unit,
         epochs=epochs,
         figures=SHOWN,
         multiples=charts,
     )
-
-
-def epoch_labels(names: Sequence[str]) -> list[str]:
-    """The number at the end of each name where all names have different ones, else 1, 2, 3."""
-    numbers = [re.findall(r"\d{0,6}$", name)[0] for name in names]
-    if all(numbers) and len(set(numbers)) == len(numbers):
-        return numbers
-    return [str(place + 1) for place in range(len(names))]

@@ -6,10 +6,10 @@ queries say what it is worth. What counts is a plan's mean reciprocal rank (MRR)
 seed.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -63,13 +63,13 @@ Plans = Mapping[str, PlanSettings | OrderFunction]
 
 @dataclass(frozen=True)
 class TrialSettings:
-    """How the heads are trained; None lets the number of rows and the budget (seconds) decide. device: torch's."""
+    """How the heads are trained; None lets the number of rows decide. budget: seconds in all. device: torch's."""
 
     batch_size: int = DEFAULT_BATCH_SIZE
     temperature: float = DEFAULT_TEMPERATURE
     epochs: int | None = None
     seeds: Sequence[int] = tuple(range(MOST_SEEDS))
-    budget: float | None = None
+    budget: float = math.inf
     learning_rate: float | None = None
     device: str = "cpu"
 
@@ -175,11 +175,10 @@ class Trial:
         longest = 0.0
         for number, seed in enumerate(self.settings.seeds):
             start = time.monotonic()
-            expected_end = start - self._start + longest
-            if number >= LEAST_SEEDS and self.settings.budget is not None and expected_end > self.settings.budget:
+            if number >= LEAST_SEEDS and start - self._start + longest > self.settings.budget:
                 return
             self._progress.step(f"training, seed {seed}")
-            yield self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
+            yield self._at_once(self.run_one, [(name, plan, seed) for name, plan in plans.items()])
             longest = max(longest, time.monotonic() - start)
 
     def run_one(self, name: str, plan: PlanSettings | OrderFunction, seed: int) -> TrialRun:
@@ -199,44 +198,44 @@ class Trial:
         planning, training = map(float, np.mean(seconds, axis=0))
         return TrialRun(name, seed, validation, 1.0 / heads.ranks(*self._test), planning, training)
 
-    def _at_once(self, work: Sequence[Callable[[], Result]]) -> list[Result]:
-        """The results of some calls, in their order; each has a processor for itself."""
+    def _at_once(self, work: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> list[Result]:
+        """The results of calls with these arguments, in their order; each has a processor for itself."""
         from gcbs_cli.comparison.heads import one_thread
 
-        workers = min(available_cpus(), len(work)) if self.settings.device == "cpu" else 1
+        workers = available_cpus() if self.settings.device == "cpu" else 1
         with one_thread():
-            return list(in_order(workers, work, lambda call: call()))
+            return list(in_order(workers, calls, lambda arguments: work(*arguments)))
 
     def _fit(self, plans: Plans) -> None:
         """Take as many rows as the time allows, by the seconds of one epoch of each plan; of few rows, fewer epochs."""
         settings = self.settings
-        rows = len(self.split.train)
-        if settings.budget is None:
+        if settings.budget == math.inf:
             return
         self._progress.step("measuring an epoch")
         for batches in (LEAST_BATCHES, 2 * LEAST_BATCHES):  # once for what compiles or loads only the first time
             train = np.sort(self.split.train[: batches * settings.batch_size])
             start = time.monotonic()
             functions = [self._order_function(plan, train) for plan in plans.values()]
-            self._at_once([partial(self._epoch, self._heads(), train, make_order, 0) for make_order in functions])
+            self._at_once(self._epoch, [(self._heads(), train, make_order, 0) for make_order in functions])
             seconds = (time.monotonic() - start) / len(train)
         start = time.monotonic()
-        self._at_once([partial(self._validate, self._heads())])
+        self._at_once(self._validate, [(self._heads(),)])
         ranking = (time.monotonic() - start) * len(plans)
-        spent = time.monotonic() - self._start
-        least = min(max(LEAST_BATCHES * settings.batch_size, LEAST_TRAINED), rows)
-        for epochs, seeds in ((self.epochs, ENOUGH_SEEDS), (EPOCHS, ENOUGH_SEEDS), (EPOCHS, LEAST_SEEDS)):
-            self.epochs = min(epochs, self.epochs)
-            fitting = int(((settings.budget - spent) / (seeds * self.epochs) - ranking) / seconds)
+        left = settings.budget + self._start - time.monotonic()
+        least = max(LEAST_BATCHES * settings.batch_size, LEAST_TRAINED)
+        for epochs in (self.epochs, min(EPOCHS, self.epochs)):
+            fitting = int((left / (ENOUGH_SEEDS * epochs) - ranking) / seconds)
             if fitting >= least:
                 break
-        else:
-            expected = spent + seeds * self.epochs * (ranking + seconds * least)
-            self._progress.note(
-                f"the budget of {settings.budget:g} s is too short for {seeds} seeds of {self.epochs} epochs over"
-                f" {least:,} rows, the least that is trained; that takes about {expected:.0f} s"
-            )
+        self.epochs = epochs
         self.split = replace(self.split, train=self.split.train[: max(fitting, least)])
+        rows = len(self.split.train)
+        missing = LEAST_SEEDS * epochs * (ranking + seconds * rows) - left
+        if missing > 0:
+            self._progress.note(
+                f"the budget of {settings.budget:g} s is too short for {LEAST_SEEDS} seeds of {epochs} epochs over"
+                f" {rows:,} rows, the least that is trained; that takes about {settings.budget + missing:.0f} s"
+            )
 
     def _heads(self) -> "Heads":
         try:
@@ -303,13 +302,13 @@ def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
 
 @dataclass(frozen=True)
 class Gain:
-    """How much higher a plan's MRR × 100 is than another's: mean and standard deviation (None of one) over seeds.
+    """How much higher a plan's MRR × 100 is than another's: mean and standard deviation (0 of one) over seeds.
 
     queries: standard error of the mean, by the choice of the queries. runs: of the plan.
     """
 
     mean: float
-    std: float | None
+    std: float
     queries: float
     runs: Sequence[TrialRun]
 
@@ -326,7 +325,7 @@ class Gain:
 
     def error(self, seeds: int) -> float:
         """Standard error of the mean over a number of seeds."""
-        return float(np.hypot(self.queries, (self.std or 0.0) / seeds**0.5))
+        return float(np.hypot(self.queries, self.std / seeds**0.5))
 
     @property
     def noise(self) -> float:
@@ -340,12 +339,11 @@ class Gain:
 
     def stays(self, seeds: int) -> bool:
         """Whether it will be on the same side of noise after this many seeds, as far as the ones made can tell."""
-        margin = CERTAIN * (self.std or 0.0) * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
+        margin = CERTAIN * self.std * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
         return abs(self.mean - CERTAIN * self.error(seeds)) > margin
 
     def __str__(self) -> str:
-        spread = "" if self.std is None else f" ± {self.std:.1f}"
-        return f"{self.mean:+.1f}{spread}"
+        return f"{self.mean:+.1f} ± {self.std:.1f}"
 
 
 def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
@@ -353,8 +351,8 @@ def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
     ours, theirs = ([run for run in runs if run.plan == name] for name in (plan, over))
     gains = [our.reciprocal_ranks - their.reciprocal_ranks for our, their in zip(ours, theirs, strict=True)]
     by_seed, by_query = (100.0 * np.mean(gains, axis=axis) for axis in (1, 0))
-    std = float(by_seed.std(ddof=1)) if len(ours) > 1 else None
-    return Gain(float(by_seed.mean()), std, float(by_query.std() / len(by_query) ** 0.5), ours)
+    spread = by_seed.std(ddof=min(1, len(ours) - 1))
+    return Gain(float(by_seed.mean()), float(spread), float(by_query.std() / len(by_query) ** 0.5), ours)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def test_every_format_holds_each_rows_hardest(gcbs, folder):
     assert to_stdout.stdout == Path("n.jsonl").read_text()
     assert "L_global" in to_stdout.stderr
     head, *rest = Path("n.csv").read_text().splitlines()
-    assert head == "query,negative,score,rank"
+    assert head == '"query","negative","score","rank"'
     assert [tuple(map(float, line.split(","))) for line in rest] == [tuple(line.values()) for line in lines]
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from running import SAMPLE
 
-from gcbs_cli.comparison.history import epoch_labels, recurring_pairs
+from gcbs_cli.comparison.history import recurring_pairs
 from tests.cli.conftest import entry_of
 
 
@@ -41,12 +41,11 @@ def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs, sample):
     assert max(map(len, (result.stdout + full.stdout + several.stdout).splitlines())) <= 80
 
 
-def test_no_hint_recommends_what_the_plan_was_made_with(gcbs, sample):
-    for options, hinted in (([], True), (["--fn-margin", 1.9], True), (["--fn-margin", 0.95], False)):
-        gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-f", "-q", "--quantile", 0.999, *options)
-        said = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
-        assert ("suspected false negatives share a batch" in said) or not hinted
-        assert ("hint: gcbs plan --preset train --fn-margin 0.95" in said) is hinted
+def test_many_suspects_get_a_warning_and_a_hint(gcbs, sample):
+    gcbs("plan", "x.npy", "y.npy", "-o", "perm.npy", "-q", "--quantile", 0.999)
+    said = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy").stderr
+    assert "suspected false negatives share a batch" in said
+    assert "hint: gcbs plan --preset train --fn-margin 0.95" in said
 
 
 def test_warns_when_data_or_batch_size_are_not_the_plans(gcbs, folder):
@@ -166,7 +165,6 @@ def test_page_is_complete_escaped_and_numbered_as_the_reports_are(gcbs, epochs):
     assert "Gap: what training does not see" in page
     assert "p(positive), random: 0." in page
     assert sorted(re.findall(r'class="x tick"[^>]*>(\d+)<', page)[:3]) == ["1", "11", "2"]
-    assert epoch_labels(["a", "b"]) == epoch_labels(["run-1", "other-1"]) == ["1", "2"]
     assert gcbs("history", *epochs, "--html", "history.html").exit_code == 2
 
 
