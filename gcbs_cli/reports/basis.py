@@ -169,16 +169,16 @@ class ReportInputs:
 
         The products of a batch add up to the product of the sums of its rows. The first is None where no batch has two.
         """
-        rest, positives = len(perm) % batch_size, float(self.diagonal[perm].sum())
-        negatives = (len(perm) - rest) * (batch_size - 1) + rest * (rest - 1)
-        batches = [perm[start : start + batch_size] for start in range(0, len(perm), batch_size)]
-        x, y = (
-            np.stack([side[rows].sum(axis=0, dtype=np.float64) for rows in batches])
-            for side in (self.pairs.x, self.pairs.y)
-        )
-        in_all = (float(x.sum(axis=0) @ self._total_y) - positives) / (len(perm) * (self.pairs.rows - 1))
-        in_batches = (float(np.vdot(x, y)) - positives) / negatives if negatives else None
-        return in_batches, in_all
+        positives = float(self.diagonal[perm].sum())
+        total_x, in_batches, negatives = np.zeros(self.pairs.dim), -positives, 0
+        for start in range(0, len(perm), batch_size):
+            rows = perm[start : start + batch_size]
+            x, y = (side[rows].sum(axis=0, dtype=np.float64) for side in (self.pairs.x, self.pairs.y))
+            total_x += x
+            in_batches += float(x @ y)
+            negatives += len(rows) * (len(rows) - 1)
+        in_all = (float(total_x @ self._total_y) - positives) / (len(perm) * (self.pairs.rows - 1))
+        return in_batches / negatives if negatives else None, in_all
 
 
 BINARY_THRESHOLD = 0.5

@@ -6,7 +6,6 @@ Rows of a batch depend on each other: the interval comes from the means of the b
 residuals (Cochran, Sampling Techniques, 1977, chapters 6 and 9).
 """
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
@@ -33,26 +32,6 @@ COPIES_OF_BLOCK = 18
 """Copies of a block of both sides: as it was read, as unit rows, the one before, and what allocators keep."""
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """Rows of some whole batches of a plan, and of as many random batches.
-
-    sides: (2, R, d) the rows that were drawn; own, others: (B, k) and (B, k − 1) places in them, of the rows of a
-    batch of the plan and of what these see in a random batch; left: how the share that was not drawn narrows intervals.
-    """
-
-    sides: Float32s
-    own: Ints
-    others: Ints
-    left: float
-
-    @property
-    def pairs(self) -> PairedRows:
-        """The rows of the plan's batches, one batch after the other."""
-        x, y = (side[self.own.ravel()] for side in self.sides)
-        return PairedRows(x, y)
-
-
 def sampled_report(
     stream: PairStream, perm: Ints, rows: int, settings: ReportSettings, progress: Progress | None = None
 ) -> SampledReport:
@@ -66,15 +45,17 @@ def sampled_report(
     _check_size(stream, rows, settings, backend)
     clock = Stopwatch(progress)
     with clock.step("rows drawn"):
-        sample = _draw(stream, perm, rows, size, settings.seed)
-        pairs = sample.pairs
+        sides, own, others = _draw(stream, perm, rows, size, settings.seed)
+        pairs = PairedRows(*(side[own.ravel()] for side in sides))
+        # The error of a mean over batches falls with the share that was not drawn.
+        left = sqrt(1.0 - len(own) / (stream.rows // size))
     with clock.step("all columns"):
         log_sums = _log_sums(stream, pairs, loss, temperature, backend, clock.watcher)
     with clock.step("batches"):
         positive = pairs.diagonal() / temperature
         total = np.maximum(log_sums, positive)
         plan_sums = batch_sums(pairs, np.arange(pairs.rows), size, [temperature], loss).log_sums[0, 0]
-        random_sums = _random_sums(sample, loss, positive, temperature)
+        random_sums = _random_sums(sides, own, others, loss, temperature)
         whole, plan, random = (
             (np.clip(sums, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
             for sums in (total, plan_sums, random_sums)
@@ -86,14 +67,14 @@ def sampled_report(
         temperature=temperature,
         loss_kind=loss.name,
         rows=pairs.rows,
-        batches=len(sample.own),
+        batches=len(own),
         loss=SampledLoss(
-            global_=_estimate(whole, sample.left),
-            plan=_estimate(plan, sample.left),
+            global_=_estimate(whole, left),
+            plan=_estimate(plan, left),
             random_mean=_estimate(random),
         ),
         gap=SampledGap(
-            plan=_estimate(whole - plan, sample.left),
+            plan=_estimate(whole - plan, left),
             random_mean=_estimate(whole - random),
             reduction=_reduction(whole - plan, whole - random),
         ),
@@ -114,31 +95,32 @@ def _check_size(stream: PairStream, rows: int, settings: ReportSettings, backend
     check_memory(MemoryForecast(stream.rows, memory), settings, "the report", "use fewer --rows")
 
 
-def _draw(stream: PairStream, perm: Ints, rows: int, size: int, seed: int) -> _Sample:
-    """Draw batches of the plan, and a random batch for each; read their rows."""
+def _draw(stream: PairStream, perm: Ints, rows: int, size: int, seed: int) -> tuple[Float32s, Ints, Ints]:
+    """Draw B batches of the plan, and a random batch for each.
+
+    (2, R, d) the rows that were drawn; (B, k) and (B, k − 1) places in them, of the rows of a batch of the plan and of
+    what these see in a random batch.
+    """
     full = stream.rows // size
     draws = Stream.REPORT_BATCHES.generator(seed)
     batches = np.sort(draws.choice(full, min(full, rows // size), replace=False))
     random = draws.integers(stream.rows, size=(len(batches), size - 1))
     planned = perm[: full * size].reshape(full, size)[batches]
     drawn, places = np.unique_inverse(np.hstack([planned, random]))
-    own, others = np.split(places, [size], axis=1)
-    # The error of a mean over batches falls with the share that was not drawn.
-    return _Sample(stream.read_rows(drawn), own, others, sqrt(1.0 - len(batches) / full))
+    return stream.read_rows(drawn), places[:, :size], places[:, size:]
 
 
-def _random_sums(sample: _Sample, loss: Loss, positive: Floats, temperature: float) -> Floats:
-    """(S, n) log Σ exp(s / temperature) over the keys of random batches; positive: (n,) s_ii / temperature."""
-    size = sample.own.shape[1]
-    sums = np.empty((len(loss.sides), len(positive)))
-    for batch, (queries, keys) in enumerate(zip(sample.own, sample.others, strict=True)):
-        some = slice(batch * size, (batch + 1) * size)
-        positives = (positive[some, None] * temperature).astype(np.float32)
+def _random_sums(sides: Float32s, own: Ints, others: Ints, loss: Loss, temperature: float) -> Floats:
+    """(S, n) log Σ exp(s / temperature) over the keys of random batches."""
+    sums = np.empty((len(loss.sides), *own.shape))
+    for batch, (queries, keys) in enumerate(zip(own, others, strict=True)):
         for side in loss.sides:
-            values = sample.sides[side][queries] @ sample.sides[1 - side][keys].T
+            rows = sides[side][queries]
+            values = rows @ sides[1 - side][keys].T
             values[queries[:, None] == keys] = -np.inf
-            sums[side, some] = log_sum_exp(np.hstack([positives, values]), temperature)
-    return sums
+            positives = np.vecdot(rows, sides[1 - side][queries])
+            sums[side, batch] = log_sum_exp(np.column_stack([positives, values]), temperature)
+    return sums.reshape(len(sums), -1)
 
 
 def _log_sums(

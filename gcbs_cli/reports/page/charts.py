@@ -80,11 +80,6 @@ class Chart:
     y: Axis
     lines: Sequence[Line]
 
-    @property
-    def legend(self) -> Sequence[Line]:
-        """The lines, where there are several."""
-        return self.lines if len(self.lines) > 1 else []
-
 
 def spread_chart(what: str, of: str, unit: str, values: Mapping[str, Floats | Float32s]) -> Chart:
     """How sets of values are spread, by what they are of: a curve each, from the least to the largest."""
