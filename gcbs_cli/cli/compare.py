@@ -30,7 +30,6 @@ from gcbs_cli.orders import METHODS
 from gcbs_cli.plan_file.writing import check_outputs, write
 from gcbs_cli.products.devices import devices_named
 from gcbs_cli.reports.figures import shown_in
-from gcbs_cli.reports.page.charts import Axis, Mark
 from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import Compare, GroupFile, Inputs, TextFile
 from gcbs_cli.settings.plan import PRESET, PlanSettings
@@ -177,7 +176,7 @@ def by_training(
 
 def _page(settings: Compare, outcome: Outcome, command: str | None) -> str:
     """The comparison as one page of HTML."""
-    from gcbs_cli.reports.page.page import render
+    from gcbs_cli.reports.page.page import Axis, Mark, render
 
     best, table = outcome.best, outcome.table
     kinds = {RANDOM: "random", best: "plan"}

@@ -195,8 +195,7 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
 
 def history_page(history: History) -> str:
     """The epochs as a page of HTML, complete in itself: losses, reduction, drift, and the table."""
-    from gcbs_cli.reports.page.charts import Axis, Chart, Line
-    from gcbs_cli.reports.page.page import render
+    from gcbs_cli.reports.page.page import Axis, Chart, Line, render
 
     epochs = history.epochs
     words = {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}

@@ -86,10 +86,11 @@ def _check_size(stream: PairStream, rows: int, settings: ReportSettings, backend
     """Raises BadInput where a sample of so many rows says little, or does not fit in memory."""
     size = settings.batch_sizes[0]
     least = LEAST_BATCHES * size
-    if rows < least:
-        raise BadInput(f"--rows {rows:,}: expected at least {least:,}, for {LEAST_BATCHES} batches of {size}")
-    if stream.rows < least:
-        raise BadInput(f"--rows: {stream.rows:,} rows are few; leave it out to report on all")
+    if min(rows, stream.rows) < least:
+        raise BadInput(
+            f"--rows {rows:,} of {stream.rows:,}: expected at least {least:,}, for {LEAST_BATCHES} batches of {size}; "
+            "leave it out to report on all"
+        )
     memory = fixed_bytes(2 * min(rows, stream.rows), stream.dim, backend) + COPIES_OF_BLOCK * stream.block_bytes
     memory += BYTES_PER_ROW * stream.rows + BYTES_PER_BATCH_ENTRY * size**2
     check_memory(MemoryForecast(stream.rows, memory), settings, "the report", "use fewer --rows")

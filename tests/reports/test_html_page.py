@@ -18,8 +18,7 @@ from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.losses import measure
-from gcbs_cli.reports.page.charts import spread_chart
-from gcbs_cli.reports.page.page import density, hardest_in_order, pictures, shades, suspect_examples
+from gcbs_cli.reports.page.page import density, hardest_in_order, pictures, shades, spread_chart, suspect_examples
 from gcbs_cli.settings.report import ReportSettings
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
