@@ -64,14 +64,10 @@ def check_matrix(name: str, shape: tuple[int, ...]) -> None:
 
 def check_pair(x: EmbeddingSource, y: EmbeddingSource) -> None:
     """Refuse sides whose rows or dimensions differ, or with fewer than two rows: one pair has no negatives."""
-    if x.rows != y.rows:
+    if (x.rows, x.dim) != (y.rows, y.dim):
         raise BadInput(
-            f"{y.name}: found {y.rows:,} rows, expected {x.rows:,} as in {x.name};"
-            " row i of both must be the positive pair i"
-        )
-    if x.dim != y.dim:
-        raise BadInput(
-            f"{y.name}: found {y.dim:,} dimensions, expected {x.dim:,} as in {x.name}; embed both sides with one model"
+            f"{y.name}: found {y.rows:,} rows of {y.dim:,} dimensions, expected {x.rows:,} of {x.dim:,} as in {x.name};"
+            " row i of both must be the positive pair i, embedded with one model"
         )
     if x.rows < 2:
         raise BadInput(

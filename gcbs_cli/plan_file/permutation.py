@@ -11,13 +11,13 @@ from typing import BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-from gcbs_cli.data.files import open_file, shown, stamp_file, unreadable
+from gcbs_cli.data.files import open_file, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
 from gcbs_cli.data.tables import open_table
 from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Array, Ints
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import BadInput
 
 _WRITE_LINES = 1 << 17
 _LINE_BYTES = 1024
@@ -30,8 +30,9 @@ def check_suffix(path: Path | str) -> str:
     """Return the suffix that decides the format, in lower case. Raises BadInput for any other than SUFFIXES."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        description = f"the suffix {shown(suffix)}" if suffix else "no suffix"
-        raise BadInput(f"{shown(str(path))}: found {description}, expected {', '.join(SUFFIXES)}, or - for a pipe")
+        raise BadInput(
+            f"{shown(str(path))}: found the suffix {shown(suffix)}, expected {', '.join(SUFFIXES)}, or - for a pipe"
+        )
     return suffix
 
 
@@ -49,27 +50,18 @@ def verify_permutation(perm: Array, rows: int, source: str = "permutation") -> N
     """Raise BadInput, naming what is wrong, unless `perm` holds each of 0..rows-1 exactly once."""
     if perm.ndim != 1 or perm.dtype.kind not in "iu":
         raise BadInput(f"{source}: expected a 1-D array of integers, got shape {perm.shape} of {perm.dtype}")
-    outside = np.flatnonzero((perm < 0) | (perm >= rows))
-    if outside.size:
-        first = f"the first {perm[outside[0]]} at position {outside[0]}"
+    inside = perm[(perm >= 0) & (perm < rows)]
+    wrong = np.flatnonzero(np.bincount(inside, minlength=rows) != 1)
+    if len(perm) != rows or wrong.size:
         raise BadInput(
-            f"{source}: indices outside 0..{rows - 1}: {outside.size}, {first}; was the plan made for other data?"
-        )
-    twice = np.flatnonzero(np.bincount(perm, minlength=rows) > 1)
-    if twice.size:
-        raise BadInput(
-            f"{source}: rows that appear more than once: {twice.size}, the first {twice[0]}; a plan holds each row once"
-        )
-    if len(perm) != rows:
-        raise BadInput(
-            f"{source}: {len(perm)} indices, but the data has {rows} rows; was the plan made for other data?"
+            f"{source}: {len(perm)} indices, but the data has {rows} rows; outside 0..{rows - 1}:"
+            f" {len(perm) - len(inside)}; missing or there twice: {wrong.size}, such as {wrong[:3].tolist()};"
+            " was it made for other data?"
         )
 
 
 def write_stdout(perm: Ints) -> None:
     """Write one index a line to stdout; BrokenPipeError passes through, other failures raise GcbsError."""
-    if sys.stdout is None:
-        raise GcbsError("stdout is closed; write to a file with -o")
     sys.stdout.flush()
     # Past the buffer: what a failed write leaves in it would fail once more, and loudly, when Python exits.
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
@@ -125,25 +117,16 @@ def _read_text(path: str) -> Ints:
 
     Raises BadInput where there is no index at all, and for a line that is none, with its number.
     """
-    if path == "-" and sys.stdin is None:
-        raise BadInput("stdin is closed; pipe the indices in, or name a file")
     source = "stdin" if path == "-" else shown(path)
-    try:
-        with nullcontext(sys.stdin.buffer) if path == "-" else open_file(path) as file:
-            return _read_lines(file, source)
-    except OSError as error:
-        raise unreadable(source, error) from None
-
-
-def _read_lines(file: BinaryIO, source: str) -> Ints:
     indices = array("q")
-    for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
-        try:
-            if not line.isspace():
-                indices.append(int(line))
-        except (ValueError, OverflowError):
-            text = line.decode("ascii", "backslashreplace").strip()[:_SHOWN_CHARACTERS]
-            raise BadInput(f"{source}: line {number}: expected an index, found {text!r}") from None
+    with nullcontext(sys.stdin.buffer) if path == "-" else open_file(path) as file:
+        for number, line in enumerate(iter(partial(file.readline, _LINE_BYTES), b""), 1):
+            try:
+                if not line.isspace():
+                    indices.append(int(line))
+            except (ValueError, OverflowError):
+                text = line.decode("ascii", "backslashreplace").strip()[:_SHOWN_CHARACTERS]
+                raise BadInput(f"{source}: line {number}: expected an index, found {text!r}") from None
     if not indices:
         raise BadInput(f"{source}: holds no indices; did the command that wrote it fail?")
     return np.array(indices, dtype=np.int64)

@@ -127,4 +127,6 @@ def test_arrays_that_are_no_embeddings_are_refused(array, expected):
     message = refusal(lambda: from_array(array, "x"))
     assert message.startswith("x: found ")
     assert expected in message
-    assert "y: found 3 dimensions, expected 4" in refusal(lambda: open_arrays(np.ones((3, 4)), np.ones((3, 3))))
+    assert "y: found 3 rows of 3 dimensions, expected 3 of 4" in refusal(
+        lambda: open_arrays(np.ones((3, 4)), np.ones((3, 3)))
+    )

@@ -24,7 +24,7 @@ from gcbs_cli.plan_file.permutation import (
 )
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import file
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import BadInput
 
 PERM = np.array([3, 0, 2, 4, 1], dtype=np.int64)
 
@@ -69,7 +69,7 @@ def test_other_tools_read_the_files(tmp_path):
     assert (tmp_path / "perm.txt").read_text() == "3\n0\n2\n4\n1\n"
 
 
-def test_stdout_and_stdin_open_and_closed(monkeypatch):
+def test_stdout_and_stdin(monkeypatch):
     out = io.TextIOWrapper(io.BytesIO())
     monkeypatch.setattr(sys, "stdout", out)
     out.write("said before\n")
@@ -79,13 +79,6 @@ def test_stdout_and_stdin_open_and_closed(monkeypatch):
     monkeypatch.setattr(sys, "stdin", out)
     plan = load_plan("-", 5)
     assert (plan.name, plan.perm.tolist()) == ("stdin", PERM.tolist())
-    monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(BadInput, match="stdin is closed"):
-        read_permutation("-")
-    with monkeypatch.context() as inner:
-        inner.setattr(sys, "stdout", None)
-        with pytest.raises(GcbsError, match="stdout is closed"):
-            write_stdout(PERM)
 
 
 def test_a_pipe_that_does_not_block(monkeypatch):
@@ -119,9 +112,12 @@ REFUSED = {
     "a null.parquet": ({"index": pa.array([0, None], pa.int64())}, "found nulls in the column index"),
     "nulls.parquet": ({"index": pa.array([None, None])}, "found the columns index of null, expected"),
     "few.npy": (np.arange(3), "few.npy: 3 indices, but the data has 5 rows"),
-    "outside.npy": (np.array([0, 5, 9, 1, 2]), "outside.npy: indices outside 0..4: 2, the first 5 at position 1;"),
-    "below.npy": (np.array([0, -1, 2, 3, 4]), "the first -1 at position 1"),
-    **{f"twice{suffix}": (None, "rows that appear more than once: 2, the first 1;") for suffix in SUFFIXES},
+    "outside.npy": (
+        np.array([0, 5, 9, 1, 2]),
+        r"5 indices, .* outside 0\.\.4: 2; missing or there twice: 2, such as \[3, 4\]",
+    ),
+    "below.npy": (np.array([0, -1, 2, 3, 4]), r"outside 0\.\.4: 1; missing or there twice: 1, such as \[1\]"),
+    **{f"twice{suffix}": (None, r": 0; missing or there twice: 4, such as \[1, 2, 3\]") for suffix in SUFFIXES},
     "none.npy": (Path.exists, r"none\.npy: file not found"),
     "folder.npy": (Path.mkdir, "folder.npy: cannot be opened \\(Is a directory\\), expected a file"),
     "pipe.txt": (os.mkfifo, "expected a regular file"),
@@ -154,7 +150,9 @@ def test_an_order_of_two_dimensions_is_no_permutation():
         verify_permutation(np.array([[0, 1]]), 2, "plan")
 
 
-@pytest.mark.parametrize(("name", "found"), [("perm.csv", r"the suffix \.csv"), ("perm", "no suffix"), (".npy", "no ")])
+@pytest.mark.parametrize(
+    ("name", "found"), [("perm.csv", r"the suffix \.csv"), ("perm", "the suffix ''"), (".npy", "the suffix ''")]
+)
 def test_an_unknown_suffix_lists_those_that_exist(tmp_path, name, found):
     for attempt in (check_suffix, read_permutation, lambda path: write_permutation(path, PERM, 2)):
         with pytest.raises(BadInput, match=rf"found {found}.* expected \.npy, \.parquet, \.txt, or - for a pipe"):
