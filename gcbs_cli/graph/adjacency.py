@@ -1,6 +1,5 @@
 """The undirected graph of hard negatives as a canonical CSR, and what an order makes of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,20 +51,17 @@ class Adjacency:
         entries_before = np.concatenate([[0], np.cumsum(mask)])
         return Adjacency(entries_before[self.indptr], self.indices[mask])
 
-    def measure(self, orders: Sequence[Ints], batch_size: int, *, drop_last: bool = False) -> list[OrderMeasures]:
-        """The measures of each order.
+    def measure(self, order: Ints, batch_size: int, *, drop_last: bool = False) -> OrderMeasures:
+        """The measures of an order.
 
         Bandwidth max |pos(i) − pos(j)|, profile Σ (distance to the farthest lower neighbour), in-batch edge share.
         drop_last: rows of the short last batch share no batch with any other.
         George and Liu, Computer Solution of Large Sparse Positive Definite Systems, chapter 4.
         """
-        measures = []
-        for order in orders:
-            batch = batches_of(order, batch_size, drop_last=drop_last)
-            bandwidth, profile, inside = _measure(self.indptr, self.indices, inverse(order), batch)
-            share = inside / len(self.indices) if self.edges else None
-            measures.append(OrderMeasures(bandwidth, profile, share))
-        return measures
+        batch = batches_of(order, batch_size, drop_last=drop_last)
+        bandwidth, profile, inside = _measure(self.indptr, self.indices, inverse(order), batch)
+        share = inside / len(self.indices) if self.edges else None
+        return OrderMeasures(bandwidth, profile, share)
 
 
 @compiled

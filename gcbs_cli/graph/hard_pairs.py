@@ -32,11 +32,6 @@ class WeightedGraph:
     apart: Bools
     costs: Float32s
 
-    def too_hard_inside(self, batch_of_row: Ints) -> int:
-        """How many pairs that are better kept apart share a batch."""
-        rows, cols = self.graph.row_of_entry()[self.apart], self.graph.indices[self.apart]
-        return int(np.count_nonzero(batch_of_row[rows] == batch_of_row[cols])) // 2
-
 
 @dataclass(frozen=True)
 class PassResult:
@@ -62,7 +57,11 @@ class HardPairs:
 
     def too_hard_inside(self, batch_of_row: Ints) -> int | None:
         """How many pairs that are better kept apart share a batch; None where none were looked for."""
-        return None if self.weighted is None else self.weighted.too_hard_inside(batch_of_row)
+        if self.weighted is None:
+            return None
+        edges, apart = self.weighted.graph, self.weighted.apart
+        inside = batch_of_row[edges.row_of_entry()[apart]] == batch_of_row[edges.indices[apart]]
+        return int(np.count_nonzero(inside)) // 2
 
 
 def find(
@@ -128,12 +127,21 @@ def hard_pairs(pairs: PairedRows, settings: PlanSettings, result: PassResult) ->
 
 
 def weigh_every_row(hard: HardPairs, pairs: PairedRows, settings: PlanSettings) -> WeightedGraph:
-    """All edges with their similarities, and those of `with_every_row`."""
+    """All edges with their similarities, and edges from each row without any to its `top` hardest columns and rows.
+
+    A quantile graph leaves rows alone whose best negative lies below t (3 % of codedoc by default); weighted methods
+    can then give them the best place there is.
+    """
     graph = hard.graph if hard.weighted is None else hard.weighted.graph
-    full = with_every_row(graph, pairs.grid, settings.top)
-    if hard.weighted is not None and full is graph:
+    alone = np.flatnonzero(graph.degrees == 0)
+    if len(alone):
+        lists = [TopSearch(pairs.grid, side, settings.top).of_few(alone) for side in range(2)]
+        places, others = edges_of_lists(np.hstack(lists))
+        rows = np.concatenate([graph.row_of_entry(), alone[places]])
+        graph = adjacency_from_pairs(pairs.rows, rows, np.concatenate([graph.indices, others]))
+    elif hard.weighted is not None:
         return hard.weighted
-    return weigh(full, pairs, settings)
+    return weigh(graph, pairs, settings)
 
 
 def list_length(settings: PlanSettings) -> int:
@@ -151,15 +159,16 @@ def _graph(count: int, settings: PlanSettings, result: PassResult) -> Adjacency:
         there = rows.astype(np.int64) * count + cols
         back = cols.astype(np.int64) * count + rows
         mutual = np.isin(there, back, assume_unique=True)
-        return adjacency_from_pairs(count, rows[mutual], cols[mutual])
-    if settings.graph == "top-m":
+        rows, cols = rows[mutual], cols[mutual]
+    elif settings.graph == "top-m":
         lists = [hardest[:, : settings.top] for hardest in result.hardest]
         edges = [edges_of_lists(np.hstack(lists))]
         if settings.apart_from is not None:
             edges += map(_neighbours_by_list, lists)
         rows, cols = map(np.concatenate, zip(*edges, strict=True))
-        return adjacency_from_pairs(count, rows, cols)
-    return adjacency_from_pairs(count, result.entries.rows, result.entries.cols)
+    else:
+        rows, cols = result.entries.rows, result.entries.cols
+    return adjacency_from_pairs(count, rows, cols)
 
 
 def _neighbours_by_list(lists: Int32s) -> tuple[Int32s, Int32s]:
@@ -169,21 +178,6 @@ def _neighbours_by_list(lists: Int32s) -> tuple[Int32s, Int32s]:
     """
     order = np.lexsort(lists.T[::-1]).astype(np.int32)
     return order[:-1], order[1:]
-
-
-def with_every_row(graph: Adjacency, grid: Grid, top: int) -> Adjacency:
-    """The graph, in which each row without a neighbour has its `top` hardest columns and rows instead.
-
-    A quantile graph leaves rows alone whose best negative lies below t (3 % of codedoc by default); weighted methods
-    can then give them the best place there is.
-    """
-    alone = np.flatnonzero(graph.degrees == 0)
-    if len(alone) == 0:
-        return graph
-    lists = [TopSearch(grid, side, top).of_few(alone) for side in range(2)]
-    places, others = edges_of_lists(np.hstack(lists))
-    rows = np.concatenate([graph.row_of_entry(), alone[places]])
-    return adjacency_from_pairs(graph.nodes, rows, np.concatenate([graph.indices, others]))
 
 
 def weigh(graph: Adjacency, pairs: PairedRows, avoid: FalseNegativeSettings) -> WeightedGraph:

@@ -143,7 +143,7 @@ def find_edges(
 def _figures(hard: HardPairs, perm: Ints, settings: PlanSettings) -> GraphFigures:
     degrees = hard.graph.degrees
     orders = [np.arange(len(perm)), plan_random(len(perm), settings.seed), perm]
-    identity, random, plan = hard.graph.measure(orders, settings.batch_size)
+    identity, random, plan = (hard.graph.measure(order, settings.batch_size) for order in orders)
     return GraphFigures(
         edges=hard.graph.edges,
         isolated=int(np.count_nonzero(degrees == 0)),

@@ -151,7 +151,7 @@ class ReportInputs:
         with self.clock.step("hard pairs"):
             edges = find(grid, threshold, backend, progress=progress, most=most).entries
             self.graph = adjacency_from_pairs(pairs.rows, edges.rows, edges.cols)
-            (identity,) = self.graph.measure([np.arange(pairs.rows)], settings.batch_sizes[0])
+            identity = self.graph.measure(np.arange(pairs.rows), settings.batch_sizes[0])
         self.figures: Figures = {
             "graph.threshold": threshold.similarity,
             "graph.quantile": 1.0 - len(edges) / (pairs.rows * (pairs.rows - 1)),

@@ -155,7 +155,7 @@ class OrderReports:
     def _order_figures(self, perm: Ints, counted: Ints, sums: BatchSums) -> Figures:
         """What the graph, the suspected pairs and the mean products say of an order, whatever the temperature."""
         graph = self.inputs.graph
-        (measures,) = graph.measure([perm], self.size, drop_last=self.inputs.settings.drop_last)
+        measures = graph.measure(perm, self.size, drop_last=self.inputs.settings.drop_last)
         suspects = sums.suspects[counted]
         hard = np.add.reduceat(graph.degrees[counted], np.arange(0, len(counted), self.size)) > 0
         in_batch, in_all = self.inputs.mean_negatives(counted, self.size)

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
 
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
-from gcbs_cli.graph.hard_pairs import weigh, with_every_row
+from gcbs_cli.graph.hard_pairs import HardPairs, weigh, weigh_every_row
 from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.cuthill_mckee import plan_cm
 from gcbs_cli.orders.finish import shuffle_groups
@@ -101,7 +101,7 @@ def test_edges_that_reach_the_margin_of_either_positive_are_dropped_whatever_t(b
     assert pairs_in(hard.graph) == wanted
     assert 20 < len(wanted) < len(every) - 20
     assert hard.weighted is not None
-    assert hard.weighted.too_hard_inside(np.zeros(FEW, np.int64)) == len(every - wanted)
+    assert hard.too_hard_inside(np.zeros(FEW, np.int64)) == len(every - wanted)
 
 
 def test_rows_without_an_edge_get_their_hardest(backend):
@@ -111,8 +111,8 @@ def test_rows_without_an_edge_get_their_hardest(backend):
         alone = np.flatnonzero(graph.degrees == 0).tolist()
         assert len(alone) in some
         wanted = {(i, j) for i in alone for j in ranked(exact[i], i)[:TOP] + ranked(exact.T[i], i)[:TOP]}
-        joined = with_every_row(graph, make_pair("related", FEW).grid, TOP)
-        assert pairs_in(joined) == pairs_in(graph) | {tuple(sorted(pair)) for pair in wanted}
+        joined = weigh_every_row(HardPairs(graph, None, None), make_pair("related", FEW), PlanSettings(top=TOP))
+        assert pairs_in(joined.graph) == pairs_in(graph) | {tuple(sorted(pair)) for pair in wanted}
 
 
 GRAPH = {"quantile": 0.996}
@@ -217,7 +217,7 @@ def test_a_long_path_is_laid_out_straight():
     labels = generator.permutation(20_000)
     graph = graph_of(20_000, zip(labels[:-1].tolist(), labels[1:].tolist(), strict=True))
     order = plan_in_seconds(graph)
-    assert graph.measure([order], 64)[0].bandwidth == 1
+    assert graph.measure(order, 64).bandwidth == 1
     end = min(labels[0], labels[-1])
     assert order[0] == end
 
