@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -18,13 +18,12 @@ from gcbs_cli.comparison.compare import (
     PRESET_ROW,
     RANDOM,
     SHOWN,
-    Compared,
     compare_plans,
     options_of,
     settings_around,
     settings_of,
 )
-from gcbs_cli.comparison.trial import Gain, Trial, TrialSettings, gain
+from gcbs_cli.comparison.trial import Trial, TrialSettings, gain
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import METHODS
 from gcbs_cli.plan_file.writing import check_outputs, write
@@ -39,15 +38,25 @@ from gcbs_cli.system.limits import TORCH_MAPS, check_address_space
 if TYPE_CHECKING:
     from rich.table import Table
 
-GAP_ALONE = "Only --train tells which plan trains best. Without a trial, take the preset:"
-LIMITS_OF_GAP = (
-    "A smaller gap means harder batches, not a better model. The smallest gap often comes from right answers "
+GAP_TEXTS = {
+    "lead": "Only --train tells which plan trains best. Without a trial, take the preset:",
+    "question": "How much smaller is the gap, the part of the loss over all pairs that training does not see?",
+    "meaning": "Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
+    "limits": "A smaller gap means harder batches, not a better model. The smallest gap often comes from right answers "
     "that count as wrong ones in their batch: the suspects. The preset keeps them apart, and trained best on five "
-    "corpora. gcbs compare --train finds out which plan a model learns most from on this data."
-)
-LIMITS_OF_TRIAL = (
-    "Small heads were trained on frozen embeddings. This tells whether planning pays for a model that starts near "
-    "these embeddings. Encoders trained from scratch gained more, and by another plan."
+    "corpora. gcbs compare --train finds out which plan a model learns most from on this data.",
+}
+TRIAL_TEXTS = {
+    "question": "What does a model gain?",
+    "meaning": "MRR × 100 over random batches, on held-out queries. The thin line spans what may be chance.",
+    "limits": "Small heads were trained on frozen embeddings. This tells whether planning pays for a model that starts "
+    "near these embeddings. Encoders trained from scratch gained more, and by another plan.",
+}
+TRIAL_CAPTION = (
+    "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
+    " seeds and queries; seconds: for an epoch's plan. {queries:,} held-out queries, {candidates:,} candidates (random"
+    " batches: MRR {random_mrr:.1f}); {train_rows:,} rows to train on, {epochs} epochs, {seeds} seeds; {seconds:.0f} s"
+    " in all."
 )
 
 
@@ -120,13 +129,10 @@ def by_gap(
     bars = {}
     for line in lines:
         bars[line.name] = (line.masked, (line.masked, line.report.gap.reduction or 0.0), f"{line.masked:.1%}")
-    texts = {
-        "lead": GAP_ALONE,
-        "question": "How much smaller is the gap, the part of the loss over all pairs that training does not see?",
-        "meaning": "Masked gap reduction: without suspected false negatives. The thin line ends where it is with them.",
-        "limits": LIMITS_OF_GAP,
-    }
-    return Outcome(compare_table(lines), bars, PRESET_ROW, {"methods": [line.as_record() for line in lines]}, texts)
+    reports = [((line.name, f"{line.seconds:.1f}"), line.report) for line in lines]
+    table = figure_table(reports, ["method", "seconds"], SHOWN)
+    table.caption = "; ".join(f"{figure.short}: {figure.meaning}" for figure in SHOWN)
+    return Outcome(table, bars, PRESET_ROW, {"methods": [line.as_record() for line in lines]}, GAP_TEXTS)
 
 
 def by_training(
@@ -146,9 +152,12 @@ def by_training(
     gains = {name: gain(runs, name) for name in plans}
     lines.sort(key=lambda line: gains[line.name].mean, reverse=True)
     bars = {}
+    reports = []
     for line in lines:
         one = gains[line.name]
         bars[line.name] = (one.mean, (one.mean - one.noise, one.mean + one.noise), str(one))
+        seconds = fmean(run.plan_seconds for run in one.runs)
+        reports.append(((line.name, str(one), f"{one.noise:.1f}", f"{seconds:.1f}"), line.report))
     sizes = {
         "train_rows": len(rows),
         "queries": len(trial.split.test),
@@ -165,13 +174,9 @@ def by_training(
         "trial": sizes,
         "methods": [line.as_record() | gains[line.name].as_record() for line in lines],
     }
-    texts = {
-        "lead": verdict.sentence,
-        "question": "What does a model gain?",
-        "meaning": "MRR × 100 over random batches, on held-out queries. The thin line spans what may be chance.",
-        "limits": LIMITS_OF_TRIAL,
-    }
-    return Outcome(trial_table(lines, gains, sizes), bars, verdict.plan, record, texts)
+    table = figure_table(reports, ["plan", "MRR gain", "noise", "seconds"], shown_in("trial"))
+    table.caption = TRIAL_CAPTION.format(**sizes)
+    return Outcome(table, bars, verdict.plan, record, {"lead": verdict.sentence, **TRIAL_TEXTS})
 
 
 def _page(settings: Compare, outcome: Outcome, command: str | None) -> str:
@@ -213,29 +218,3 @@ def first_free_path() -> str:
         number += 1
         path = f"perm-{number}.npy"
     return path
-
-
-def compare_table(lines: Sequence[Compared]) -> "Table":
-    """One line a method."""
-    reports = [((line.name, f"{line.seconds:.1f}"), line.report) for line in lines]
-    table = figure_table(reports, ["method", "seconds"], SHOWN)
-    figures = [figure for figure in SHOWN if lines[0].report.at(figure.path) is not None]
-    table.caption = "; ".join(f"{figure.short}: {figure.meaning}" for figure in figures)
-    return table
-
-
-def trial_table(lines: Sequence[Compared], gains: Mapping[str, Gain], sizes: Mapping[str, float]) -> "Table":
-    """One line a plan: what a model gains by it over random batches, and what its gap says."""
-    reports = []
-    for line in lines:
-        one = gains[line.name]
-        seconds = fmean(run.plan_seconds for run in one.runs)
-        reports.append(((line.name, str(one), f"{one.noise:.1f}", f"{seconds:.1f}"), line.report))
-    table = figure_table(reports, ["plan", "MRR gain", "noise", "seconds"], shown_in("trial"))
-    table.caption = (
-        "MRR gain: over random batches, × 100, mean ± standard deviation over seeds; noise: what a gain must exceed, by"
-        f" seeds and queries; seconds: for an epoch's plan. {sizes['queries']:,} held-out queries,"
-        f" {sizes['candidates']:,} candidates (random batches: MRR {sizes['random_mrr']:.1f}); {sizes['train_rows']:,}"
-        f" rows to train on, {sizes['epochs']} epochs, {sizes['seeds']} seeds; {sizes['seconds']:.0f} s in all."
-    )
-    return table

@@ -8,7 +8,7 @@ seed.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -160,26 +160,21 @@ class Trial:
         }
 
     def decide(self, plans: Plans, preferred: str | None) -> tuple[list[TrialRun], "Verdict"]:
-        """Runs of whole seeds until more of them would not change the verdict, or time is up."""
+        """For each seed a run of each plan, until more of them would not change the verdict or time is up."""
+        settings = self.settings
+        self._fit(plans)
         runs: list[TrialRun] = []
-        for seed_runs in self.run(plans):
-            runs += seed_runs
-            verdict = judge(runs, preferred, len(self.settings.seeds))
-            if verdict.final:
+        longest = 0.0
+        for number, seed in enumerate(settings.seeds, 1):
+            start = time.monotonic()
+            self._progress.step(f"training, seed {seed}")
+            runs += self._at_once(self.run_one, [(name, plan, seed) for name, plan in plans.items()])
+            verdict = judge(runs, preferred, len(settings.seeds))
+            now = time.monotonic()
+            longest = max(longest, now - start)
+            if number >= LEAST_SEEDS and (verdict.final or now - self._start + longest > settings.budget):
                 break
         return runs, verdict
-
-    def run(self, plans: Plans) -> Iterator[list[TrialRun]]:
-        """For each seed a run of each plan; the budget decides how many seeds."""
-        self._fit(plans)
-        longest = 0.0
-        for number, seed in enumerate(self.settings.seeds):
-            start = time.monotonic()
-            if number >= LEAST_SEEDS and start - self._start + longest > self.settings.budget:
-                return
-            self._progress.step(f"training, seed {seed}")
-            yield self._at_once(self.run_one, [(name, plan, seed) for name, plan in plans.items()])
-            longest = max(longest, time.monotonic() - start)
 
     def run_one(self, name: str, plan: PlanSettings | OrderFunction, seed: int) -> TrialRun:
         """Train by one plan."""

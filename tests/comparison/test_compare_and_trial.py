@@ -185,7 +185,7 @@ PLANS = {
 
 def test_a_plan_that_helps_is_told_from_one_that_does_not():
     settings = TrialSettings(batch_size=32, seeds=(0, 1, 2), epochs=3, learning_rate=3e-3)
-    runs = [run for of_seed in Trial(_clustered(), settings).run(PLANS) for run in of_seed]
+    runs, _ = Trial(_clustered(), settings).decide(PLANS, None)
     assert [(run.plan, run.seed) for run in runs] == [(plan, seed) for seed in (0, 1, 2) for plan in PLANS]
     for run in runs:
         assert run.validation[0] == runs[0].validation[0]
@@ -228,8 +228,8 @@ def test_the_budget_decides_how_many_rows_and_seeds_and_torch_keeps_its_threads(
     threads = torch.get_num_threads()
     torch.set_num_threads(3)
     trial = Trial(make_pair("related", 6000), TrialSettings(budget=0.05, epochs=1, seeds=range(20)))
-    runs = list(trial.run({"random": PlanSettings(method="random")}))
+    runs, _ = trial.decide({"random": PlanSettings(method="random"), "shuffled": _shuffled}, None)
     assert torch.get_num_threads() == 3
     torch.set_num_threads(threads)
     assert len(trial.split.train) == 2048
-    assert 2 <= len(runs) < 20
+    assert 2 <= len(runs) // 2 < 20
