@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -57,8 +56,7 @@ def save_plan(path: Path | str, perm: Ints, manifest: Manifest) -> None:
         # The permutation is on the disk before the manifest is replaced: a full disk leaves the old plan as it was.
         output.flush()
         os.fsync(output.fileno())
-        with suppress(writing.NotSynced):  # the folder is synced again, after the permutation
-            writing.write(manifest_path(path), manifest.model_dump_json(indent=2) + "\n")
+        writing.write(manifest_path(path), manifest.model_dump_json(indent=2) + "\n")
 
 
 @dataclass(frozen=True)

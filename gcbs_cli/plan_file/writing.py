@@ -1,6 +1,5 @@
 """The one place that opens outputs: checked before the work, then written whole or not at all."""
 
-import errno
 import glob
 import os
 import secrets
@@ -20,9 +19,6 @@ MANIFEST_END = ".manifest.json"
 _NAME_BYTES = 180
 """A file name has at most 255 bytes; the target's is cut so that the random part and the suffix still fit."""
 _ABANDONED_SECONDS = 86_400.0
-_DISK_FAILS = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
-"""Other errors come from file systems that cannot sync a folder."""
-
 PathLike = Path | str | None
 
 
@@ -122,7 +118,6 @@ def folder(path: Path) -> Iterator[Path]:
         place.mkdir()
         yield place
         with explained(path):
-            sync(place)
             place.rename(path)
         in_place(path)
 
@@ -148,28 +143,16 @@ def explained(target: object) -> Iterator[None]:
         raise GcbsError(_advice(target, error)) from error
 
 
-class NotSynced(GcbsError):
-    """An output is in place, whole, and a power cut may undo that."""
-
-
 def in_place(path: Path) -> None:
-    """Remember that an output was renamed to `path`, and have that survive a power cut. Raises NotSynced."""
+    """Remember that an output was renamed to `path`, and have that survive a power cut, where the file system can."""
     if TEMPORARY_SUFFIX not in str(path) and not path.name.endswith(MANIFEST_END):
         WRITTEN.append(shown(str(path)))
-    sync(path.parent)
-
-
-def sync(folder: Path) -> None:
-    """Have new names in a folder survive a power cut, where the file system can. Raises NotSynced where it fails."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):
+        descriptor = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        if error.errno in _DISK_FAILS:
-            raise NotSynced(f"{shown(str(folder))}: a power cut may undo what was written ({error.strerror})") from None
 
 
 def _advice(target: object, error: OSError) -> str:

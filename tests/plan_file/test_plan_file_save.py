@@ -7,7 +7,7 @@ import signal
 import stat
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -234,8 +234,8 @@ def test_an_array_whose_last_bytes_do_not_fit_is_not_written(tmp_path):
     assert files_of(Path()) == before  # its manifest too
 
 
-@pytest.mark.parametrize(("code", "loses"), [(errno.EINVAL, False), (errno.EIO, True)])
-def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monkeypatch, code, loses):
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EIO])
+def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monkeypatch, code):
     WRITTEN.clear()
 
     def files_only(descriptor):
@@ -244,8 +244,7 @@ def test_a_folder_that_cannot_be_synced_leaves_the_file_in_place(tmp_path, monke
         assert os.fstat(descriptor).st_size == 1  # all of it is to survive
 
     monkeypatch.setattr(os, "fsync", files_only)
-    with pytest.raises(GcbsError, match="power cut") if loses else nullcontext():
-        write(tmp_path / "out", "x")
+    write(tmp_path / "out", "x")
     assert (tmp_path / "out").read_bytes() == b"x"
     assert list(WRITTEN) == [str(tmp_path / "out")]
 
