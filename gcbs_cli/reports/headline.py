@@ -69,13 +69,10 @@ def _details(report: GapReport, most: str) -> list[tuple[str, str]]:
     share, suspects, inside = report.gap.closed_share, report.false_negatives, report.in_batch_edge_share
     if share is not None and most:
         lines.append(("oracle", f"{share:.1%} of the most that any order can close ({most} of the gap)"))
-    if suspects.suspected_pairs is not None and suspects.rows is not None:
-        touched = f"touching {suspects.rows / report.n:.0%} of the rows (random {suspects.random:,.0f})"
-        lines.append(("suspects", f"{suspects.suspected_pairs:,.0f} pairs share a batch, {touched}"))
+    touched = f"touching {(suspects.rows or 0) / report.n:.0%} of the rows (random {suspects.random:,.0f})"
+    lines.append(("suspects", f"{suspects.suspected_pairs:,} pairs share a batch, {touched}"))
     if inside.plan is not None:
-        without, count = report.graph.isolated_batches, -(-report.n // report.batch_size)
-        empty = f"; {without:,.0f} of {count:,} batches have none" if without else ""
-        lines.append(("hard pairs", f"{inside.plan:.1%} share a batch (random {inside.random:.1%}){empty}"))
+        lines.append(("hard pairs", f"{inside.plan:.1%} share a batch (random {inside.random:.1%})"))
     return lines
 
 
@@ -105,13 +102,11 @@ def _verdict(report: GapReport | SampledReport) -> str:
 def suspects_warning(reports: Sequence[GapReport]) -> str | None:
     """The warning, for the first report that deserves it."""
     for report in reports:
-        false = report.false_negatives
-        if false.suspected_pairs is None or false.rows is None:
-            continue
-        touched = false.rows / report.n
-        if touched > MANY_SUSPECTS_SHARE and false.suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * false.random:
+        suspects = report.false_negatives
+        suspected_pairs, touched = suspects.suspected_pairs or 0, (suspects.rows or 0) / report.n
+        if touched > MANY_SUSPECTS_SHARE and suspected_pairs > MANY_SUSPECTS_TIMES_RANDOM * suspects.random:
             return (
-                f"{false.suspected_pairs:,} suspected false negatives share a batch, touching {touched:.0%} of the rows"
-                f" ({false.random:,.0f} pairs in random batches): the model may be taught to push right answers away"
+                f"{suspected_pairs:,} suspected false negatives share a batch, touching {touched:.0%} of the rows"
+                f" ({suspects.random:,.0f} pairs in random batches): the model may be taught to push right answers away"
             )
     return None
