@@ -1,6 +1,5 @@
 """The `gcbs` program: its commands, and how it ends."""
 
-import gc
 import os
 import signal
 import sys
@@ -14,7 +13,7 @@ from typer.exceptions import TyperException
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.output import forget, say
-from gcbs_cli.system.errors import WRITTEN, GcbsError, nearest
+from gcbs_cli.system.errors import WRITTEN, GcbsError
 from gcbs_cli.system.limits import check_address_space
 
 COMMANDS = {
@@ -70,8 +69,6 @@ class Commands(TyperGroup):
         name, *words = args
         if name in COMMANDS:
             return name, make_command(name, COMMANDS), words
-        if not ctx.resilient_parsing:  # of the shell's completion
-            ctx.fail(f"{name}: no such command{nearest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -115,17 +112,12 @@ def _root(
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
-    gc.disable()  # until the command begins: nothing that is imported is garbage
     # SIGTERM unwinds like Ctrl-C, so that temporary files are removed, and ends with the code that a shell expects.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if not sys.warnoptions:
         warnings.simplefilter("ignore")  # libraries warn their programmers
     _prepare_streams()
-    try:
-        app()
-    finally:
-        if "torch" not in sys.modules:  # with torch comes Triton, which reports frozen objects as leaks
-            gc.freeze()  # or Python would search all modules for garbage at its end, for a tenth of a second
+    app()
 
 
 def _prepare_streams() -> None:
@@ -170,13 +162,8 @@ def _explained(error: Exception) -> tuple[str, int]:
 
 def _mistyped(error: TyperException) -> str:
     """What is wrong with the words of a command line."""
-    context, option, parameter = (getattr(error, name, None) for name in ("ctx", "option_name", "param"))
-    message = error.format_message().rstrip(".")
-    if context is not None and option is not None:
-        options = [name for known in context.command.params for name in known.opts]
-        message = f"{option}: no such option{nearest(option, options)}"
-    elif parameter is not None:
-        message = f"{parameter.metavar} is missing"
-    if context is not None and "did you mean" not in message:
+    message = error.format_message().rstrip(".?")
+    context = getattr(error, "ctx", None)
+    if context is not None:
         message += f"; {context.command_path} --help shows what there is, with examples"
     return message

@@ -96,18 +96,17 @@ def values_of(command: str, file: ConfigFile, typed: Mapping[str, Any]) -> dict[
     """The options of a command that the file, a variable or its command line sets, by their names in Python."""
     known = known_keys([command])
     variables = {key: Value(os.environ[variable(key)], variable(key)) for key in known if os.environ.get(variable(key))}
+    layers = [
+        {leaf.name: source[key] for key, leaf in known.items() if key in source and ("." in key) is of_command}
+        for source in (file.values, variables)
+        for of_command in (False, True)
+    ]
     values: dict[str, Value] = {}
-    for source in (file.values, variables):
-        for of_command in (False, True):
-            keys = [key for key in known if key in source and ("." in key) is of_command]
-            values = _replaced(values, {known[key].name: source[key] for key in keys})
-    return _replaced(values, {name: Value(value) for name, value in typed.items()})
-
-
-def _replaced(values: Mapping[str, Value], later: Mapping[str, Value]) -> dict[str, Value]:
-    """The values with later ones in their place: of options that exclude each other, the last one counts."""
-    excluded = EXCLUSIVE if later.keys() & set(EXCLUSIVE) else ()
-    return {name: value for name, value in values.items() if name not in excluded} | dict(later)
+    for layer in (*layers, {name: Value(value) for name, value in typed.items()}):
+        # Of options that exclude each other, the last one counts.
+        excluded = EXCLUSIVE if layer.keys() & set(EXCLUSIVE) else ()
+        values = {name: value for name, value in values.items() if name not in excluded} | layer
+    return values
 
 
 def check_keys(commands: Iterable[str], file: ConfigFile) -> None:

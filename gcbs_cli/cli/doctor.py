@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gcbs_cli import __version__
 from gcbs_cli.cli.output import Output, text_table
@@ -10,9 +10,6 @@ from gcbs_cli.settings.others import Doctor
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.limits import SHARE_TO_USE, available_cpus, available_memory, show_size
 from gcbs_cli.system.version import installed
-
-if TYPE_CHECKING:
-    import torch
 
 LIBRARIES = ("numpy", "scipy", "torch", "numba", "pyarrow", "pydantic", "typer")
 OPTIONAL = {
@@ -31,7 +28,7 @@ def doctor(settings: Doctor) -> None:
     out = Output(settings)
     forecast = None
     if settings.rows is not None:
-        forecast = forecast_memory(settings.rows, settings.dim, PlanSettings(quantile=settings.quantile))
+        forecast = forecast_memory(settings.rows, settings.dim, PlanSettings())
     machine = examine(settings.seconds) | {"forecast": forecast}
     out.table(text_table(_lines(machine)))
     out.result(machine)
@@ -41,12 +38,10 @@ def _lines(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "gcbs", f"{machine['gcbs']}, Python {machine['python']}, {machine['system']}, {machine['cpus']} CPUs"
     yield "libraries", ", ".join(f"{name} {number}" for name, number in machine["libraries"].items())
     for device in machine["devices"]:
-        rates = (device["fp32_gflops"], device["bf16_gflops"])
-        fp32, bf16 = ("none" if rate is None else f"{rate:,.0f}" for rate in rates)
         yield device["name"], f"{device['model']}, {show_size(device['free_memory'])} free"
-        yield "", f"{fp32} GFLOP/s in float32, {bf16} in bfloat16"
-    for package in machine["optional"]:
-        yield package["name"], package["version"] or f"not installed ({package['used_for']})"
+        yield "", f"{device['gflops']:,.0f} GFLOP/s in {device['dtype']}"
+    for name, version in machine["optional"].items():
+        yield name, version or f"not installed ({OPTIONAL[name]})"
     plan = machine["forecast"]
     if plan is not None:
         yield "plan of", f"{plan['rows']:,} pairs × {plan['dim']} at quantile {plan['quantile']:.6g}"
@@ -58,8 +53,9 @@ def _lines(machine: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def examine(seconds: float) -> dict[str, Any]:
     """The machine and its libraries, as JSON has them; measuring the rates takes about `seconds` in all.
 
-    `cpus`: those that this process may use; memory in bytes; rates in 10⁹ floating-point operations a second, two a
-    multiply-add; `optional`: the version is None where a package is not installed.
+    `cpus`: those that this process may use; memory in bytes; `gflops`: 10⁹ floating-point operations a second of
+    square products, two a multiply-add, in the type that the device multiplies in; `optional`: the version is None
+    where a package is not installed.
     """
     import torch
 
@@ -70,8 +66,8 @@ def examine(seconds: float) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "libraries": {name: installed(name) for name in LIBRARIES},
         "cpus": available_cpus(),
-        "devices": [_device(name, seconds / (2 * len(names))) for name in names],
-        "optional": [{"name": name, "version": installed(name), "used_for": use} for name, use in OPTIONAL.items()],
+        "devices": [_device(name, seconds / len(names)) for name in names],
+        "optional": {name: installed(name) for name in OPTIONAL},
     }
 
 
@@ -93,33 +89,24 @@ def forecast_memory(rows: int, dim: int, settings: PlanSettings) -> dict[str, An
 
 def _device(name: str, seconds: float) -> dict[str, Any]:
     import torch
+    from torch.utils.benchmark import Timer
 
     if name == "cpu":
         model = platform.processor() or platform.machine()
         free = memory = available_memory()
+        dtype, size = "float32", _CPU_SIZE
     else:
         model = torch.cuda.get_device_name(name)
         free, memory = torch.cuda.mem_get_info(name)
+        dtype, size = "bfloat16", _GPU_SIZE
+    left = torch.ones((size, size), dtype=getattr(torch, dtype), device=name)
+    product = "torch.mm(left, left)[0, 0].item()"  # an entry is read so that the device is waited for
+    timer = Timer(product, globals={"left": left}, num_threads=torch.get_num_threads())
     return {
         "name": name,
         "model": model,
         "memory": memory,
         "free_memory": free,
-        "fp32_gflops": _rate(name, torch.float32, seconds),
-        "bf16_gflops": _rate(name, torch.bfloat16, seconds),
+        "dtype": dtype,
+        "gflops": 2 * size**3 / timer.blocked_autorange(min_run_time=seconds).median / 1e9,
     }
-
-
-def _rate(name: str, dtype: "torch.dtype", seconds: float) -> float | None:
-    """10⁹ operations a second of square products; None where the device has no such products."""
-    import torch
-    from torch.utils.benchmark import Timer
-
-    size = _CPU_SIZE if name == "cpu" else _GPU_SIZE
-    try:
-        left = torch.ones((size, size), dtype=dtype, device=name)
-        product = "torch.mm(left, left)[0, 0].item()"  # an entry is read so that the device is waited for
-        timer = Timer(product, globals={"left": left}, num_threads=torch.get_num_threads())
-        return 2 * size**3 / timer.blocked_autorange(min_run_time=seconds).median / 1e9
-    except RuntimeError:
-        return None

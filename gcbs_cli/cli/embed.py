@@ -65,17 +65,11 @@ def _write_parquet(
 
 
 def read_ids(path: str) -> dict[str, Any]:
-    """The column `id`, as texts where its values are not of one type; nothing where the file has none."""
-    import pyarrow as pa
-
+    """The column `id` as texts; nothing where the file has none."""
     try:
-        ids = read_row_values(path, "", "id")
+        return {"id": [text_of(value) for value in read_row_values(path, "", "id")]}
     except BadInput:
         return {}
-    try:
-        return {"id": pa.array(ids)}
-    except (pa.ArrowException, ValueError, OverflowError):
-        return {"id": [text_of(value) for value in ids]}
 
 
 HUB_SECONDS = 10.0

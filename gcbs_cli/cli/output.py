@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from gcbs_cli.reports.schema import GapReport, SampledReport
     from gcbs_cli.settings.others import Shown
 
-NO_TERMINAL_WIDTH = 80
 SECONDS_BETWEEN_LINES = 60.0
 QUIET_SECONDS = 0.5
 """A pass shorter than this shows no bar."""
@@ -86,30 +85,20 @@ class Output(Progress, AbstractContextManager["Output"]):
     def progress(self, done: int, total: int) -> None:
         now = time.monotonic()
         seconds = now - self._began
-        rate = f"{done / max(seconds, 1e-9) / 1e6:,.0f} million pairs/s"
         if self.on_terminal and seconds >= QUIET_SECONDS:
             bar = self._bar or self._open_bar(total)
-            bar.update(bar.task_ids[0], completed=done, rate=rate)
+            bar.update(bar.task_ids[0], completed=done)
         elif not self.on_terminal and now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
             rest = (total - done) * seconds / max(done, 1)
-            self.note(f"{self._name}: {done / total:.0%}, {rate}, about {rest:.0f} s left")
+            self.note(f"{self._name}: {done / total:.0%}, about {rest:.0f} s left")
 
     def _open_bar(self, total: int) -> "Bar":
-        from rich.progress import BarColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        self._bar = bar = Bar(
-            "{task.description}",
-            BarColumn(bar_width=24),
-            "{task.percentage:>3.0f} %",
-            "{task.fields[rate]}",
-            TimeRemainingColumn(),
-            console=_console(sys.stderr),
-            transient=True,
-        )
+        self._bar = bar = Bar(console=_console(sys.stderr), transient=True)
         bar.start()
-        bar.add_task(self._name, total=total, rate="")
+        bar.add_task(self._name, total=total)
         return bar
 
     def close(self) -> None:
@@ -123,7 +112,7 @@ class Output(Progress, AbstractContextManager["Output"]):
 
 
 def _console(stream: TextIO) -> "Console":
-    """A rich console; 80 columns where there is no terminal, no markup and nothing unprintable in any text."""
+    """A rich console; no markup and nothing unprintable in any text."""
     from rich.console import Console
     from rich.text import Text
 
@@ -131,8 +120,7 @@ def _console(stream: TextIO) -> "Console":
         def render_str(self, text: str, **style: Any) -> Text:
             return super().render_str(printable(text), **style)
 
-    width = None if stream.isatty() or "COLUMNS" in os.environ else NO_TERMINAL_WIDTH
-    return Plain(stderr=stream is sys.stderr, width=width, markup=False, emoji=False, highlight=False)
+    return Plain(stderr=stream is sys.stderr, markup=False, emoji=False, highlight=False)
 
 
 def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
@@ -145,12 +133,7 @@ def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), col
     padding = (0, 1 if headings else 2, 0, 0)
     table = Table(box=None, pad_edge=False, padding=padding, show_header=bool(headings), caption_justify="left")
     for name, kind in zip(headings or [""] * len(columns), columns, strict=True):
-        table.add_column(
-            name,
-            justify="right" if kind == "r" else "left",
-            no_wrap=kind != "f",
-            overflow="fold" if kind == "f" else "ellipsis",
-        )
+        table.add_column(name, justify="right" if kind == "r" else "left", no_wrap=kind != "f", overflow="fold")
     table.columns[0].style = "bold"
     for cells in lines:
         table.add_row(*cells)
@@ -170,15 +153,9 @@ def figure_table(
 
 
 def say(text: str) -> None:
-    """One line on stderr, where it can be written; a terminal gets it wrapped between words, with nothing cut."""
-    text = without_secrets(printable(text))
-    if sys.stderr.isatty():
-        from shutil import get_terminal_size
-        from textwrap import fill
-
-        text = fill(text, get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+    """One line on stderr, where it can be written."""
     with suppress(OSError, GcbsError):  # closed or full: losing a note must not lose the plan
-        put(text, sys.stderr)
+        put(without_secrets(printable(text)), sys.stderr)
 
 
 def put(text: str, stream: TextIO) -> None:

@@ -4,7 +4,6 @@ Typer takes every value as text; pydantic reads it, whether typed, set in a vari
 is wrong with it is said in the same words.
 """
 
-import gc
 import inspect
 import re
 from collections.abc import Mapping
@@ -28,8 +27,7 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
     model = model_of(name)
 
     def run(ctx: typer.Context, config: ConfigOption = None, **parameters: Any) -> None:
-        sources = {key: ctx.get_parameter_source(key) for key in parameters}
-        typed = {key: parameters[key] for key, source in sources.items() if source and source.name == "COMMANDLINE"}
+        typed = {name: value for name, value in parameters.items() if value is not None}
         file = find_config(config or ctx.obj)
         if file.values:
             check_keys(commands, file)
@@ -39,9 +37,6 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
         if files:
             Output(settings).note(f"defaults from {' and '.join(files)}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
-        if not gc.isenabled():  # main() stops the collector for the imports, which leave no garbage
-            gc.freeze()
-            gc.enable()
         work(settings, file) if name == "config" else work(settings)
 
     *own, _parameters = inspect.signature(run).parameters.values()

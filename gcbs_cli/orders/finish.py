@@ -5,9 +5,7 @@ import numpy as np
 from gcbs_cli.orders.inputs import MethodInput
 from gcbs_cli.orders.keeping_apart import keep_apart
 from gcbs_cli.orders.refinement import Refinement, refine
-from gcbs_cli.orders.swaps import propose
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.compiled import needs_compiling
 from gcbs_cli.system.progress import Stopwatch
 from gcbs_cli.system.randomness import Stream
 
@@ -28,8 +26,6 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
         perm = keep_apart(perm, labels, inputs.batch_size)
     refinement = None
     if settings.refine and inputs.batch_size > 1:
-        if needs_compiling(propose):
-            clock.watcher.note("compiling the refinement for this machine (a few seconds), and caching it if possible")
         with clock.step("refine"):
             seconds = settings.time_limit or np.inf
             refinement = refine(perm, inputs.gains(), inputs.batch_size, labels=labels, seed=seed, seconds=seconds)

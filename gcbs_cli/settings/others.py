@@ -405,8 +405,6 @@ class Doctor(Shown):
     """Forecast a plan of this many pairs."""
     dim: int = option(384, ge=1, panel=FORECAST_PANEL, only_with="rows")
     """Dimensions of the embeddings."""
-    quantile: float | None = option(None, gt=0, lt=1, panel=FORECAST_PANEL, only_with="rows")
-    """Quantile of the plan. [default: as in gcbs plan]"""
 
 
 class Config(Shown):

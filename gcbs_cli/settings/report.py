@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from gcbs_cli.settings.model import Listed, Settings, option
 from gcbs_cli.settings.plan import (
@@ -30,20 +30,6 @@ positives a row; triplet: with the hardest negative.
 """
 QueueMode = Literal["moco", "xbm"]
 """moco: the queue's keys are the only negatives, x→y; xbm: the batch's and the queue's."""
-TRAINERS_NAMES = {
-    "mnrl": "infonce",
-    "multiplenegativesranking": "infonce",
-    "multiplenegativessymmetricranking": "symmetric",
-    "clip": "symmetric",
-    "ntxent": "simclr",
-}
-"""What trainers and libraries call the losses, in small letters, without signs and the words cached and loss."""
-
-
-def _loss_named(value: Any) -> Any:
-    """The loss that a trainer has under this name."""
-    plain = "".join(filter(str.isalnum, str(value).lower())).removeprefix("cached").removesuffix("loss")
-    return TRAINERS_NAMES.get(plain, value)
 
 
 @dataclass(frozen=True)
@@ -96,9 +82,7 @@ class Loss:
 class LossSettings(Settings, panel="Which loss"):
     """The losses of a report, each with the options that it takes."""
 
-    loss: Annotated[tuple[Annotated[LossKind, BeforeValidator(_loss_named)], ...], Listed] = option(
-        ("symmetric",), min_length=1, metavar="LOSS"
-    )
+    loss: Annotated[tuple[LossKind, ...], Listed] = option(("symmetric",), min_length=1, metavar="LOSS")
     """infonce (MultipleNegativesRankingLoss): x→y; symmetric (CLIP): both ways; simclr (NT-Xent); bsc: symmetric, with
     several positives for a row; triplet: hardest negative. May be given several times. [default: symmetric; bsc with
     --positives or --labels]

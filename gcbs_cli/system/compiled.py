@@ -16,12 +16,6 @@ def compiled(loop: Loop) -> Loop:
     return cast(Loop, _Compiled(loop))
 
 
-def needs_compiling(loop: Callable[..., object]) -> bool:
-    """Whether calling the loop will compile it, which takes seconds, judging by the names of the cached files."""
-    jit = cast(_Compiled, loop).machine_code  # without signatures where NUMBA_DISABLE_JIT leaves it to Python
-    return not (getattr(jit, "signatures", True) or any(Path(f"{jit.stats.cache_path}").glob(f"*.{jit.__qualname__}*")))
-
-
 def is_own(folder: Path) -> bool:
     """Whether a folder and its cached code belong to this user or to root, and no one else can write to them."""
     for status in (path.stat() for path in (folder, *folder.glob("*.nb[ic]"))):

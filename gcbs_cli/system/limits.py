@@ -31,7 +31,6 @@ _QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
 """Quota and period stand in the first under version 2, in the others under version 1."""
 ASSUMED_MEMORY = 8 * 2**30
 """Bytes, where the system does not tell what is free."""
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
 
 
@@ -40,16 +39,14 @@ def parse_size(size: object) -> int:
     match = _SIZE.fullmatch(str(size))
     if match is None:
         raise ValueError(f"{size}: expected a size")
-    return min(int(float(match[1]) * _UNITS[match[2].lower()]), NO_LIMIT)
+    return int(min(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "), NO_LIMIT))
 
 
 def show_size(size: float) -> str:
     """A number of bytes for people: 1.5 GiB."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
+    from pydantic import ByteSize
+
+    return ByteSize(size).human_readable(separator=" ")
 
 
 def available_memory() -> int:

@@ -62,7 +62,7 @@ def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
 
 def test_gcbs_alone_lists_the_commands_and_a_command_alone_says_what_is_missing(gcbs, folder):
     assert gcbs().stdout == gcbs("--help").stdout
-    check_refused(gcbs, ["report"], "X is missing; gcbs report --help shows what there is, with examples")
+    check_refused(gcbs, ["report"], "Missing argument 'X'; gcbs report --help shows what there is, with examples")
 
 
 @pytest.mark.parametrize("words", [[], ["--config", "pyproject.toml"]], ids=["found", "named"])

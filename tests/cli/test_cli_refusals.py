@@ -13,8 +13,8 @@ from running import SAMPLE, run_bash, run_gcbs
 from tests.cli.conftest import check_refused
 
 REFUSED = {
-    "pln": "pln: no such command; did you mean plan?",
-    "plan x.npy --batchsize 3": "--batchsize: no such option; did you mean --batch-size?",
+    "pln": "No such command 'pln'. Did you mean 'plan'; gcbs --help",
+    "plan x.npy --batchsize 3": "No such option: --batchsize (Possible options: --batch-size",
     "plan x.npy y.npy z.npy": "extra argument(s) (z.npy); gcbs plan --help",
     "check --json": "--perm is missing; give it",
     "plan x.npy --method metsi": "did you mean metis?",

@@ -44,7 +44,7 @@ def test_words_make_the_same_settings_again():
 def test_a_list_takes_one_value_a_text_of_several_or_a_list():
     assert ReportSettings(batch_sizes=8).batch_sizes == (8,)
     assert ReportSettings(temperatures="0.02 0.05").temperatures == (0.02, 0.05)
-    assert ReportSettings(loss=["bsc", "NTXentLoss"]).loss == ("bsc", "simclr")
+    assert ReportSettings(loss=["bsc", "simclr"]).loss == ("bsc", "simclr")
 
 
 def test_names_of_options_and_of_arguments():

@@ -25,7 +25,7 @@ def test_what_is_no_size_is_refused(text):
 
 
 def test_sizes_for_people_and_what_the_address_space_leaves(monkeypatch):
-    shown = {0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 KiB", 1.5 * 2**30: "1.5 GiB", 3000 * 2**40: "3000.0 TiB"}
+    shown = {0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1.5 * 2**30: "1.5 GiB", 3000 * 2**40: "2.9 PiB"}
     assert {size: show_size(size) for size in shown} == shown
     resource = pytest.importorskip("resource")
     without = available_memory()
