@@ -18,7 +18,7 @@ from measuring import machine, markdown_table
 from numpy.typing import NDArray
 
 ROWS = [62_500, 125_000, 250_000, 500_000, 1_000_000]
-STEPS = ["centres", "parts", "rows to parts", "plans"]
+STEPS = ["centres", "parts", "plans"]
 BLOCK_ROWS = 1 << 16
 SPREAD = 0.9
 """Norm of what is added to a row's cluster centre, which has norm 1."""

@@ -55,21 +55,16 @@ class InputsRecord(_Record):
 
 
 class QuantileRecord(_Record):
-    """How the threshold was found. `interval` is that of the achieved quantile.
-
-    number: t as the grid of whole numbers has it; scale: that grid's S.
-    """
+    """How the threshold was found. number: t in the grid's whole numbers; interval: that of the achieved quantile."""
 
     method: str
     requested: float | None = None
     per_row: float | None = None
     threshold: float | None = None
     number: int | None = None
-    scale: float | None = None
     achieved: float | None = None
     interval: tuple[float, float] | None = None
     sampled_rows: int | None = None
-    sampled_columns: int | None = None
 
 
 class GraphRecord(_Record):
@@ -87,23 +82,14 @@ class GraphRecord(_Record):
 
 
 class PartitionsRecord(_Record):
-    """A plan in parts: number and sizes (rows) in plan order, each one's threshold, and all their graphs together.
-
-    moved: rows not in their nearest part; seconds_of_parts: steps added up over the parts; groups: whether rows were
-    kept apart by a file of ids.
-    """
+    """A plan in parts: number and sizes (rows) in plan order, each one's threshold, and all their graphs together."""
 
     parts: PositiveInt
     sizes: list[PositiveInt]
-    moved: NonNegativeInt
-    engine: str = "local"
     thresholds: list[float] | None = None
     edges: NonNegativeInt = 0
     isolated: NonNegativeInt = 0
-    max_degree: NonNegativeInt = 0
     in_batch_edge_share: float | None = None
-    seconds_of_parts: dict[str, float] = {}
-    groups: bool = False
 
 
 class Manifest(_Record):
@@ -151,8 +137,7 @@ class Manifest(_Record):
     @property
     def part_sizes(self) -> list[int] | None:
         """Rows of each part of a plan that was made in parts, unless its batches were shuffled over them."""
-        order = self.method_settings.get("batch_order", {})
-        shuffled = order.get("shuffle") or order.get("shuffle_batches")
+        shuffled = self.method_settings.get("shuffle_batches", False)
         return None if self.partitions is None or shuffled else list(self.partitions.sizes)
 
     def is_of(self, perm: Ints) -> bool:

@@ -6,16 +6,9 @@ from typing import Any
 from gcbs_cli import __version__
 from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.manifest import (
-    GraphRecord,
-    InputsRecord,
-    Manifest,
-    QuantileRecord,
-    permutation_hash,
-)
+from gcbs_cli.plan_file.manifest import GraphRecord, InputsRecord, Manifest, QuantileRecord, permutation_hash
 from gcbs_cli.planning.plan import PlanResult
-from gcbs_cli.settings.model import Settings, leaves
-from gcbs_cli.settings.plan import BatchOrderSettings, BscSettings, FalseNegativeSettings
+from gcbs_cli.settings.model import Settings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.version import installed
 
@@ -51,7 +44,6 @@ def plan_manifest(
         )
         for measure in MEASURES:
             graph[measure] = {order: getattr(getattr(figures, order), measure) for order in ORDERS}
-    versions = {name: installed(name) for name in RECORDED_LIBRARIES}
     return Manifest(
         tool_version=__version__,
         command=command,
@@ -60,12 +52,12 @@ def plan_manifest(
         rows=stream.rows,
         quantile=_quantile(result, stream.rows),
         **graph,
-        method_settings=_method_settings(result) | _row_files(files, groups),
+        method_settings=_method_settings(result, files, groups),
         partitions=result.partitions,
         device=result.device,
         timings={**seconds, **result.seconds},
         permutation_hash=permutation_hash(result.perm),
-        libraries={name: version for name, version in versions.items() if version is not None},
+        libraries={name: version for name in RECORDED_LIBRARIES if (version := installed(name))},
         normalize=stream.normalize,
         **{name: getattr(settings, name) for name in SETTINGS},
     )
@@ -78,57 +70,35 @@ def full_batches_per_rank(manifest: Manifest) -> dict[str, int]:
     return {"full_batches_per_rank": manifest.rows // manifest.batch_size // manifest.world_size}
 
 
-def _method_settings(result: PlanResult) -> dict[str, Any]:
-    """Settings beyond the method that decided the plan, and what the refinement did."""
-    settings = result.settings
-    record: dict[str, Any] = {"chunk_rows": settings.chunk_rows}
-    if settings.preset is not None:
-        record["preset"] = settings.preset
-    for leaf in leaves(BscSettings):
-        if settings.lacking(leaf) is None:
-            record[leaf.name] = getattr(settings, leaf.name)
-    if result.refinement is not None:
-        record["refinement"] = result.refinement.as_record() | {"time_limit": settings.time_limit}
-    if settings.avoids:
-        inside = {"too_hard_inside": result.too_hard_inside}
-        record["false_negatives"] = dict(settings.only(FalseNegativeSettings)) | inside
-    if settings.no_duplicates:
-        record["no_duplicates"] = True
-    batch_order = settings.only(BatchOrderSettings)
-    if batch_order != BatchOrderSettings():
-        record["batch_order"] = dict(batch_order)
-    return record
-
-
-def _row_files(files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:
-    """The files of groups and texts that were named, and the hash of the groups."""
-    values = {name: value for file in files if file.model_fields_set for name, value in file}
-    record: dict[str, Any] = {name: value and shown(value) for name, value in values.items()}
+def _method_settings(result: PlanResult, files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:
+    """All other settings and files that are not the default, the hash of the groups, and what the refinement did."""
+    record = result.settings.model_dump(exclude_defaults=True, exclude=set(SETTINGS))
+    for file in files:
+        record |= {name: shown(value) for name, value in file.model_dump(exclude_defaults=True).items()}
     if groups is not None:
         record["groups_hash"] = permutation_hash(groups)
+    if result.refinement is not None:
+        record["refinement"] = result.refinement.as_record()
+    if result.too_hard_inside is not None:
+        record["too_hard_inside"] = result.too_hard_inside
     return record
 
 
 def _quantile(result: PlanResult, rows: int) -> QuantileRecord | None:
+    """How t was found, in one graph or in each part; None without a graph."""
     threshold, settings, parts = result.threshold, result.settings, result.partitions
-    if parts is not None and parts.thresholds is not None:
-        return QuantileRecord(
-            method="each part's own",
-            requested=settings.requested_quantile(rows),
-            per_row=settings.entries_per_row(rows),
-            threshold=settings.threshold,
-        )
-    if threshold is None or result.figures is None:
+    if threshold is None and (parts is None or parts.thresholds is None):
         return None
-    return QuantileRecord(
-        method="given" if threshold.requested is None else settings.quantile_method,
-        requested=threshold.requested,
-        per_row=settings.entries_per_row(rows),
-        threshold=threshold.similarity,
-        number=threshold.number,
-        scale=threshold.scale,
-        achieved=result.figures.achieved_quantile,
-        interval=threshold.interval,
-        sampled_rows=threshold.sampled or None,
-        sampled_columns=threshold.sampled or None,
-    )
+    record: dict[str, Any] = {
+        "method": settings.quantile_method if settings.threshold is None else "given",
+        "requested": settings.requested_quantile(rows),
+        "per_row": settings.entries_per_row(rows),
+        "threshold": settings.threshold,
+    }
+    if threshold is not None and result.figures is not None:
+        record["threshold"] = threshold.similarity
+        record["number"] = threshold.number
+        record["achieved"] = result.figures.achieved_quantile
+        record["interval"] = threshold.interval
+        record["sampled_rows"] = threshold.sampled or None
+    return QuantileRecord(**record)

@@ -120,8 +120,6 @@ class Threshold:
     """Of the grid: entries above it make an edge."""
     similarity: float
     """The same as a similarity, where one was given that one."""
-    scale: float
-    """S of that grid."""
     requested: float | None = None
     """q, unless t was given."""
     interval: tuple[float, float] | None = None
@@ -143,7 +141,7 @@ def find_threshold(
     if quantile is None:
         similarity = settings.threshold or 0.0
         number = max(-LARGEST_SUM, min(LARGEST_SUM, grid.number(similarity)))  # float32 holds no more
-        return Threshold(number, similarity, grid.scale)
+        return Threshold(number, similarity)
     sample = draw_sample(grid, quantile, seed)
     sampled = 0
     if settings.quantile_method == "sample":
@@ -162,7 +160,7 @@ def find_threshold(
         number, above = sorted(quantiles)[(len(quantiles) - 1) // 2]
         share = 1.0 - above / (count * (count - 1))
         interval = (share, share) if exact else sample.interval(number)
-    return Threshold(number, grid.similarity(number), grid.scale, quantile, interval, sampled)
+    return Threshold(number, grid.similarity(number), quantile, interval, sampled)
 
 
 def _quantile(

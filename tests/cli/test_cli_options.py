@@ -137,8 +137,7 @@ def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypat
         "top-m",
         8,
     )
-    asked = record["false_negatives"]
-    assert (asked["fn_margin"], asked["fn_weight"], asked["apart_from"]) == (0.9, 0.5, PRESET_OPTIONS["apart_from"])
+    assert (record["fn_margin"], record["fn_weight"], record["apart_from"]) == (0.9, 0.5, PRESET_OPTIONS["apart_from"])
     assert record["refinement"]["swaps"] > 0
     shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["settings"]
     assert shown["method"] == "rcm"

@@ -45,8 +45,8 @@ PLANS = [
     ({"method": "clusters", "groups": 140, "no_duplicates": True}, "340eb46d60f8"),
     ({"method": "words"}, "b64b7f6c9b8d"),
     ({"method": "words", "bsc_words": 2, "bsc_shingle": "consecutive", "groups": 140}, "c1f8de5c00e8"),
-    ({"partitions": 3, "method": "metis"}, "392a8fd06297"),
-    ({"partitions": 4, "refine": True, "groups": 140}, "cb9c95d220d4"),
+    ({"partitions": 3, "method": "metis"}, "9b80b3ccafe5"),
+    ({"partitions": 4, "refine": True, "groups": 140}, "7301b2cc70cb"),
 ]
 
 

@@ -14,10 +14,10 @@ from unit_data import Listener, make_pair, stream_of, unit
 
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.data.reading import PairStream, mean_rows
+from gcbs_cli.data.reading import PairStream
 from gcbs_cli.planning.parts import part
 from gcbs_cli.planning.parts.part import plan_here, plan_part
-from gcbs_cli.planning.parts.partition import learn_centres, make_partition, part_sizes
+from gcbs_cli.planning.parts.partition import learn_centres, make_partition
 from gcbs_cli.planning.parts.plan import plan_in_parts
 from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import make_plan
@@ -47,22 +47,15 @@ def planned(parts=4, block_bytes=1 << 20, **settings):
 @pytest.mark.parametrize("parts", [1, 3, 15])
 def test_parts_are_whole_batches_of_all_rows(kind, parts):
     pair = make_pair(kind, ROWS)
-    means = mean_rows(pair.x, pair.y)
-    centres = learn_centres(means, parts, seed=0)
-    partition = make_partition(stream_of(pair), centres, 64)
-    assert sorted(partition.members.tolist()) == list(range(ROWS))
-    assert len(partition.sizes) == parts
-    assert (partition.sizes[:-1] % 64 == 0).all()
-    assert (partition.sizes >= 64).all()
-    assert all((np.diff(partition.rows_of(part)) > 0).all() for part in range(parts))
-
-
-@pytest.mark.parametrize("wanted", [[1000, 0, 3], [1, 1, 1001], [334, 334, 335], [0, 0, 1003]])
-def test_sizes_are_near_the_mean(wanted):
-    sizes = part_sizes(np.array(wanted), 64)
-    assert sizes.sum() == ROWS
-    assert sizes.max() <= 5 * 64 + 43
-    assert ((sizes - [0, 0, ROWS % 64]) % 64 == 0).all()
+    stream = stream_of(pair)
+    partition = make_partition(stream, learn_centres(stream, parts, seed=0), 64)
+    sizes = np.array([len(rows) for rows in partition])
+    assert sorted(np.concatenate(partition).tolist()) == list(range(ROWS))
+    assert len(sizes) == parts
+    assert (sizes[:-1] % 64 == 0).all()
+    assert (sizes >= 64).all()
+    assert np.ptp(sizes // 64) <= 1
+    assert all((np.diff(rows) > 0).all() for rows in partition)
 
 
 @pytest.mark.parametrize(("method", "parts"), [("rcm", 4), ("rcm", 1), ("random", 4), ("knn-groups", 4)])
@@ -185,7 +178,7 @@ def test_a_plan_in_parts_of_columns_can_be_checked(gcbs, tmp_path, monkeypatch):
 def test_rows_of_a_part_whose_file_was_cut_short_are_not_planned(tmp_path):
     pair = clustered()
     stream = stream_of(pair)
-    partition = make_partition(stream, learn_centres(mean_rows(pair.x, pair.y), 4, seed=0), 64)
+    partition = make_partition(stream, learn_centres(stream, 4, seed=0), 64)
     with scattered(stream, partition, tmp_path / "plan") as read:
         assert read(3).rows == ROWS - sum(read(part).rows for part in range(3))
         (file,) = tmp_path.rglob("rows.f32")

@@ -1,6 +1,5 @@
 """A plan in parts: centres from a sample, rows to parts, a plan for each, one after the other in the order of parts."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,14 +14,7 @@ from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.plan_file.manifest import PartitionsRecord
 from gcbs_cli.planning.memory import MemoryForecast, check_memory, entries_by_quantile, fixed_bytes, forecast_plan
 from gcbs_cli.planning.parts.part import Engine, PartTask, plan_here
-from gcbs_cli.planning.parts.partition import (
-    SAMPLE_ROWS,
-    SLACK,
-    Partition,
-    learn_centres,
-    make_partition,
-    sample_means,
-)
+from gcbs_cli.planning.parts.partition import SAMPLE_ROWS, Partition, learn_centres, make_partition
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import PlanResult, note_margin
@@ -69,18 +61,17 @@ def plan_in_parts(
     check_memory(forecast, settings, "the plan", "use more --partitions or fewer rows")
     progress.note(f"expecting {forecast}")
     with clock.step("centres"):
-        centres = learn_centres(sample_means(stream, settings.seed), count, settings.seed)
+        centres = learn_centres(stream, count, settings.seed)
     with clock.step("parts"):
         partition = make_partition(stream, centres, settings.batch_size)
     tasks = _tasks(partition, settings, groups, texts)
-    with clock.step("rows to parts"), scattered(stream, partition, beside) as read, clock.step("plans"):
+    with clock.step("plans"), scattered(stream, partition, beside) as read:
         plan_of_part = {}
         for number, plan in engine(tasks, read):
             plan_of_part[number] = plan
             progress.progress(len(plan_of_part), count)
     plans = [plan_of_part[part] for part in range(count)]
-    clock.seconds["rows to parts"] -= clock.seconds["plans"]
-    perm = np.concatenate([partition.rows_of(part)[plan.perm] for part, plan in enumerate(plans)])
+    perm = np.concatenate([rows[plan.perm] for rows, plan in zip(partition, plans, strict=True)])
     if settings.shuffle_batches:
         perm = shuffle_groups(perm, settings.batch_size, settings.seed)
     too_hard = [plan.too_hard_inside for plan in plans if plan.too_hard_inside is not None]
@@ -90,7 +81,7 @@ def plan_in_parts(
         ", ".join(sorted({plan.device for plan in plans})),
         seconds=clock.seconds,
         too_hard_inside=sum(too_hard) if too_hard else None,
-        partitions=_record(partition, plans, settings.engine, groups is not None),
+        partitions=_record(partition, plans),
     )
 
 
@@ -99,29 +90,25 @@ def _part_count(stream: PairStream, settings: PlanSettings, backend: Backend) ->
 
     Raises BadInput where the rows do not give each part a batch.
     """
-    rows, size, parts = stream.rows, settings.batch_size, settings.partitions
+    rows, size, parts, memory = stream.rows, settings.batch_size, settings.partitions, settings.max_memory
     if isinstance(parts, int):
-        batches = rows // size
-        if parts > batches:
+        if parts * size > rows:
             raise BadInput(
-                f"--partitions {parts:,}: the {rows:,} rows make {batches:,} batches of {size}, fewer than one for "
-                "each part; ask for fewer parts"
+                f"--partitions {parts:,}: the {rows:,} rows make {rows // size:,} batches of {size}, fewer than one "
+                "for each part; ask for fewer parts"
             )
         return parts
     fewest_rows = max(size, int(settings.per_row or 0) + 2)
     most = min(rows // fewest_rows, MOST_PARTS)
     fewest = min(ceil(rows / AUTO_PART_ROWS), most)
-    if settings.max_memory is None:
-        return fewest
-    for count in range(fewest, most + 1):
-        if _forecast(stream, settings, backend, count).bytes <= settings.max_memory:
-            return count
-    return fewest
+    counts = range(fewest, most + 1)
+    fitting = (n for n in counts if memory is None or _forecast(stream, settings, backend, n).bytes <= memory)
+    return next(fitting, fewest)
 
 
 def _forecast(stream: PairStream, settings: PlanSettings, backend: Backend, parts: int) -> MemoryForecast:
     """What the whole takes at once: its bookkeeping, and the largest part that may come or the sample for centres."""
-    largest = ceil((1.0 + SLACK) * stream.rows / parts)
+    largest = ceil(stream.rows / parts) + settings.batch_size
     part = forecast_plan(largest, stream.dim, settings, backend, entries_by_quantile(largest, settings))
     if settings.engine == "ray":  # the graphs lie on machines that look at their own memory
         part = replace(part, entries=0)
@@ -149,35 +136,25 @@ def _tasks(
     """One for each part. Raises BadInput where the settings do not fit the smallest part."""
     # Batches are shuffled once all parts are there, and ranks divide the whole.
     settings = settings.changed(shuffle_batches=False, world_size=None, gather=False)
-    settings.check_rows(int(partition.sizes.min()))
-    count = len(partition.sizes)
+    settings.check_rows(min(map(len, partition)))
     tasks = []
-    for number in range(count):
-        rows = partition.rows_of(number)
+    for number, rows in enumerate(partition):
         part_groups = None if groups is None else groups[rows]
         part_texts = None if texts is None else [texts[row] for row in rows]
-        tasks.append(PartTask(number, count, settings, part_groups, part_texts))
+        tasks.append(PartTask(number, len(partition), settings, part_groups, part_texts))
     return tasks
 
 
-def _record(partition: Partition, plans: list[PlanResult], engine: str, groups: bool) -> PartitionsRecord:
+def _record(partition: Partition, plans: list[PlanResult]) -> PartitionsRecord:
     """Sizes in the order of the parts, and what their graphs were."""
     figures = [plan.figures for plan in plans if plan.figures is not None]
     edges = sum(part.edges for part in figures)
     in_batch = sum(round((part.plan.in_batch_edge_share or 0.0) * part.edges) for part in figures)
-    seconds: Counter[str] = Counter()
-    for plan in plans:
-        seconds.update(plan.seconds)
     return PartitionsRecord(
         parts=len(plans),
-        sizes=partition.sizes.tolist(),
-        moved=partition.moved,
-        engine=engine,
+        sizes=list(map(len, partition)),
         thresholds=[plan.threshold.similarity for plan in plans if plan.threshold is not None] or None,
         edges=edges,
         isolated=sum(part.isolated for part in figures),
-        max_degree=max((part.max_degree for part in figures), default=0),
         in_batch_edge_share=in_batch / edges if edges else None,
-        seconds_of_parts=dict(seconds),
-        groups=groups,
     )

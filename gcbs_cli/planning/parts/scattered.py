@@ -44,8 +44,8 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
             _write(stream, partition, file)
 
         def read(part: int) -> PairedRows:
-            first, stop = partition.starts[part : part + 2].tolist()
-            sides = np.empty((2, stop - first, stream.dim), np.float32)
+            first = sum(map(len, partition[:part]))
+            sides = np.empty((2, len(partition[part]), stream.dim), np.float32)
             with explained(folder), path.open("rb") as file:
                 for number, side in enumerate(sides):
                     file.seek((number * stream.rows + first) * row_bytes)
@@ -57,7 +57,7 @@ def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> 
 
 
 def _write(stream: PairStream, partition: Partition, file: BinaryIO) -> None:
-    row_in_file = inverse(partition.members)
+    row_in_file = inverse(np.concatenate(partition))
     for start, *sides in stream.blocks():
         targets = row_in_file[start : start + len(sides[0])]
         order = np.argsort(targets)
