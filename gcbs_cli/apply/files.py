@@ -39,7 +39,7 @@ class DataFiles:
 def find_files(data: str) -> DataFiles:
     """The files of a path, a folder or a glob pattern, in natural order (part-2 before part-10).
 
-    Raises BadInput: nothing there, an unknown or mixed kind, an empty file.
+    Raises BadInput: nothing there, an unknown or mixed kind.
     """
     paths = list_files(data)
     stamps = [stamp_file(path) for path in paths]

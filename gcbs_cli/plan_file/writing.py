@@ -71,10 +71,8 @@ def _check_place(path: Path, force: bool) -> None:
     try:
         if path.exists() and not path.is_file():  # renaming over /dev/null as root would replace the device itself
             raise BadInput(f"{name}: is a folder, pipe or device; name a file")
-        if not folder.is_dir():
-            raise BadInput(f"{name}: {folder} does not exist, or is no folder; create it or write to another one")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise BadInput(f"{name}: the output folder {folder} is not writable; write to another one")
+        if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+            raise BadInput(f"{name}: {folder} does not exist, or is no writable folder; create it or name another")
         if not force and os.path.lexists(path):
             raise BadInput(f"{name}: exists; use --force to replace it")
     except OSError as error:

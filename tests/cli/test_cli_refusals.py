@@ -78,7 +78,7 @@ REFUSED = {
     "plan x.npy y.npy --device tpu": "--device tpu",
     "plan x.npy y.npy --device cuda:99": "--device cuda:99",
     "plan x.npy y.npy -o none/perm.npy": "none does not exist",
-    "plan x.npy y.npy -o x.npy/perm.npy": "x.npy does not exist, or is no folder",
+    "plan x.npy y.npy -o x.npy/perm.npy": "x.npy does not exist, or is no writable folder",
     "plan x.npy y.npy -f -o folder.npy": "folder.npy: is a folder",
     "plan x.npy y.npy -f -o pipe.npy": "pipe.npy: is a folder, pipe or device",
     "plan x.npy y.npy -o a\0b.npy": "NUL",
