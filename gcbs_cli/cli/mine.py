@@ -68,7 +68,7 @@ def _figures(report: MineReport, output: str) -> list[tuple[str, str, str]]:
         ("random", f"{loss.random:.4f}", f"in random batches of {report.settings['batch_size']}"),
         ("own negatives", f"{loss.own:.4f}", f"plus each row's own {number}: {_closed(gap.own_reduction)}"),
         ("shared negatives", f"{loss.shared:.4f}", f"plus those of its batch: {_closed(gap.shared_reduction)}"),
-        ("written", "stdout" if output == "-" else output, ""),
+        ("written", output, ""),
     ]
 
 

@@ -144,7 +144,7 @@ def _summary(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
             if random is not None:
                 lines["in batches"] += f" (random order {random:.1%})"
     lines["seconds"] = f"{seconds:.2f}"
-    lines["written"] = "stdout" if output == "-" else output
+    lines["written"] = output
     return lines
 
 

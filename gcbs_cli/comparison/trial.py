@@ -70,7 +70,6 @@ class TrialSettings:
     epochs: int | None = None
     seeds: Sequence[int] = tuple(range(MOST_SEEDS))
     budget: float = math.inf
-    learning_rate: float | None = None
     device: str = "cpu"
 
 
@@ -238,7 +237,7 @@ class Trial:
         except ImportError as error:
             raise BadInput("--train: torch is not installed; run: pip install torch") from error
         scale = (self.settings.batch_size / RATE_BATCH_SIZE) ** 0.5
-        return Heads(self._pairs, self.settings.device, self.settings.learning_rate or LEARNING_RATE * scale)
+        return Heads(self._pairs, self.settings.device, LEARNING_RATE * scale)
 
     def _order_function(self, plan: PlanSettings | OrderFunction, rows: Ints) -> OrderFunction:
         return order_function(plan, **self.row_facts(rows)) if isinstance(plan, PlanSettings) else plan

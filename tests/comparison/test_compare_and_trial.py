@@ -183,8 +183,9 @@ PLANS = {
 }
 
 
-def test_a_plan_that_helps_is_told_from_one_that_does_not():
-    settings = TrialSettings(batch_size=32, seeds=(0, 1, 2), epochs=3, learning_rate=3e-3)
+def test_a_plan_that_helps_is_told_from_one_that_does_not(monkeypatch):
+    monkeypatch.setattr(trial, "LEARNING_RATE", 3e-3 * 2**0.5)  # 3e-3 for batches of 32
+    settings = TrialSettings(batch_size=32, seeds=(0, 1, 2), epochs=3)
     runs, _ = Trial(_clustered(), settings).decide(PLANS, None)
     assert [(run.plan, run.seed) for run in runs] == [(plan, seed) for seed in (0, 1, 2) for plan in PLANS]
     for run in runs:
