@@ -107,6 +107,7 @@ def _forecast(pairs: PairedRows, settings: PlanSettings, out: Output) -> None:
         lines["quantile"] = f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"
     lines["entries"] = f"about {forecast.entries:,} ({forecast.entries / pairs.rows:,.1f} a row)"
     lines["memory"] = f"about {show_size(forecast.bytes)} on {backend.name}"
+    lines["written"] = "nothing (dry run)"
     out.table(text_table(lines.items()))
     out.result(
         {
