@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
+from operator import ior
 from typing import Any
 
 import numpy as np
@@ -44,10 +46,7 @@ class Suspicion:
         def ends(values: Array) -> tuple[Any, Any]:
             return put(values[rows])[..., :, None], put(values[cols])[..., None, :]
 
-        row_limits, col_limits = ends(self.limits)
-        mask = there >= row_limits
-        for table, limits in ((there, col_limits), (back, row_limits), (back, col_limits)):
-            mask |= table >= limits
+        mask = reduce(ior, (table >= limits for table in (there, back) for limits in ends(self.limits)))
         if self.groups is not None:
             row_groups, col_groups = ends(self.groups)
             mask |= row_groups == col_groups
