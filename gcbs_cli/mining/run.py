@@ -35,11 +35,8 @@ class MinedLoss(ReportPart):
 
 
 class MinedGap(ReportPart):
-    """L_global − L_train in nats; reductions: 1 − gap / random's, None where there is none to close."""
+    """1 − gap / the gap of random batches, gap = L_global − loss; None where random batches leave none to close."""
 
-    random: float
-    own: float
-    shared: float
     own_reduction: float | None = None
     shared_reduction: float | None = None
 
@@ -145,11 +142,12 @@ def mined_losses(pairs: PairedRows, negatives: Negatives, settings: MineSettings
 
 
 def _gap(loss: MinedLoss) -> MinedGap:
-    random, own, shared = (loss.global_ - value for value in (loss.random, loss.own, loss.shared))
+    random = loss.global_ - loss.random
     if random < LEAST_GAP:
-        return MinedGap(random=random, own=own, shared=shared)
-    reductions = {"own_reduction": 1.0 - own / random, "shared_reduction": 1.0 - shared / random}
-    return MinedGap(random=random, own=own, shared=shared, **reductions)
+        return MinedGap()
+    own = 1.0 - (loss.global_ - loss.own) / random
+    shared = 1.0 - (loss.global_ - loss.shared) / random
+    return MinedGap(own_reduction=own, shared_reduction=shared)
 
 
 def _forecast(pairs: PairedRows, settings: MineSettings, positives: Positives, backend: Backend) -> MemoryForecast:
