@@ -28,7 +28,7 @@ def doctor(settings: Doctor) -> None:
     out = Output(settings)
     forecast = None
     if settings.rows is not None:
-        forecast = forecast_memory(settings.rows, settings.dim, PlanSettings())
+        forecast = forecast_memory(settings.rows, settings.dim)
     machine = examine(settings.seconds) | {"forecast": forecast}
     out.table(text_table(_lines(machine)))
     out.result(machine)
@@ -71,11 +71,12 @@ def examine(seconds: float) -> dict[str, Any]:
     }
 
 
-def forecast_memory(rows: int, dim: int, settings: PlanSettings) -> dict[str, Any]:
+def forecast_memory(rows: int, dim: int) -> dict[str, Any]:
     """About how many entries above the quantile and bytes a plan takes; `fits` in the memory that is free here."""
     from gcbs_cli.planning.memory import entries_by_quantile, forecast_plan
     from gcbs_cli.products.devices import choose_backend
 
+    settings = PlanSettings()
     expected = forecast_plan(rows, dim, settings, choose_backend("cpu"), entries_by_quantile(rows, settings))
     return {
         "rows": rows,

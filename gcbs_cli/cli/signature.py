@@ -33,16 +33,15 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
             check_keys(commands, file)
         values = values_of(name, file, typed)
         settings = build(model, values)
-        files = sorted({value.source for value in values.values() if value.source.startswith(str(file.path))})
-        if files:
-            Output(settings).note(f"defaults from {' and '.join(files)}")
+        if any(value.source.startswith(str(file.path)) for value in values.values()):
+            Output(settings).note(f"defaults from {file.path}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
         work(settings, file) if name == "config" else work(settings)
 
     *own, _parameters = inspect.signature(run).parameters.values()
     run.__signature__ = inspect.Signature([*own, *map(parameter, leaves(model))])  # type: ignore[attr-defined]
     app = typer.Typer(add_completion=False)
-    app.command(name, help=_plain(_joined(f"{commands[name]}\n\n{inspect.getdoc(model) or ''}")))(run)
+    app.command(name, help=_plain(_joined(f"{commands[name]}\n\n{inspect.getdoc(model)}")))(run)
     return typer.main.get_command(app)
 
 
