@@ -131,5 +131,6 @@ def test_an_unprivileged_user_with_a_read_only_source_tree(place):
     assert (place / "out" / "perm.npy").stat().st_uid == NOBODY
     refused = ran["in/perm.npy"]
     assert refused.returncode == 2
-    assert refused.stderr == "gcbs: in/perm.npy: in does not exist, or is no writable folder; create it or name another\n"
+    reason = "in does not exist, or is no writable folder; create it or name another"
+    assert refused.stderr == f"gcbs: in/perm.npy: {reason}\n"
     assert tree_of(place / "source") == source
