@@ -44,7 +44,6 @@ class CpuBackend(Backend):
     def load(self, left: Array, right: Array) -> Sides:
         from gcbs_cli.products.byte_products import ByteProducts, can_multiply  # imports numba
 
-        left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
         return left, right, ByteProducts(left, right) if can_multiply(left) else None
 
     def product(self, loaded: Sides, tile: Tile, sides: tuple[int, int] = (0, 1)) -> Float32s:
@@ -81,21 +80,20 @@ class CpuBackend(Backend):
         powers = self._scratch("powers", product.shape)
         masks = [None] if mask is None else [None, mask]
         if inverse_temperature > SAFE_EXPONENT:
-            by_row, by_col = (
-                np.stack([_shifted_log_sums(product, inverse_temperature, each, axis, powers) for each in masks])
+            ends = [
+                [_shifted_log_sums(product, inverse_temperature, each, axis, powers) for each in masks]
                 for axis in (1, 0)
-            )
-            return by_row, by_col
+            ]
+            return np.stack(ends[0]), np.stack(ends[1])
         np.multiply(product, np.float32(inverse_temperature), out=powers)
         np.exp(powers, out=powers)
-        row_sums, col_sums = [], []
+        by_row, by_col = [], []
         for each in masks:
             if each is not None:
                 np.copyto(powers, 0.0, where=each)
-            row_sums.append(powers.sum(axis=1).astype(np.float64))
-            col_sums.append(_column_sums(powers))
-        with np.errstate(divide="ignore"):
-            return np.log(row_sums), np.log(col_sums)
+            by_row.append(_log_of_sums(powers, 1))
+            by_col.append(_log_of_sums(powers, 0))
+        return np.stack(by_row), np.stack(by_col)
 
     def _scratch(self, purpose: str, shape: tuple[int, ...], dtype: type = np.float32) -> Array:
         """Memory of this thread for one purpose, grown when needed: a fresh array a tile costs page faults."""
@@ -107,12 +105,16 @@ class CpuBackend(Backend):
         return memory[:size].reshape(shape)
 
 
-def _column_sums(powers: Float32s) -> Floats:
-    """(c,) sums of columns: numpy adds along rows in pairs, where float32 will do, but down columns one by one."""
-    total = np.zeros(powers.shape[1])
-    for start in range(0, len(powers), ROWS_AT_ONCE):
-        total += powers[start : start + ROWS_AT_ONCE].sum(axis=0)
-    return total
+def _log_of_sums(powers: Float32s, axis: int) -> Floats:
+    """log Σ of rows (axis 1), which numpy adds in pairs, so that float32 will do, or of columns, added one by one."""
+    if axis == 1:
+        sums = powers.sum(axis=1).astype(np.float64)
+    else:
+        sums = np.zeros(powers.shape[1])
+        for start in range(0, len(powers), ROWS_AT_ONCE):
+            sums += powers[start : start + ROWS_AT_ONCE].sum(axis=0)
+    with np.errstate(divide="ignore"):
+        return np.log(sums)
 
 
 def _shifted_log_sums(
@@ -125,6 +127,4 @@ def _shifted_log_sums(
     largest = np.nan_to_num(powers.max(axis=axis, keepdims=True), neginf=0.0)
     np.subtract(powers, largest, out=powers)
     np.exp(powers, out=powers)
-    sums = powers.sum(axis=1).astype(np.float64) if axis == 1 else _column_sums(powers)
-    with np.errstate(divide="ignore"):
-        return np.log(sums) + largest.reshape(-1)
+    return _log_of_sums(powers, axis) + largest.reshape(-1)
