@@ -99,7 +99,7 @@ class PlannedBatchSampler(BatchSampler):
     """Yields the planned batches as lists of row numbers, for `DataLoader(dataset, batch_sampler=...)`.
 
     The sampler itself deals the batches to ranks: it yields this rank's share. So leave its loader out of accelerate's
-    `prepare`, which would deal them a second time.
+    `prepare`, which would deal them a second time, and is stopped unless `use_seedable_sampler` is set.
 
     Args:
         plan: The path of a plan, a name pattern (`perm-{epoch}.npy`), a permutation, or the result of `gcbs_cli.plan`.
@@ -156,6 +156,13 @@ class PlannedBatchSampler(BatchSampler):
     def loss_batch_size(self) -> int:
         """k, the pairs of one loss; `batch_size` is the length of a yielded list."""
         return self.sharding.batch_size
+
+    @property
+    def generator(self) -> Any:
+        """Always raises: accelerate alone asks for it, where it is about to deal the batches to several ranks."""
+        if self.world_size > 1:
+            raise BadInput("accelerate's prepare: would deal planned batches a second time; leave their loader out of it")
+        raise AttributeError("generator")
 
     def __len__(self) -> int:
         """Number of lists in a whole epoch."""

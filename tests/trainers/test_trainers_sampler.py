@@ -208,3 +208,16 @@ def test_interleaved_batches_come_whole_from_rows_dealt_in_turn(ranks, perm):
     assert dealt[whole:].tolist() == perm[whole:].tolist()
     with pytest.raises(BadInput, match="no full batch for each of 9 ranks"):
         interleave_batches(perm, BATCH, 9)
+
+
+def test_accelerate_does_not_deal_planned_batches_a_second_time(perm):
+    prepare = pytest.importorskip("accelerate.data_loader").prepare_data_loader
+    ranks = {"num_processes": 2, "process_index": 0}
+    loader = DataLoader(range(ROWS), batch_sampler=PlannedBatchSampler(perm, BATCH, rank=0, world_size=2))
+    with pytest.raises(BadInput, match="accelerate's prepare: would deal planned batches a second time"):
+        prepare(loader, **ranks)
+    # Batches that the sampler has not dealt are accelerate's to deal.
+    whole = DataLoader(range(ROWS), batch_sampler=PlannedBatchSampler(perm, BATCH, rank=0, world_size=1))
+    dealt = [batch.tolist() for batch in prepare(whole, **ranks)]
+    assert dealt[0] == perm[:BATCH].tolist()
+    assert dealt[1] == perm[2 * BATCH : 3 * BATCH].tolist()
