@@ -39,11 +39,9 @@ class PlannedLoader:
         check: LossCheck | None = None,
         ranks: int | None = None,
         lengths: Ints | None = None,
-        size_source: str = "the loader's batch_size",
     ) -> None:
         """settings: with temperature, kind and gathering of the loss; check: of several data sets; ranks: those over
-        which the loss of a batch gathers; size_source: the setting that decides the batch size; precision, lengths: as
-        in `RowEmbedder`.
+        which the loss of a batch gathers; precision, lengths: as in `RowEmbedder`.
         """
         dataset = loader.dataset
         size = loader.batch_size
@@ -55,7 +53,7 @@ class PlannedLoader:
             ranks = rank_and_world()[1] if settings.gather else 1
         self.sampler = PlannedBatchSampler(
             range(len(dataset)) if plan is None else plan,  # type: ignore[arg-type]
-            batch_size_of(plan, settings, size * ranks, f"{size_source} {size}"),
+            batch_size_of(plan, settings, size * ranks),
             loader.drop_last or None,
             settings.shuffle_batches,
             settings.seed,

@@ -116,20 +116,18 @@ def check_source(plan: Any, embed: Embed | None) -> None:
         raise BadInput("plan, embed: expected one; embed takes a batch and returns the embeddings of both sides")
 
 
-def batch_size_of(plan: Any, settings: TrainingSettings, trained: int, source: str) -> int:
+def batch_size_of(plan: Any, settings: TrainingSettings, trained: int) -> int:
     """k of the trainer, checked against the settings. Raises BadInput.
 
-    trained: the pairs that one loss of the trainer sees; source: the setting of the trainer that decides it.
+    trained: the pairs that one loss of the trainer sees.
     """
     size = settings.batch_size if "batch_size" in settings.model_fields_set else None
     if isinstance(plan, np.ndarray | list | tuple) and size is None:
         raise BadInput("plan: an order of rows does not say its batch size; give batch_size, or the path of a plan")
     if trained < 2:
-        raise BadInput(
-            f"{source}: found one pair per loss, expected 2 or more; a data set of ready batches cannot be planned"
-        )
+        raise BadInput("trainer: found one pair per loss, expected 2 or more; ready batches cannot be planned")
     if size not in (None, trained):
-        raise BadInput(f"batch_size {size}: {source} makes losses of {trained} pairs; make the two equal")
+        raise BadInput(f"batch_size {size}: the trainer makes losses of {trained} pairs; make the two equal")
     return trained
 
 

@@ -161,7 +161,7 @@ class PlannedBatchSampler(BatchSampler):
     def generator(self) -> Any:
         """Always raises: accelerate alone asks for it, where it is about to deal the batches to several ranks."""
         if self.world_size > 1:
-            raise BadInput("accelerate's prepare: would deal planned batches a second time; leave their loader out of it")
+            raise BadInput("accelerate's prepare: would deal planned batches a second time; leave this loader out")
         raise AttributeError("generator")
 
     def __len__(self) -> int:
@@ -257,9 +257,12 @@ class PlannedBatchSampler(BatchSampler):
                 f"{plan.name}: planned for batches of {plan.batch_size}, asked for {size}; plan again with -k {size}"
             )
         if plan.world_size is not None and (plan.world_size, plan.gather) != (self.world_size, gather):
-            planned = _ranks_in_words(plan.world_size, plan.gather)
-            used = _ranks_in_words(self.world_size, gather)
-            warnings.warn(f"{plan.name}: planned for {planned}, used with {used}", PlanWarning, stacklevel=3)
+            warnings.warn(
+                f"{plan.name}: planned for {plan.world_size} ranks (gather: {plan.gather}), "
+                f"used with {self.world_size} ranks (gather: {gather})",
+                PlanWarning,
+                stacklevel=3,
+            )
         self.sharding = RankSharding(
             rows=plan.rows,
             batch_size=size,
@@ -335,7 +338,3 @@ def _rank_of_sampler(rank: int | None, world_size: int | None) -> tuple[int, int
     if not 0 <= rank < world_size:
         raise BadInput(f"rank {rank}: expected between 0 and {world_size - 1}, for a world size of {world_size}")
     return rank, world_size
-
-
-def _ranks_in_words(world_size: int, gather: bool) -> str:
-    return f"{world_size} ranks {'with' if gather else 'without'} gathering"

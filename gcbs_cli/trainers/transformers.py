@@ -133,7 +133,6 @@ class PlannedTrainer:
             check=self.check,
             ranks=1 if args.accelerator_config.split_batches else None,
             lengths=self.lengths(dataset) if plan is None else None,
-            size_source="per_device_train_batch_size",
         )
         if planned.planner is not None:
             planned.planner.name = name

@@ -64,7 +64,7 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (trainer, {"auto_find_batch_size": True}, {"embed": len}, "set per_device_train_batch_size"),
         (trainer, {}, {}, "plan, embed: expected one"),
         (trainer, {}, {"plan": ORDER}, "does not say its batch size; give batch_size"),
-        (trainer, {}, {"plan": ORDER, "batch_size": 16}, "per_device_train_batch_size 8 makes losses of 8"),
+        (trainer, {}, {"plan": ORDER, "batch_size": 16}, "batch_size 16: the trainer makes losses of 8 pairs"),
         (trainer, {}, {"plan": np.arange(70), "batch_size": BATCH}, "71"),
         (sentence_trainer, {"batch_sampler": "group_by_label"}, {}, "chooses the rows of a batch"),
         (sentence_trainer, {"batch_sampler": lambda **given: None}, {}, "chooses the rows of a batch"),

@@ -157,9 +157,9 @@ def test_a_name_pattern_takes_new_plans_as_they_appear(tmp_path, perm):
 
 def test_a_plan_for_other_ranks_says_so(tmp_path, perm):
     path = save(tmp_path / "perm.npy", perm, world_size=4, gather=True)
-    with pytest.warns(PlanWarning, match="planned for 4 ranks with gathering, used with 2 ranks with gathering"):
+    with pytest.warns(PlanWarning, match=r"planned for 4 ranks \(gather: True\), used with 2 ranks \(gather: True\)"):
         PlannedBatchSampler(path, rank=0, world_size=2)
-    with pytest.warns(PlanWarning, match="used with 4 ranks without gathering"):
+    with pytest.warns(PlanWarning, match=r"used with 4 ranks \(gather: False\)"):
         PlannedBatchSampler(path, rank=0, world_size=4, gather=False)
     assert PlannedBatchSampler(path, rank=1, world_size=4).sharding.gather
 
