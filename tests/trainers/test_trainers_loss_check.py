@@ -142,7 +142,7 @@ class Stream(IterableDataset):
     [
         ({"warm_start": True}, "warm_start"),
         ({"refresh": "step"}, "refresh step: expected epoch or a number of steps"),
-        ({"first": "static"}, "first static: expected random or plan"),
+        ({"first": "static"}, "first static: expected 'random' or 'plan'"),
         ({"time_limit": 5.0, "refine": False}, "time_limit has no effect without"),
         ({"loader": DataLoader(Stream(), BATCH)}, "expected a data set with a length"),
         ({"embed": None}, "plan, embed: expected one"),
