@@ -97,7 +97,7 @@ def test_negatives_are_those_of_the_command_line(gcbs, pair):
         (lambda x, y: report(x, y, positives=[1, 2]), r"positives: expected one value for each of the 300 rows"),
         (lambda x, y: report(x, y, labels=[1] * 300, loss="symmetric"), "need the loss bsc"),
         (lambda x, y: mine(x, y, positives=[[1]] * 300), r"positives: expected one value"),
-        (lambda x, y: mine(x, y, negatives=0), "negatives 0: expected greater than or equal to 1"),
+        (lambda x, y: mine(x, y, negatives=0), "negatives 0: expected at least 1"),
     ],
 )
 def test_what_does_not_fit_is_refused(call, said):

@@ -191,6 +191,19 @@ def words(settings: Settings, always: Sequence[str] = ()) -> list[str]:
     return line
 
 
+PLAIN_WORDS = {
+    "Input should be": "expected",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    ", unable to parse string as an integer": "",
+    ", unable to parse string as a number": "",
+}
+"""What pydantic says of a value that does not fit, and what gcbs says."""
+
+
 def in_words(error: ValidationError, model: type[Settings]) -> BadSetting:
     """The first thing that is wrong, in one line that names the option, what was found and what is expected."""
     first = error.errors()[0]
@@ -204,7 +217,9 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadSetting:
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return BadSetting(f"{leaf.option} is missing; give it", name)
     value = printable(str(first["input"]))
-    expected = first["msg"].replace("Input should be", "expected") + nearest(value, leaf.choices)
+    expected = first["msg"] + nearest(value, leaf.choices)
+    for words, plain in PLAIN_WORDS.items():
+        expected = expected.replace(words, plain)
     if leaf.expected is not None:
         expected = f"expected {leaf.expected}"
     return BadSetting(f"{leaf.option} {value}: {expected}", name)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, NonNegativeInt, PositiveInt, model_validator
 
 from gcbs_cli.settings.model import Leaf, Settings, option
 from gcbs_cli.system.errors import BadInput
@@ -39,8 +39,20 @@ Trials = Annotated[int, Field(ge=1, le=10_000)]
 LARGEST_TEMPERATURE = 10.0
 """Beyond it, similarities of unit rows hardly differ, and what was given is a scale, as trainers name 1 / temperature.
 """
+
+
+def _refuse_scale(temperature: float) -> float:
+    if temperature > LARGEST_TEMPERATURE:
+        raise BadInput(
+            f"--temperature {temperature:g}: did you mean {1 / temperature:g}, which is a scale of {temperature:g}?"
+        )
+    return temperature
+
+
 Temperature = Annotated[
-    float, option(..., "-t", description="Temperature of the loss: 1 / scale.", ge=1e-6, le=LARGEST_TEMPERATURE)
+    float,
+    AfterValidator(_refuse_scale),
+    option(..., "-t", description="Temperature of the loss: 1 / scale.", ge=1e-6),
 ]
 Device = Annotated[
     str,

@@ -46,7 +46,7 @@ def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
     assert seen == [3, 4, 5, 6, 7, 8]
     shown = json.loads(gcbs("config", "--all", "--json", "--config", "gcbs.toml").stdout)["settings"]["doctor"]
     assert shown["wishes"] == {"value": "6", "source": "GCBS_WISHES"}
-    assert "--wishes 0: expected greater than or equal to 1" in gcbs("doctor", "--wishes", 0).stderr
+    assert "--wishes 0: expected at least 1" in gcbs("doctor", "--wishes", 0).stderr
 
     @typed_by(Doctor)
     def count(**settings):
@@ -56,7 +56,7 @@ def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
     assert inspect.signature(count).parameters["wishes"].default == 3
     assert "wishes: Number of wishes" in str(count.__doc__)
     assert count(wishes=2) == 2
-    with pytest.raises(BadInput, match="^wishes 0: expected greater than or equal to 1"):
+    with pytest.raises(BadInput, match="^wishes 0: expected at least 1"):
         count(wishes=0)
 
 
@@ -199,8 +199,8 @@ def test_an_unknown_variable_is_told(gcbs, folder, monkeypatch):
         ("[plan]\ntrials = 3", "unknown key 'plan.trials'"),
         ("[plan]\noutput = 'a.npy'", "unknown key 'plan.output'"),
         ("batch-size = 'many'", "batch-size"),
-        ("batch-size = true", "--batch-size true: expected a valid integer"),
-        ("batch-size = [3, 4]", "expected a valid integer"),
+        ("batch-size = true", "--batch-size true: expected a whole number"),
+        ("batch-size = [3, 4]", "expected a whole number"),
         ("drop-last = 3", "expected a valid boolean"),
         ("batch-size = ", "is not TOML"),
         ("[plam]\nseed = 3", "did you mean plan.seed?"),
