@@ -1,5 +1,6 @@
 """The `gcbs` program: its commands, and how it ends."""
 
+import gc
 import os
 import signal
 import sys
@@ -112,6 +113,7 @@ def _root(
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the work failed, 2 usage or bad input, 130 interrupted."""
+    gc.disable()  # until the work begins: imports leave no garbage, and make_command enables it again
     # SIGTERM unwinds like Ctrl-C, so that temporary files are removed, and ends with the code that a shell expects.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if not sys.warnoptions:

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -100,4 +101,4 @@ def _write_jsonl(table: pa.Table, file: BinaryIO) -> None:
         file.writelines(f"{json.dumps(line)}\n".encode() for line in lines.to_pylist())
 
 
-WRITERS = {".parquet": write_table, ".jsonl": _write_jsonl, ".csv": write_csv}
+WRITERS = {".parquet": partial(write_table, use_dictionary=False), ".jsonl": _write_jsonl, ".csv": write_csv}

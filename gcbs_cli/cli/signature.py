@@ -4,6 +4,7 @@ Typer takes every value as text; pydantic reads it, whether typed, set in a vari
 is wrong with it is said in the same words.
 """
 
+import gc
 import inspect
 import re
 from collections.abc import Mapping
@@ -36,6 +37,9 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
         if any(value.source.startswith(str(file.path)) for value in values.values()):
             Output(settings).note(f"defaults from {file.path}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
+        if not gc.isenabled():  # main() disabled it
+            gc.freeze()  # or each search for garbage would go through all that was imported
+            gc.enable()
         work(settings, file) if name == "config" else work(settings)
 
     *own, _parameters = inspect.signature(run).parameters.values()
