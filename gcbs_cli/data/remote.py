@@ -1,6 +1,9 @@
 """Files elsewhere (s3://, gs://, hf://, https://): copied once by fsspec's cache, then read like files here."""
 
+import errno
 import re
+import socket
+from ipaddress import ip_address
 from typing import Any
 
 from gcbs_cli.data.files import is_hidden, one_line, order_files, shown
@@ -13,6 +16,9 @@ _REMOTE = re.compile("(?!file:|local:)[A-Za-z0-9+-]+://")
 
 _SILENT_SECONDS = 60.0
 """A server that sends nothing for so long is given up; a slow one may take as long as it wants."""
+
+_METADATA_HOST = "fd00:ec2::254"
+"""Where a cloud answers over IPv6 outside the link-local range."""
 
 
 def is_remote(path: str) -> bool:
@@ -27,6 +33,10 @@ def fetch(url: str) -> dict[str, str]:
     lies there, it cannot be fetched.
     """
     address = shown(url)
+    if "::" in url:  # a chain would go round the client below
+        raise BadInput(
+            f"{address}: found '::', expected one address; name a host by its name, and fetch archives yourself"
+        )
     try:
         copies = _copies(url)
     except ImportError as error:
@@ -51,10 +61,7 @@ def _copies(url: str) -> dict[str, str]:
     settings: dict[str, Any] = {}
     is_web = url.startswith(("http://", "https://"))
     if is_web:
-        import aiohttp
-
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=_SILENT_SECONDS, sock_read=_SILENT_SECONDS)
-        settings["client_kwargs"] = {"timeout": limits}
+        settings["get_client"] = _web_client
     files, path = url_to_fs(url, **settings)
     if _WILD.search(without_secrets(url)):
         places = files.glob(path)
@@ -72,3 +79,21 @@ def _copies(url: str) -> dict[str, str]:
         for file in files_here:
             file.close()  # fsspec 2024 would leave it open
     return copies
+
+
+async def _web_client(**settings: Any) -> Any:
+    """A session that connects to no address where clouds keep their keys, redirected or not."""
+    import aiohttp
+
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=_SILENT_SECONDS, sock_read=_SILENT_SECONDS)
+    connector = aiohttp.TCPConnector(socket_factory=_socket)
+    return aiohttp.ClientSession(**settings, connector=connector, timeout=limits)
+
+
+def _socket(address: Any) -> socket.socket:
+    """The socket for an address of getaddrinfo. Raises PermissionError for one of a cloud's metadata."""
+    host = ip_address(address[4][0].partition("%")[0])
+    host = getattr(host, "ipv4_mapped", None) or host  # Python 3.11 calls no mapped address link-local
+    if host.is_link_local or str(host) == _METADATA_HOST:
+        raise PermissionError(errno.EACCES, "a link-local address")
+    return socket.socket(*address[:3])

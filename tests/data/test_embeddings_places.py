@@ -1,6 +1,7 @@
 """Embeddings in Arrow files, saved datasets, partitioned folders and at remote addresses: always the same rows."""
 
 import json
+import socket
 import sys
 import time
 from functools import partial
@@ -16,6 +17,7 @@ import pytest
 from embedding_files import read_unit_rows
 from running import LONGEST_WAIT
 
+from gcbs_cli.data import remote
 from gcbs_cli.data.opening import open_pair
 from gcbs_cli.data.row_values import READERS, WITH_COLUMNS, ids_of, read_ids, read_row_values
 from gcbs_cli.system.errors import BadInput, without_secrets
@@ -249,7 +251,11 @@ class _Served(SimpleHTTPRequestHandler):
     asked: ClassVar[list[str]] = []
 
     def do_GET(self):
-        if "silent" in self.path:
+        if self.path == "/clouds.npy":
+            self.send_response(302)
+            self.send_header("Location", "http://169.254.169.254/keys.npy")
+            self.end_headers()
+        elif "silent" in self.path:
             self.send_response(200)
             self.send_header("Content-Length", "9")
             self.end_headers()
@@ -314,6 +320,16 @@ def test_signatures_and_passwords_stay_out_of_what_is_written_down(web):
 @pytest.mark.parametrize("tail", ["?sign=a/b;range&X-Amz-Signature=secret", "#access_token=secret", "?a=b),secret"])
 def test_what_gives_access_to_an_address_is_never_shown(tail):
     assert without_secrets(f"https://me:secret@host/x.npy{tail} is") == "https://host/x.npy?… is"
+
+
+def test_nothing_is_fetched_from_where_clouds_keep_their_keys(web):
+    clouds, chained = "http://169.254.169.254/keys.npy", "zip://keys.npy::http://169.254.169.254/keys.zip"
+    for address in (f"{web}/clouds.npy", clouds, "http://[fe80::1]/keys.npy", chained):
+        with pytest.raises(BadInput, match="link-local|found '::', expected one address"):
+            open_pair(address, address)
+    for host in ("::ffff:169.254.169.254", "fd00:ec2::254", "fe80::1%eth0"):
+        with pytest.raises(PermissionError, match="link-local"):
+            remote._socket((socket.AF_INET6, socket.SOCK_STREAM, 0, "", (host, 80)))
 
 
 def test_without_fsspec_the_extra_is_named(monkeypatch):
