@@ -72,7 +72,14 @@ def report(settings: Report) -> None:
     warning = suspects_warning([one.report for one in measured])
     if warning is not None:
         out.warn(warning)
-        out.hint(f"{HINT} keeps most of them apart")
+        if not _kept_apart(manifest):
+            out.hint(f"{HINT} keeps most of them apart")
+
+
+def _kept_apart(manifest: Manifest | None) -> bool:
+    """Whether the plan was made with what the hint recommends, or with more."""
+    margin = None if manifest is None else manifest.method_settings.get("fn_margin")
+    return isinstance(margin, float) and margin <= DEFAULT_MARGIN
 
 
 def _measured(
@@ -135,7 +142,7 @@ def _page(settings: Report, stream: PairStream, manifest: Manifest | None, measu
             facts["Plan"] |= manifest.model_dump(mode="json") | {"command": " ".join(manifest.command)}
     ids = partial(row_values.read_ids, stream.x, column=settings.id_column)
     texts = partial(texts_of_rows, settings, stream)
-    return report_page(measured, " · ".join(names), facts, ids, texts, HINT)
+    return report_page(measured, " · ".join(names), facts, ids, texts, "" if _kept_apart(manifest) else HINT)
 
 
 def _show(reports: Sequence[GapReport | SampledReport], out: Output, *, full: bool) -> None:
