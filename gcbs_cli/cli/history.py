@@ -1,18 +1,14 @@
 """`gcbs history`: reports over epochs."""
 
 from gcbs_cli.cli.output import Output, figure_table
-from gcbs_cli.comparison.history import SHOWN, history_page, read_history
-from gcbs_cli.plan_file.writing import check_outputs, write
+from gcbs_cli.comparison.history import SHOWN, read_history
 from gcbs_cli.settings.others import History
 
 
 def history(settings: History) -> None:
     """Read the reports, and print what they say over epochs."""
-    out = Output(settings, settings.html)
-    check_outputs([settings.html], [*settings.reports, settings.plans], force=settings.force)
-    epochs = read_history(settings.reports, settings.plans, keep_order=settings.keep_order)
-    if settings.html is not None:
-        write(settings.html, history_page(epochs))
+    out = Output(settings)
+    epochs = read_history(settings.reports, settings.plans)
     table = figure_table([((epoch.name,), epoch) for epoch in epochs.epochs], ["epoch"], SHOWN)
     first = epochs.epochs[0].report
     scope = f"{first.n:,} pairs, batch size {first.batch_size}, temperature {first.temperature:g}"

@@ -1,6 +1,5 @@
 """Reports of several epochs side by side, and what they say about planning again."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from gcbs_cli.data.files import list_files, natural_key, open_file, shown
 from gcbs_cli.plan_file.permutation import SUFFIXES
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import MANIFEST_END
-from gcbs_cli.reports.figures import FIGURES, Figure, shown_in
+from gcbs_cli.reports.figures import Figure, shown_in
 from gcbs_cli.reports.schema import GapReport, ReportPart
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
@@ -31,33 +30,18 @@ OWN_FIGURES = [
 ]
 SHOWN = [*shown_in("history"), *OWN_FIGURES]
 """The figures of the table."""
-CHARTS = {
-    "Loss: plans lie above random batches, nearer to all pairs": ("nats", "loss.plan loss.random_mean loss.global"),
-    "Gap: what training does not see": ("nats", "gap.plan gap.random_mean gap.oracle"),
-    "Probability of the positive": (
-        "p",
-        "positive_probability.plan positive_probability.random positive_probability.global",
-    ),
-    "How much of it the plans close": ("share", "gap.reduction gap.masked.reduction"),
-    "Pairs that share a batch again": ("share", "recurring"),
-    "Threshold: above it, a pair is hard": ("similarity", "graph.threshold"),
-    "Seconds a plan takes": ("seconds", "plan_seconds"),
-}
-"""The charts of the page: the unit of the axis, and the figures."""
 
 
 class Epoch(ReportPart):
     """One epoch; None for figures that are not known.
 
-    closed: how much of the gap the plan closes without suspected false negatives, in nats. threshold_drift: change of
-    the threshold since the previous epoch. recurring: share of the previous plan's in-batch pairs that share a batch
-    again. plan_seconds: from the manifest.
+    closed: how much of the gap the plan closes without suspected false negatives, in nats. recurring:
+    share of the previous plan's in-batch pairs that share a batch again. plan_seconds: from the manifest.
     """
 
     name: str
     report: GapReport
     closed: float | None = None
-    threshold_drift: float | None = None
     recurring: float | None = None
     plan_seconds: float | None = None
 
@@ -79,8 +63,8 @@ class History(ReportPart):
     verdict: str
 
 
-def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: bool = False) -> History:
-    """Read the reports in natural order (epoch-2 before epoch-10), or in the order given, and compare them.
+def read_history(paths: Sequence[str], plans: str | None = None) -> History:
+    """Read the reports in natural order (epoch-2 before epoch-10) and compare them.
 
     Of a folder, its .json files are read; manifests are passed over. `plans`: a pattern of the plans, in the same
     order; without it the plan of `epoch-2.json` is `epoch-2.npy`, `.parquet` or `.txt` beside it, where that exists.
@@ -88,9 +72,8 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
     temperatures or losses differ.
     """
     files = [file for path in paths for file in list_files(path)]
-    paths = [file for file in files if file.endswith(".json") and not file.endswith(MANIFEST_END)]
-    if not keep_order:
-        paths = sorted(paths, key=natural_key)
+    reports = (file for file in files if file.endswith(".json") and not file.endswith(MANIFEST_END))
+    paths = sorted(reports, key=natural_key)
     if not paths:
         raise BadInput("found no report, expected files that gcbs report -o or gcbs plan --report wrote")
     epochs: list[Epoch] = []
@@ -115,7 +98,6 @@ def read_history(paths: Sequence[str], plans: str | None = None, *, keep_order: 
                 name=Path(path).stem,
                 report=report,
                 closed=None if gap.plan is None else gap.random_mean - gap.plan,
-                threshold_drift=report.graph.threshold - before.graph.threshold if epochs else None,
                 recurring=recurring_pairs(previous, perm, report.batch_size),
                 plan_seconds=None if manifest is None else sum(manifest.timings.values()),
             )
@@ -191,36 +173,3 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
             "Planning every second epoch would do."
         )
     return name, verdict
-
-
-def history_page(history: History) -> str:
-    """The epochs as a page of HTML, complete in itself: losses, reduction, drift, and the table."""
-    from gcbs_cli.reports.page.page import Axis, Chart, Line, render
-
-    epochs = history.epochs
-    words = {figure.path: figure.words for figure in (*FIGURES, *OWN_FIGURES)}
-    labels = [re.findall(r"\d*$", epoch.name)[0] or epoch.name for epoch in epochs]
-    x = Axis("epoch", 0.0, max(len(epochs) - 1.0, 1.0), labels=labels)
-    charts = []
-    for title, (unit, paths) in CHARTS.items():
-        lines = []
-        for path in paths.split():
-            points = [(place, epoch.at(path)) for place, epoch in enumerate(epochs) if epoch.at(path) is not None]
-            if points:
-                # Random batches and all rows have colours of their own.
-                kind = next((kind for kind in ("random", "global", "oracle", "masked") if kind in path), "plan")
-                lines.append(Line(f"line {kind}", points, words[path]))
-        values = [value for line in lines for _, value in line.points]
-        if values:
-            margin = 0.08 * (max(values) - min(values)) or 0.1 * abs(values[0]) or 1.0
-            form = "{:.0%}" if unit == "share" else "{:g}"
-            charts.append(Chart(title, x, Axis(unit, min(values) - margin, max(values) + margin, form), lines))
-    return render(
-        "history.html",
-        title=f"gcbs history: {epochs[0].name} to {epochs[-1].name}",
-        headline=history.verdict,
-        unit=epochs[0].report.unit,
-        epochs=epochs,
-        figures=SHOWN,
-        multiples=charts,
-    )

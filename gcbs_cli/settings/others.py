@@ -372,13 +372,13 @@ class Demo(Written):
     """Where the data, the plan and the page are written."""
 
 
-class History(Page, panel=INPUT_PANEL):
+class History(Shown, panel=INPUT_PANEL):
     """Reads one report per epoch. Where it finds the plans, it also says how long they took and how much of each
     recurs.
 
     Examples:
       gcbs history reports/*.json
-      gcbs history reports/*.json --plans 'plans/*.npy' --html history.html
+      gcbs history reports/*.json --plans 'plans/*.npy'
     """
 
     reports: tuple[str, ...] = option(..., min_length=1, argument=True)
@@ -387,8 +387,6 @@ class History(Page, panel=INPUT_PANEL):
     """Quoted pattern of the plans, in the reports' order. [default: epoch-2.npy, .parquet or .txt beside
     epoch-2.json]
     """
-    keep_order: bool = False
-    """Keep the reports in the order of the command line instead of sorting them by number."""
 
 
 class Doctor(Shown):

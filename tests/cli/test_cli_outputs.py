@@ -24,7 +24,7 @@ def test_file_names_that_are_not_utf8(folder):
         ["plan", x, y, "-o", perm, "--report", report, "--json"],
         ["report", x, y, "-p", perm, "--html", page],
         ["check", "-p", perm, x, y],
-        ["history", report, "--html", "history.html"],
+        ["history", report],
     ):
         done = run_gcbs(*words)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr

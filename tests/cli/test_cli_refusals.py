@@ -146,8 +146,6 @@ OUTPUTS = [
     "mine x.npy y.npy --positives g.csv -o g.csv -f",
     "apply -p made.npy lines.jsonl -o lines.jsonl -f",
     "apply -p made.npy x.npy -o made.npy -f",
-    "history r.json --html r.json -f",
-    "history r.json --plans made.npy --html made.npy -f",
 ]
 """No output replaces an input of its own command or another output, whatever --force says."""
 TEXTS = {

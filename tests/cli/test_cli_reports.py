@@ -1,7 +1,6 @@
 """`gcbs report`, `check` and `history` through the command line, on real embeddings and plans."""
 
 import json
-import re
 import shutil
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -147,26 +146,13 @@ def test_it_says_when_planning_has_stopped_paying(gcbs, epochs):
         assert said in found["verdict"]
 
 
-def test_plans_by_pattern_and_the_order_given(gcbs, epochs):
-    words = ["epoch-2.json", "epoch-1.json", "--plans", "epoch-[12].npy", "--keep-order"]
-    names = [epoch["name"] for epoch in json.loads(gcbs("history", *words, "--json").stdout)["epochs"]]
-    assert names == ["epoch-2", "epoch-1"]
+def test_plans_by_pattern(gcbs, epochs):
+    words = ["epoch-2.json", "epoch-1.json", "--plans", "epoch-[12].npy"]
+    found = json.loads(gcbs("history", *words, "--json").stdout)["epochs"]
+    assert [epoch["name"] for epoch in found] == ["epoch-1", "epoch-2"]
+    assert all(epoch["plan_seconds"] for epoch in found)
     wrong = gcbs("history", "epoch-2.json", "--plans", "*.npy")
     assert (wrong.exit_code, "plans, expected 1" in wrong.stderr) == (2, True)
-
-
-def test_page_is_complete_escaped_and_numbered_as_the_reports_are(gcbs, epochs):
-    Path("epoch-2.json").rename("epoch-<script>2.json")
-    epochs[epochs.index("epoch-2.json")] = "epoch-<script>2.json"
-    assert gcbs("history", *epochs, "--html", "history.html", "-q").exit_code == 0
-    page = Path("history.html").read_text()
-    assert "<script" not in page
-    assert "epoch-&lt;script&gt;2" in page
-    assert page.count("<svg") == 7
-    assert "Gap: what training does not see" in page
-    assert "p(positive), random: 0." in page
-    assert sorted(re.findall(r'class="x tick"[^>]*>(\d+)<', page)[:3]) == ["1", "11", "2"]
-    assert gcbs("history", *epochs, "--html", "history.html").exit_code == 2
 
 
 @pytest.mark.parametrize(

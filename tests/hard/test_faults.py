@@ -140,7 +140,6 @@ WRITING = {
     "apply Parquet": "apply data.parquet -p old.npy -o applied.parquet",
     "apply .npy": "apply x.npy -p old.npy -o applied.npy",
     "apply shards": "apply shards -p old.npy -o applied",
-    "history": "history r.json --html history.html",
     "demo": "demo demo",
     "embed": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded",
     "embed table": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded.parquet",

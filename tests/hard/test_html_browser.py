@@ -31,19 +31,15 @@ CUT = (
 pytestmark = pytest.mark.skipif(CHROMIUM is None or not AXE.is_file(), reason="needs chromium and axe-core (npm)")
 
 
-@pytest.fixture(scope="module", params=["report", "history", "compare"])
+@pytest.fixture(scope="module", params=["report", "compare"])
 def page(gcbs, request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
-    pairs, html, reports = ROOT / "sample_data" / "pairs.parquet", folder / "page.html", []
-    for epoch in range(3):
-        plan, report = folder / f"perm-{epoch}.npy", folder / f"report-{epoch}.json"
-        gcbs("plan", pairs, "-o", plan, "--seed", epoch)
-        gcbs("report", pairs, "-p", plan, "-o", report, "--html", html, "-f")
-        reports.append(report)
-    if request.param == "history":
-        gcbs("history", *reports, "--html", html, "-f")
-    elif request.param == "compare":
-        gcbs("compare", pairs, "--methods", "random,rcm,train", "--html", html, "-f")
+    pairs, html, plan = ROOT / "sample_data" / "pairs.parquet", folder / "page.html", folder / "perm.npy"
+    if request.param == "compare":
+        gcbs("compare", pairs, "--methods", "random,rcm,train", "--html", html)
+    else:
+        gcbs("plan", pairs, "-o", plan)
+        gcbs("report", pairs, "-p", plan, "--html", html)
     return html.read_text()
 
 
