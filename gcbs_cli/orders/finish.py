@@ -17,13 +17,13 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
     Raises BadInput where rows that must be apart cannot be.
     """
     settings = inputs.settings
-    seed = inputs.settings.seed
+    seed = settings.seed
     with clock.step("order"):
         if inputs.graph is not None:
             # An order of the graph leaves rows without an edge as they come in the data.
             places = np.flatnonzero(inputs.graph.degrees[perm] == 0)
             perm[places] = Stream.ROWS_WITHOUT_EDGE.generator(seed).permutation(perm[places])
-        perm = keep_apart(perm, labels, inputs.batch_size)
+        perm = keep_apart(perm, labels, inputs.batch_size, seed)
     refinement = None
     if settings.refine and inputs.batch_size > 1:
         with clock.step("refine"):
@@ -32,7 +32,7 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
             perm = refinement.perm
     with clock.step("order"):
         if inputs.batch_size < settings.batch_size:
-            perm = keep_apart(shuffle_groups(perm, inputs.batch_size, seed), labels, settings.batch_size)
+            perm = keep_apart(shuffle_groups(perm, inputs.batch_size, seed), labels, settings.batch_size, seed)
         if settings.shuffle_batches:
             perm = shuffle_groups(perm, settings.batch_size, seed)
     return perm, refinement

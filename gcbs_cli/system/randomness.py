@@ -18,6 +18,8 @@ class Stream(IntEnum):
     """The places of rows that the graph says nothing of."""
     GROUP_ORDER = 0x5F1E
     """The order of groups or batches that are mixed."""
+    KEEPING_APART = 0xA9A7
+    """Which rows change places where no swap keeps all labels apart."""
     SHUFFLING = 0xB5C
     """The methods of batch-softmax contrast."""
     REFINEMENT = 0x5A4B
