@@ -155,6 +155,4 @@ def _method(manifest: Manifest) -> str:
     refinement = record.get("refinement")
     if refinement is not None:
         line += f", {refinement['swaps']:,} swaps in {refinement['sweeps']} sweeps"
-        if refinement["timed_out"]:
-            line += "; stopped by --time-limit"
     return line

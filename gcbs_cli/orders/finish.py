@@ -27,9 +27,7 @@ def finish(perm: Ints, inputs: MethodInput, labels: Ints, clock: Stopwatch) -> t
     refinement = None
     if settings.refine and inputs.batch_size > 1:
         with clock.step("refine"):
-            seconds = settings.time_limit or np.inf
-            refinement = refine(perm, inputs.gains(), inputs.batch_size, labels=labels, seed=seed, seconds=seconds)
-            perm = refinement.perm
+            perm, refinement = refine(perm, inputs.gains(), inputs.batch_size, labels=labels, seed=seed)
     with clock.step("order"):
         if inputs.batch_size < settings.batch_size:
             perm = keep_apart(shuffle_groups(perm, inputs.batch_size, seed), labels, settings.batch_size, seed)

@@ -1,5 +1,6 @@
 """What a manifest says of a plan."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -78,7 +79,7 @@ def _method_settings(result: PlanResult, files: tuple[Settings, ...], groups: In
     if groups is not None:
         record["groups_hash"] = permutation_hash(groups)
     if result.refinement is not None:
-        record["refinement"] = result.refinement.as_record()
+        record["refinement"] = asdict(result.refinement)
     if result.too_hard_inside is not None:
         record["too_hard_inside"] = result.too_hard_inside
     return record

@@ -235,8 +235,6 @@ class PlanSettings(
     seed: Seed = 0
     refine: bool = option(False, off="--no-refine")
     """After the method, swap rows between batches to raise the training loss, until it no longer pays."""
-    time_limit: float | None = option(None, gt=0, only_with="refine")
-    """Seconds that the refinement may take."""
     no_duplicates: bool = False
     """Rows with equal x or equal y never share a batch."""
 
@@ -253,8 +251,6 @@ class PlanSettings(
     def _check_batch_size(self) -> Self:
         if self.batch_size % (self.group_size or 1):
             raise BadInput(f"--group-size {self.group_size}: expected a divisor of --batch-size {self.batch_size}")
-        if self.time_limit is not None and self.partitions is not None:
-            raise BadInput("--time-limit: with --partitions, the plan would depend on each part's time; leave one out")
         if self.gather and self.batch_size % (self.world_size or 1):
             raise BadInput(
                 f"--batch-size {self.batch_size}: not divisible by --world-size {self.world_size}; "

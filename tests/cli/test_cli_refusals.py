@@ -21,7 +21,6 @@ REFUSED = {
     "report x.npy --loss infonc": "did you mean infonce?",
     "plan x.npy --groups-column g": "--groups-column has no effect without --groups",
     "plan x.npy --engine ray": "--engine has no effect without --partitions",
-    "plan x.npy --time-limit 5": "--time-limit has no effect without --refine",
     "plan x.npy --partitions 2 --address here": "--address has no effect without --engine ray",
     "plan x.npy y.npy --method metis": 'pip install "gcbs[metis]"',
     "plan x.npy y.npy --method words": "--method words: expected the rows' texts",

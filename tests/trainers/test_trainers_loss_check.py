@@ -129,7 +129,7 @@ class Stream(IterableDataset):
         ({"warm_start": True}, "warm_start"),
         ({"refresh": "step"}, "refresh step: expected epoch or a number of steps"),
         ({"first": "static"}, "first static: expected 'random' or 'plan'"),
-        ({"time_limit": 5.0, "refine": False}, "time_limit has no effect without"),
+        ({"fn_weight": 5.0, "refine": False}, "fn_weight has no effect without"),
         ({"loader": DataLoader(Stream(), BATCH)}, "expected a data set with a length"),
         ({"embed": None}, "plan, embed: expected one"),
         ({"plan": np.arange(ROWS), "embed": None}, "give batch_size"),
