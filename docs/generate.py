@@ -21,10 +21,7 @@ from gcbs_cli.system import arrays
 HERE = Path(__file__).resolve().parent
 FIGURES_PAGE, FIGURES_MARK = "reading-a-report.md", "<!-- All figures: written by docs/generate.py. -->\n"
 NOTE = "<!-- Written by docs/generate.py; change the help texts or docstrings and run it again. -->\n\n"
-ROOT = {
-    "--version": "Print the version and stop.",
-    "--config": "TOML file with defaults of options. [default: [tool.gcbs] of the nearest pyproject.toml]",
-}
+ROOT = {"--version": "Print the version and stop."}
 
 
 def main() -> None:

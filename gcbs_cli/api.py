@@ -17,14 +17,14 @@ from gcbs_cli.reports.basis import RowFacts
 from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.mine import MineSettings
-from gcbs_cli.settings.model import typed_by
+from gcbs_cli.settings.model import documents
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput
 
 
-@typed_by(PlanSettings)
+@documents(PlanSettings)
 def plan(
     x: Any,
     y: Any,
@@ -67,7 +67,7 @@ def plan(
     return make_plan(stream.read(), plan_settings, groups=ids, texts=row_texts)
 
 
-@typed_by(ReportSettings, "batch_sizes", "temperatures")
+@documents(ReportSettings, "batch_sizes", "temperatures")
 def report(
     x: Any,
     y: Any,
@@ -96,7 +96,7 @@ def report(
     return report_all(x, y, perm, batch_sizes=batch_size, temperatures=temperature, **settings)[0]
 
 
-@typed_by(ReportSettings)
+@documents(ReportSettings)
 def report_all(
     x: Any,
     y: Any,
@@ -150,7 +150,7 @@ def report_all(
     return make_reports(pairs, order, report_settings, facts=facts)
 
 
-@typed_by(MineSettings)
+@documents(MineSettings)
 def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool = True, **settings: Any) -> Mined:
     """Find each row's hardest negatives among the rows of y, and what the loss would be with them.
 

@@ -93,7 +93,6 @@ def test_negatives_are_those_of_the_command_line(gcbs, pair):
         (lambda x, y: plan(x, y, groups=[None, "a", 3] * 100), "one group has 100 rows, and there are 5 batches"),
         (lambda x, y: plan(x, y, preset=[]), "preset .*: expected .train."),
         (lambda x, y: plan(x, y, bach_size=3), "bach_size: no such setting; did you mean batch_size?"),
-        (lambda x, y: plan(x, y, partitions=True), "partitions true: expected auto or a number"),
         (lambda x, y: report(x, y, positives=[1, 2]), r"positives: expected one value for each of the 300 rows"),
         (lambda x, y: report(x, y, labels=[1] * 300, loss="symmetric"), "need the loss bsc"),
         (lambda x, y: mine(x, y, positives=[[1]] * 300), r"positives: expected one value"),

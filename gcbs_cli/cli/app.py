@@ -31,8 +31,6 @@ COMMANDS = {
     "mine": "Find each row's hardest negatives, and say what the loss would be with them.",
 }
 """Each command with the first sentence of its help; its settings have the rest, imported when it is called."""
-TORCH_SENTENCES = 3
-"""The beginning of torch's message on a full GPU: that it is full, what was requested, which GPU and its size."""
 INTERRUPTED = 130
 TRACEBACK = "GCBS_TRACEBACK"
 """A variable: when it is set, unforeseen errors end in a traceback; the tests set it."""
@@ -93,22 +91,11 @@ def _show_version(requested: bool) -> None:
 
 @app.callback()
 def _root(
-    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            "--config",
-            envvar="GCBS_CONFIG",
-            metavar="FILE",
-            help=r"TOML file with defaults of options. \[default: \[tool.gcbs] of the nearest pyproject.toml]",
-            show_default=False,
-        ),
-    ] = None,
 ) -> None:
-    ctx.obj = config
+    """The options of the program itself."""
 
 
 def main() -> None:
@@ -151,7 +138,7 @@ def _explained(error: Exception) -> tuple[str, int]:
     if isinstance(error, BrokenPipeError):  # the reader of stdout has left (`| head`)
         return "", 1
     if isinstance(error, full_gpu):
-        message = ". ".join(str(error).split(". ")[:TORCH_SENTENCES])
+        message, *_ = str(error).split(". Process")  # of others, and then advice on torch's settings
         return f"{message}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return "out of memory; try --max-memory, a higher --quantile or fewer rows", 1

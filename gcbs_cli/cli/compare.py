@@ -4,8 +4,6 @@ import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +105,8 @@ def _plans(settings: Compare, out: Output) -> dict[str, PlanSettings]:
         names.insert(0, RANDOM)
     plans = {name: settings_of(name, shared) for name in names}
     for name, plan in list(plans.items()):
-        settings.check_text([plan.method])
+        if plan.method == NEEDS_TEXT and settings.text is None:
+            raise BadInput("--methods words: needs the rows' texts; give them with --text FILE")
         try:
             METHODS[plan.method].check()
         except BadInput as error:
@@ -186,7 +185,7 @@ def _page(settings: Compare, outcome: Outcome, command: str | None) -> str:
     best, table = outcome.best, outcome.table
     kinds = {RANDOM: "random", best: "plan"}
     names = " · ".join(filter(None, (settings.x, settings.y)))
-    ends = [0.0, *chain.from_iterable(ends for _, ends, _ in outcome.bars.values())]
+    ends = [0.0, *(end for _, ends, _ in outcome.bars.values() for end in ends)]
     return render(
         "compare.html",
         title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
@@ -208,13 +207,4 @@ def plan_command(settings: Compare, plan: PlanSettings) -> str:
     if plan.method == NEEDS_TEXT:
         files += words(settings.only(TextFile))
     inputs = words(settings.only(Inputs))
-    return shlex.join(["gcbs", "plan", *inputs, *options_of(plan), *files, "-o", first_free_path()])
-
-
-def first_free_path() -> str:
-    """perm.npy, or the first of perm-2.npy, perm-3.npy and so on that does not exist."""
-    path, number = "perm.npy", 1
-    while Path(path).exists():
-        number += 1
-        path = f"perm-{number}.npy"
-    return path
+    return shlex.join(["gcbs", "plan", *inputs, *options_of(plan), *files, "-o", "perm.npy"])

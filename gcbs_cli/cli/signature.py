@@ -6,20 +6,20 @@ is wrong with it is said in the same words.
 
 import gc
 import inspect
+import os
 import re
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from gcbs_cli.cli.defaults import build, check_keys, find_config, values_of
+from gcbs_cli.cli.defaults import Value, build, check_keys, find_config, read_config, values_of
 from gcbs_cli.cli.output import Output
 from gcbs_cli.settings.model import Leaf, leaves
 from gcbs_cli.settings.others import model_of
 
-ConfigOption = Annotated[str | None, typer.Option("--config", hidden=True)]
-METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+METAVARS = {bool: "", int: "INTEGER", float: "NUMBER", str: "TEXT"}
 """What stands for a value in --help."""
 
 
@@ -27,23 +27,21 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
     """The command that reads the command line, variables and files into its model, and calls its function with it."""
     model = model_of(name)
 
-    def run(ctx: typer.Context, config: ConfigOption = None, **parameters: Any) -> None:
-        typed = {name: value for name, value in parameters.items() if value is not None}
-        file = find_config(config or ctx.obj)
-        if file.values:
-            check_keys(commands, file)
-        values = values_of(name, file, typed)
-        settings = build(model, values)
-        if any(value.source.startswith(str(file.path)) for value in values.values()):
-            Output(settings).note(f"defaults from {file.path}")
+    def run(**parameters: Any) -> None:
+        config = parameters["config"] or os.environ.get("GCBS_CONFIG") or find_config()
+        defaults = read_config(config)
+        check_keys(commands, defaults)
+        typed = {key: Value(value) for key, value in (parameters | {"config": config}).items() if value is not None}
+        settings = build(model, values_of(name, defaults) | typed)
+        if defaults:
+            Output(settings).note(f"defaults from {config}")
         work = getattr(import_module(f"gcbs_cli.cli.{name}"), name)
         if not gc.isenabled():  # main() disabled it
             gc.freeze()  # or each search for garbage would go through all that was imported
             gc.enable()
-        work(settings, file) if name == "config" else work(settings)
+        work(settings)
 
-    *own, _parameters = inspect.signature(run).parameters.values()
-    run.__signature__ = inspect.Signature([*own, *map(parameter, leaves(model))])  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(list(map(parameter, leaves(model))))  # type: ignore[attr-defined]
     app = typer.Typer(add_completion=False)
     app.command(name, help=_plain(_joined(f"{commands[name]}\n\n{inspect.getdoc(model)}")))(run)
     return typer.main.get_command(app)
@@ -51,7 +49,6 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
 
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
-    choices = leaf.choices
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
     help_text = _plain(leaf.help)
     info: Any
@@ -64,10 +61,9 @@ def parameter(leaf: Leaf) -> inspect.Parameter:
             None,
             *filter(None, [name, leaf.short]),
             help=help_text,
-            metavar=leaf.metavar or (f"[{'|'.join(choices)}]" if choices else METAVARS.get(leaf.kind)),
+            metavar=leaf.metavar or METAVARS.get(leaf.kind, f"[{'|'.join(leaf.choices)}]"),
             rich_help_panel=leaf.panel,
             show_default=False,
-            autocompletion=(lambda: choices) if choices else None,
         )
     return inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=annotation)
 

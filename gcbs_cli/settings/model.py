@@ -2,8 +2,7 @@
 
 import functools
 import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
@@ -34,8 +33,8 @@ class Leaf:
     name: in Python. panel: title of its panel in --help. option: its name on the command line, where no other is given
     --its-name, an argument's in capitals. short: another name, such as -k. off: the flag that says no, such as
     --no-refine. metavar: what stands for the value in --help. argument: no option but an argument.
-    only_with: other fields, `field` or `field=value|value`, without which it has no effect. expected: what it takes,
-    where its type and bounds do not say it.
+    only_with: other fields, `field` or `field=value|value`, without which it has no effect. not_with: those beside
+    which it cannot be given. expected: what it takes, where its type and bounds do not say it.
     """
 
     name: str
@@ -47,6 +46,7 @@ class Leaf:
     metavar: str | None = None
     argument: bool = False
     only_with: str = ""
+    not_with: str = ""
     expected: str | None = None
 
     @property
@@ -114,10 +114,8 @@ class Settings(BaseModel):
         cls.panel = panel
 
     def __init__(self, **values: Any) -> None:
-        # Booleans become words, for pydantic would take true for 1 where it expects a number.
-        plain = {name: str(value).lower() if isinstance(value, bool) else value for name, value in values.items()}
         try:
-            super().__init__(**plain)
+            super().__init__(**values)
         except ValidationError as error:
             raise in_words(error, type(self)) from None
 
@@ -135,22 +133,22 @@ class Settings(BaseModel):
         """The value of an option that is not given, which another option may decide."""
         return leaf.default
 
-    def chosen(self) -> Mapping[str, Sequence[Any]]:
-        """Values that the command sets for other options."""
-        return {}
-
     def check_effects(self) -> None:
-        """Raises BadSetting for an option without effect beside the others."""
-        for leaf in leaves(type(self)):
+        """Raises BadSetting for an option without effect beside the others, and for two that exclude each other."""
+        options = {leaf.name: leaf for leaf in leaves(type(self)) if getattr(self, leaf.name) != self.default_of(leaf)}
+        for leaf in options.values():
             lacking = self.lacking(leaf)
-            if lacking is not None and getattr(self, leaf.name) != self.default_of(leaf):
+            if lacking is not None:
                 raise BadSetting(f"{leaf.option} has no effect without {lacking}", leaf.name)
+            for name in leaf.not_with.split():
+                if name in options:
+                    raise BadSetting(f"{leaf.option} and {options[name].option}: give only one", leaf.name)
 
     def lacking(self, leaf: Leaf) -> str | None:
         """What an option lacks to have an effect, as it is typed; None where it has one."""
         for condition in leaf.only_with.split():
             name, _, choices = condition.partition("=")
-            values = self.chosen().get(name) or listed(getattr(self, name))
+            values = listed(getattr(self, name))
             effective = [value for value in values if value in choices.split("|")] if choices else filter(None, values)
             if not any(effective):
                 return f"--{name.replace('_', '-')} {choices.replace('|', ', ')}".rstrip()
@@ -217,7 +215,7 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadSetting:
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return BadSetting(f"{leaf.option} is missing; give it", name)
     value = printable(str(first["input"]))
-    expected = first["msg"] + nearest(value, leaf.choices)
+    expected = first["msg"]
     for words, plain in PLAIN_WORDS.items():
         expected = expected.replace(words, plain)
     if leaf.expected is not None:
@@ -225,36 +223,15 @@ def in_words(error: ValidationError, model: type[Settings]) -> BadSetting:
     return BadSetting(f"{leaf.option} {value}: {expected}", name)
 
 
-def typed_by(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:
-    """Give a function with `**settings` the signature and help of a model; its errors name arguments, not options.
-
-    The signature has no types: with those of pydantic, help() would begin with a page of them.
-    """
+def documents(model: type[Settings], *left_out: str) -> Callable[[Function], Function]:
+    """Append the settings of a model to the docstring of a function that takes them as `**settings`."""
 
     def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return function(*args, **kwargs)
-            except BadInput as error:
-                raise BadInput(as_arguments(str(error))) from error
-
-        options = [leaf for leaf in leaves(model) if leaf.name not in left_out]
-        *own, _settings = inspect.signature(function).parameters.values()
-        parameters = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in own]
-        for leaf in options:
-            parameters.append(inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=leaf.default))
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        helps = "\n".join(f"    {leaf.name}: {as_arguments(leaf.help)}" for leaf in options)
-        call.__doc__ = f"{inspect.getdoc(function)}\n\nSettings:\n{helps}"
-        return cast(Function, call)
+        helps = [f"    {leaf.name}: {leaf.help}" for leaf in leaves(model) if leaf.name not in left_out]
+        function.__doc__ = "\n".join([f"{inspect.getdoc(function)}\n\nSettings:", *helps])
+        return function
 
     return decorate
-
-
-def as_arguments(message: str) -> str:
-    """A message that names options, for somebody who gave arguments in Python: `--batch-size` is `batch_size` there."""
-    return re.sub(r"--([a-z][a-z-]*[a-z])", lambda match: match[1].replace("-", "_"), message)
 
 
 def listed(value: Any) -> Any:

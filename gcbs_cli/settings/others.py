@@ -1,12 +1,11 @@
 """The settings of each command: what commands share, and a model for each of them."""
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import model_validator
 
 from gcbs_cli.settings.mine import MineSettings, NegativeSettings
-from gcbs_cli.settings.model import OUTPUT_PANEL, Settings, option
+from gcbs_cli.settings.model import OUTPUT_PANEL, Leaf, Settings, option
 from gcbs_cli.settings.plan import (
     PRESET,
     WORK_PANEL,
@@ -17,7 +16,6 @@ from gcbs_cli.settings.plan import (
     PlanSettings,
     Size,
     Trials,
-    preset_defaults,
 )
 from gcbs_cli.settings.report import LossSettings, ReportSettings
 from gcbs_cli.system.errors import BadInput
@@ -62,6 +60,8 @@ class Shown(Settings, panel=OUTPUT_PANEL):
     """Print the result as one JSON object on stdout."""
     quiet: bool = option(False, "-q")
     """Print errors only."""
+    config: str | None = option(None, metavar="FILE")
+    """TOML file with defaults of options. [default: [tool.gcbs] of the nearest pyproject.toml]"""
 
 
 class Written(Shown, panel=OUTPUT_PANEL):
@@ -93,11 +93,6 @@ class TextFile(Settings, panel=BscSettings.panel):
     """words: a text for each row (.txt, .parquet, .jsonl, .csv)."""
     text_column: str | None = _column("text")
 
-    def check_text(self, methods: list[str]) -> None:
-        """Raises BadInput where a method needs the texts."""
-        if "words" in methods and self.text is None:
-            raise BadInput("--method words: expected the rows' texts; give them with --text FILE")
-
 
 class PairTexts(Settings, panel=INPUT_PANEL):
     """The texts that were embedded, for people to read."""
@@ -125,22 +120,10 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
 
     output: str = option("perm.npy", "-o")
     """The permutation: .npy, .parquet, .txt; - for one index per line on stdout."""
-    report: str | None = None
+    report: str | None = option(None, not_with="partitions")
     """Also write the gap report to this .json."""
-    dry_run: bool = False
+    dry_run: bool = option(False, not_with="partitions")
     """Estimate threshold, edges and memory; write nothing."""
-
-    @model_validator(mode="after")
-    def _check_plan(self) -> Self:
-        self.check_text([self.method])
-        in_parts = self.partitions is not None
-        if self.dry_run and in_parts:
-            raise BadInput("--dry-run: forecasts one graph; leave out --partitions, or give it the rows of one part")
-        if self.report is not None and in_parts:
-            raise BadInput("--report: reads all pairs at once; with --partitions run  gcbs report --rows  afterwards")
-        if self.output == "-" and self.json_ and not self.dry_run:
-            raise BadInput("--json with -o -: stdout carries the permutation; write it to a file, or leave out --json")
-        return self
 
 
 class LabelFiles(Settings, panel=LossSettings.panel):
@@ -156,6 +139,10 @@ class LabelFiles(Settings, panel=LossSettings.panel):
     labels_column: str | None = _column("labels")
 
 
+NEEDS_ALL_PAIRS = "html groups threshold quantile per_row fn_margin trials batch_coordinates queue loss_top"
+"""Options of a report that a sample of the rows cannot serve."""
+
+
 class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
     """L_global is the loss over all pairs, L_train the loss that training on the batches sees. Batch size, temperature,
     threshold and columns come from the plan's manifest unless given.
@@ -169,7 +156,7 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
 
     perm: str | None = option(None, "-p")
     """The permutation to report on; - reads indices from stdin. Without it: what a plan could gain."""
-    rows: int | None = option(None, ge=2, only_with="perm")
+    rows: int | None = option(None, ge=2, only_with="perm loss=infonce|symmetric", not_with=NEEDS_ALL_PAIRS)
     """Report on about this many rows, in whole batches, against all pairs, with 95 % intervals: for data whose N²
     products are out of reach. Reads it in blocks.
     """
@@ -194,22 +181,9 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
     def _check_report(self) -> Self:
         if self.html is not None and {"bsc", "triplet"} & {*self.loss}:
             raise BadInput("--html: works only with --loss infonce, symmetric or simclr")
-        if self.rows is not None:
-            self._check_sample()
-        return self
-
-    def _check_sample(self) -> None:
-        if max(len(self.batch_sizes), len(self.temperatures), len(self.loss)) > 1:
+        if self.rows is not None and max(len(self.batch_sizes), len(self.temperatures), len(self.loss)) > 1:
             raise BadInput("--rows: takes one loss, batch size and temperature at a time")
-        loss = self.losses[0]
-        if loss.name not in ("infonce", "symmetric"):
-            raise BadInput(
-                f"--rows: needs --loss infonce or symmetric, without --queue and --loss-top; found {loss.name}"
-            )
-        for name in ("html", "groups", "threshold", "quantile", "per_row", "fn_margin", "trials", "batch_coordinates"):
-            if name in self.model_fields_set:
-                option = name.replace("_", "-")
-                raise BadInput(f"--{option}: needs all pairs, so it does not work with --rows; leave one out")
+        return self
 
 
 class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.panel):
@@ -227,30 +201,10 @@ class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.pane
     output: str = option("negatives.parquet", "-o", panel=OUTPUT_PANEL)
     """The negatives: .parquet, .jsonl or .csv (query, negative, score, rank, texts); - for JSON lines on stdout."""
 
-    @model_validator(mode="after")
-    def _check_output(self) -> Self:
-        if self.output == "-" and self.json_:
-            raise BadInput("--json with -o -: stdout carries the negatives; write them to a file, or leave out --json")
-        return self
-
 
 REFINED = "+refine"
 """Ends the name of a method whose plan is refined."""
 OF_ONE_PLAN = ("preset", "method", "world_size", "gather", "shuffle_batches", "partitions", "engine", "address")
-
-
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def _seconds(value: Any) -> Any:
-    """Seconds from 90, 90s, 5m or 1h."""
-    text = str(value)
-    return float(text[:-1]) * UNITS[text[-1]] if text[-1:] in UNITS else value
-
-
-Budget = Annotated[
-    float, BeforeValidator(_seconds), option(..., metavar="TIME", expected="a time such as 60s or 5m", gt=0)
-]
 
 
 class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
@@ -261,7 +215,7 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
 
     Examples:
       gcbs compare x.npy y.npy --train --html compare.html
-      gcbs compare x.npy y.npy --train --around --budget 20m
+      gcbs compare x.npy y.npy --train --around --budget 1200
       gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
       gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
@@ -276,8 +230,8 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     """
     around: bool = option(False, only_with="train")
     """Train with settings around the preset, too: other margins, weights, numbers of hard pairs and smaller groups."""
-    budget: Budget = option(300.0, only_with="train")
-    """Time for --train, such as 90s or 5m; it decides the number of rows, epochs and seeds. [default: 5m]"""
+    budget: float = option(300.0, gt=0, only_with="train")
+    """Seconds for --train; they decide the number of rows, epochs and seeds."""
     trials: Trials = 5
     """Number of random orders to compare with."""
     omitted = OF_ONE_PLAN
@@ -291,13 +245,9 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
         usual = ("random", "rcm", "words", PRESET) if self.train else every
         return [name for name in usual if name != "words" or self.text is not None]
 
-    def chosen(self) -> Mapping[str, Sequence[Any]]:
-        """Those of the methods that are compared, and of the preset."""
-        preset = preset_defaults(PRESET) if PRESET in self.names else {}
-        refined = self.refine or any(REFINED in name for name in self.names)
-        methods = [name.removesuffix(REFINED) for name in self.names]
-        of_preset = {name: [value] for name, value in preset.items()}
-        return of_preset | {"method": methods, "refine": [refined or bool(preset)]}
+    def lacking(self, leaf: Leaf) -> str | None:
+        """As in other commands; options of a plan are for those of the methods that take them."""
+        return None if leaf.name in {"text", *PlanSettings.model_fields} else super().lacking(leaf)
 
 
 class Check(Columns, Shown):
@@ -357,7 +307,7 @@ class Embed(Written, panel="Model"):
     """Column with the texts of Y."""
     device: Device = "auto"
     output: str = option("embeddings.parquet", "-o", panel=OUTPUT_PANEL)
-    """A .parquet with the texts and the columns x and y (and id), or a folder for x.npy and y.npy."""
+    """A .parquet with the columns x and y, the texts, and the column id where the texts have one."""
 
 
 class Demo(Written):
@@ -397,8 +347,6 @@ class Doctor(Shown):
       gcbs doctor --rows 1000000 --dim 768
     """
 
-    seconds: float = option(1.0, gt=0)
-    """Seconds to spend on measuring rates."""
     rows: int | None = option(None, ge=2, panel=FORECAST_PANEL)
     """Forecast a plan of this many pairs."""
     dim: int = option(384, ge=1, panel=FORECAST_PANEL, only_with="rows")
@@ -411,11 +359,8 @@ class Config(Shown):
 
     Examples:
       gcbs config
-      gcbs config --all --config gcbs.toml
+      gcbs config --config gcbs.toml
     """
-
-    all_: bool = False
-    """Also show options left at their default."""
 
 
 def model_of(command: str) -> type[Shown]:

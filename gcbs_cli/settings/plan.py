@@ -27,8 +27,6 @@ PRESET_OPTIONS = {"graph": "top-m", "refine": True, "fn_margin": 1.05, "fn_weigh
 
 GRAPH_PANEL = "Which pairs are hard"
 WORK_PANEL = "How the work is done"
-EXCLUSIVE = ("quantile", "per_row", "threshold")
-"""Options of which at most one may be given."""
 
 Method = Literal["rcm", "cm", "metis", "knn-groups", "words", "clusters", "neighbours", "random"]
 Seed = Annotated[int, option(..., description="Decides every random draw.", ge=0)]
@@ -80,11 +78,11 @@ Size = Annotated[
 class ThresholdSettings(Settings, panel=GRAPH_PANEL):
     """t, from which on an entry of X Yᵀ is large."""
 
-    quantile: float | None = option(None, gt=0, lt=1)
+    quantile: float | None = option(None, gt=0, lt=1, not_with="per_row threshold")
     """Pairs above this quantile of all similarities are edges; positive pairs do not count. [default: that of
     --per-row]
     """
-    per_row: float | None = option(None, gt=0)
+    per_row: float | None = option(None, gt=0, not_with="threshold")
     """The quantile as the number of entries expected in each row, m: q = 1 − m / (N − 1). [default: 32, at most half
     of a row]
     """
@@ -92,13 +90,6 @@ class ThresholdSettings(Settings, panel=GRAPH_PANEL):
     """Pairs above this similarity are edges; nothing is estimated."""
     quantile_method: Literal["sample", "chunks", "exact"] = "sample"
     """sample: random rows × random columns; chunks: median over chunks of rows (GCBS); exact: all entries."""
-
-    @model_validator(mode="after")
-    def _check_exclusive(self) -> Self:
-        options = [f"--{name.replace('_', '-')}" for name in EXCLUSIVE if getattr(self, name) is not None]
-        if len(options) > 1:
-            raise BadInput(f"{' and '.join(options)}: give only one; each says where the edges begin")
-        return self
 
     def entries_per_row(self, rows: int) -> float | None:
         """m for N rows; None where a quantile or a threshold was given. Raises BadInput if --per-row does not fit N."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gcbs_cli.settings.model import typed_by
+from gcbs_cli.settings.model import documents
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
@@ -11,7 +11,7 @@ from gcbs_cli.trainers.loop import PlannedLoader
 from gcbs_cli.trainers.planner import Log
 
 
-@typed_by(TrainingSettings, "world_size", "drop_last")
+@documents(TrainingSettings, "world_size", "drop_last")
 def plan_batches(trainer: Any, plan: Any = None, *, embed: Embed | None = None, **settings: Any) -> Any:
     """Let a trainer train on planned batches; call it after the trainer is made and before it trains.
 
@@ -54,7 +54,7 @@ def plan_batches(trainer: Any, plan: Any = None, *, embed: Embed | None = None, 
     )
 
 
-@typed_by(TrainingSettings, "world_size", "drop_last")
+@documents(TrainingSettings, "world_size", "drop_last")
 def planned(
     loader: Any,
     plan: Any = None,

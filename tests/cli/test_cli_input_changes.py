@@ -29,7 +29,7 @@ OTHERS = [
     "plan x.npy y.npy -o - -q",
     "report x.npy y.npy -o report.json --json",
     "compare x.npy y.npy --methods random,rcm --json",
-    "compare x.npy y.npy --train --budget 0.01s --json",
+    "compare x.npy y.npy --train --budget 0.01 --json",
     "mine x.npy y.npy -o report.json.jsonl --json",
     "check -p p.npy x.npy y.npy --json",
 ]

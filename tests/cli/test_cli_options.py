@@ -1,6 +1,5 @@
 """One field of a model is an option everywhere: flags, the environment, files and Python, and which of them counts."""
 
-import inspect
 import json
 from pathlib import Path
 
@@ -10,9 +9,8 @@ from pydantic import Field
 from running import run_bash
 
 from gcbs_cli.settings import others
-from gcbs_cli.settings.model import typed_by
+from gcbs_cli.settings.model import documents
 from gcbs_cli.settings.plan import PRESET_OPTIONS
-from gcbs_cli.system.errors import BadInput
 from tests.cli.conftest import check_refused, entry_of
 
 
@@ -44,20 +42,15 @@ def test_a_new_field_is_an_option_everywhere(gcbs, folder, monkeypatch):
     gcbs("doctor", "--wishes", 8)
     monkeypatch.delenv("GCBS_DOCTOR_WISHES")
     assert seen == [3, 4, 5, 6, 7, 8]
-    shown = json.loads(gcbs("config", "--all", "--json", "--config", "gcbs.toml").stdout)["settings"]["doctor"]
+    shown = json.loads(gcbs("config", "--json", "--config", "gcbs.toml").stdout)["settings"]["doctor"]
     assert shown["wishes"] == {"value": "6", "source": "GCBS_WISHES"}
     assert "--wishes 0: expected at least 1" in gcbs("doctor", "--wishes", 0).stderr
 
-    @typed_by(Doctor)
+    @documents(Doctor)
     def count(**settings):
         """Count."""
-        return Doctor(**settings).wishes
 
-    assert inspect.signature(count).parameters["wishes"].default == 3
     assert "wishes: Number of wishes" in str(count.__doc__)
-    assert count(wishes=2) == 2
-    with pytest.raises(BadInput, match="^wishes 0: expected at least 1"):
-        count(wishes=0)
 
 
 def test_gcbs_alone_lists_the_commands_and_a_command_alone_says_what_is_missing(gcbs, folder):
@@ -71,13 +64,12 @@ def test_a_file_may_not_replace_files(gcbs, folder, words):
         Path("pyproject.toml").write_text(f"[tool.gcbs.plan]\n{key} = {value}\n")
         result = gcbs("plan", "x.npy", "y.npy", *words)
         assert result.exit_code == 2
-        assert f"pyproject.toml [plan]: found the unknown key 'plan.{key}'" in result.stderr
+        assert f"pyproject.toml: found the unknown key 'plan.{key}'" in result.stderr
 
 
 def test_stderr_names_the_file_whose_defaults_count(gcbs, folder):
     Path("pyproject.toml").write_text("[tool.gcbs]\nbatch-size = 20\n")
     assert f"defaults from {folder / 'pyproject.toml'}" in gcbs("plan", "x.npy", "y.npy").stderr
-    assert "defaults from" not in gcbs("plan", "x.npy", "y.npy", "-o", "q.npy", "-k", "30").stderr
     assert gcbs("plan", "x.npy", "y.npy", "-o", "r.npy", "-q").stderr == ""
 
 
@@ -139,15 +131,15 @@ def test_a_preset_comes_after_flags_environment_and_file(gcbs, folder, monkeypat
     )
     assert (record["fn_margin"], record["fn_weight"], record["apart_from"]) == (0.9, 0.5, PRESET_OPTIONS["apart_from"])
     assert record["refinement"]["swaps"] > 0
-    shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["settings"]
-    assert shown["method"] == "rcm"
-    assert {name: shown[name] for name in PRESET_OPTIONS} == PRESET_OPTIONS | {"fn_margin": 0.9, "fn_weight": 0.5}
+    shown = json.loads(gcbs("plan", "x.npy", "y.npy", "--dry-run", "--json").stdout)["options"]
+    for name, value in (PRESET_OPTIONS | {"method": "rcm", "fn_margin": 0.9, "fn_weight": 0.5, "refine": ""}).items():
+        assert f"--{name.replace('_', '-')} {value}".rstrip() in shown
 
 
-def test_a_file_by_name_before_or_after_the_command(gcbs, project):
+def test_a_file_by_name(gcbs, project):
     Path("gcbs.toml").write_text("batch_size = 15\n[report]\ntemperature = [0.02, 0.1]\n")
     assert planned(gcbs, "--config", "gcbs.toml")["batch_size"] == 15
-    result = gcbs("--config=gcbs.toml", "report", "x.npy", "y.npy", "--json")
+    result = gcbs("report", "x.npy", "y.npy", "--json", "--config=gcbs.toml")
     reports = json.loads(result.stdout)["results"]
     assert [(report["batch_size"], report["temperature"]) for report in reports] == [(15, 0.02), (15, 0.1)]
 
@@ -162,12 +154,8 @@ def test_the_nearest_pyproject_with_settings_counts(gcbs, project, monkeypatch):
     assert json.loads(gcbs("config", "--json").stdout)["file"] == str(nearest)
 
 
-def test_an_exclusive_option_takes_the_place_of_lower_ones(gcbs, project, monkeypatch):
-    assert planned(gcbs, "--per-row", 8)["quantile"]["per_row"] == 8
-    assert planned(gcbs, "--threshold=0.5")["quantile"]["threshold"] == 0.5
-    monkeypatch.setenv("GCBS_PER_ROW", "6")
-    assert planned(gcbs)["quantile"]["per_row"] == 6
-    assert planned(gcbs, "--quantile", 0.98)["quantile"]["requested"] == 0.98
+def test_an_option_that_excludes_one_of_the_file_is_refused(gcbs, project):
+    check_refused(gcbs, ["plan", "x.npy", "y.npy", "--per-row", 8], "--quantile and --per-row: give only one")
 
 
 def test_config_shows_values_and_sources(gcbs, project, monkeypatch):
@@ -175,20 +163,10 @@ def test_config_shows_values_and_sources(gcbs, project, monkeypatch):
     plan = json.loads(gcbs("config", "--json").stdout)["settings"]["plan"]
     file = str(project / "pyproject.toml")
     assert plan["batch-size"] == {"value": 30, "source": file}
-    assert plan["seed"] == {"value": 7, "source": f"{file} [plan]"}
-    every = json.loads(gcbs("config", "--all", "--json").stdout)["settings"]
-    assert every["report"]["trials"] == {"value": "5", "source": "GCBS_TRIALS"}
-    assert every["plan"]["method"] == {"value": "rcm", "source": "default"}
+    assert plan["seed"] == {"value": 7, "source": file}
     text = " ".join(gcbs("config").stdout.split())
     assert "GCBS_TRIALS" in text
     assert "quantile 0.99" in text
-
-
-def test_an_unknown_variable_is_told(gcbs, folder, monkeypatch):
-    monkeypatch.setenv("GCBS_BATCHSIZE", "5")
-    result = gcbs("config")
-    assert result.exit_code == 0
-    assert "GCBS_BATCHSIZE: names no option; did you mean GCBS_BATCH_SIZE?" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,7 +177,6 @@ def test_an_unknown_variable_is_told(gcbs, folder, monkeypatch):
         ("[plan]\ntrials = 3", "unknown key 'plan.trials'"),
         ("[plan]\noutput = 'a.npy'", "unknown key 'plan.output'"),
         ("batch-size = 'many'", "batch-size"),
-        ("batch-size = true", "--batch-size true: expected a whole number"),
         ("batch-size = [3, 4]", "expected a whole number"),
         ("drop-last = 3", "expected a valid boolean"),
         ("batch-size = ", "is not TOML"),

@@ -85,7 +85,7 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs
     monkeypatch.setattr(trial, "CERTAIN", -100.0)  # any gain counts
     Path("t.csv").write_text("\n".join(["n,text", *(f"{i},{'sort it' if i % 3 else 'open it'}" for i in range(300))]))
     Path("g.txt").write_text("\n".join(str(i // 2) for i in range(300)))
-    given = (words[0], "x.npy", "y.npy", *words[1:], "-k", 16, "--groups", "g.txt", "--budget", "0.1s")
+    given = (words[0], "x.npy", "y.npy", *words[1:], "-k", 16, "--groups", "g.txt", "--budget", "0.1")
     found = json.loads(gcbs(*given, "--html", "page.html", "--json").stdout)
     plans = [line["method"] for line in found["methods"]]
     gains = [line["gain"] for line in found["methods"]]

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from gcbs_cli.settings.mine import MineSettings
-from gcbs_cli.settings.model import Settings, as_arguments, leaves, option, words
+from gcbs_cli.settings.model import Settings, leaves, option, words
 from gcbs_cli.settings.plan import GraphSettings, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
 from gcbs_cli.system.errors import BadInput
@@ -47,7 +47,7 @@ def test_a_list_takes_one_value_a_text_of_several_or_a_list():
     assert ReportSettings(loss=["bsc", "simclr"]).loss == ("bsc", "simclr")
 
 
-def test_names_of_options_and_of_arguments():
+def test_names_of_options():
     class Inherited(Settings, panel="More"):
         many: tuple[int, ...] = option((), "-m", option="--one")
 
@@ -56,4 +56,3 @@ def test_names_of_options_and_of_arguments():
 
     found = {leaf.option: (leaf.name, leaf.panel, leaf.many) for leaf in leaves(Model)}
     assert found == {"FILE": ("file", None, False), "--one": ("many", "More", True)}
-    assert as_arguments("--batch-size 1: expected --no-refine") == "batch_size 1: expected no_refine"
