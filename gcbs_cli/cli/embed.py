@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown
 from gcbs_cli.data.row_values import TEXT_COLUMNS, read_row_values, read_texts, text_of
 from gcbs_cli.plan_file import writing
-from gcbs_cli.plan_file.permutation import write_array
 from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.others import Embed
 from gcbs_cli.system.arrays import Float32s
@@ -21,13 +22,9 @@ from gcbs_cli.system.errors import BadInput, GcbsError
 def embed(settings: Embed) -> None:
     """Embed both sides, and write them."""
     out = Output(settings, settings.output)
-    target = Path(settings.output)
-    with_texts = target.suffix.lower() == ".parquet"
-    if target.suffix and not with_texts:
-        raise BadInput(f"--output {target}: expected a .parquet file, or a folder for x.npy and y.npy")
-    files = [target] if with_texts else [target / "x.npy", target / "y.npy"]
-    if with_texts or target.exists():
-        check_outputs(files, [settings.texts, settings.model], force=settings.force)
+    if Path(settings.output).suffix.lower() != ".parquet":
+        raise BadInput(f"--output {shown(settings.output)}: expected a .parquet file")
+    check_outputs([settings.output], [settings.texts, settings.model], force=settings.force)
     x_texts = read_texts(settings.texts, settings.x_text, "--x-text")
     y_texts = read_texts(settings.texts, settings.y_text, "--y-text")
     encoder = load_model(settings.model, settings.device)
@@ -37,31 +34,14 @@ def embed(settings: Embed) -> None:
     options = {"batch_size": settings.encode_batch, "show_progress_bar": out.on_terminal}
     x = embed_texts(encoder, x_texts, settings.x_prompt, options)
     y = embed_texts(encoder, y_texts, settings.y_prompt, options)
-    if with_texts:
-        _write_parquet(target, read_ids(settings.texts), {"x": x, "y": y}, x_texts, y_texts)
-    else:
-        target.mkdir(parents=True, exist_ok=True)
-        for path, side in zip(files, (x, y), strict=True):
-            with writing.file(path) as file:
-                write_array(file, side)
-    written = [str(file) for file in files]
-    out.table(f"{len(x):,} pairs × {x.shape[1]} written to {' and '.join(written)}")
-    out.hint(f"gcbs plan {' '.join(written)} -o perm.npy")
-    out.result({"rows": len(x), "dim": int(x.shape[1]), "written": written, "model": settings.model})
-
-
-def _write_parquet(
-    path: Path, ids: Mapping[str, Any], sides: Mapping[str, Float32s], x_texts: Sequence[str], y_texts: Sequence[str]
-) -> None:
-    """Write the ids, if any, the texts and the embeddings, a list for each row."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = dict(ids) | dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
-    for name, rows in sides.items():
+    columns = read_ids(settings.texts) | dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
+    for name, rows in (("x", x), ("y", y)):
         columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])
-    with writing.file(path) as file:
+    with writing.file(Path(settings.output)) as file:
         pq.write_table(pa.table(columns), file)
+    out.table(f"{len(x):,} pairs × {x.shape[1]} written to {settings.output}")
+    out.note(f"hint: gcbs plan {settings.output} -o perm.npy")
+    out.result({"rows": len(x), "dim": int(x.shape[1]), "written": settings.output, "model": settings.model})
 
 
 def read_ids(path: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def mine(settings: Mine) -> None:
         mined = mine_pairs(pairs, mine_settings, ids, out)
     stream.check_unchanged()
     _write(output, mined.negatives, texts)
-    out.table(text_table(_figures(mined.report, output), ["figure", "value", "what it says"], "lrf"))
+    out.table(text_table(_figures(mined.report, output)))
     out.result({"output": output, **mined.report.model_dump(mode="json")})
     if mined.report.short:
         out.warn(
@@ -52,24 +52,21 @@ def mine(settings: Mine) -> None:
         )
 
 
-def _figures(report: MineReport, output: str) -> list[tuple[str, str, str]]:
+def _figures(report: MineReport, output: str) -> list[tuple[str, str]]:
     """The negatives in figures, and what the loss is with them."""
     loss, gap, scores = report.loss, report.gap, report.scores
-    number = report.settings["negatives"]
-    lines = [
-        ("negatives", f"{report.mined:,}", f"for {report.n:,} rows; {report.short:,} have fewer than {number}"),
-        ("positive", f"{scores.positive:.4f}", "mean similarity of the positive pairs"),
-    ]
-    if scores.negative is not None:
-        lines.append(("negative", f"{scores.negative:.4f}", "mean similarity of the mined negatives"))
-    lines += [(f"refused by {reason}", f"{count:,}", "candidates") for reason, count in report.skipped.items()]
+    number, size = report.settings["negatives"], report.settings["batch_size"]
+    negative = "" if scores.negative is None else f", of the negatives {scores.negative:.4f}"
+    refused = ", ".join(f"{count:,} for {reason}" for reason, count in report.skipped.items())
     return [
-        *lines,
-        ("L_global", f"{loss.global_:.4f}", "the loss x→y if every row saw all other rows, in nats"),
-        ("random", f"{loss.random:.4f}", f"in random batches of {report.settings['batch_size']}"),
-        ("own negatives", f"{loss.own:.4f}", f"plus each row's own {number}: {_closed(gap.own_reduction)}"),
-        ("shared negatives", f"{loss.shared:.4f}", f"plus those of its batch: {_closed(gap.shared_reduction)}"),
-        ("written", output, ""),
+        ("negatives", f"{report.mined:,} for {report.n:,} rows; {report.short:,} have fewer than {number}"),
+        ("similarity", f"of the positives {scores.positive:.4f}{negative}, on average"),
+        ("refused", refused or "no candidate"),
+        ("L_global", f"{loss.global_:.4f}, the loss x→y if every row saw all other rows, in nats"),
+        ("random", f"{loss.random:.4f} in random batches of {size}"),
+        ("own negatives", f"{loss.own:.4f} with each row's own {number}: {_closed(gap.own_reduction)}"),
+        ("shared", f"{loss.shared:.4f} with those of its batch, too: {_closed(gap.shared_reduction)}"),
+        ("written", output),
     ]
 
 

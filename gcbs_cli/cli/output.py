@@ -4,21 +4,23 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
-from gcbs_cli.system.errors import GcbsError, printable, without_secrets
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gcbs_cli.system.errors import BadInput, GcbsError, printable, without_secrets
 from gcbs_cli.system.progress import Progress
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
     from rich.progress import Progress as Bar
-    from rich.table import Table
 
     from gcbs_cli.comparison.history import Epoch
     from gcbs_cli.reports.figures import Figure
-    from gcbs_cli.reports.schema import GapReport, SampledReport
+    from gcbs_cli.reports.schema import ReportHead
     from gcbs_cli.settings.others import Shown
 
 SECONDS_BETWEEN_LINES = 60.0
@@ -37,18 +39,20 @@ class Output(Progress, AbstractContextManager["Output"]):
     _bar: "Bar | None" = None
 
     def __init__(self, shown: "Shown", written: str | None = None) -> None:
+        if shown.json_ and written == "-":
+            raise BadInput("--json with -o -: stdout carries the rows; write them to a file, or leave out --json")
         self.is_json, self.is_quiet = shown.json_, shown.quiet
         self.for_people = not (self.is_json or self.is_quiet)
         self.on_terminal = not self.is_quiet and sys.stderr.isatty()
         self._written, self._name = written, ""
         self._began = self._last_line = time.monotonic()
 
-    def table(self, *parts: "RenderableType") -> None:
+    def table(self, *parts: RenderableType) -> None:
         """Show tables or sentences to people; programs and -q do not see them."""
         if not self.for_people:
             return
         stream = sys.stderr if self._written == "-" else sys.stdout
-        console = _console(stream)
+        console = Plain(stream)
         with console.capture() as capture:  # put() prints: rich would end the process where a reader has left
             console.print(*parts, sep="\n")
         with suppress(OSError, GcbsError) if self._written else nullcontext():
@@ -57,7 +61,7 @@ class Output(Progress, AbstractContextManager["Output"]):
     def line(self, text: str) -> None:
         """Show a line that people copy, however long it is."""
         if self.for_people:
-            put("\n".join(map(printable, text.split("\n"))), sys.stdout)
+            put(printable(text), sys.stdout)
 
     def result(self, value: Any) -> None:
         """Print the result as one JSON object on stdout, for --json: in ASCII, which no terminal takes for orders."""
@@ -73,10 +77,6 @@ class Output(Progress, AbstractContextManager["Output"]):
         """Say what may spoil the user's run."""
         if not self.is_quiet:
             say(f"warning: {text}")
-
-    def hint(self, text: str) -> None:
-        """Suggest a next step."""
-        self.note(f"hint: {text}")
 
     def step(self, name: str) -> None:
         self.close()
@@ -96,7 +96,7 @@ class Output(Progress, AbstractContextManager["Output"]):
     def _open_bar(self, total: int) -> "Bar":
         from rich.progress import Progress as Bar
 
-        self._bar = bar = Bar(console=_console(sys.stderr), transient=True)
+        self._bar = bar = Bar(console=Plain(sys.stderr), transient=True)
         bar.start()
         bar.add_task(self._name, total=total)
         return bar
@@ -111,45 +111,48 @@ class Output(Progress, AbstractContextManager["Output"]):
         self.close()
 
 
-def _console(stream: TextIO) -> "Console":
-    """A rich console; no markup and nothing unprintable in any text."""
-    from rich.console import Console
-    from rich.text import Text
+class Plain(Console):
+    """A console with no markup and nothing unprintable in any text."""
 
-    class Plain(Console):
-        def render_str(self, text: str, **style: Any) -> Text:
-            return super().render_str(printable(text), **style)
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stderr=stream is sys.stderr, markup=False, emoji=False, highlight=False)
 
-    return Plain(stderr=stream is sys.stderr, markup=False, emoji=False, highlight=False)
+    def render_str(self, text: str, **style: Any) -> Text:
+        return super().render_str(printable(text), **style)
 
 
-def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), columns: str = "lf") -> "Table":
-    """A table of words: names and values, or what stands under `headings`.
-
-    columns: a letter for each, l for left, r for right, f for folded into the room that is left.
-    """
-    from rich.table import Table
-
-    padding = (0, 1 if headings else 2, 0, 0)
-    table = Table(box=None, pad_edge=False, padding=padding, show_header=bool(headings), caption_justify="left")
-    for name, kind in zip(headings or [""] * len(columns), columns, strict=True):
-        table.add_column(name, justify="right" if kind == "r" else "left", no_wrap=kind != "f", overflow="fold")
-    table.columns[0].style = "bold"
+def text_table(lines: Iterable[Sequence[str]], headings: Sequence[str] = (), *, figures: bool = False) -> Table:
+    """A table of words: names and values, or what stands under `headings`; figures: the first column alone is words."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=bool(headings), caption_justify="left")
+    for name in headings or ("", ""):
+        table.add_column(name, justify="right" if figures else "left", overflow="fold")
+    table.columns[0].style, table.columns[0].justify = "bold", "left"
     for cells in lines:
         table.add_row(*cells)
     return table
 
 
+def record_table(record: Mapping[str, Any]) -> Table:
+    """The names and values of a record."""
+    return text_table((name, _said(value)) for name, value in record.items())
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_said(part)}" for name, part in value.items())
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{value:,}" if type(value) is int else str(value)
+
+
 def figure_table(
-    lines: "Sequence[tuple[Sequence[str], GapReport | SampledReport | Epoch]]",
-    headings: Sequence[str],
-    figures: "Sequence[Figure]",
-) -> "Table":
+    lines: "Sequence[tuple[Sequence[str], ReportHead | Epoch]]", headings: Sequence[str], figures: "Sequence[Figure]"
+) -> Table:
     """A line for each report: words, under `headings`, and the figures that any of them has."""
     known = [figure for figure in figures if any(report.at(figure.path) is not None for _, report in lines)]
     cells = ([*cells, *(figure.text(report.at(figure.path)) for figure in known)] for cells, report in lines)
     headings = [*headings, *(figure.short for figure in known)]
-    return text_table(cells, headings, "f" + "r" * (len(headings) - 1))
+    return text_table(cells, headings, figures=True)
 
 
 def say(text: str) -> None:

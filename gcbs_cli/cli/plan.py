@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Thread
 
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_row_facts
-from gcbs_cli.cli.output import Output, text_table
+from gcbs_cli.cli.output import Output, record_table, text_table
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.orders import METHODS
 from gcbs_cli.plan_file.manifest import Manifest
@@ -100,26 +100,17 @@ def _forecast(pairs: PairedRows, settings: PlanSettings, out: Output) -> None:
     with out:
         out.step("quantile")
         threshold = find_threshold(pairs.grid, settings, settings.seed, backend, out.progress)
-    options = " ".join(words(settings.changed(preset=None), always=("method",)))
-    lines = {"options": options, "pairs": f"{pairs.rows:,}", "threshold": f"{threshold.similarity:.4f}"}
-    if threshold.interval is not None:
-        low, high = threshold.interval
-        lines["quantile"] = f"{threshold.requested:g} (achieved: {low:.6g} to {high:.6g})"
-    lines["entries"] = f"about {forecast.entries:,} ({forecast.entries / pairs.rows:,.1f} a row)"
-    lines["memory"] = f"about {show_size(forecast.bytes)} on {backend.name}"
-    lines["written"] = "nothing (dry run)"
-    out.table(text_table(lines.items()))
-    out.result(
-        {
-            "settings": settings.model_dump(mode="json"),
-            "rows": pairs.rows,
-            "threshold": threshold.similarity,
-            "interval": threshold.interval,
-            "expected_entries": forecast.entries,
-            "expected_memory": forecast.bytes,
-            "summary": f"expecting {forecast}",
-        }
-    )
+    record = {
+        "options": " ".join(words(settings.changed(preset=None), always=("method",))),
+        "rows": pairs.rows,
+        "threshold": threshold.similarity,
+        "interval": threshold.interval,
+        "entries": forecast.entries,
+        "memory": f"{show_size(forecast.bytes)} on {backend.name}",
+        "written": None,
+    }
+    out.table(record_table(record))
+    out.result(record)
 
 
 def _summary(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
@@ -134,16 +125,12 @@ def _summary(manifest: Manifest, output: str, seconds: float) -> dict[str, str]:
     if parts is not None:
         lines["parts"] = f"{parts.parts:,} of {min(parts.sizes):,} to {max(parts.sizes):,} rows"
     lines["method"] = _method(manifest)
-    graph = manifest.graph or (parts if parts is not None and parts.edges else None)
-    if graph is not None:
-        isolated = f"{graph.isolated / manifest.rows:.1%} of the rows have none"
-        lines["hard pairs"] = f"{graph.edges:,}; {isolated}"
-        share = manifest.in_batch_edge_share.get("plan") if parts is None else parts.in_batch_edge_share
-        if share is not None:
-            lines["in batches"] = f"{share:.1%} of them"
-            random = manifest.in_batch_edge_share.get("random")
-            if random is not None:
-                lines["in batches"] += f" (random order {random:.1%})"
+    graph = manifest.graph or parts
+    if graph is not None and graph.edges:
+        lines["hard pairs"] = f"{graph.edges:,}; {graph.isolated / manifest.rows:.1%} of the rows have none"
+    share = manifest.in_batch_edge_share
+    if share.get("plan") is not None:
+        lines["in batches"] = f"{share['plan']:.1%} of them (random order {share['random']:.1%})"
     lines["seconds"] = f"{seconds:.2f}"
     lines["written"] = output
     return lines

@@ -10,7 +10,7 @@ from gcbs_cli.cli.output import Output, figure_table, text_table
 from gcbs_cli.data import row_values
 from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.manifest import InputsRecord, Manifest, permutation_hash, plan_files
+from gcbs_cli.plan_file.manifest import InputsRecord, Manifest, plan_files
 from gcbs_cli.plan_file.permutation import verify_permutation
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import check_outputs, write
@@ -22,9 +22,8 @@ from gcbs_cli.reports.page.page import report_page
 from gcbs_cli.reports.sampled import sampled_report
 from gcbs_cli.reports.schema import GapReport, GapReports, SampledReport
 from gcbs_cli.settings.others import Report
-from gcbs_cli.settings.plan import DEFAULT_MARGIN, EXCLUSIVE
+from gcbs_cli.settings.plan import DEFAULT_MARGIN
 from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.system.arrays import Ints
 
 HINT = f"gcbs plan --preset train --fn-margin {DEFAULT_MARGIN}"
 """What keeps suspected pairs apart."""
@@ -45,17 +44,17 @@ def report(settings: Report) -> None:
         verify_permutation(perm, stream.rows, shown(plan.name))
     report_settings = as_planned(settings, manifest)
     report_settings.check_rows(stream.rows)
-    planned_size = None if manifest is None else manifest.batch_size
-    others = [str(size) for size in report_settings.batch_sizes if size != planned_size]
-    if planned_size is not None and others:
-        out.warn(
-            f"{settings.perm} was planned for batches of {planned_size}, but this report is for {', '.join(others)}"
-        )
+    if manifest is not None:
+        size = manifest.batch_size
+        others = ", ".join(str(other) for other in report_settings.batch_sizes if other != size)
+        if others:
+            out.warn(f"{settings.perm} was planned for batches of {size}, but this report is for {others}")
     measured: list[Measured] = []
     reports: list[GapReport | SampledReport] = []
     with out:
         if settings.rows is None or perm is None:
-            measured = _measured(settings, stream, perm, manifest, out)
+            facts = _row_facts(settings, stream, manifest, out)
+            measured = measure(ReportInputs(stream.read(), report_settings, out, facts), perm)
             reports += [one.report for one in measured]
         else:
             reports.append(sampled_report(stream, perm, settings.rows, report_settings, out))
@@ -73,7 +72,7 @@ def report(settings: Report) -> None:
     if warning is not None:
         out.warn(warning)
         if not _kept_apart(manifest):
-            out.hint(f"{HINT} keeps most of them apart")
+            out.note(f"hint: {HINT} keeps most of them apart")
 
 
 def _kept_apart(manifest: Manifest | None) -> bool:
@@ -82,35 +81,26 @@ def _kept_apart(manifest: Manifest | None) -> bool:
     return isinstance(margin, float) and margin <= DEFAULT_MARGIN
 
 
-def _measured(
-    settings: Report, stream: PairStream, perm: Ints | None, manifest: Manifest | None, out: Output
-) -> list[Measured]:
-    """The reports on all rows."""
-    positives = read_ids(settings, "positives", stream.rows)
-    groups = read_ids(settings, "groups", stream.rows)
+def _row_facts(settings: Report, stream: PairStream, manifest: Manifest | None, out: Output) -> RowFacts:
+    """What files, the plan and the raw rows say of the rows."""
     values = read_values(settings, "labels", stream.rows)
     labels = None
     if values is not None:
         labels = row_values.labels_of(values, f"--labels {settings.labels}", graded=settings.graded_labels)
-    pairs = stream.read()
-    same_data = manifest is None or manifest.is_from(stream.fingerprints)
-    report_settings = as_planned(settings, manifest, same_data=same_data)
-    part_sizes = None
-    if manifest is not None and same_data:
-        part_sizes = manifest.part_sizes
-        if groups is None:
-            groups = planned_groups(manifest, stream.rows, out)
-    raw = None if report_settings.batch_coordinates is None else stream.read_raw()
-    row_facts = RowFacts(positives, labels, groups, part_sizes, raw)
-    return measure(ReportInputs(pairs, report_settings, out, row_facts), perm)
+    groups = read_ids(settings, "groups", stream.rows)
+    if groups is None:
+        groups = planned_groups(manifest, stream.rows, out)
+    return RowFacts(
+        positives=read_ids(settings, "positives", stream.rows),
+        labels=labels,
+        groups=groups,
+        part_sizes=None if manifest is None else manifest.part_sizes,
+        raw=None if settings.batch_coordinates is None else stream.read_raw(),
+    )
 
 
-def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool = True) -> ReportSettings:
-    """The settings of the command, and for the rest those of the plan.
-
-    Its own threshold counts on its own data, its quantile or its entries a row on other data; each part of a plan had
-    its own.
-    """
+def as_planned(settings: Report, manifest: Manifest | None) -> ReportSettings:
+    """The settings of the command, and for the rest those of the plan; each part of a plan had its own threshold."""
     report_settings = settings.only(ReportSettings)
     if manifest is None:
         return report_settings
@@ -118,13 +108,9 @@ def as_planned(settings: Report, manifest: Manifest | None, *, same_data: bool =
     if manifest.temperature:
         planned["temperatures"] = manifest.temperature
     quantile = manifest.quantile
-    if quantile is not None and not report_settings.model_fields_set & set(EXCLUSIVE):
-        if quantile.threshold is not None and (same_data or quantile.requested is None):
-            planned["threshold"] = quantile.threshold
-        elif quantile.per_row is not None:
-            planned["per_row"] = quantile.per_row
-        else:
-            planned["quantile"] = quantile.requested
+    if quantile is not None and not report_settings.model_fields_set & {"quantile", "per_row", "threshold"}:
+        names = {"threshold": quantile.threshold, "per_row": quantile.per_row, "quantile": quantile.requested}
+        planned |= next({name: value} for name, value in names.items() if value is not None)
     return ReportSettings(**planned | report_settings.model_dump(exclude_unset=True))
 
 
@@ -132,14 +118,12 @@ def _page(settings: Report, stream: PairStream, manifest: Manifest | None, measu
     """The page, with the names of plan and inputs, and at its foot what it takes to make the same again."""
     first = measured[0]
     names = [side.name for side in stream.sources]
-    inputs = InputsRecord.of(stream).model_dump(mode="json")
-    origin = {"gcbs": __version__, "command": " ".join(command_line()), **inputs, **dict(first.inputs.settings)}
-    facts = {"This report": origin}
+    origin = {"gcbs": __version__, "command": " ".join(command_line()), **InputsRecord.of(stream).model_dump()}
+    facts = {"This report": origin | dict(first.inputs.settings)}
     if first.perm is not None:
         names.insert(0, str(settings.perm))
-        facts["Plan"] = {"file": settings.perm, "hash of the order": permutation_hash(first.perm)}
-        if manifest is not None:
-            facts["Plan"] |= manifest.model_dump(mode="json") | {"command": " ".join(manifest.command)}
+    if manifest is not None:
+        facts["Plan"] = {"file": settings.perm, **manifest.model_dump(), "command": " ".join(manifest.command)}
     ids = partial(row_values.read_ids, stream.x, column=settings.id_column)
     texts = partial(texts_of_rows, settings, stream)
     return report_page(measured, " · ".join(names), facts, ids, texts, "" if _kept_apart(manifest) else HINT)
@@ -162,7 +146,7 @@ def _show(reports: Sequence[GapReport | SampledReport], out: Output, *, full: bo
             random = first.at(figure.random) if figure.random else None
             if value is not None or random is not None:
                 figures.append((figure.words, figure.text(value), figure.text(random), figure.meaning))
-        table = text_table(figures, ["figure", "value", "random", "what it is"], "lrrf")
+        table = text_table(figures, ["figure", "value", "random", "what it is"])
         out.table(headline(first), "", table, "", scope)
     else:
         out.table(text_table([("report", scope), *summary(first)]))

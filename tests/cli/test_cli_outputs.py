@@ -41,7 +41,7 @@ COMMANDS = {
     "check": ["check", "-p", "perm.npy", "x.npy", "y.npy"],
     "history": ["history", "report.json"],
     "config": ["config"],
-    "doctor": ["doctor", "--rows", "100000", "--dim", "384", "--seconds", "0.05"],
+    "doctor": ["doctor", "--rows", "100000", "--dim", "384"],
 }
 COLOUR = re.compile(r"\x1b\[[0-9;]*?(3[0-7]|9[0-7]|38;)[0-9;]*m")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")

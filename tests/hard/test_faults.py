@@ -141,7 +141,6 @@ WRITING = {
     "apply .npy": "apply x.npy -p old.npy -o applied.npy",
     "apply shards": "apply shards -p old.npy -o applied",
     "demo": "demo demo",
-    "embed": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded",
     "embed table": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded.parquet",
 }
 """A command of each kind that writes."""
@@ -167,7 +166,7 @@ def nursery_of_failing_calls(tmp_path_factory):
     (folder / "texts.jsonl").write_text(texts)
     model = next(Path(encoder.__file__).parent.rglob("modules.json")).parent
     # What is no model loads the encoder's library alone: a process with the threads of a model cannot fork.
-    loading = f"{WRITING['embed']} -q --model {folder.parent}"
+    loading = f"{WRITING['embed table']} -q --model {folder.parent}"
     with Nursery(folder, f"{OLD} --report r.json", loading, LD_PRELOAD=str(library), OMP_NUM_THREADS="1") as nursery:
         yield nursery, folder, f" --model {model}"
 
@@ -263,7 +262,7 @@ LIMITED = {
     "report": command(REPORT, 0),
     "mine": "mine x.npy y.npy -q -o mined.parquet --force",
     "compare": "compare x.npy y.npy -k 8 -q --methods rcm+refine,metis --trials 2",
-    "compare by training": "compare x.npy y.npy -k 8 -q --methods rcm,random --train --budget 1s",
+    "compare by training": "compare x.npy y.npy -k 8 -q --methods rcm,random --train --budget 1",
     "apply": command(APPLY, 0),
     "apply Parquet": "apply data.parquet -p old.npy -o applied.parquet -q --force",
 }
@@ -312,7 +311,7 @@ IN_A_GROUP = {
     "plan": "plan x.npy y.npy -q --force -o perm.npy",
     "report": "report x.npy y.npy -q --force -o report.json --trials 2",
     "compare": "compare x.npy y.npy -q --methods rcm,random --trials 2",
-    "compare by training": "compare x.npy y.npy -q --train --budget 5s",
+    "compare by training": "compare x.npy y.npy -q --train --budget 5",
 }
 
 

@@ -48,8 +48,8 @@ POINTS = [
     ("equal", 20_000, 64, f"{MINE} -l 20"),
     ("related", 24_000, 384, COMPARE),
     ("hubs", 24_000, 64, f"{COMPARE} --methods rcm+refine,train"),
-    ("related", 20_000, 384, f"{COMPARE} --train --budget 20s"),
-    ("clusters", 12_000, 128, f"{COMPARE} --train --around --budget 20s"),
+    ("related", 20_000, 384, f"{COMPARE} --train --budget 20"),
+    ("clusters", 12_000, 128, f"{COMPARE} --train --around --budget 20"),
 ]
 """The kind of the data, rows, columns and the command."""
 APPLIED = [("jsonl", 1_000_000, "128M"), ("parquet", 1_000_000, "256M"), ("npy", 1_000_000, "64M")]
