@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gcbs_cli.data.files import one_line
 from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.data.row_values import ids_of, labels_of, text_of
 from gcbs_cli.mining.run import Mined
@@ -20,7 +21,7 @@ from gcbs_cli.settings.mine import MineSettings
 from gcbs_cli.settings.model import documents
 from gcbs_cli.settings.plan import DEFAULT_BATCH_SIZE, DEFAULT_TEMPERATURE, PlanSettings
 from gcbs_cli.settings.report import ReportSettings
-from gcbs_cli.system.arrays import Array, Ints
+from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 
 
@@ -58,13 +59,14 @@ def plan(
         raise BadInput(f"texts: need method words, found {plan_settings.method}")
     stream = open_arrays(x, y, normalize=normalize)
     plan_settings.check_rows(stream.rows)
-    if texts is not None and len(texts) != stream.rows:
-        raise BadInput(f"texts: expected one for each of the {stream.rows:,} rows, got {len(texts):,}")
-    ids = _ids(groups, "groups", stream.rows)
-    row_texts = None if texts is None else list(map(text_of, texts))
+    values = _values(texts, "texts", stream.rows)
+    facts: dict[str, Any] = {
+        "groups": _ids(groups, "groups", stream.rows),
+        "texts": None if values is None else list(map(text_of, values)),
+    }
     if plan_settings.partitions is not None:
-        return plan_in_parts(stream, plan_settings, groups=ids, texts=row_texts)
-    return make_plan(stream.read(), plan_settings, groups=ids, texts=row_texts)
+        return plan_in_parts(stream, plan_settings, **facts)
+    return make_plan(stream.read(), plan_settings, **facts)
 
 
 @documents(ReportSettings, "batch_sizes", "temperatures")
@@ -139,14 +141,14 @@ def report_all(
     targets = _values(labels, "labels", pairs.rows)
     facts = RowFacts(
         _ids(positives, "positives", pairs.rows),
-        None if targets is None else labels_of(targets.tolist(), "labels", graded=report_settings.graded_labels),
+        None if targets is None else labels_of(targets, "labels", graded=report_settings.graded_labels),
         _ids(groups, "groups", pairs.rows),
         raw=None if report_settings.batch_coordinates is None else stream.read_raw(),
     )
-    order = _array(perm)
-    if order is not None:
+    order = None
+    if perm is not None:
+        order = np.array(_values(perm, "perm", pairs.rows))
         verify_permutation(order, pairs.rows, "perm")
-        order = order.astype(np.int64)
     return make_reports(pairs, order, report_settings, facts=facts)
 
 
@@ -175,19 +177,18 @@ def mine(x: Any, y: Any, *, positives: ArrayLike | None = None, normalize: bool 
 def _ids(ids: ArrayLike | None, name: str, rows: int) -> Ints | None:
     """(N,) a number for each row's id, of whatever type the ids are; None for none."""
     values = _values(ids, name, rows)
-    return None if values is None else ids_of(values.tolist())
+    return None if values is None else ids_of(values)
 
 
-def _values(values: ArrayLike | None, name: str, rows: int) -> Array | None:
-    """(N,) a value for each row; None for none. Raises BadInput for another shape."""
-    array = _array(values)
-    if array is not None and array.shape != (rows,):
-        raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got shape {array.shape}")
-    return array
-
-
-def _array(values: Any) -> Array | None:
-    """An array of the host; None for none."""
-    if hasattr(values, "cpu"):  # a tensor on any device
-        values = values.cpu()
-    return None if values is None else np.asarray(values)
+def _values(values: Any, name: str, rows: int) -> list[Any] | None:
+    """A value for each row, from a list, an array or a tensor; None for none. Raises BadInput for another shape."""
+    if values is None:
+        return None
+    try:
+        plain = values.tolist() if hasattr(values, "tolist") else list(values)
+        kinds = {type(value) for value in plain}
+    except Exception as error:  # sparse tensors and what cannot be iterated
+        raise BadInput(f"{name}: found {type(values).__name__} ({one_line(error)}), expected a list or array") from None
+    if len(plain) != rows or kinds & {list, tuple, dict}:
+        raise BadInput(f"{name}: expected one value for each of the {rows:,} rows, got {len(plain):,}, or several each")
+    return plain
