@@ -7,7 +7,6 @@ from threading import Thread
 from gcbs_cli.cli.inputs import command_line, open_inputs, read_row_facts
 from gcbs_cli.cli.output import Output, record_table, text_table
 from gcbs_cli.data.pairs import PairedRows
-from gcbs_cli.orders import METHODS
 from gcbs_cli.plan_file.manifest import Manifest
 from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
@@ -20,7 +19,6 @@ from gcbs_cli.settings.model import words
 from gcbs_cli.settings.others import GroupFile, Plan, TextFile
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import Ints
-from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 from gcbs_cli.system.progress import Stopwatch
 
@@ -40,8 +38,6 @@ def plan(settings: Plan) -> None:
     plan_settings = settings.only(PlanSettings)
     plan_settings.check_rows(stream.rows)
     if settings.dry_run:
-        if not (METHODS[settings.method].needs_graph or settings.refine):
-            raise BadInput(f"--dry-run: forecasts a graph, and --method {settings.method} makes none; leave it out")
         _forecast(stream.read(), plan_settings, out)
         return
     Thread(target=warm_up, args=[settings.device]).start()  # it takes as long as the reading

@@ -7,7 +7,6 @@ is wrong with it is said in the same words.
 import gc
 import inspect
 import os
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -42,38 +41,26 @@ def make_command(name: str, commands: Mapping[str, str]) -> Any:
         work(settings)
 
     run.__signature__ = inspect.Signature(list(map(parameter, leaves(model))))  # type: ignore[attr-defined]
-    app = typer.Typer(add_completion=False)
-    app.command(name, help=_plain(_joined(f"{commands[name]}\n\n{inspect.getdoc(model)}")))(run)
+    app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    app.command(name, help=f"{commands[name]}\n\n{inspect.getdoc(model)}")(run)
     return typer.main.get_command(app)
 
 
 def parameter(leaf: Leaf) -> inspect.Parameter:
     """The Typer parameter of a field."""
     annotation: Any = bool if leaf.kind is bool else list[str] if leaf.many else str
-    help_text = _plain(leaf.help)
     info: Any
     if leaf.argument:
         default = ... if leaf.field.is_required() else None
-        info = typer.Argument(default, metavar=leaf.option, show_default=False, help=help_text)
+        info = typer.Argument(default, metavar=leaf.option, show_default=False, help=leaf.help)
     else:
         name = f"{leaf.option}/{leaf.off}" if leaf.off else leaf.option
         info = typer.Option(
             None,
             *filter(None, [name, leaf.short]),
-            help=help_text,
+            help=leaf.help,
             metavar=leaf.metavar or METAVARS.get(leaf.kind, f"[{'|'.join(leaf.choices)}]"),
             rich_help_panel=leaf.panel,
             show_default=False,
         )
     return inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=annotation)
-
-
-def _joined(text: str) -> str:
-    """The text with one line for each paragraph; an example is one of its own."""
-    joined = re.sub(r"(?<!\n)\n(?![\n ])", " ", text)
-    return re.sub(r"\n+(?= )", "\n\n", joined)
-
-
-def _plain(text: str) -> str:
-    """Text in which Rich finds no markup."""
-    return text.replace("[", r"\[")

@@ -112,10 +112,11 @@ class Plan(PlanSettings, GroupFile, TextFile, Inputs, Written, panel=OUTPUT_PANE
     permutation with a manifest beside it.
 
     Examples:
-      gcbs plan x.npy y.npy -o perm.npy --batch-size 64
-      gcbs plan x.npy y.npy --preset train
-      gcbs plan x.npy y.npy --partitions 4
-      gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
+
+        gcbs plan x.npy y.npy -o perm.npy --batch-size 64
+        gcbs plan x.npy y.npy --preset train
+        gcbs plan x.npy y.npy --partitions 4
+        gcbs plan pairs.parquet -o - | gcbs report pairs.parquet -p - --json
     """
 
     output: str = option("perm.npy", "-o")
@@ -148,10 +149,11 @@ class Report(ReportSettings, LabelFiles, PairTexts, Inputs, Page):
     threshold and columns come from the plan's manifest unless given.
 
     Examples:
-      gcbs report x.npy y.npy -p perm.npy
-      gcbs report pairs.parquet -p perm.npy --html report.html
-      gcbs report x.npy y.npy -p perm.npy --rows 100000
-      gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
+
+        gcbs report x.npy y.npy -p perm.npy
+        gcbs report pairs.parquet -p perm.npy --html report.html
+        gcbs report x.npy y.npy -p perm.npy --rows 100000
+        gcbs report pairs.parquet --json -k 64 -k 256 -t 0.02 -t 0.05
     """
 
     perm: str | None = option(None, "-p")
@@ -191,8 +193,9 @@ class Mine(MineSettings, PairTexts, Inputs, Written, panel=NegativeSettings.pane
     rows of Y. Options are those of sentence-transformers' mine_hard_negatives.
 
     Examples:
-      gcbs mine x.npy y.npy -o negatives.parquet --negatives 1
-      gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
+
+        gcbs mine x.npy y.npy -o negatives.parquet --negatives 1
+        gcbs mine pairs.parquet -o - -l 5 --relative-margin 0.05 --sampling random | head
     """
 
     positives: str | None = None
@@ -214,10 +217,11 @@ class Compare(PlanSettings, GroupFile, TextFile, Inputs, Page):
     Seconds are those after the pass over all pairs; with --train, those of one epoch's plan.
 
     Examples:
-      gcbs compare x.npy y.npy --train --html compare.html
-      gcbs compare x.npy y.npy --train --around --budget 1200
-      gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
-      gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
+
+        gcbs compare x.npy y.npy --train --html compare.html
+        gcbs compare x.npy y.npy --train --around --budget 1200
+        gcbs compare x.npy y.npy --methods rcm,metis+refine,train --graph top-m --json
+        gcbs compare x.npy y.npy --methods words,knn-groups --text texts.txt --bsc-group-size 8
     """
 
     methods: str | None = option(None, "-M")
@@ -254,8 +258,9 @@ class Check(Columns, Shown):
     """Exits with 0 if nothing is wrong, with 1 if something is.
 
     Examples:
-      gcbs check -p perm.npy
-      gcbs check x.npy y.npy -p perm.npy
+
+        gcbs check -p perm.npy
+        gcbs check x.npy y.npy -p perm.npy
     """
 
     perm: PlanFile
@@ -269,8 +274,9 @@ class Apply(Written):
     without a line ending gets one. The output appears whole or not at all.
 
     Examples:
-      gcbs apply pairs.jsonl -p perm.npy -o reordered.jsonl
-      gcbs plan x.npy y.npy -o - | gcbs apply shards/ -p - -o reordered
+
+        gcbs apply pairs.jsonl -p perm.npy -o reordered.jsonl
+        gcbs plan x.npy y.npy -o - | gcbs apply shards/ -p - -o reordered
     """
 
     perm: PlanFile
@@ -288,7 +294,8 @@ class Embed(Written, panel="Model"):
     """A .parquet keeps the texts beside the embeddings, for reports to show.
 
     Examples:
-      gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
+
+        gcbs embed pairs.csv --x-text question --y-text answer --model ./model -o pairs.parquet
     """
 
     texts: str = option(..., argument=True)
@@ -314,8 +321,9 @@ class Demo(Written):
     """The data are 1,500 functions of Python's standard library, docstring and code.
 
     Examples:
-      gcbs demo
-      gcbs demo try-gcbs
+
+        gcbs demo
+        gcbs demo try-gcbs
     """
 
     folder: str = option("gcbs-demo", argument=True)
@@ -327,8 +335,9 @@ class History(Shown, panel=INPUT_PANEL):
     recurs.
 
     Examples:
-      gcbs history reports/*.json
-      gcbs history reports/*.json --plans 'plans/*.npy'
+
+        gcbs history reports/*.json
+        gcbs history reports/*.json --plans 'plans/*.npy'
     """
 
     reports: tuple[str, ...] = option(..., min_length=1, argument=True)
@@ -343,8 +352,9 @@ class Doctor(Shown):
     """The rates are measured with products of square matrices.
 
     Examples:
-      gcbs doctor
-      gcbs doctor --rows 1000000 --dim 768
+
+        gcbs doctor
+        gcbs doctor --rows 1000000 --dim 768
     """
 
     rows: int | None = option(None, ge=2, panel=FORECAST_PANEL)
@@ -358,8 +368,9 @@ class Config(Shown):
     has a table [tool.gcbs].
 
     Examples:
-      gcbs config
-      gcbs config --config gcbs.toml
+
+        gcbs config
+        gcbs config --config gcbs.toml
     """
 
 

@@ -69,7 +69,6 @@ REFUSED = {
     "plan x.npy y.npy --max-memory 1K": "--max-memory 1.0 KiB",
     "plan x.npy y.npy --dry-run --max-memory 50K": "would fit, or lower --per-row",
     "plan x.npy y.npy --max-memory 50K": "would fit, or lower --per-row",
-    "plan x.npy y.npy --dry-run --method random": "--method random makes none",
     "plan x.npy y.npy --partitions 2 --max-memory 1M": "M would fit, or use more --partitions",
     "compare x.npy y.npy --methods rcm --max-memory 1K": " would fit, or use fewer rows",
     "compare x.npy y.npy --train --max-memory 1K": " would fit, or use fewer rows",

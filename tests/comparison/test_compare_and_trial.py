@@ -27,7 +27,6 @@ def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(g
     reductions = {line["method"]: line["gap"]["masked"]["reduction"] for line in found["methods"]}
     assert set(reductions) == {"random", "rcm", "rcm+refine", "--preset train"}
     assert list(reductions.values()) == sorted(reductions.values(), reverse=True)
-    Path("perm.npy").touch()
     *table, _, said, command = gcbs(*words, "--html", "page.html").stdout.splitlines()
     assert max(map(len, table)) <= 80
     page = Path("page.html").read_text()
@@ -35,7 +34,7 @@ def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(g
     assert re.findall(r'<span class="number">(.*?)</span>', page) == [f"{value:.1%}" for value in reductions.values()]
     assert page.count(f"<code>{command}</code>") == 1
     assert "--train" in said
-    assert command == found["command"].replace("-o perm.npy", "-o perm-2.npy")
+    assert command == found["command"]
     assert gcbs(*shlex.split(command)[1:]).exit_code == 0
 
 
@@ -108,7 +107,7 @@ def test_training_prints_a_line_a_plan_the_verdict_and_a_command_that_works(gcbs
     assert "the budget of 0.1 s is too short for 2 seeds" in done.stderr
     shown = done.stdout.splitlines()
     assert any(plan in line for line in shown for plan in plans)
-    assert shown[-1].endswith("-o perm-2.npy")
+    assert shown[-1].endswith("-o perm.npy")
 
 
 ROWS, CLUSTERS = 1600, 50

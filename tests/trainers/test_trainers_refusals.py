@@ -70,7 +70,7 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (sentence_trainer, {"batch_sampler": lambda **given: None}, {}, "chooses the rows of a batch"),
         (sentence_trainer, {"loss": losses.CosineSimilarityLoss}, {}, "CosineSimilarityLoss: found neither scale nor"),
         (sentence_trainer, {"dataset": BOTH}, {"plan": {"a": ORDER}}, "expected one for each data set"),
-        (sentence_trainer, {}, {"refine": False, "fn_weight": 3.0}, "fn_weight has no effect"),
+        (sentence_trainer, {}, {"refine": False, "fn_weight": 3.0}, "fn-weight has no effect"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_before_any_compute(make, made, asked, said, tmp_path):
