@@ -139,7 +139,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         return "", 1
     if isinstance(error, full_gpu):
         message, *_ = str(error).split(". Process")  # of others, and then advice on torch's settings
-        return f"{message}; try --partitions, fewer rows, smaller --chunk-rows or --device cpu", 1
+        return f"{message}; try --partitions, fewer rows, a smaller --chunk-rows or --encode-batch, or --device cpu", 1
     if isinstance(error, MemoryError) or "can't start new thread" in str(error):
         return "out of memory; try --max-memory, a higher --quantile or fewer rows", 1
     if isinstance(error, OSError):

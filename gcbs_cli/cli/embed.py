@@ -1,7 +1,6 @@
 """`gcbs embed`: texts in, embeddings out."""
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,11 @@ import pyarrow.parquet as pq
 
 from gcbs_cli.cli.output import Output
 from gcbs_cli.data.files import one_line, shown
-from gcbs_cli.data.row_values import TEXT_COLUMNS, read_row_values, read_texts, text_of
+from gcbs_cli.data.row_values import read_row_values, read_texts, text_of
 from gcbs_cli.plan_file import writing
 from gcbs_cli.plan_file.writing import check_outputs
 from gcbs_cli.settings.others import Embed
-from gcbs_cli.system.arrays import Float32s
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import BadInput
 
 
 def embed(settings: Embed) -> None:
@@ -25,23 +23,27 @@ def embed(settings: Embed) -> None:
     if Path(settings.output).suffix.lower() != ".parquet":
         raise BadInput(f"--output {shown(settings.output)}: expected a .parquet file")
     check_outputs([settings.output], [settings.texts, settings.model], force=settings.force)
-    x_texts = read_texts(settings.texts, settings.x_text, "--x-text")
-    y_texts = read_texts(settings.texts, settings.y_text, "--y-text")
+    texts = {
+        "x": read_texts(settings.texts, settings.x_text, "--x-text"),
+        "y": read_texts(settings.texts, settings.y_text, "--y-text"),
+    }
     encoder = load_model(settings.model, settings.device)
-    out.note(
-        f"embedding {len(x_texts):,} texts of {settings.x_text}, then as many of {settings.y_text}, on {encoder.device}"
-    )
-    options = {"batch_size": settings.encode_batch, "show_progress_bar": out.on_terminal}
-    x = embed_texts(encoder, x_texts, settings.x_prompt, options)
-    y = embed_texts(encoder, y_texts, settings.y_prompt, options)
-    columns = read_ids(settings.texts) | dict(zip(TEXT_COLUMNS, (x_texts, y_texts), strict=True))
-    for name, rows in (("x", x), ("y", y)):
-        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1])
+    out.note(f"embedding {len(texts['x']):,} texts of {settings.x_text}, then those of {settings.y_text}")
+    columns = read_ids(settings.texts)
+    for side, prompt in (("x", settings.x_prompt), ("y", settings.y_prompt)):
+        rows = encoder.encode(
+            [prompt + text for text in texts[side]],
+            batch_size=settings.encode_batch,
+            normalize_embeddings=True,
+            show_progress_bar=out.on_terminal,
+        )
+        columns[f"{side}_text"] = texts[side]
+        columns[side] = pa.FixedSizeListArray.from_arrays(np.asarray(rows, np.float32).reshape(-1), rows.shape[1])
     with writing.file(Path(settings.output)) as file:
         pq.write_table(pa.table(columns), file)
-    out.table(f"{len(x):,} pairs × {x.shape[1]} written to {settings.output}")
+    out.table(f"{len(rows):,} pairs × {rows.shape[1]} written to {settings.output}")
     out.note(f"hint: gcbs plan {settings.output} -o perm.npy")
-    out.result({"rows": len(x), "dim": int(x.shape[1]), "written": settings.output, "model": settings.model})
+    out.result({"rows": len(rows), "dim": int(rows.shape[1]), "written": settings.output, "model": settings.model})
 
 
 def read_ids(path: str) -> dict[str, Any]:
@@ -80,12 +82,3 @@ def load_model(name: str, device: str) -> Any:
         return SentenceTransformer(name, **options)
     except Exception as error:
         raise BadInput(f"--model {shown(name)}: not in the cache, nor on the hub ({one_line(error)})") from None
-
-
-def embed_texts(encoder: Any, texts: Sequence[str], prompt: str, options: Mapping[str, Any]) -> Float32s:
-    """Return (N, d) float32 unit rows. Raises GcbsError when the model fails."""
-    try:
-        rows = encoder.encode([prompt + text for text in texts], normalize_embeddings=True, **options)
-    except RuntimeError as error:
-        raise GcbsError(f"the model failed: {one_line(error)}; try a smaller --encode-batch") from None
-    return np.ascontiguousarray(rows, dtype=np.float32)

@@ -52,7 +52,7 @@ def parameter(leaf: Leaf) -> inspect.Parameter:
     info: Any
     if leaf.argument:
         default = ... if leaf.field.is_required() else None
-        info = typer.Argument(default, metavar=leaf.option, show_default=False, help=leaf.help)
+        info = typer.Argument(default, metavar=leaf.option, help=leaf.help)
     else:
         name = f"{leaf.option}/{leaf.off}" if leaf.off else leaf.option
         info = typer.Option(
@@ -61,6 +61,5 @@ def parameter(leaf: Leaf) -> inspect.Parameter:
             help=leaf.help,
             metavar=leaf.metavar or METAVARS.get(leaf.kind, f"[{'|'.join(leaf.choices)}]"),
             rich_help_panel=leaf.panel,
-            show_default=False,
         )
     return inspect.Parameter(leaf.name, inspect.Parameter.KEYWORD_ONLY, default=info, annotation=annotation)
