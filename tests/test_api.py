@@ -87,7 +87,7 @@ def test_negatives_are_those_of_the_command_line(gcbs, pair):
     [
         (lambda x, y: plan(x, y, texts=["a"] * 300), "texts: need method words, found rcm"),
         (lambda x, y: plan(x, y, method="words"), "expected the rows' texts"),
-        (lambda x, y: plan(x, y, method="words", texts=["a"]), "texts: expected one value for each of the 300 rows, got 1"),
+        (lambda x, y: plan(x, y, method="words", texts=["a"]), "texts: expected one value for each"),
         (lambda x, y: plan(x, y, groups=[1, 2]), "groups: expected one value for each of the 300 rows"),
         (lambda x, y: report(x, y, groups=[1, 2]), "groups: expected one value for each of the 300 rows"),
         (lambda x, y: plan(x, y, groups=[None, "a", 3] * 100), "one group has 100 rows, and there are 5 batches"),
