@@ -1,9 +1,8 @@
-"""Embed the rows of a data set with the model of this moment: each rank a share, texts tokenised once."""
+"""Embed the rows of a data set with the model of this moment, each rank a share."""
 
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
+from inspect import signature
 from itertools import chain
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch.utils.data import DataLoader
 
 from gcbs_cli.system.arrays import Float32s, Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.sampler import is_distributed, rank_and_world
+from gcbs_cli.trainers.ranks import is_distributed, patient_group, rank_and_world
 
 Embed = Callable[[Any], tuple[Tensor, Tensor]]
 """Takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each."""
@@ -23,12 +22,6 @@ Sides = tuple[Float32s, Float32s]
 
 LEAST_BATCH = 256
 """Rows embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
-CACHE_BYTES = 1 << 31
-"""Memory of a rank for collated batches (tokens), which serve the next plan too; the rest is collated again."""
-PATIENCE = timedelta(days=1)
-"""How long ranks wait for the one that plans: the usual ten minutes would end a run with a large plan."""
-
-_patient: Any = None
 
 
 class RowEmbedder:
@@ -59,11 +52,10 @@ class RowEmbedder:
         # The longest texts come first, so that a device that lacks memory for them says so at once.
         self._order = np.arange(count) if lengths is None else np.argsort(-lengths, kind="stable")
         self._size = max(LEAST_BATCH, 4 * (loader.batch_size or 1))
-        self._cache: list[Any] = []
 
     def rows(self, rows: Ints) -> Sides:
         """Both sides of a few rows, by this rank alone and in their order."""
-        (sides,) = self._embed_batches([rows], use_cache=False)
+        (sides,) = self._embed_batches([rows])
         return sides
 
     def all_rows(self, rows: Ints) -> Sides | None:
@@ -71,7 +63,7 @@ class RowEmbedder:
         rank, world_size = rank_and_world()
         order = self._order[np.isin(self._order, rows)]
         shares = [order[start::world_size] for start in range(world_size)]
-        batches = self._embed_share(shares[rank], use_cache=len(rows) == len(self._order))
+        batches = self._embed_share(shares[rank])
         places = np.argsort(np.concatenate(shares))
         sides = []
         for side in (0, 1):  # one after the other: a gather holds what it gathers twice
@@ -82,54 +74,26 @@ class RowEmbedder:
                 sides.append(np.concatenate([*chain.from_iterable(parts)])[places])
         return (sides[0], sides[1]) if sides else None
 
-    def share(self, make: Callable[[], Any]) -> Any:
-        """Return rank 0's result on every rank, and raise its error on every rank, so that none waits for ever."""
-        if not is_distributed():
-            return make()
-        outcome: list[Any] = [None, None]
-        if rank_and_world()[0] == 0:
-            try:
-                outcome[0] = make()
-            except Exception as error:
-                outcome[1] = error
-        torch.distributed.broadcast_object_list(outcome, src=0, group=patient_group())
-        result, failure = outcome
-        if failure is not None:
-            raise failure
-        return result
-
-    def _embed_share(self, rows: Ints, *, use_cache: bool) -> list[Sides]:
+    def _embed_share(self, rows: Ints) -> list[Sides]:
         """Both sides of these rows, batch by batch; batches are halved until the device has memory for them."""
         while True:
             batches = [rows[start : start + self._size] for start in range(0, len(rows), self._size)]
             try:
-                return self._embed_batches(batches, use_cache=use_cache)
+                return self._embed_batches(batches)
             except torch.OutOfMemoryError:
                 if self._size == 1:
                     raise
                 self._size //= 2
-                self._cache.clear()
                 torch.cuda.empty_cache()
 
-    def _embed_batches(self, batches: list[Ints], *, use_cache: bool) -> list[Sides]:
-        """Both sides of the rows of each batch. use_cache: these batches come again with the next plan."""
-        cache = self._cache if use_cache else []
-        room = CACHE_BYTES - sum(map(_bytes, cache))
-        fresh: DataLoader[Any] = DataLoader(
-            self._loader.dataset,
-            batch_sampler=[batch.tolist() for batch in batches[len(cache) :]],
-            collate_fn=self._loader.collate_fn,
-            num_workers=self._loader.num_workers if use_cache else 0,
-        )
+    def _embed_batches(self, batches: list[Ints]) -> list[Sides]:
+        """Both sides of the rows of each batch."""
+        loader = loader_like(self._loader, self._loader.dataset, [batch.tolist() for batch in batches])
         device = next((weight.device for weight in self.model.parameters()), None)
         sides: list[Sides] = []
         with evaluating(self.model), torch.no_grad(), self._precision():
-            for rows, batch in zip(batches, chain(list(cache), fresh), strict=True):
-                if use_cache and len(cache) == len(sides):  # the cache holds the first batches, without a gap
-                    room -= _bytes(batch)
-                    if room >= 0:
-                        cache.append(batch)
-                embeddings = self._embed(_changed(batch, lambda values: values.to(device)))
+            for rows, batch in zip(batches, loader, strict=True):
+                embeddings = self._embed(_moved(batch, device))
                 x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in embeddings)
                 if x.shape != y.shape or x.ndim != 2 or len(x) != len(rows):
                     raise BadInput(
@@ -152,31 +116,19 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = True
 
 
-def patient_group() -> Any:
-    """The group of all ranks that has patience, on the CPU, if there are ranks; its first use is on all at once.
-
-    Nothing here keeps it: a group that outlives destroy_process_group may abort the process at exit.
-    """
-    global _patient
-    group = None if _patient is None else _patient()
-    if group is None and is_distributed():
-        group = torch.distributed.new_group(backend="gloo", timeout=PATIENCE)
-        _patient = weakref.ref(group)
-    return group
+def loader_like(loader: "DataLoader[Any]", dataset: Any, sampler: Any) -> "DataLoader[Any]":
+    """A loader like another one, with the batches of a sampler."""
+    batching = {"dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"}
+    names = signature(DataLoader).parameters.keys() - batching
+    return DataLoader(dataset, batch_sampler=sampler, **{name: getattr(loader, name) for name in names})
 
 
-def _changed(batch: Any, change: Callable[[Tensor], Any]) -> Any:
-    """A copy of a batch with its tensors changed, whatever it is made of."""
+def _moved(batch: Any, device: torch.device | None) -> Any:
+    """A copy of a batch with its tensors on a device, whatever it is made of."""
     if isinstance(batch, Tensor):
-        return change(batch)
+        return batch.to(device)
     if isinstance(batch, Mapping):
-        return {name: _changed(values, change) for name, values in batch.items()}
+        return {name: _moved(values, device) for name, values in batch.items()}
     if isinstance(batch, list | tuple):
-        return [_changed(part, change) for part in batch]
+        return [_moved(part, device) for part in batch]
     return batch
-
-
-def _bytes(batch: Any) -> int:
-    sizes: list[int] = []
-    _changed(batch, lambda values: sizes.append(values.nbytes))
-    return sum(sizes)

@@ -10,9 +10,10 @@ from torch.utils.data import DataLoader
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import Embed, RowEmbedder
+from gcbs_cli.trainers.embedding import Embed, RowEmbedder, loader_like
 from gcbs_cli.trainers.planner import Log, LossCheck, Planner, batch_size_of, check_plannable, check_source
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, rank_and_world
+from gcbs_cli.trainers.ranks import rank_and_world
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 
 class PlannedLoader:
@@ -108,24 +109,3 @@ class PlannedLoader:
         self.sampler.load_state_dict(state)
         self._last_epoch = -1
         self.check.over = True
-
-
-class EpochLoader(DataLoader[Any]):
-    """A loader that tells its batch sampler the epoch."""
-
-    def set_epoch(self, epoch: int) -> None:
-        self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
-
-
-def loader_like(loader: "DataLoader[Any]", dataset: Any, sampler: Any) -> EpochLoader:
-    """A loader like another one, with the batches of a sampler."""
-    return EpochLoader(
-        dataset,
-        batch_sampler=sampler,
-        collate_fn=loader.collate_fn,
-        num_workers=loader.num_workers,
-        pin_memory=loader.pin_memory,
-        persistent_workers=loader.persistent_workers,
-        prefetch_factor=loader.prefetch_factor,
-        worker_init_fn=loader.worker_init_fn,
-    )

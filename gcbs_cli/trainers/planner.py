@@ -17,9 +17,10 @@ from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import Embed, RowEmbedder, patient_group
+from gcbs_cli.trainers.embedding import Embed, RowEmbedder
 from gcbs_cli.trainers.plan_source import PlanWarning
-from gcbs_cli.trainers.sampler import PlannedBatchSampler, gather_values, rank_and_world
+from gcbs_cli.trainers.ranks import gather_values, rank_and_world, share
+from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
 Log = Callable[[dict[str, float]], object]
 
@@ -67,7 +68,7 @@ class Planner:
         start = time.perf_counter()
         sides = self.embedder.all_rows(rows)
         embedded = time.perf_counter()
-        order, figures = self.embedder.share(lambda: self._plan(sampler, rows, sides))
+        order, figures = share(lambda: self._plan(sampler, rows, sides))
         figures |= {"embed_seconds": embedded - start, "plan_seconds": time.perf_counter() - embedded}
         prefix = f"gcbs/{self.name}/" if self.name else "gcbs/"
         logs = {prefix + name: value for name, value in figures.items()}
@@ -180,7 +181,7 @@ class LossCheck:
         planner, rows = self._batches[step]
         x, y = (normalize(torch.from_numpy(side)) for side in planner.embedder.rows(rows))
         own = float(batch_loss(x, y, planner.settings.temperature, planner.settings.loss_kind))
-        reported, expected = np.mean(gather_values([reported, own], patient_group()), axis=0).tolist()
+        reported, expected = np.mean(gather_values([reported, own]), axis=0).tolist()
         agrees = abs(reported - expected) <= self._tolerance * max(expected, 1.0)
         self.comparisons.append(Comparison(step, reported, expected, agrees))
         if agrees:

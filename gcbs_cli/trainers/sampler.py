@@ -9,7 +9,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-import torch.distributed
+import torch
 from torch.utils.data import BatchSampler
 
 from gcbs_cli.plan_file.plans import LoadedPlan
@@ -17,6 +17,7 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.randomness import Stream
 from gcbs_cli.trainers.plan_source import PlanWarning, plan_for
+from gcbs_cli.trainers.ranks import gather_values, launched_rank
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class PlannedBatchSampler(BatchSampler):
         gather: bool | None = None,
         dataset: Sized | None = None,
     ) -> None:
-        self.rank, self.world_size = _rank_of_sampler(rank, world_size)
+        self.rank, self.world_size = launched_rank(rank, world_size)
         self._batch_size = batch_size
         self._gather = gather
         self._drop_last = drop_last
@@ -303,38 +304,3 @@ class PlannedBatchSampler(BatchSampler):
         if rows is not None:
             perm[places] = rows
             self._use_order(perm)
-
-
-def is_distributed() -> bool:
-    """Whether torch.distributed runs."""
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
-
-
-def rank_and_world() -> tuple[int, int]:
-    """This rank and the number of ranks."""
-    if not is_distributed():
-        return 0, 1
-    return torch.distributed.get_rank(), torch.distributed.get_world_size()
-
-
-def gather_values(value: Any, group: Any = None) -> list[Any]:
-    """The value of each rank, by a group of torch.distributed that holds all of them; call it on every rank."""
-    values = [value] * rank_and_world()[1]
-    if is_distributed():
-        torch.distributed.all_gather_object(values, value, group=group)
-    return values
-
-
-def _rank_of_sampler(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """Rank and number of ranks where they are not given: those of torch.distributed, else the launcher's."""
-    own_rank, ranks = rank_and_world()
-    if not is_distributed() and "RANK" in os.environ and "WORLD_SIZE" in os.environ:
-        own_rank = int(os.environ["RANK"])
-        ranks = int(os.environ["WORLD_SIZE"])
-    if world_size is None:
-        world_size = ranks
-    if rank is None:
-        rank = own_rank if world_size > 1 else 0
-    if not 0 <= rank < world_size:
-        raise BadInput(f"rank {rank}: expected between 0 and {world_size - 1}, for a world size of {world_size}")
-    return rank, world_size

@@ -13,8 +13,8 @@ from torch.utils.data import ConcatDataset, DataLoader
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import Embed, evaluating
-from gcbs_cli.trainers.loop import PlannedLoader, loader_like
+from gcbs_cli.trainers.embedding import Embed, evaluating, loader_like
+from gcbs_cli.trainers.loop import PlannedLoader
 from gcbs_cli.trainers.planner import LossCheck, Planner, check_plannable
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
@@ -163,18 +163,20 @@ class PlannedTrainer:
 
     def _loader(self) -> "DataLoader[Any]":
         """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
-        if "" in self.planned:
-            return self.planned[""].loader
-        loaders = list(self.planned.values())
-        seed = self.trainer.args.seed
-        dataset: Any = ConcatDataset([loader.loader.dataset for loader in loaders])
-        sampler = self.trainer.get_multi_dataset_batch_sampler(
-            dataset,
-            [loader.sampler for loader in loaders],
-            generator=torch.Generator().manual_seed(seed),
-            seed=seed,
-        )
-        return loader_like(loaders[0].loader, dataset, sampler)
+        loaders = [planned.loader for planned in self.planned.values()]
+        loader = loaders[0]
+        if "" not in self.planned:
+            seed = self.trainer.args.seed
+            dataset: Any = ConcatDataset([part.dataset for part in loaders])
+            sampler = self.trainer.get_multi_dataset_batch_sampler(
+                dataset,
+                [part.batch_sampler for part in loaders],
+                generator=torch.Generator().manual_seed(seed),
+                seed=seed,
+            )
+            loader = loader_like(loader, dataset, sampler)
+        loader.set_epoch = loader.batch_sampler.set_epoch  # type: ignore[attr-defined, union-attr]
+        return loader
 
     def _compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The trainer's loss; the first ones of a run are compared with the plan's, on every rank."""

@@ -117,20 +117,6 @@ def planned_by_hand():
     return gcbs.plan(X, Y, batch_size=BATCH, temperature=TEMPERATURE, preset="train").perm
 
 
-def test_collated_batches_are_kept_for_the_next_plan():
-    calls = []
-
-    def collate(rows):
-        calls.append(len(rows))
-        return torch.utils.data.default_collate(rows)
-
-    loader = DataLoader(LOADER.dataset, BATCH, collate_fn=collate)
-    batches = gcbs.planned(loader, embed=both, temperature=TEMPERATURE)
-    for _ in range(2):
-        list(batches)
-    assert calls.count(ROWS) == 1
-
-
 class Stream(IterableDataset):
     """A data set without row numbers."""
 
