@@ -49,7 +49,8 @@ def plan_batches(trainer: Any, plan: Any = None, *, embed: Embed | None = None, 
 
         return PlannedCallback(trainer, plan, training_settings, embed)
     raise BadInput(
-        f"{type(trainer).__name__}: expected a trainer of sentence-transformers, transformers or Lightning; "
+        f"{type(trainer).__name__}: expected a trainer of sentence-transformers (SetFit has one as its st_trainer), "
+        "transformers or Lightning; "
         "in a loop of your own, iterate gcbs_cli.planned(loader, embed=...)"
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from inspect import signature
 from itertools import chain
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 from torch.utils.data import DataLoader
 
@@ -20,6 +22,8 @@ Embed = Callable[[Any], tuple[Tensor, Tensor]]
 """Takes a batch as the trainer's loader yields it, returns the embeddings of both sides, (n, d) each."""
 Sides = tuple[Float32s, Float32s]
 
+_ROUNDING = 0.01
+"""Share of its length by which an embedding may differ in another batch, in 16 bits."""
 LEAST_BATCH = 256
 """Rows embedded at once, or four training batches where these are more; halved as long as the device lacks memory."""
 
@@ -31,7 +35,7 @@ class RowEmbedder:
         loader: Its data set, collation and workers are used.
         embed: Takes a batch, returns the embeddings of both sides.
         model: Put into evaluation mode meanwhile; batches go to its device.
-        lengths: (N,) of the rows' texts, so that a batch holds rows of about the same length.
+        lengths: Returns (N,) those of the rows' texts, so that a batch holds rows of about the same length.
         precision: Makes the context to embed in, such as autocast.
     """
 
@@ -41,29 +45,49 @@ class RowEmbedder:
         embed: Embed,
         *,
         model: torch.nn.Module | None,
-        lengths: Ints | None,
+        lengths: Callable[[], Ints | None],
         precision: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         self._loader = loader
         self._embed = embed
         self._precision = precision
         self.model = torch.nn.Module() if model is None else model
-        count = len(loader.dataset)  # type: ignore[arg-type]
-        # The longest texts come first, so that a device that lacks memory for them says so at once.
-        self._order = np.arange(count) if lengths is None else np.argsort(-lengths, kind="stable")
+        self._lengths = lengths
         self._size = max(LEAST_BATCH, 4 * (loader.batch_size or 1))
 
-    def rows(self, rows: Ints) -> Sides:
-        """Both sides of a few rows, by this rank alone and in their order."""
-        (sides,) = self._embed_batches([rows])
-        return sides
+    @cached_property
+    def _order(self) -> Ints:
+        """(N,) the longest texts first, so that a device that lacks memory for them says so at once."""
+        lengths = self._lengths()
+        if lengths is None:
+            return np.arange(len(self._loader.dataset))  # type: ignore[arg-type]
+        return np.argsort(-lengths, kind="stable")
+
+    def check_order(self, rows: Ints) -> None:
+        """Raises BadInput where the embeddings of a few rows do not come in their order."""
+        with evaluating(self.model):
+            forward, backward = self._embed_batches([rows, rows[::-1]])
+        for side, other in zip(forward, backward, strict=True):
+            distances = np.linalg.norm(side[:, None] - other[::-1], axis=2)
+            # Dropout or augmentation moves all of them, but makes no other order fit far better.
+            best = distances[linear_sum_assignment(distances)].sum()
+            if distances.trace() > 2 * best + _ROUNDING * np.linalg.norm(side):
+                raise BadInput(
+                    "collate_fn, embed: the embeddings come in another order than the rows of the batch, as where a "
+                    "batch is sorted by length; keep the order of the rows"
+                )
+
+    def rows(self, rows: Ints, draws: int) -> list[Sides]:
+        """Both sides of a few rows, by this rank alone and in their order, in the model's present mode, so often."""
+        return self._embed_batches([rows], draws)
 
     def all_rows(self, rows: Ints) -> Sides | None:
         """Both sides of these rows, which rise, on rank 0; None on the others. Call it on every rank."""
         rank, world_size = rank_and_world()
         order = self._order[np.isin(self._order, rows)]
         shares = [order[start::world_size] for start in range(world_size)]
-        batches = self._embed_share(shares[rank])
+        with evaluating(self.model):
+            batches = self._embed_share(shares[rank])
         places = np.argsort(np.concatenate(shares))
         sides = []
         for side in (0, 1):  # one after the other: a gather holds what it gathers twice
@@ -86,20 +110,23 @@ class RowEmbedder:
                 self._size //= 2
                 torch.cuda.empty_cache()
 
-    def _embed_batches(self, batches: list[Ints]) -> list[Sides]:
-        """Both sides of the rows of each batch."""
+    def _embed_batches(self, batches: list[Ints], draws: int = 1) -> list[Sides]:
+        """Both sides of the rows of each batch, so often."""
         loader = loader_like(self._loader, self._loader.dataset, [batch.tolist() for batch in batches])
         device = next((weight.device for weight in self.model.parameters()), None)
         sides: list[Sides] = []
-        with evaluating(self.model), torch.no_grad(), self._precision():
+        with torch.no_grad(), self._precision():
             for rows, batch in zip(batches, loader, strict=True):
-                embeddings = self._embed(_moved(batch, device))
-                x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in embeddings)
-                if x.shape != y.shape or x.ndim != 2 or len(x) != len(rows):
-                    raise BadInput(
-                        f"embed: returned shapes {x.shape} and {y.shape}, expected ({len(rows)}, d) for both"
-                    )
-                sides.append((x, y))
+                for _ in range(draws):
+                    embeddings: Any = self._embed(_moved(batch, device))
+                    if not isinstance(embeddings, list | tuple):
+                        embeddings = [embeddings]
+                    shapes = [tuple(np.shape(side)) for side in embeddings]
+                    if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != len(rows):
+                        found = " and ".join(map(str, shapes))
+                        raise BadInput(f"embed: returned shapes {found}, expected ({len(rows)}, d) for both sides")
+                    x, y = (torch.as_tensor(side).detach().float().cpu().numpy() for side in embeddings)
+                    sides.append((x, y))
         return sides
 
 

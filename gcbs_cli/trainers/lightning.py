@@ -13,7 +13,7 @@ from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed
 from gcbs_cli.trainers.loop import PlannedLoader
-from gcbs_cli.trainers.planner import LossCheck, check_source, has_dropout
+from gcbs_cli.trainers.planner import LossCheck, check_source
 
 
 class PlannedCallback(pl.Callback):
@@ -46,7 +46,7 @@ class PlannedCallback(pl.Callback):
             model=pl_module,
             log=lambda figures: [logger.log_metrics(figures, trainer.global_step) for logger in trainer.loggers],
             precision=trainer.precision_plugin.forward_context,
-            check=LossCheck(half="16" in str(trainer.precision), dropout=has_dropout(pl_module)),
+            check=LossCheck(half="16" in str(trainer.precision)),
         )
         source.instance = self.planned
 

@@ -5,13 +5,14 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.embedding import Embed, RowEmbedder, loader_like
-from gcbs_cli.trainers.planner import Log, LossCheck, Planner, batch_size_of, check_plannable, check_source
+from gcbs_cli.trainers.embedding import Embed, RowEmbedder, evaluating, loader_like
+from gcbs_cli.trainers.planner import DRAWS, Log, LossCheck, Planner, batch_size_of, check_plannable, check_source
 from gcbs_cli.trainers.ranks import rank_and_world
 from gcbs_cli.trainers.sampler import PlannedBatchSampler
 
@@ -38,11 +39,10 @@ class PlannedLoader:
         log: Log | None = None,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
         check: LossCheck | None = None,
-        ranks: int | None = None,
-        lengths: Ints | None = None,
+        lengths: Callable[[], Ints | None] = lambda: None,
     ) -> None:
-        """settings: with temperature, kind and gathering of the loss; check: of several data sets; ranks: those over
-        which the loss of a batch gathers; precision, lengths: as in `RowEmbedder`.
+        """settings: with temperature, kind and gathering of the loss; check: of several data sets; precision, lengths:
+        as in `RowEmbedder`.
         """
         dataset = loader.dataset
         size = loader.batch_size
@@ -50,11 +50,11 @@ class PlannedLoader:
         check_source(plan, embed)
         if size is None:
             raise BadInput("planned: the loader has a batch sampler of its own; give it batch_size instead")
-        if ranks is None:
-            ranks = rank_and_world()[1] if settings.gather else 1
+        if settings.gather:
+            size *= rank_and_world()[1]
         self.sampler = PlannedBatchSampler(
             range(len(dataset)) if plan is None else plan,  # type: ignore[arg-type]
-            batch_size_of(plan, settings, size * ranks),
+            batch_size_of(plan, settings, size),
             loader.drop_last or None,
             settings.shuffle_batches,
             settings.seed,
@@ -80,7 +80,7 @@ class PlannedLoader:
         if self.sampler.epoch == self._last_epoch:  # nobody has set an epoch: it is the next one
             self.sampler.set_epoch(self._last_epoch + 1)
         self._last_epoch = self.sampler.epoch
-        self._done = self.sampler.state_dict()["step"] % len(self)
+        self._done = self.sampler.step
         for batch in self.loader:
             self._done += 1
             yield batch
@@ -91,10 +91,17 @@ class PlannedLoader:
         Call it on every rank after the loss and before the weights change; it warns (PlanWarning) where they differ.
 
         Args:
-            loss: Of this batch, a number or a tensor with one.
+            loss: Of this batch, a number or a tensor with one; or, where the model has dropout, better a function that
+                computes it, which is called without dropout and compared the more sharply.
         """
-        if self.check.due is not None:
-            self.check.compare(float(loss))
+        planner = self.check.due
+        if planner is None:
+            return
+        if not callable(loss):
+            self.check.compare(float(loss), DRAWS)
+            return
+        with torch.no_grad(), evaluating(planner.embedder.model):
+            self.check.compare(float(loss()))
 
     def state_dict(self) -> dict[str, Any]:
         """The place after the batch that was yielded last, and the plan."""

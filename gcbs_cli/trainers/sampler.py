@@ -17,7 +17,7 @@ from gcbs_cli.system.arrays import Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.randomness import Stream
 from gcbs_cli.trainers.plan_source import PlanWarning, plan_for
-from gcbs_cli.trainers.ranks import gather_values, launched_rank
+from gcbs_cli.trainers.ranks import gather_values, launched_rank, rank_and_world
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RankSharding:
                 f"batch_size {self.batch_size}: not divisible by world_size {self.world_size}; "
                 "if the loss gathers, each rank takes k/W rows of every batch"
             )
-        if self.steps == 0:
+        if self.steps == 0 or self.rows < self.batch_size:
             raise BadInput(
                 f"batch_size {self.batch_size}: {self.rows:,} rows are too few for {self.world_size} ranks; "
                 "use smaller batches or fewer ranks"
@@ -92,8 +92,8 @@ class RankSharding:
         return [slice(start + share * size, start + (share + 1) * size) for share in range(count)]
 
 
-Replan = Callable[["PlannedBatchSampler", int, Ints], Ints | None]
-"""Takes a sampler, the next step and the rows that are left; returns these in a new order, or None to keep the old."""
+Replan = Callable[["PlannedBatchSampler", int, Ints], Ints]
+"""Takes a sampler, the next step and the rows that are left; returns these in a new order."""
 
 
 class PlannedBatchSampler(BatchSampler):
@@ -145,13 +145,30 @@ class PlannedBatchSampler(BatchSampler):
         self._drop_last = drop_last
         self.shuffle_batches = shuffle_batches
         self.seed = seed
-        self.epoch = self._next = self._start = 0
+        self.epoch = self.step = self._start = 0
         self.planned_at = -1
         self._path = plan if isinstance(plan, str | os.PathLike) else None
         self._begin_plan(plan_for(0, plan, None if dataset is None else len(dataset)))
+        self._compare_ranks()
         list_rows = self.loss_batch_size // (self.world_size if self.sharding.gather else 1)
         # Accelerate and Lightning look for `set_epoch` in the `.sampler` of a batch sampler.
         super().__init__(self, list_rows, self.sharding.drop_last)  # type: ignore[arg-type]
+
+    @classmethod
+    def factory(cls, plan: Any, **settings: Any) -> Callable[..., "PlannedBatchSampler"]:
+        """Return what sentence-transformers takes as `args.batch_sampler`, for one data set in one process.
+
+        Args:
+            plan: As above.
+            **settings: As above; data set, batch size, drop_last and seed are the trainer's.
+        """
+
+        def make(dataset: Sized, batch_size: int, drop_last: bool, seed: int, **_: Any) -> PlannedBatchSampler:
+            if rank_and_world()[1] > 1:
+                raise BadInput("batch_sampler: several ranks would split planned batches; use gcbs_cli.plan_batches")
+            return cls(plan, batch_size, drop_last, dataset=dataset, **{"seed": seed, **settings})
+
+        return make
 
     @property
     def loss_batch_size(self) -> int:
@@ -176,7 +193,7 @@ class PlannedBatchSampler(BatchSampler):
         for step, shares in enumerate(self.sharding.deal(self.epoch)):
             if step >= start:
                 self._plan_rest(step)
-                self._next = step + 1
+                self.step = step + 1
                 if self.on_batch is not None:
                     self.on_batch(step)
                 yield self.plan.perm[shares[self.rank]].tolist()
@@ -193,13 +210,9 @@ class PlannedBatchSampler(BatchSampler):
         if plan is not self.plan:
             self._begin_plan(plan)
         if changed:
-            self._start = self._next = 0
+            self._start = self.step = 0
             self.planned_at = -1
-            # A file may appear between the looks of two ranks.
-            if self.world_size > 1 and len(set(gather_values(self.plan.hash))) > 1:
-                raise BadInput(
-                    f"epoch {epoch}: the ranks found different plans; write the plan before the epoch starts"
-                )
+            self._compare_ranks()
 
     def step_rows(self, step: int) -> Ints:
         """Return the rows of this rank's loss at a step of this epoch: the whole batch, if the loss gathers."""
@@ -220,9 +233,9 @@ class PlannedBatchSampler(BatchSampler):
         """
         state = self._identity() | {"epoch": self.epoch, "step": step, "planned_at": self.planned_at}
         if step is None:
-            state["step"] = self._next
+            state["step"] = self.step
         if self.replan is not None:
-            state["perm"] = torch.from_numpy(self.plan.perm.copy())
+            state["perm"] = torch.from_numpy(self.plan.perm).int()
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -233,7 +246,7 @@ class PlannedBatchSampler(BatchSampler):
         """
         self.set_epoch(int(state["epoch"]))
         if "perm" in state:
-            self._use_order(state["perm"])
+            self.use_order(state["perm"], self.epoch, int(state["planned_at"]))
         for name, value in self._identity().items():
             if state.get(name) != value:
                 raise BadInput(
@@ -241,8 +254,22 @@ class PlannedBatchSampler(BatchSampler):
                     "rows would be missed or repeated"
                 )
         step = int(state["step"])
-        self._start = self._next = step if step < len(self) else 0
-        self.planned_at = int(state["planned_at"])
+        if step >= len(self):
+            self.set_epoch(self.epoch + 1)
+            return
+        self._start = self.step = step
+
+    def _compare_ranks(self) -> None:
+        """Raises BadInput where ranks differ in the plan, as where a file appears between their looks, or the seed."""
+        if self.world_size == rank_and_world()[1]:
+            identity = self._identity()
+            others = gather_values(identity)
+            different = [name for name in identity if any(other[name] != identity[name] for other in others)]
+            if different:
+                raise BadInput(
+                    f"epoch {self.epoch}: the ranks differ in {', '.join(different)}; give all the same, and write a "
+                    "plan before its epoch starts"
+                )
 
     def _identity(self) -> dict[str, Any]:
         return {"plan_hash": self.plan.hash, **asdict(self.sharding)}
@@ -275,12 +302,14 @@ class PlannedBatchSampler(BatchSampler):
         )
         self.plan = plan
         self._batch_size = size
-        self._next = self._start = 0
+        self.step = self._start = 0
 
-    def _use_order(self, perm: Any) -> None:
-        """Train by this permutation from now on, instead of a file or pattern; it must have as many rows."""
-        self.plan = plan_for(self.epoch, perm, self.plan.rows)
+    def use_order(self, perm: Any, epoch: int, step: int) -> None:
+        """Train an epoch by a permutation made at one of its steps; no file or pattern counts from now on."""
+        self.set_epoch(epoch)
+        self.plan = plan_for(epoch, perm, self.plan.rows)
         self._path = None
+        self.planned_at = step
 
     def _places_after(self, step: int) -> Ints:
         """The places of the permutation that no step before this one takes, ascending."""
@@ -299,8 +328,5 @@ class PlannedBatchSampler(BatchSampler):
         perm = self.plan.perm.copy()
         if len(places) < 2 * self.loss_batch_size and step > 0:
             return
-        self.planned_at = step
-        rows = self.replan(self, step, perm[places])
-        if rows is not None:
-            perm[places] = rows
-            self._use_order(perm)
+        perm[places] = self.replan(self, step, perm[places])
+        self.use_order(perm, self.epoch, step)

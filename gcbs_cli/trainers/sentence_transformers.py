@@ -7,11 +7,12 @@ import numpy as np
 from gcbs_cli.settings.training import TrainingSettings
 from gcbs_cli.system.arrays import Ints, joined
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.trainers.planner import Planner
 from gcbs_cli.trainers.transformers import PlannedTrainer
 
 RANKING = ("MultipleNegativesRankingLoss", "MultipleNegativesSymmetricRankingLoss")
 """The losses, perhaps Cached, that a plan can predict."""
+SOFTMAX = {*RANKING, "GISTEmbedLoss"}
+"""The losses, perhaps Cached, whose negatives are the other pairs of the batch."""
 NO_DUPLICATES = ("no_duplicates", "no_duplicates_hashed")
 """The trainer's batch samplers that keep equal texts apart, as plans can."""
 _BOTH_WAYS = {"query_to_doc", "doc_to_query"}
@@ -28,8 +29,15 @@ class PlannedSentenceTrainer(PlannedTrainer):
         super().check_trainer()
 
     def loss_settings(self, name: str) -> TrainingSettings:
-        loss = self._loss(name)
+        loss = self.loss_module(name)
         settings = self.settings
+        bases = [base for base in type(loss).__mro__ if base.__module__.startswith("sentence_transformers.")]
+        kinds = {base.__name__.removeprefix("Cached") for base in bases if base.__name__.endswith("Loss")}
+        if kinds and kinds.isdisjoint(SOFTMAX):
+            raise BadInput(
+                f"{type(loss).__name__}: its negatives are not the other pairs of the batch by a softmax, so a plan "
+                f"cannot help it; expected one such as {RANKING[0]}"
+            )
         temperature = getattr(loss, "temperature", None)
         if "temperature" in settings.model_fields_set:
             temperature = settings.temperature
@@ -60,8 +68,8 @@ class PlannedSentenceTrainer(PlannedTrainer):
         check_possible(labels[None], len(dataset), batch_size, "batch_sampler no_duplicates")
         return labels
 
-    def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
-        loss = self._loss(planner.name)
+    def clean_loss(self, name: str, model: Any, inputs: Any) -> Any:
+        loss = self.loss_module(name)
         directions = set(getattr(loss, "directions", ()))
         joint = len(directions) > 1 and getattr(loss, "partition_mode", "") == "joint"
         cosine = getattr(getattr(loss, "similarity_fct", None), "__name__", "") == "cos_sim"
@@ -71,7 +79,7 @@ class PlannedSentenceTrainer(PlannedTrainer):
         features, labels = self.trainer.collect_features(dict(inputs))
         return loss(features[:2], labels)
 
-    def _loss(self, name: str) -> Any:
+    def loss_module(self, name: str) -> Any:
         """The loss of a data set, out of the losses around it (Matryoshka, AdaptiveLayer, Cached)."""
         from torch.nn import Module
 

@@ -1,33 +1,41 @@
 """transformers' Trainer and those made of it: planned batches in their train loader."""
 
-import base64
+import logging
 import math
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 import torch
 from torch.utils.data import ConcatDataset, DataLoader
+from transformers import TrainerCallback
+from transformers.trainer_utils import get_last_checkpoint
 
+from gcbs_cli.data.npy import read_vector
 from gcbs_cli.settings.training import TrainingSettings
-from gcbs_cli.system.arrays import Ints
+from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers.embedding import Embed, evaluating, loader_like
 from gcbs_cli.trainers.loop import PlannedLoader
-from gcbs_cli.trainers.planner import LossCheck, Planner, check_plannable
-from gcbs_cli.trainers.sampler import PlannedBatchSampler
+from gcbs_cli.trainers.planner import LossCheck, check_plannable
+from gcbs_cli.trainers.ranks import rank_and_world
 
-STATE = "gcbs"
-"""The name of the plans in a checkpoint's trainer_state.json."""
 KNOWN_LOADERS = ("transformers.", "sentence_transformers.", "pylate.")
 """Modules whose way to make a train loader is replaced."""
 _ROUNDING = 1e-4
 """Largest error of the epoch, a fraction, as the trainer counts it."""
 
+logger = logging.getLogger(__name__)
 
-class PlannedTrainer:
+
+class PlannedTrainer(TrainerCallback):
     """Gives the train loader of a trainer planned batches; `plan_batches` makes it.
+
+    Trainer, loss and data are read when it is made, so that it refuses at once, and again whenever the trainer makes
+    its train loader: a search may change the batch size, a curriculum the data set.
 
     Attributes:
         planned: A `PlannedLoader` for each data set, by its name, which is "" where there is only one.
@@ -39,38 +47,27 @@ class PlannedTrainer:
     """Embeds a batch, where the trainer says how."""
 
     def __init__(self, trainer: Any, plan: Any, settings: TrainingSettings, embed: Embed | None) -> None:
-        args = trainer.args
         self.trainer = trainer
         self.settings = settings
-        if "seed" not in settings.model_fields_set:
-            self.settings = settings.changed(seed=args.seed if args.data_seed is None else args.data_seed)
-        self.embed = embed or self.own_embed
-        several = isinstance(trainer.train_dataset, Mapping)
-        self.datasets: dict[str, Any] = dict(trainer.train_dataset) if several else {"": trainer.train_dataset}
-        self._plans: Any = plan if several else {"": plan}
+        self.history: list[dict[str, float]] = []
+        self._plan = plan
+        self._embed = embed
         if plan is None:
-            self._plans = {}
-        self.check_trainer()
-        self.check = LossCheck(half=args.bf16 or args.fp16)
-        self.planned = {name: self._planned(name) for name in self.datasets}
+            self._embed = embed or self.own_embed
+        self._saved: dict[str, Array] = {}
+        self._prepare()
         self._compute = trainer.compute_loss
+        self._train = trainer.train
         trainer.get_train_dataloader = self._loader
         trainer.compute_loss = self._compute_loss
-
-    @property
-    def history(self) -> list[dict[str, float]]:
-        """The figures logged, a dictionary for each plan."""
-        planners = [loader.planner for loader in self.planned.values() if loader.planner is not None]
-        return [figures for planner in planners for figures in planner.history]
+        trainer.train = self._train_on
+        trainer.remove_callback(PlannedTrainer)
+        trainer.add_callback(self)
 
     def check_trainer(self) -> None:
         """Raises BadInput, before any compute, where the batches of the loss would not be the planned ones."""
         trainer = self.trainer
         args = trainer.args
-        for dataset in self.datasets.values():
-            check_plannable(dataset)
-        if not isinstance(self._plans, Mapping) or (self._plans and self._plans.keys() != self.datasets.keys()):
-            raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(self.datasets)}")
         module = type(trainer).get_train_dataloader.__module__
         if not f"{module}.".startswith(KNOWN_LOADERS):
             raise BadInput(f"{type(trainer).__name__}: makes a train loader of its own, which would not use the plan")
@@ -81,12 +78,16 @@ class PlannedTrainer:
             raise BadInput(f"{sampling or 'group_by_length'}: chooses the rows of a batch, as plans do; leave it out")
         if args.auto_find_batch_size:
             raise BadInput("auto_find_batch_size: a plan is for one batch size; set per_device_train_batch_size")
-        if trainer.is_fsdp_enabled and not self._plans:
+        if trainer.is_fsdp_enabled and self._plan is None:
             raise BadInput("FSDP: a rank cannot embed its share of rows with a sharded model; give a plan")
 
     def loss_settings(self, name: str) -> TrainingSettings:
         """The settings, with what is known of the loss of a data set: temperature, kind, whether it gathers."""
         return self.settings
+
+    def loss_module(self, name: str) -> Any:
+        """What computes the loss of a data set."""
+        return self.trainer.model
 
     def view(self, dataset: Any) -> tuple[Any, Any]:
         """The data set and the collation of its loader, without the columns that the model does not take."""
@@ -103,20 +104,49 @@ class PlannedTrainer:
         """(N,) an id for each row, where rows with the same id must not share a batch."""
         return None
 
-    def clean_loss(self, planner: Planner, model: Any, inputs: Any) -> Any:
+    def clean_loss(self, name: str, model: Any, inputs: Any) -> Any:
         """The loss of a batch without dropout, to compare; None where the plan cannot say what it should be."""
         return self._compute(model, dict(inputs))
 
-    def _planned(self, name: str) -> PlannedLoader:
+    def _prepare(self) -> None:
+        """Read trainer, loss and data sets as they are now. Raises BadInput where their batches cannot be planned."""
+        args = self.trainer.args
+        datasets = self.trainer.train_dataset
+        plans = self._plan
+        if not isinstance(datasets, Mapping):
+            datasets = {"": datasets}
+            plans = {"": plans}
+        elif plans is None:
+            plans = dict.fromkeys(datasets)
+        if not isinstance(plans, Mapping) or plans.keys() != datasets.keys():
+            raise BadInput(f"plan: expected one for each data set, as {{name: plan}} of {', '.join(datasets)}")
+        self.check_trainer()
+        self.check = LossCheck(half=args.bf16 or args.fp16)
+        self.planned: dict[str, PlannedLoader] = {}
+        for name, dataset in datasets.items():
+            try:
+                self.planned[name] = self._planned(name, dataset, plans[name])
+            except BadInput as error:
+                if not name:
+                    raise
+                raise BadInput(f"data set {name}: {error}") from error
+
+    def _planned(self, name: str, whole: Any, plan: Any) -> PlannedLoader:
         """The planned batches of one data set."""
+        check_plannable(whole)
         trainer = self.trainer
         args = trainer.args
-        plan = self._plans.get(name)
-        dataset, collate = self.view(self.datasets[name])
+        settings = self.loss_settings(name)
+        if "seed" not in settings.model_fields_set:
+            settings = settings.changed(seed=args.seed if args.data_seed is None else args.data_seed)
+        ranks = rank_and_world()[1] if args.accelerator_config.split_batches else 1
+        if args.train_batch_size % ranks:
+            raise BadInput(f"split_batches: {args.train_batch_size} pairs cannot be split evenly between {ranks} ranks")
+        dataset, collate = self.view(whole)
         planned = PlannedLoader(
             DataLoader(
                 dataset,
-                args.train_batch_size,
+                args.train_batch_size // ranks,
                 collate_fn=collate,
                 drop_last=args.dataloader_drop_last,
                 num_workers=args.dataloader_num_workers,
@@ -125,44 +155,58 @@ class PlannedTrainer:
                 prefetch_factor=args.dataloader_prefetch_factor,
             ),
             plan,
-            self.loss_settings(name),
-            embed=self.embed if plan is None else None,
+            settings,
+            embed=self._embed,
             model=trainer.model,
-            log=trainer.log,
+            log=self._log,
             precision=trainer.compute_loss_context_manager,
             check=self.check,
-            ranks=1 if args.accelerator_config.split_batches else None,
-            lengths=self.lengths(dataset) if plan is None else None,
+            lengths=partial(self.lengths, dataset),
         )
         if planned.planner is not None:
             planned.planner.name = name
             planned.planner.labels = self.labels(dataset, planned.sampler.loss_batch_size)
-            planned.sampler.replan = partial(self._replan, planned.planner)
+        if name in self._saved:
+            saved = self._saved[name]
+            planned.sampler.use_order(saved[:-2], *saved[-2:].tolist())
         return planned
 
-    def _replan(self, planner: Planner, sampler: PlannedBatchSampler, step: int, rows: Ints) -> Ints:
-        """The plan of this epoch from the checkpoint, in a run that resumes within it, else a new one to keep."""
-        state = self.trainer.state
-        name = planner.name
-        saved = state.stateful_callbacks.get(STATE, {})
-        if step == 0 and saved.get(name, {}).get("epoch") == sampler.epoch:
-            sampler.planned_at = saved[name]["step"]
-            return np.frombuffer(base64.b64decode(saved[name]["perm"]), np.int64)
-        if not saved and math.modf((state.epoch or 0.0) + _ROUNDING)[0] > 2 * _ROUNDING:
+    def _log(self, figures: dict[str, float]) -> None:
+        self.history.append(figures)
+        self.trainer.log(dict(figures))  # a copy: trainers add to what they log
+
+    def _train_on(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """The trainer's `train`; a run that resumes goes on with the plans of its checkpoint."""
+        folder = resume_from_checkpoint
+        if folder is True:
+            folder = get_last_checkpoint(self.trainer.args.output_dir)  # type: ignore[no-untyped-call]
+        self._saved = {}
+        if folder:
+            for path in Path(folder).glob("gcbs.*.npy"):
+                self._saved[unquote(path.stem.removeprefix("gcbs."))] = read_vector(str(path), "uint32")
+        return self._train(resume_from_checkpoint, *args, **kwargs)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Save the plans that this run made beside trainer_state.json: the rows, then epoch and step of the plan."""
+        folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
+        for name, planned in self.planned.items():
+            sampler = planned.sampler
+            if sampler.planned_at >= 0 and args.should_save and folder.is_dir():  # a search has folders of its own
+                rows = np.append(sampler.plan.perm, [sampler.epoch, sampler.planned_at])
+                np.save(folder / f"gcbs.{quote(name, '')}.npy", rows.astype(np.uint32))
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Raises BadInput where a run would go on in the middle of an epoch whose plan is not known."""
+        middle = math.modf((state.epoch or 0.0) + _ROUNDING)[0] > 2 * _ROUNDING
+        if middle and self._plan is None and not self._saved:
             raise BadInput(
                 "resume_from_checkpoint: found a checkpoint from the middle of an epoch, without its plan: rows would "
                 "be missed or repeated; resume from the end of an epoch"
             )
-        planner.embedder.model = self.trainer.model  # which model_init makes when training begins
-        order = planner(sampler, step, rows)
-        perm = sampler.plan.perm.copy()
-        perm[np.isin(perm, rows)] = order
-        record = {"epoch": sampler.epoch, "step": step, "perm": base64.b64encode(perm.tobytes()).decode()}
-        state.stateful_callbacks[STATE] = {**saved, name: record}
-        return order
 
     def _loader(self) -> "DataLoader[Any]":
         """The train loader. The samplers deal the batches to ranks, so that accelerate has nothing to prepare."""
+        self._prepare()
         loaders = [planned.loader for planned in self.planned.values()]
         loader = loaders[0]
         if "" not in self.planned:
@@ -185,8 +229,10 @@ class PlannedTrainer:
         planner = check.due
         if model.training and planner is not None:
             with torch.no_grad(), evaluating(model):
-                loss = self.clean_loss(planner, model, inputs)
-            check.over = loss is None
-            if loss is not None:
-                check.compare(float(loss))
+                loss = self.clean_loss(planner.name, model, inputs)
+                if loss is not None:
+                    check.compare(float(loss))
+                else:
+                    check.over = True
+                    logger.warning("check skipped: %s", type(self.loss_module(planner.name)).__name__)
         return self._compute(model, inputs, *args, **kwargs)

@@ -42,7 +42,7 @@ def test_trains_on_whole_planned_batches(worker, ranks, launch, plan_path, perm,
     found = {mode: load_records(folder, mode, ranks) for mode in modes}
     assert {"whole", "whole-resumed", "replanned", "replanned-resumed"} <= modes
     assert ({"gather", "gathered"} if ranks > 1 else {"pattern"}) <= modes
-    for mode in modes & {"whole", "gather", "uneven", "split", "dispatch"}:
+    for mode in modes & {"whole", "gather", "uneven", "split", "split-whole", "dispatch"}:
         drop_last = worker == "sentences" and ranks > 1  # its trainer asks for that
         sampler = PlannedBatchSampler(
             perm, BATCH, drop_last, True, SEEDS.get(worker, 0), rank=0, world_size=ranks, gather=mode in GATHERING

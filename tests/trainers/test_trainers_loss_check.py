@@ -11,7 +11,6 @@ from toy_pairs import BATCH, ROWS, TEMPERATURE, contrast, make_sides
 import gcbs_cli as gcbs
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.trainers import PlanWarning
-from gcbs_cli.trainers.planner import LossCheck, has_dropout
 
 X, Y = make_sides()
 LOADER = DataLoader(TensorDataset(torch.from_numpy(X), torch.from_numpy(Y), torch.arange(ROWS)), BATCH, shuffle=True)
@@ -79,23 +78,70 @@ def test_a_wrong_loss_is_warned_of(wrong):
         batches.check_loss(contrast(torch.as_tensor(x), torch.as_tensor(y)))
 
 
-def test_dropout_loosens_the_check_which_still_finds_another_temperature():
-    batches = gcbs.trainers.loop.PlannedLoader(
-        LOADER,
-        None,
-        gcbs.settings.training.TrainingSettings(temperature=TEMPERATURE),
-        embed=both,
-        check=LossCheck(dropout=True),
+@pytest.mark.parametrize("function", [True, False], ids=["a function", "a number"])
+def test_a_loss_with_dropout_agrees_and_a_wrong_one_does_not(function):
+    torch.manual_seed(0)
+    model = torch.nn.Dropout(0.1)
+    batches = gcbs.planned(
+        LOADER, embed=lambda batch: (model(batch[0]), batch[1]), model=model, temperature=TEMPERATURE
     )
+
+    def check(scale):
+        loss = lambda: contrast(scale * torch.nn.functional.normalize(model(x)), y)  # noqa: E731
+        batches.check_loss(loss if function else loss())
+
     loader = iter(batches)
     x, y, _ = next(loader)
-    batches.check_loss(contrast(x, y) + 0.2)
-    assert batches.check.comparisons[0].agrees
+    check(1.0)
+    (first,) = batches.check.comparisons
+    assert first.agrees
+    assert (abs(first.reported - first.expected) < 1e-5) is function
     x, y, _ = next(loader)
     with pytest.warns(PlanWarning, match="its temperature or direction differs"):
-        batches.check_loss(contrast(0.1 * x, y))
-    assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.1)))
-    assert not has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0)))
+        check(0.99 if function else -1.0)
+
+
+def test_a_loader_keeps_what_it_was_given():
+    settings = {
+        "num_workers": 1,
+        "timeout": 7,
+        "multiprocessing_context": "fork",
+        "generator": torch.Generator(),
+        "worker_init_fn": print,
+        "prefetch_factor": 3,
+    }
+    made = DataLoader(LOADER.dataset, BATCH, **settings)
+    kept = gcbs.planned(made, embed=both, temperature=TEMPERATURE).loader
+    assert all(getattr(kept, name) == getattr(made, name) for name in settings)
+
+
+def test_a_state_of_an_ended_epoch_goes_on_with_the_next():
+    batches, later = planned(seed=3), planned(seed=3)
+    list(batches)
+    later.load_state_dict(batches.state_dict())
+    seen = [rows.tolist() for _, _, rows in later]
+    assert seen == [rows.tolist() for _, _, rows in batches]
+    assert later.sampler.epoch == 1
+
+
+def by_length(rows):
+    """Collate sorted, as for packed sequences."""
+    return torch.utils.data.default_collate(sorted(rows, key=lambda row: int(row[2]) % 3))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"embed": lambda batch: batch[0]}, r"embed: returned shapes \(15, 8\), expected \(15, d\) for both sides"),
+        ({"embed": lambda batch: None}, r"returned shapes \(\), expected"),
+        ({"loader": DataLoader(LOADER.dataset, BATCH, collate_fn=by_length)}, "another order than the rows of the"),
+    ],
+    ids=["one tensor", "nothing", "sorted"],
+)
+def test_embeddings_that_are_not_the_rows_are_refused(change, said):
+    given = {"loader": LOADER, "embed": both, **change}
+    with pytest.raises(BadInput, match=said):
+        next(iter(gcbs.planned(given.pop("loader"), **given)))
 
 
 def test_a_device_without_memory_for_a_batch_gets_smaller_ones():
@@ -109,7 +155,7 @@ def test_a_device_without_memory_for_a_batch_gets_smaller_ones():
 
     batches = gcbs.planned(LOADER, embed=cramped, temperature=TEMPERATURE)
     next(iter(batches))
-    assert sizes == [ROWS, ROWS, 64, 7]
+    assert sizes == [15, 15, ROWS, ROWS, 64, 7]  # a few in two orders, then all
     assert batches.sampler.plan.perm.tolist() == planned_by_hand().tolist()
 
 
@@ -130,7 +176,8 @@ class Stream(IterableDataset):
         ({"refresh": "step"}, "refresh step: expected epoch or a number of steps"),
         ({"first": "static"}, "first static: expected 'random' or 'plan'"),
         ({"fn_weight": 5.0, "refine": False}, "fn_weight has no effect without"),
-        ({"loader": DataLoader(Stream(), BATCH)}, "expected a data set with a length"),
+        ({"loader": DataLoader(Stream(), BATCH)}, "Stream: expected a data set with a length"),
+        ({"loader": DataLoader(range(7), BATCH)}, "7 rows are too few"),
         ({"embed": None}, "plan, embed: expected one"),
         ({"plan": np.arange(ROWS), "embed": None}, "give batch_size"),
         ({"plan": np.arange(ROWS), "embed": None, "batch_size": 16}, "losses of 8 pairs"),

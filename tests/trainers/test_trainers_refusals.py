@@ -5,20 +5,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from launching import save
 
 pytest.importorskip("sentence_transformers")
 pytest.importorskip("accelerate")
 datasets = pytest.importorskip("datasets")
 
 sys.path.insert(0, str(Path(__file__).parent / "workers"))
+import torch
 import toy_encoder
 import transformers
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer import losses
-from toy_pairs import BATCH, ROWS, Pairs, Towers
+from toy_pairs import BATCH, ROWS, Pairs, Towers, planned_batches
 
 import gcbs_cli as gcbs
 from gcbs_cli.system.errors import BadInput
+from gcbs_cli.trainers import PlannedBatchSampler
 
 PAIRS = toy_encoder.text_pairs()
 ORDER = np.random.default_rng(0).permutation(ROWS)
@@ -31,10 +34,10 @@ class OwnLoader(transformers.Trainer):
         raise NotImplementedError
 
 
-def sentence_trainer(folder, *, dataset=PAIRS, loss=None, **arguments):
+def sentence_trainer(folder, *, dataset=PAIRS, loss=None, kind=SentenceTransformerTrainer, **arguments):
     model = toy_encoder.sentence_encoder()
     settings = {"per_device_train_batch_size": BATCH, "report_to": [], "use_cpu": True, "seed": 5, **arguments}
-    return SentenceTransformerTrainer(
+    return kind(
         model=model,
         args=SentenceTransformerTrainingArguments(str(folder), **settings),
         train_dataset=dataset,
@@ -49,6 +52,18 @@ def trainer(folder, *, dataset=None, kind=transformers.Trainer, **arguments):
     return kind(model=Towers(), args=args, train_dataset=Pairs() if dataset is None else dataset)
 
 
+class Unknown(torch.nn.Module):
+    """A loss that gcbs does not know."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, features, labels):
+        x, y = (self.model(feature)["sentence_embedding"] for feature in features)
+        return torch.nn.functional.mse_loss(x, y)
+
+
 STREAM = {"dataset": PAIRS.to_iterable_dataset(), "max_steps": 3}
 BOTH_WAYS = {"directions": ("query_to_doc", "doc_to_query"), "partition_mode": "per_direction"}
 BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
@@ -57,8 +72,8 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
 @pytest.mark.parametrize(
     ("make", "made", "asked", "said"),
     [
-        (sentence_trainer, STREAM, {}, "IterableDataset: found a stream, expected a data set with a length"),
-        (trainer, STREAM, {"embed": len}, "IterableDataset: found a stream"),
+        (sentence_trainer, STREAM, {}, "IterableDataset: expected a data set with a length"),
+        (trainer, STREAM, {"embed": len}, "IterableDataset: expected a data set"),
         (trainer, {"train_sampling_strategy": "group_by_length"}, {"embed": len}, "group_by_length: chooses the rows"),
         (trainer, {"kind": OwnLoader}, {"embed": len}, "OwnLoader: makes a train loader of its own"),
         (trainer, {"auto_find_batch_size": True}, {"embed": len}, "set per_device_train_batch_size"),
@@ -68,7 +83,9 @@ BOTH = datasets.DatasetDict({"a": PAIRS, "b": toy_encoder.text_pairs(seed=1)})
         (trainer, {}, {"plan": np.arange(70), "batch_size": BATCH}, "71"),
         (sentence_trainer, {"batch_sampler": "group_by_label"}, {}, "chooses the rows of a batch"),
         (sentence_trainer, {"batch_sampler": lambda **given: None}, {}, "chooses the rows of a batch"),
-        (sentence_trainer, {"loss": losses.CosineSimilarityLoss}, {}, "CosineSimilarityLoss: found neither scale nor"),
+        (sentence_trainer, {"loss": Unknown}, {}, "Unknown: found neither scale nor temperature; give temperature"),
+        (sentence_trainer, {"dataset": BOTH | {"c": PAIRS.select(range(6))}}, {}, "data set c: .*6 rows are too few"),
+        (sentence_trainer, {}, {"plan": ORDER, "batch_size": BATCH, "embed": len}, "plan, embed: expected one"),
         (sentence_trainer, {"dataset": BOTH}, {"plan": {"a": ORDER}}, "expected one for each data set"),
         (sentence_trainer, {}, {"refine": False, "fn_weight": 3.0}, "fn-weight has no effect"),
     ],
@@ -80,6 +97,16 @@ def test_what_cannot_be_planned_is_refused_before_any_compute(make, made, asked,
         gcbs.plan_batches(one, **asked)
     assert "\n" not in str(error.value)
     assert one.get_train_dataloader == loader
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CoSENT", "AnglE", "Triplet", "Contrastive", "CosineSimilarity", "BatchAllTriplet", "MSE"],
+)
+def test_losses_without_negatives_from_the_batch_are_refused_whatever_temperature(name, tmp_path):
+    one = sentence_trainer(tmp_path, loss=getattr(losses, f"{name}Loss"))
+    with pytest.raises(BadInput, match=f"{name}Loss: its negatives are not the other pairs"):
+        gcbs.plan_batches(one, temperature=0.1)
 
 
 def test_another_kind_of_trainer_is_told_what_there_is():
@@ -100,11 +127,13 @@ def test_another_kind_of_trainer_is_told_what_there_is():
             0.1,
             True,
         ),
+        (Unknown, "infonce", 0.3, False),
     ],
-    ids=["ranking", "symmetric", "matryoshka"],
+    ids=["ranking", "symmetric", "matryoshka", "unknown"],
 )
 def test_the_loss_is_read_through_its_wrappers(loss, kind, temperature, gather, tmp_path):
-    planned = gcbs.plan_batches(sentence_trainer(tmp_path, loss=loss))
+    given = {"temperature": temperature} if loss is Unknown else {}
+    planned = gcbs.plan_batches(sentence_trainer(tmp_path, loss=loss), **given)
     asked = planned.loss_settings("")
     assert (asked.loss, asked.temperature, asked.gather) == (kind, pytest.approx(temperature), gather)
     assert planned.planned[""].sampler.loss_batch_size == BATCH
@@ -129,3 +158,73 @@ def test_a_checkpoint_without_its_plan_is_not_resumed_in_the_middle_of_an_epoch(
     gcbs.plan_batches(later)
     with pytest.raises(BadInput, match="without its plan"):
         later.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+
+
+class Seen(SentenceTransformerTrainer):
+    """Notes the rows of each loss by their texts."""
+
+    def compute_loss(self, model, inputs, *args, **kwargs):
+        self.seen.append(self.rows_of(inputs["anchor_input_ids"]))
+        return super().compute_loss(model, inputs, *args, **kwargs)
+
+
+def rows_trained(one, **resume):
+    """Train, and return the batches of the epoch, row by row."""
+    one.seen, one.rows_of = [], toy_encoder.RowsOfTexts(one.train_dataset["anchor"])
+    one.train(**resume)
+    return one.seen
+
+
+QUIET = {"num_train_epochs": 1, "save_strategy": "no", "disable_tqdm": True}
+
+
+def test_what_changes_before_it_trains_is_planned_anew(tmp_path):
+    one = sentence_trainer(tmp_path, kind=Seen, **QUIET)
+    planned = gcbs.plan_batches(one)
+    for size, seed, dataset in ((16, 5, PAIRS), (4, 6, PAIRS), (8, 6, toy_encoder.text_pairs(90, seed=3))):
+        one.args.per_device_train_batch_size, one.args.seed, one.train_dataset = size, seed, dataset
+        seen = rows_trained(one)
+        sampler = planned.planned[""].sampler
+        assert (sampler.loss_batch_size, sampler.seed) == (size, seed)
+        batches = planned_batches(sampler.plan.perm, size)
+        assert sorted(map(tuple, seen)) == sorted(map(tuple, batches))
+        assert sorted(row for batch in seen for row in batch) == list(range(len(dataset)))
+    assert len(planned.history) == 3
+    assert [found.agrees for found in planned.check.comparisons] == [True, True]
+    one.loss = losses.CosineSimilarityLoss(one.model)
+    with pytest.raises(BadInput, match="CosineSimilarityLoss"):
+        one.train()
+    one.train_dataset = None
+    with pytest.raises(BadInput, match="NoneType: expected a data set with a length"):
+        one.train()
+
+
+def test_a_checkpoint_holds_the_plan_as_whole_numbers_of_four_bytes(tmp_path, caplog):
+    settings = {**QUIET, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 11}
+    one = sentence_trainer(tmp_path, kind=Seen, **settings)
+    planned = gcbs.plan_batches(one)
+    seen = rows_trained(one)
+    folder = tmp_path / "checkpoint-11"
+    rows = np.load(folder / "gcbs..npy")
+    assert rows.dtype == np.uint32
+    assert rows[-2:].tolist() == [1, 0]  # its epoch and step
+    assert rows[:-2].tolist() == planned.planned[""].sampler.plan.perm.tolist()
+    assert "gcbs" not in (folder / "trainer_state.json").read_text().split('"stateful_callbacks"')[1]
+    again = sentence_trainer(tmp_path / "elsewhere", kind=Seen, **settings)
+    gcbs.plan_batches(again)
+    assert rows_trained(again, resume_from_checkpoint=str(folder)) == seen[11:]
+    assert "not included" not in caplog.text
+
+
+def test_a_loss_that_no_plan_foretells_is_named_once(tmp_path, caplog):
+    one = sentence_trainer(tmp_path, kind=Seen, loss=Unknown, **QUIET)
+    planned = gcbs.plan_batches(one, temperature=0.1)
+    seen = rows_trained(one)
+    assert seen[-1] == planned.planned[""].sampler.plan.perm[-7:].tolist()
+    assert caplog.text.count("check skipped: Unknown") == 1
+
+
+def test_sentence_transformers_takes_the_sampler_as_its_batch_sampler(tmp_path):
+    sampler = PlannedBatchSampler.factory(save(tmp_path / "perm.npy", ORDER))
+    one = sentence_trainer(tmp_path, kind=Seen, batch_sampler=sampler, **QUIET)
+    assert rows_trained(one) == planned_batches(ORDER)

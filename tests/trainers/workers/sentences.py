@@ -107,6 +107,8 @@ if __name__ == "__main__":
         train("gather", pairs, folder, plan, gather=True, size=BATCH // RANKS)
         train("split", pairs, folder, plan, gather=True, split=True)
         train("gathered", pairs, folder, gather=True, size=BATCH // RANKS)
+        must_refuse("the ranks differ in seed", train, "wrong", pairs, folder, plan, data_seed=RANK)
+        must_refuse("split evenly", train, "wrong", pairs, folder, plan, split=True, size=RANKS * BATCH + 1)
     if RANKS < 4:
         both = DatasetDict({"a": pairs, "b": text_pairs(seed=5)})
         plans = {"a": plan, "b": np.random.default_rng(1).permutation(len(pairs))}

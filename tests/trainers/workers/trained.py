@@ -74,6 +74,7 @@ if __name__ == "__main__":
         train("gathered", folder, gather=True, size=BATCH // RANKS, workers=1)
         train("uneven", folder, plan, even_batches=False)
         train("split", folder, plan, gather=True, split_batches=True)
+        train("split-whole", folder, plan, size=RANKS * BATCH, split_batches=True)
         train("dispatch", folder, plan, dispatch_batches=True)
     must_refuse("planned for batches of 8, asked for 16", train, "wrong", folder, plan, size=16)
     leave()
