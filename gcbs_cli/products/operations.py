@@ -2,15 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from gcbs_cli.system.arrays import Array, Bools, Floats, Int32s
-from gcbs_cli.system.errors import OutOfDeviceMemory
 from gcbs_cli.system.threads import in_order
 
 DEFAULT_TILE_ROWS = 1024
@@ -55,11 +53,6 @@ class Tile(NamedTuple):
     def entries(self) -> int:
         """Number of products in the tile."""
         return self.height * self.width
-
-    def halves(self) -> "tuple[Tile, Tile]":
-        """Two tiles with all the columns and half of the rows each."""
-        middle = (self.rows.start + self.rows.stop) // 2
-        return Tile(slice(self.rows.start, middle), self.cols), Tile(slice(middle, self.rows.stop), self.cols)
 
 
 def cut(
@@ -125,8 +118,6 @@ class Backend(ABC):
     """Rows and columns of the tiles that suit the device."""
     tile_rows: int | None = None
     """Rows of the tiles where a person named them."""
-    memory_errors: tuple[type[Exception], ...] = ()
-    """What is raised where a tile does not fit in the device's memory and a smaller one may."""
 
     def tiles(self, rows: int, cols: int, first: int = 0) -> list[Tile]:
         """All tiles of the products of the rows from the first up to `rows`."""
@@ -136,34 +127,10 @@ class Backend(ABC):
     def run(
         self, tiles: list[Tile], work: Callable[[Tile], Result], progress: ProgressCallback | None = None
     ) -> Iterator[tuple[Tile, Result]]:
-        """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker are under way at once.
-
-        A tile that does not fit in the device's memory is yielded as parts that do, each with all its columns; what did
-        not fit once is not tried again. Raises OutOfDeviceMemory where not even one row fits.
-        """
-        most = max((tile.height for tile in tiles), default=0)
-
-        def fitting(tile: Tile) -> list[tuple[Tile, Result]]:
-            nonlocal most
-            results, left = [], [tile]
-            while left:  # a function that called itself would hold the data until Python collects its garbage
-                tile = left.pop()
-                if tile.height <= most:
-                    with suppress(*self.memory_errors):
-                        results.append((tile, work(tile)))
-                        continue
-                    if tile.height == 1:
-                        raise OutOfDeviceMemory(
-                            f"the device's memory does not suffice for even {tile.width:,} products at once, "
-                            "beside the embeddings; use a higher --quantile, fewer rows or --device cpu"
-                        )
-                    most = min(most, (tile.height + 1) // 2)
-                left += reversed(tile.halves())
-            return results
-
+        """`work(tile)` for every tile, yielded in the order of the tiles; at most two a worker under way at once."""
         total, done = sum(tile.entries for tile in tiles), 0
         with self.running():
-            for tile, result in chain.from_iterable(in_order(self.workers, tiles, fitting)):
+            for tile, result in zip(tiles, in_order(self.workers, tiles, work), strict=True):
                 yield tile, result
                 done += tile.entries
                 if progress is not None:

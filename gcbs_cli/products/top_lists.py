@@ -130,18 +130,11 @@ def lists_by_rows(
     limits, loaded = search.likely_limits(backend, seed), backend.load(grid.x, grid.y)
     tiles = backend.tiles(len(grid.x), len(grid.y))
     heaps = search.heaps(tiles[0].height)
-    start = 0
-    seen = 0
     for tile, (candidates,) in backend.run(tiles, lambda tile: backend.scan(loaded, tile, [limits]), progress):
-        search.offer(heaps, candidates, start)
-        seen += tile.entries
-        # A tile that did not fit comes as its parts; the rows are complete when all their entries have been seen.
-        if seen == (tile.rows.stop - start) * len(grid.y):
-            rows = slice(start, tile.rows.stop)
-            yield rows, search.lists(heaps[: tile.rows.stop - start], start)
+        search.offer(heaps, candidates, tile.rows.start)
+        if tile.cols.stop == len(grid.y):
+            yield tile.rows, search.lists(heaps[: tile.height], tile.rows.start)
             heaps[:] = NO_KEY
-            start = tile.rows.stop
-            seen = 0
 
 
 def _ranks(values: Int32s, keys: Int32s) -> Ints:

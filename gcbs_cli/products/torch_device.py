@@ -3,16 +3,14 @@
 Every worker thread owns one of the devices and takes the next tile when it is free. The memory of a tile is that of the
 one before, which torch keeps.
 
-A grid's rows can be held in several types with the same whole numbers as products: float16 holds all up to 2,048, more
-than a grid has; the product of two is below 2²², and every partial sum, in whatever order, below 2²⁴ (Cauchy and
-Schwarz; `data/grid.py`), which int32 and float32 sums hold. So the type is the one that is quickest on the device.
+The whole numbers of a grid are multiplied as float16 on a GPU: it holds all up to 2,048, more than a grid has; the
+product of two is below 2²², and every partial sum, in whatever order, below 2²⁴ (Cauchy and Schwarz; `data/grid.py`),
+which float32 sums hold.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import cycle
-from time import perf_counter
 
 import numpy as np
 import torch
@@ -20,30 +18,17 @@ from torch import Tensor
 
 from gcbs_cli.products.operations import Backend, Entries, Tile
 from gcbs_cli.system.arrays import Array, Floats, Int32s
-from gcbs_cli.system.threads import OwnedByThreads, in_order, in_parts
+from gcbs_cli.system.threads import OwnedByThreads, in_order
 
-GPU_TILE = (16384, 16384)
-"""A gigabyte of products: enough that a GPU is filled and rarely waits for the host."""
-MULTIPLE = 32
-"""Rows and coordinates are padded with zeros to multiples: only so are there quick products of small types."""
-UPLOAD_BYTES = 1 << 25
-TRIALS = 3
-MULTIPLY: dict[torch.dtype, Callable[..., Tensor]] = {
-    torch.float32: torch.mm,
-    torch.float16: partial(torch.mm, out_dtype=torch.float32),
-    torch.int8: torch._int_mm,
-}
-HELD_AS = {"int8": [*MULTIPLY], "int16": [torch.float32, torch.float16], "float32": [torch.float32]}
-"""The product by the type in which a device holds rows; and by their type on the host, what that may be."""
+GPU_TILE = (8192, 16384)
+"""Half a gigabyte of products: enough that a GPU is filled and rarely waits for the host."""
 
-Sides = list[tuple[Tensor, Tensor]]
+Sides = list[list[Tensor]]
 """Both sides on each device."""
 
 
 class TorchBackend(Backend):
     """Tiles on torch devices; what comes back to the host is as small as the answer."""
-
-    memory_errors = (torch.OutOfMemoryError,)
 
     def __init__(self, devices: Sequence[str]) -> None:
         """`devices`: their names, such as cuda:0; the first does what is not dealt to the threads."""
@@ -65,40 +50,19 @@ class TorchBackend(Backend):
                 torch.set_float32_matmul_precision(before)
 
     def load(self, left: Array, right: Array) -> Sides:
-        """Rows with zeros after them, in the type whose products are quickest; all copies are under way at once."""
-        some = self.tile_shape[0] // 2
-        held = self._quickest(left[:some], right[:some])
-        both = in_order(
-            self.workers, self.devices, lambda device: (_put(left, held, device), _put(right, held, device))
-        )
-        return list(both)
+        """All copies are under way at once."""
 
-    def _quickest(self, left: Array, right: Array) -> torch.dtype:
-        """The type by the seconds of a product on the first device, of those that give the numbers of float32."""
-        tile, seconds = Tile(slice(0, len(left)), slice(0, len(right))), dict[torch.dtype, float]()
-        ways, expected = HELD_AS[left.dtype.name], None
-        for held in ways if len(ways) > 1 else ():
-            try:
-                sides = _put(left, held, self.devices[0]), _put(right, held, self.devices[0])
-                for _ in range(TRIALS):
-                    began = perf_counter()
-                    product = self.product([sides] * self.workers, tile)
-                    product[-1, -1].item()  # waits for it
-                    took = perf_counter() - began
-            except (RuntimeError, TypeError):  # the device, or this version of torch, has no such product
-                continue
-            expected = product if expected is None else expected
-            if torch.equal(product.float(), expected):
-                seconds[held] = took
-        return min(seconds, key=lambda held: seconds[held], default=torch.float32)
+        def put(device: str) -> list[Tensor]:
+            return [torch.from_numpy(side).to(device) for side in (left, right)]
+
+        return list(in_order(self.workers, self.devices, put))
 
     def product(self, loaded: Sides, tile: Tile, sides: tuple[int, int] = (0, 1)) -> Tensor:
-        """(r, c) int32 or float32; its rows lie a multiple of MULTIPLE apart."""
-        left, right = (loaded[self.owned.mine][side] for side in sides)
-        top, first = tile.rows.start, tile.cols.start
-        high, wide = (-(-side // MULTIPLE) * MULTIPLE for side in (tile.height, tile.width))
-        product = MULTIPLY[left.dtype](left[top : top + high], right[first : first + wide].T)
-        return product[: tile.height, : tile.width]
+        mine = loaded[self.owned.mine]
+        left, right = mine[sides[0]][tile.rows], mine[sides[1]][tile.cols]
+        if left.is_cuda and left.dtype != torch.float32:
+            return torch.mm(left.half(), right.half().T, out_dtype=torch.float32)
+        return left.float() @ right.float().T
 
     def listed(self, product: Tensor, tile: Tile, mask: Tensor) -> Entries:
         rows, cols = torch.nonzero(mask, as_tuple=True)
@@ -116,30 +80,12 @@ class TorchBackend(Backend):
     def log_sums(
         self, product: Tensor, inverse_temperature: float, mask: Tensor | None = None
     ) -> tuple[Floats, Floats]:
-        tables = [product] if mask is None else [product, product.masked_fill(mask, -torch.inf)]
+        scaled = product * inverse_temperature
+        tables = [scaled] if mask is None else [scaled, scaled.masked_fill(mask, -torch.inf)]
         by_row, by_col = (
-            np.stack([_to_host(_log_sums(table, inverse_temperature, axis)) for table in tables]) for axis in (1, 0)
+            np.stack([_to_host(torch.logsumexp(table, axis).double()) for table in tables]) for axis in (1, 0)
         )
         return by_row, by_col
-
-
-def _log_sums(product: Tensor, inverse_temperature: float, axis: int) -> Tensor:
-    largest = product.amax(dim=axis, keepdim=True).nan_to_num(neginf=0.0)
-    sums = (product - largest).mul_(inverse_temperature).exp_().sum(dim=axis, dtype=torch.float64).log()
-    return sums + inverse_temperature * largest.reshape(-1).double()
-
-
-def _put(side: Array, held: torch.dtype, device: str) -> Tensor:
-    """(N + MULTIPLE, D) a side on a device, with zeros after its rows and coordinates; all cores copy."""
-    count, dim = side.shape
-    rows = torch.zeros((count + MULTIPLE, -(-dim // MULTIPLE) * MULTIPLE), dtype=held, device=device)
-
-    def copy(start: int, stop: int) -> None:
-        part = torch.from_numpy(np.ascontiguousarray(side[start:stop]))
-        rows[start:stop, :dim] = (part.pin_memory() if rows.is_cuda else part).to(device, non_blocking=True)
-
-    in_parts(count, max(1, UPLOAD_BYTES // (dim * side.itemsize)), copy)
-    return rows
 
 
 def _to_host(tensor: Tensor) -> Array:

@@ -19,10 +19,6 @@ class GcbsError(Exception):
     exit_code = 1
 
 
-class OutOfDeviceMemory(GcbsError):
-    """A GPU's memory does not suffice; the message says for what, and what to do about it."""
-
-
 class BadInput(GcbsError, ValueError):
     """Bad input (exit code 2): a file, an option or an array does not fit.
 

@@ -49,7 +49,7 @@ OF_RESULTS = [
 ]
 TESTS["orders"] += ["products/test_torch_device.py"]
 TESTS["graph"] += [*OF_RESULTS, "orders/test_planners.py", "orders/test_planners_make_plan.py"]
-TESTS["graph"] += ["products/test_passes.py", "products/test_little_memory.py"]
+TESTS["graph"] += ["products/test_passes.py"]
 TESTS["products"] += OF_RESULTS[1:]
 TESTS["reports"] = [f"reports/test_{name}.py" for name in ("second_reading", "reports_figures", "reports_sampled")]
 SWAPS: dict[type[ast.AST], type[Any]] = {
