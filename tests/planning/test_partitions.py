@@ -4,6 +4,7 @@ import json
 import threading
 from dataclasses import replace
 from functools import cache, partial
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,11 @@ from gcbs_cli.planning.parts import part
 from gcbs_cli.planning.parts.part import plan_here, plan_part
 from gcbs_cli.planning.parts.partition import learn_centres, make_partition
 from gcbs_cli.planning.parts.plan import plan_in_parts
-from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import make_plan
 from gcbs_cli.products import devices
 from gcbs_cli.settings.plan import PlanSettings
 from gcbs_cli.system.arrays import inverse
-from gcbs_cli.system.errors import BadInput, GcbsError
+from gcbs_cli.system.errors import BadInput
 
 ROWS = 1003
 """15 batches of 64 and 43 rows over."""
@@ -175,17 +175,10 @@ def test_a_plan_in_parts_of_columns_can_be_checked(gcbs, tmp_path, monkeypatch):
     assert gcbs("check", "-p", "perm.npy", "pairs.parquet").exit_code == 0
 
 
-def test_rows_of_a_part_whose_file_was_cut_short_are_not_planned(tmp_path):
-    pair = clustered()
-    stream = stream_of(pair)
-    partition = make_partition(stream, learn_centres(stream, 4, seed=0), 64)
-    with scattered(stream, partition, tmp_path / "plan") as read:
-        assert read(3).rows == ROWS - sum(read(part).rows for part in range(3))
-        (file,) = tmp_path.rglob("rows.f32")
-        with file.open("r+b") as cut:
-            cut.truncate(file.stat().st_size - 4)
-        with pytest.raises(GcbsError, match="cut short"):
-            read(3)
+def test_a_disk_without_room_for_the_rows_is_refused_before_they_are_written(monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1 << 10))
+    with pytest.raises(BadInput, match=r"^--partitions: a temporary copy of the rows .* needs 188.1 KiB, and 1.0 KiB"):
+        planned()
 
 
 def test_rows_go_to_the_parts_of_their_clusters():

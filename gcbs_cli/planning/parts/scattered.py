@@ -1,12 +1,10 @@
-"""A copy of the rows on disk in the order of their parts, so that those of one part can be read alone."""
+"""A copy of the rows on disk, a file for each part, so that those of one part can be read alone."""
 
-import errno
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
@@ -15,55 +13,42 @@ from gcbs_cli.data.reading import PairStream
 from gcbs_cli.plan_file.writing import explained, temporary_folder
 from gcbs_cli.planning.parts.part import ReadPart
 from gcbs_cli.planning.parts.partition import Partition
-from gcbs_cli.system.arrays import inverse
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.limits import show_size
 
-FLOAT32_BYTES = 4
+BYTES_PER_COORDINATE = 8
+"""Of x and y, in float32."""
 
 
 @contextmanager
 def scattered(stream: PairStream, partition: Partition, beside: Path | None) -> Iterator[ReadPart]:
-    """One pass that writes all rows, x before y, to a file in a folder beside `beside`, or in the temporary one, gone
-    when the block ends.
+    """One pass that writes all rows to a folder beside `beside`, or in the temporary one, gone when the block ends.
 
-    Gives the function that reads the unit rows of a part. Raises BadInput where the disk has no room for 8 · N · d
-    bytes.
+    Gives the function that reads the unit rows of a part. Raises BadInput where the disk has no room for them.
     """
-    row_bytes = stream.dim * FLOAT32_BYTES
-    file_bytes = 2 * stream.rows * row_bytes
+    part_of_row = np.empty(stream.rows, np.int16)
+    for part, rows in enumerate(partition):
+        part_of_row[rows] = part
     with temporary_folder(beside or Path(tempfile.gettempdir()) / "gcbs-plan") as folder:
+        size = BYTES_PER_COORDINATE * stream.rows * stream.dim
         free = shutil.disk_usage(folder).free
-        if file_bytes > free:
+        if size > free:
             raise BadInput(
-                f"--partitions: a temporary copy of the rows beside the output needs {show_size(file_bytes)}, and "
+                f"--partitions: a temporary copy of the rows beside the output needs {show_size(size)}, and "
                 f"{show_size(free)} are free in {folder.parent}; write to a larger disk"
             )
-        path = folder / "rows.f32"
-        with explained(folder), path.open("wb") as file:
-            _write(stream, partition, file)
+        with explained(folder):
+            for start, *sides in stream.blocks():
+                block = np.stack(sides, axis=1)
+                parts = part_of_row[start : start + len(block)]
+                for part in np.unique(parts):
+                    with (folder / str(part)).open("ab") as file:
+                        file.write(block[parts == part].data)
 
         def read(part: int) -> PairedRows:
-            first = sum(map(len, partition[:part]))
-            sides = np.empty((2, len(partition[part]), stream.dim), np.float32)
-            with explained(folder), path.open("rb") as file:
-                for number, side in enumerate(sides):
-                    file.seek((number * stream.rows + first) * row_bytes)
-                    if file.readinto(side.data) != side.nbytes:
-                        raise OSError(errno.EIO, "a temporary file was cut short")
-            return PairedRows(*sides)
+            with explained(folder):
+                block = np.frombuffer((folder / str(part)).read_bytes(), np.float32)
+            x, y = block.reshape(-1, 2, stream.dim).swapaxes(0, 1)
+            return PairedRows(x.copy(), y.copy())
 
         yield read
-
-
-def _write(stream: PairStream, partition: Partition, file: BinaryIO) -> None:
-    row_in_file = inverse(np.concatenate(partition))
-    for start, *sides in stream.blocks():
-        targets = row_in_file[start : start + len(sides[0])]
-        order = np.argsort(targets)
-        # Rows of one part that come together in the data lie together in the file: one write for each run of them.
-        run_starts = np.flatnonzero(np.diff(targets[order]) != 1) + 1
-        for rows in np.split(order, run_starts):
-            for number, side in enumerate(sides):
-                file.seek((number * stream.rows + int(targets[rows[0]])) * side[0].nbytes)
-                file.write(side[rows].data)
