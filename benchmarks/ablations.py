@@ -92,7 +92,7 @@ def by_entries_a_row(pair: PairedRows, values: list[float], options: dict[str, A
             )
             reports = OrderReports(ReportInputs(block, settings), settings.losses[0], settings.batch_sizes[0])
             reductions.append([reports.of(plan.perm)[0].report.gap.reduction or 0.0 for plan in plans])
-            isolated.append([plan.figures.isolated / rows for plan in plans if plan.figures is not None])
+            isolated.append([plan.figures.graph.isolated / rows for plan in plans if plan.figures is not None])
         means, deviations = np.mean(reductions, axis=0), np.std(reductions, axis=0)
         alone = np.mean(isolated, axis=0)
         cells = zip(means, deviations, alone, strict=True)

@@ -12,7 +12,7 @@ from gcbs_cli.plan_file.plans import check_plan_output, save_plan
 from gcbs_cli.plan_file.writing import write
 from gcbs_cli.planning.memory import check_memory, forecast_plans
 from gcbs_cli.planning.plan import ADVICE, PlanResult, make_plan
-from gcbs_cli.planning.record import full_batches_per_rank, plan_manifest
+from gcbs_cli.planning.record import plan_manifest
 from gcbs_cli.products.devices import choose_backend, warm_up
 from gcbs_cli.products.threshold import find_threshold
 from gcbs_cli.settings.model import words
@@ -73,7 +73,7 @@ def plan(settings: Plan) -> None:
             "a larger --per-row, a lower --threshold or --graph top-m finds hard pairs"
         )
     out.table(text_table(_summary(manifest, output, time.perf_counter() - began).items()))
-    out.result({"output": output, **manifest.model_dump(mode="json"), **full_batches_per_rank(manifest)})
+    out.result({"output": output, **manifest.model_dump(mode="json")})
 
 
 def _report(path: str, pairs: PairedRows, result: PlanResult, groups: Ints | None, out: Output) -> None:

@@ -16,18 +16,15 @@ from gcbs_cli.system.arrays import Int32s, Ints
 from gcbs_cli.system.compiled import compiled
 
 
-def plan_cm(graph: Adjacency, start_order: Ints | None = None) -> Ints:
-    """(N,) Cuthill–McKee order.
-
-    `start_order`: (N,) the order in which nodes are tried as starts of components; by (degree, index) unless given.
-    """
+def plan_cm(graph: Adjacency) -> Ints:
+    """(N,) Cuthill–McKee order."""
     by_degree = np.argsort(graph.degrees, kind="stable")
     neighbours = sort_neighbours(graph.indptr, graph.indices, by_degree)
-    return _search(graph.indptr, neighbours, by_degree if start_order is None else start_order)
+    return breadth_first(graph.indptr, neighbours, by_degree)
 
 
 @compiled
-def _search(indptr: Ints, neighbours: Int32s, start_order: Ints) -> Ints:
+def breadth_first(indptr: Ints, neighbours: Int32s, start_order: Ints) -> Ints:
     """(N,) all nodes, breadth first from each start whose component is not in the queue yet."""
     queue = np.empty(len(start_order), np.int64)
     queued = np.zeros(len(start_order), np.bool_)

@@ -14,8 +14,6 @@ from gcbs_cli.system.arrays import Float32s, Int32s, Ints
 
 SCALE = 3500
 """(3500 + √d / 2)² is below 2²⁴ for up to 1.4 million coordinates."""
-UNIT = SCALE * SCALE
-"""The product of two rows whose similarity is 1."""
 MOST_ROUNDS = 20
 SETTLED_SHARE = 1e-3
 """Rounds of k-means stop when fewer rows than this share change their cluster."""
@@ -28,7 +26,7 @@ def whole(rows: Float32s) -> Float32s:
 
 
 def products(rows: Float32s, centres: Float32s) -> Int32s:
-    """(n, P) exact products of whole rows and whole centres; UNIT is a similarity of 1."""
+    """(n, P) exact products of whole rows and whole centres; SCALE² is a similarity of 1."""
     return (rows @ centres.T).astype(np.int32)
 
 

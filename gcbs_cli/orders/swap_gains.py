@@ -14,7 +14,6 @@ from gcbs_cli.system.threads import in_parts
 
 BACKGROUND_KEYS = 512
 ROWS_AT_ONCE = 2048
-ENTRIES_AT_ONCE = 1 << 15
 RESOLUTION = 2.0**-20
 """Nats, or shares: the step to which the results of exponentials and logarithms are rounded before they decide."""
 LARGEST_EXPONENT = 60.0
@@ -36,14 +35,8 @@ class SwapGains(NamedTuple):
 
     def worth(self) -> Float32s:
         """(E,) the worth of each pair by itself, in nats: Σ log(1 + share) − penalty, the same both ways."""
-        worth = np.empty(len(self.shares), np.float32)
-
-        def fill(start: int, stop: int) -> None:
-            part = slice(start, stop)
-            worth[part] = _settled(np.log1p(self.shares[part], dtype=np.float64).sum(axis=1)) - self.penalties[part]
-
-        in_parts(len(worth), ENTRIES_AT_ONCE, fill)
-        return worth
+        logs = _settled(np.log1p(self.shares, dtype=np.float64).sum(axis=1))
+        return (logs - self.penalties).astype(np.float32)
 
     def linear(self) -> "SwapGains":
         """Gains by which each pair counts by itself: its worth is a negative penalty, and it adds to no sum."""
@@ -58,25 +51,17 @@ def swap_gains(
     background: (2, N) the logarithm of what another row adds to a row's sum on average, x→y and y→x.
     """
     graph = weighted.graph
-    rows = graph.row_of_entry()
-    neighbours = graph.indices
+    i, j = graph.row_of_entry(), graph.indices
     x, y = background
-    positive = pairs.diagonal() / temperature
     # A row's sum in a random batch: its positive and k − 1 times what another row adds on average.
-    x_sum, y_sum = np.logaddexp(positive, np.log(batch_size - 1) + background)
-    shares = np.empty((len(rows), 4), np.float32)
-
-    def fill(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        i, j = rows[part], neighbours[part]
-        forward = weighted.forward[part] / temperature
-        backward = weighted.backward[part] / temperature
-        shares[part, 0] = _share(forward, x[i], x_sum[i])
-        shares[part, 1] = _share(backward, y[i], y_sum[i])
-        shares[part, 2] = _share(backward, x[j], x_sum[j])
-        shares[part, 3] = _share(forward, y[j], y_sum[j])
-
-    in_parts(len(rows), ENTRIES_AT_ONCE, fill)
+    x_sum, y_sum = np.logaddexp(pairs.diagonal() / temperature, np.log(batch_size - 1) + background)
+    forward = weighted.forward / temperature
+    backward = weighted.backward / temperature
+    shares = np.empty((len(i), 4), np.float32)
+    shares[:, 0] = _share(forward, x[i], x_sum[i])
+    shares[:, 1] = _share(backward, y[i], y_sum[i])
+    shares[:, 2] = _share(backward, x[j], x_sum[j])
+    shares[:, 3] = _share(forward, y[j], y_sum[j])
     shares[weighted.apart] = 0.0
     return SwapGains(graph.indptr, graph.indices, shares, weighted.costs)
 
@@ -84,8 +69,7 @@ def swap_gains(
 def _share(exponent: Floats, background: Floats, total: Floats) -> Float32s:
     """(E,) (e^exponent − e^background) / e^total, at least 0 and within float32."""
     hard = np.exp(np.minimum(exponent - total, LARGEST_EXPONENT))
-    average = np.exp(np.minimum(background - total, LARGEST_EXPONENT))
-    return _settled(np.maximum(hard - average, 0.0)).astype(np.float32)
+    return _settled(np.maximum(hard - np.exp(background - total), 0.0)).astype(np.float32)
 
 
 def log_background(pairs: PairedRows, temperature: float, seed: int) -> Floats:
@@ -95,7 +79,7 @@ def log_background(pairs: PairedRows, temperature: float, seed: int) -> Floats:
     sample = np.sort(Stream.BACKGROUND_KEYS.generator(seed).choice(pairs.rows, size, replace=False))
     unit = 1.0 / (temperature * grid.scale**2)
     means = [
-        _log_means(queries, keys[sample], offsets[sample], unit) + (own + grid.constant) * unit
+        _log_means(queries, keys[sample], offsets[sample], unit) + (own + float(grid.constant)) * unit
         for (queries, own), (keys, offsets) in permutations([(grid.x, grid.x_offsets), (grid.y, grid.y_offsets)])
     ]
     return _settled(np.stack(means))

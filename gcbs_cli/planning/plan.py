@@ -12,7 +12,7 @@ from gcbs_cli.orders import METHODS, MethodInput
 from gcbs_cli.orders.finish import finish, plan_random
 from gcbs_cli.orders.keeping_apart import check_possible, labels_of
 from gcbs_cli.orders.refinement import Refinement
-from gcbs_cli.plan_file.manifest import PartitionsRecord
+from gcbs_cli.plan_file.manifest import GraphRecord, PartitionsRecord
 from gcbs_cli.planning.memory import check_memory, forecast_plans
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
@@ -29,14 +29,11 @@ ADVICE = "lower --per-row or --top, use fewer rows, or plan in more --partitions
 class GraphFigures:
     """The graph and what the order made of it."""
 
-    edges: int
-    isolated: int
-    max_degree: int
+    graph: GraphRecord
     achieved_quantile: float | None
     """The exact share of the N(N − 1) entries at or below t; None where the pass did not count them."""
-    identity: OrderMeasures
-    random: OrderMeasures
-    plan: OrderMeasures
+    measures: dict[str, OrderMeasures]
+    """Of the orders identity, random and plan."""
 
 
 @dataclass(frozen=True)
@@ -142,14 +139,14 @@ def find_edges(
 
 def _figures(hard: HardPairs, perm: Ints, settings: PlanSettings) -> GraphFigures:
     degrees = hard.graph.degrees
-    orders = [np.arange(len(perm)), plan_random(len(perm), settings.seed), perm]
-    identity, random, plan = (hard.graph.measure(order, settings.batch_size) for order in orders)
-    return GraphFigures(
+    graph = GraphRecord(
         edges=hard.graph.edges,
         isolated=int(np.count_nonzero(degrees == 0)),
         max_degree=int(degrees.max()),
-        achieved_quantile=hard.achieved_quantile,
-        identity=identity,
-        random=random,
-        plan=plan,
+        kind=settings.graph,
+        top=settings.top if settings.graph == "top-m" else None,
+        rank_window=settings.rank_window,
     )
+    orders = {"identity": np.arange(len(perm)), "random": plan_random(len(perm), settings.seed), "plan": perm}
+    measures = {name: hard.graph.measure(order, settings.batch_size) for name, order in orders.items()}
+    return GraphFigures(graph, hard.achieved_quantile, measures)

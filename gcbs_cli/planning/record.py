@@ -7,7 +7,7 @@ from typing import Any
 from gcbs_cli import __version__
 from gcbs_cli.data.files import shown
 from gcbs_cli.data.reading import PairStream
-from gcbs_cli.plan_file.manifest import GraphRecord, InputsRecord, Manifest, QuantileRecord, permutation_hash
+from gcbs_cli.plan_file.manifest import InputsRecord, Manifest, QuantileRecord, permutation_hash
 from gcbs_cli.planning.plan import PlanResult
 from gcbs_cli.settings.model import Settings
 from gcbs_cli.system.arrays import Ints
@@ -18,8 +18,6 @@ RECORDED_LIBRARIES = ("numpy", "scipy", "torch")
 SETTINGS = ("batch_size", "temperature", "seed", "method", "drop_last", "world_size", "gather")
 """Settings that a manifest has under the same name."""
 MEASURES = ("bandwidth", "profile", "in_batch_edge_share")
-ORDERS = ("identity", "random", "plan")
-"""Orders whose measures a manifest has."""
 
 
 def plan_manifest(
@@ -33,18 +31,10 @@ def plan_manifest(
 ) -> Manifest:
     """The manifest of a plan, of one graph or of parts; files: those of groups and texts; seconds: of reading."""
     settings, figures = result.settings, result.figures
-    graph: dict[str, Any] = {}
+    measures: dict[str, Any] = {}
     if figures is not None:
-        graph["graph"] = GraphRecord(
-            edges=figures.edges,
-            isolated=figures.isolated,
-            max_degree=figures.max_degree,
-            kind=settings.graph,
-            top=settings.top if settings.graph == "top-m" else None,
-            rank_window=settings.rank_window,
-        )
-        for measure in MEASURES:
-            graph[measure] = {order: getattr(getattr(figures, order), measure) for order in ORDERS}
+        for name in MEASURES:
+            measures[name] = {order: getattr(values, name) for order, values in figures.measures.items()}
     return Manifest(
         tool_version=__version__,
         command=command,
@@ -52,7 +42,8 @@ def plan_manifest(
         inputs=InputsRecord.of(stream),
         rows=stream.rows,
         quantile=_quantile(result, stream.rows),
-        **graph,
+        graph=None if figures is None else figures.graph,
+        **measures,
         method_settings=_method_settings(result, files, groups),
         partitions=result.partitions,
         device=result.device,
@@ -62,13 +53,6 @@ def plan_manifest(
         normalize=stream.normalize,
         **{name: getattr(settings, name) for name in SETTINGS},
     )
-
-
-def full_batches_per_rank(manifest: Manifest) -> dict[str, int]:
-    """How many full batches each rank gets, where ranks were named and each takes whole batches."""
-    if manifest.world_size is None or manifest.gather:
-        return {}
-    return {"full_batches_per_rank": manifest.rows // manifest.batch_size // manifest.world_size}
 
 
 def _method_settings(result: PlanResult, files: tuple[Settings, ...], groups: Ints | None) -> dict[str, Any]:

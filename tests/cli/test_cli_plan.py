@@ -124,11 +124,11 @@ def test_help_is_quick_and_imports_no_numerics():
 
 def test_ranks_are_recorded_and_their_full_batches_stated(gcbs, folder):
     words = ("plan", "x.npy", "y.npy", "-k", "16", "-f")  # 300 pairs: 18 full batches
-    named = ("world_size", "gather", "full_batches_per_rank")
+    named = ("world_size", "gather")
     for options, expected in [
-        (("--world-size", 4, "--gather"), (4, True, None)),
-        (("--world-size", 4), (4, False, 4)),
-        ((), (None, False, None)),
+        (("--world-size", 4, "--gather"), (4, True)),
+        (("--world-size", 4), (4, False)),
+        ((), (None, False)),
     ]:
         result = json.loads(gcbs(*words, *options, "--json").stdout)
         assert tuple(map(result.get, named)) == expected

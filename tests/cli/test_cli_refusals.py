@@ -57,7 +57,6 @@ REFUSED = {
     "plan x.npy y.npy --partitions 5": "--partitions 5: the 300 rows make 4 batches of 64",
     "plan x.npy y.npy --partitions 4 --engine spark": "--engine spark: expected 'local' or 'ray'",
     "plan x.npy y.npy --partitions 4 --engine ray": "pip install 'gcbs[ray]'",
-    "plan x.npy y.npy --partitions 4 --engine ray --device cuda:0,1": "use --device cuda",
     "plan x.npy y.npy --partitions 4 --report r.json": "--report",
     "plan x.npy y.npy --partitions 4 --dry-run": "--dry-run",
     "report x.npy y.npy --queue-mode moco": "--queue-mode has no effect without --queue",
@@ -141,7 +140,7 @@ OUTPUTS = [
     "mine p.parquet -o p.parquet -f",
     "mine x.npy y.npy --positives g.csv -o g.csv -f",
     "apply -p made.npy lines.jsonl -o lines.jsonl -f",
-    "apply -p made.npy x.npy -o made.npy -f",
+    "apply -p made.npy lines.jsonl -o made.npy -f",
 ]
 """No output replaces an input of its own command or another output, whatever --force says."""
 TEXTS = {

@@ -138,7 +138,6 @@ WRITING = {
     "mine lines": "mine x.npy y.npy -o mined.jsonl",
     "apply lines": "apply data.jsonl -p old.npy -o ordered.jsonl",
     "apply Parquet": "apply data.parquet -p old.npy -o applied.parquet",
-    "apply .npy": "apply x.npy -p old.npy -o applied.npy",
     "apply shards": "apply shards -p old.npy -o applied",
     "demo": "demo demo",
     "embed table": "embed texts.jsonl --x-text x --y-text y --device cpu -o embedded.parquet",

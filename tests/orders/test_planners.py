@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from unit_data import find_hard_pairs, grid_matrix, make_pair, product_matrix
 
-from gcbs_cli.graph.adjacency import adjacency_from_pairs
+from gcbs_cli.graph.adjacency import adjacency_from_pairs, sort_neighbours
 from gcbs_cli.graph.hard_pairs import HardPairs, weigh, weigh_every_row
 from gcbs_cli.orders import METHODS, MethodInput
-from gcbs_cli.orders.cuthill_mckee import plan_cm
+from gcbs_cli.orders.cuthill_mckee import breadth_first, plan_cm
 from gcbs_cli.orders.finish import shuffle_groups
 from gcbs_cli.orders.metis import fit_parts, plan_metis
 from gcbs_cli.planning.plan import make_plan
@@ -190,7 +190,9 @@ def test_order_of_a_large_graph_is_the_sequential_one_and_scipys(edges):
     graph = graph_of(5000, pairs)
     matrix = csr_array((np.ones(len(graph.indices)), graph.indices, graph.indptr.astype(np.int32)), shape=(5000, 5000))
     scipys_starts = np.argsort(graph.degrees.astype(np.int32))  # numpy's unstable sort
-    assert np.array_equal(plan_cm(graph, scipys_starts)[::-1], reverse_cuthill_mckee(matrix, symmetric_mode=True))
+    neighbours = sort_neighbours(graph.indptr, graph.indices, np.argsort(graph.degrees, kind="stable"))
+    order = breadth_first(graph.indptr, neighbours, scipys_starts)
+    assert np.array_equal(order[::-1], reverse_cuthill_mckee(matrix, symmetric_mode=True))
     assert np.array_equal(plan_cm(graph), reference.cuthill_mckee(reference.neighbours_of(5000, pairs)))
 
 

@@ -73,10 +73,12 @@ def test_the_figures_of_a_plan_are_those_of_brute_force(chosen_backend):
     degrees = [len(near) for near in reference.neighbours_of(ROWS, edges)]
     figures = result.figures
     assert figures is not None
-    assert (figures.edges, figures.isolated, figures.max_degree) == (len(edges), degrees.count(0), max(degrees))
+    graph = figures.graph
+    assert (graph.edges, graph.isolated, graph.max_degree) == (len(edges), degrees.count(0), max(degrees))
     assert figures.achieved_quantile == pytest.approx(float((entries <= threshold).mean()), abs=1e-12)
-    for measures, order in ((figures.identity, np.arange(ROWS)), (figures.plan, result.perm)):
+    for name, order in (("identity", np.arange(ROWS)), ("plan", result.perm)):
         bandwidth, profile, share = reference.bandwidth_profile_share(edges, order, 16)
+        measures = figures.measures[name]
         assert (measures.bandwidth, measures.profile) == (bandwidth, profile)
         assert measures.in_batch_edge_share == pytest.approx(share)
 
@@ -170,5 +172,5 @@ def test_the_forecast_of_entries_is_near(chosen_backend):
 @pytest.mark.parametrize("rows", [2, 3, 20, 33, 34, 66, 200])
 def test_by_default_nearly_every_row_has_a_hard_pair_however_few_there_are(rows):
     figures = make_plan(make_pair("related", rows), PlanSettings(batch_size=2)).figures
-    assert figures.isolated <= rows / 10
+    assert figures.graph.isolated <= rows / 10
     assert figures.achieved_quantile == pytest.approx(1 - min(32 / (rows - 1), 0.5), abs=1 / rows)

@@ -73,20 +73,20 @@ def _nearest(similar: Int32s) -> tuple[PartNumbers, Int32s]:
 
 def _join(nearest: PartNumbers, losses: Int32s, centres: Float32s, sizes: Ints) -> Ints:
     """(n,) a part for each row: those that lose most choose first, among the parts that still have room."""
-    labels = np.empty(len(nearest), np.int64)
     neighbours = np.argsort(-products(centres, centres), axis=1, kind="stable")
-    _choose(np.argsort(-losses, kind="stable"), nearest, neighbours, sizes.copy(), labels)
-    return labels
+    return _choose(np.argsort(-losses, kind="stable"), nearest, neighbours, sizes.copy())
 
 
 @compiled
-def _choose(order: Ints, nearest: PartNumbers, neighbours: Ints, room: Ints, labels: Ints) -> None:
+def _choose(order: Ints, nearest: PartNumbers, neighbours: Ints, room: Ints) -> Ints:
+    labels = np.empty(len(order), np.int64)
     for row in order:
         part = _first_with_room(nearest[row], room)
         if part < 0:
             part = _first_with_room(neighbours[nearest[row, 0]], room)
         room[part] -= 1
         labels[row] = part
+    return labels
 
 
 @compiled

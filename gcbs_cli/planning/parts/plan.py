@@ -18,7 +18,7 @@ from gcbs_cli.planning.parts.partition import SAMPLE_ROWS, Partition, learn_cent
 from gcbs_cli.planning.parts.ray_engine import import_ray, plan_on_ray
 from gcbs_cli.planning.parts.scattered import scattered
 from gcbs_cli.planning.plan import PlanResult, note_margin
-from gcbs_cli.products.devices import ALL_GPUS, choose_backend, devices_named
+from gcbs_cli.products.devices import choose_backend, devices_named
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.settings.plan import MOST_PARTS, PlanSettings, PlanWorkSettings
 from gcbs_cli.system.arrays import Ints
@@ -118,14 +118,9 @@ def _forecast(stream: PairStream, settings: PlanSettings, backend: Backend, part
 
 
 def engine_of(work: PlanWorkSettings) -> Engine:
-    """How parts are planned. Raises BadInput for devices that do not fit the engine, and where Ray is not installed."""
+    """How parts are planned. Raises BadInput where Ray is not installed."""
     if work.engine == "local":
         return partial(plan_here, devices=devices_named(work.device))
-    if "," in work.device or work.device == ALL_GPUS:
-        raise BadInput(
-            f"--device {work.device}: names GPUs of this machine; with --engine ray each part asks the cluster for one "
-            "GPU, wherever it is: use --device cuda"
-        )
     import_ray()
     return partial(plan_on_ray, address=work.address)
 
@@ -148,13 +143,13 @@ def _tasks(
 def _record(partition: Partition, plans: list[PlanResult]) -> PartitionsRecord:
     """Sizes in the order of the parts, and what their graphs were."""
     figures = [plan.figures for plan in plans if plan.figures is not None]
-    edges = sum(part.edges for part in figures)
-    in_batch = sum(round((part.plan.in_batch_edge_share or 0.0) * part.edges) for part in figures)
+    edges = sum(part.graph.edges for part in figures)
+    shares = [(part.measures["plan"].in_batch_edge_share or 0.0) * part.graph.edges for part in figures]
     return PartitionsRecord(
         parts=len(plans),
         sizes=list(map(len, partition)),
         thresholds=[plan.threshold.similarity for plan in plans if plan.threshold is not None] or None,
         edges=edges,
-        isolated=sum(part.isolated for part in figures),
-        in_batch_edge_share=in_batch / edges if edges else None,
+        isolated=sum(part.graph.isolated for part in figures),
+        in_batch_edge_share=sum(map(round, shares)) / edges if edges else None,
     )
