@@ -13,7 +13,6 @@ from gcbs_cli.data.files import FileStamp, label, one_line, open_unchanged
 from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, check_matrix
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.threads import one_ahead
 
 TABLE_SUFFIXES = (".parquet", ".arrow", ".feather")
 """The formats that have columns and are read here."""
@@ -117,7 +116,7 @@ def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSou
 
     def blocks(rows_per_block: int) -> Iterator[Array]:
         with open_table(stamp) as table:
-            for lists in one_ahead(table.column(column, max(1, rows_per_block // _DECODER_SHARE))):
+            for lists in table.column(column, max(1, rows_per_block // _DECODER_SHARE)):
                 yield _matrix(lists, dim)
 
     return EmbeddingSource(name, rows, dim, str(elements[column]), blocks, column, (stamp,))

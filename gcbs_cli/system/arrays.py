@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gcbs_cli.system.compiled import compiled
-
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -25,21 +23,10 @@ def inverse(perm: NDArray[np.integer[Any]]) -> Ints:
 def grouped(keys: NDArray[np.integer[Any]], count: int) -> tuple[Ints, Ints]:
     """The places of the keys 0 to count − 1 in rising order, equal ones as they come, and where each key's begin.
 
-    (n,) and (count + 1,), by a counting sort: linear time, where a comparison sort would take most of a pass.
+    (n,) and (count + 1,).
     """
-    starts = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=count), out=starts[1:])
-    places = np.empty(len(keys), np.int64)
-    _place(np.ascontiguousarray(keys, np.int32), starts[:-1].copy(), places)
-    return places, starts
-
-
-@compiled
-def _place(keys: Int32s, next_free: Ints, places: Ints) -> None:
-    for place in range(len(keys)):
-        key = keys[place]
-        places[next_free[key]] = place
-        next_free[key] += 1
+    starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))])
+    return np.argsort(keys, kind="stable"), starts
 
 
 def ragged(lengths: NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:

@@ -2,7 +2,7 @@
 
 A limit of a control group may stand at the process's own group or at any above it. Inside a container the own group is
 the root of what is mounted, whatever path /proc/self/cgroup names; so every folder on the path that exists is read, the
-root too, under version 2 and version 1.
+root too. Groups of version 1, which systems of 2022 and later do not have, are not read.
 """
 
 import os
@@ -21,14 +21,7 @@ TORCH_MAPS = 560 * 2**20
 """Address space of torch beside the libraries (measured with `compare --train`)."""
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
-NO_LIMIT = 1 << 60
-"""Version 1 writes a number of about 2⁶³ where there is no limit."""
-_HIERARCHIES = ("", "memory", "cpu", "cpu,cpuacct")
-"""Folders of groups: version 2 has one hierarchy, version 1 one for each controller."""
-_MEMORY_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-"""Limit and use under version 2 and version 1."""
-_QUOTA_FILES = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
-"""Quota and period stand in the first under version 2, in the others under version 1."""
+MOST_BYTES = 1 << 60
 ASSUMED_MEMORY = 8 * 2**30
 """Bytes, where the system does not tell what is free."""
 _SIZE = re.compile(r"\s*(\d{1,20}(?:\.\d{1,20})?)\s*([kmgt]?)i?b?\s*", re.IGNORECASE)
@@ -39,7 +32,7 @@ def parse_size(size: object) -> int:
     match = _SIZE.fullmatch(str(size))
     if match is None:
         raise ValueError(f"{size}: expected a size")
-    return int(min(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "), NO_LIMIT))
+    return int(min(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "), MOST_BYTES))
 
 
 def show_size(size: float) -> str:
@@ -91,34 +84,25 @@ def cgroup_memory(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[int]:
     """Bytes that each limit on memory leaves; page cache that the kernel can drop counts as free."""
     left = []
     for group in _groups(mounted, own):
-        for limit_file, used_file in _MEMORY_FILES:
-            limit, used = _text(group / limit_file), _text(group / used_file)
-            if limit.isdigit() and used.isdigit() and int(limit) < NO_LIMIT:
-                droppable = re.search(r"^(?:total_)?inactive_file (\d+)", _text(group / "memory.stat"), re.MULTILINE)
-                left.append(int(limit) - int(used) + int(droppable[1] if droppable else 0))
+        limit, used = _text(group / "memory.max"), _text(group / "memory.current")
+        if limit.isdigit() and used.isdigit():
+            droppable = re.search(r"^inactive_file (\d+)", _text(group / "memory.stat"), re.MULTILINE)
+            left.append(int(limit) - int(used) + int(droppable[1] if droppable else 0))
     return left
 
 
 def cgroup_processors(mounted: Path = CGROUPS, own: Path = OWN_CGROUP) -> list[float]:
     """Processors that each quota allows, such as 1.5."""
-    allowed = []
-    for group in _groups(mounted, own):
-        words = " ".join(_text(group / name) for name in _QUOTA_FILES).split()
-        numbers = [int(word) for word in words if word.isdigit()]
-        if len(numbers) == 2 and all(numbers):
-            allowed.append(numbers[0] / numbers[1])
-    return allowed
+    texts = [_text(group / "cpu.max") for group in _groups(mounted, own)]
+    quotas = [re.fullmatch(r"(\d+) ([1-9]\d*)", text) for text in texts]
+    return [int(quota[1]) / int(quota[2]) for quota in quotas if quota]
 
 
 def _groups(mounted: Path, own: Path) -> list[Path]:
-    """The root of each hierarchy and the groups below it down to the process's own, whether they exist or not."""
-    groups = {mounted / hierarchy for hierarchy in _HIERARCHIES}
-    for controllers, path in re.findall(r"^[^:]*:([^:]*):(.*)$", _text(own), re.MULTILINE):
-        below = Path(path.lstrip("/"))
-        for hierarchy in _HIERARCHIES:
-            if {*hierarchy.split(",")} <= {*controllers.split(",")} and ".." not in below.parts:
-                groups |= {mounted / hierarchy / group for group in (below, *below.parents)}
-    return sorted(groups)
+    """The root and the groups below it down to the process's own, whether they exist or not."""
+    paths = re.findall(r"^0::/(?!\.\.)(.*)", _text(own), re.MULTILINE)  # one from .. on lies outside of what is mounted
+    below = Path(*paths)
+    return sorted(mounted / group for group in (below, *below.parents))
 
 
 def _text(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
@@ -39,27 +39,10 @@ def in_order(workers: int, items: Iterable[Item], work: Callable[[Item], Result]
         while waiting:
             yield waiting.popleft().result()
     finally:
-        _end(pool, waiting)
-
-
-def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The items, none of them None; a thread takes the next one while this one is in use."""
-    pool = ThreadPoolExecutor(1)
-    following = pool.submit(next, items, None)
-    try:
-        while (item := following.result()) is not None:
-            following = pool.submit(next, items, None)
-            yield item
-    finally:
-        _end(pool, [following])
-
-
-def _end(pool: ThreadPoolExecutor, waiting: Collection[Future[Item]]) -> None:
-    """Wait for what is at work, drop the rest, and join no thread: where a search for garbage ends an iterator that was
-    given up, this thread may hold the lock that the end of the other one needs.
-    """
-    wait([future for future in waiting if not future.cancel()])
-    pool.shutdown(wait=False)
+        # Joins no thread: where a search for garbage ends an iterator that was given up, this thread may hold the lock
+        # that the end of the other one needs.
+        wait([future for future in waiting if not future.cancel()])
+        pool.shutdown(wait=False)
 
 
 class OwnedByThreads(threading.local, Generic[Item]):

@@ -26,7 +26,7 @@ from gcbs_cli.data.files import natural_key, one_line, open_file, open_unchanged
 from gcbs_cli.data.opening import from_array, open_pair
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.system.errors import BadInput
-from gcbs_cli.system.threads import in_order, one_ahead
+from gcbs_cli.system.threads import in_order
 
 
 def test_every_format_gives_the_same_rows_and_fingerprints(tmp_path, matrix):
@@ -131,9 +131,8 @@ def test_data_that_changes_while_it_is_read_is_found(tmp_path, name, change):
     assert str(last) in refusal(lambda: (list(blocks), stream.check_unchanged()))
 
 
-@pytest.mark.parametrize("begin", [one_ahead, lambda items: in_order(2, items, int)], ids=["one_ahead", "in_order"])
-def test_an_iterator_that_is_given_up_joins_no_thread(monkeypatch, begin):
-    items = begin(iter(range(99)))
+def test_an_iterator_that_is_given_up_joins_no_thread(monkeypatch):
+    items = in_order(2, range(99), int)
     next(items)
     monkeypatch.setattr(threading.Thread, "join", None)  # where a search for garbage ends it, a join may hang
     items.close()

@@ -48,22 +48,6 @@ def test_version_2_limits_of_a_container_less_its_page_cache_and_of_groups_above
     assert limits.cgroup_processors() == [3.0]
 
 
-def test_version_1(mount):
-    files = {
-        "memory/memory.limit_in_bytes": "9223372036854771712",
-        "memory/memory.usage_in_bytes": "5",
-        "memory/docker/abc/memory.limit_in_bytes": str(GIB),
-        "memory/docker/abc/memory.usage_in_bytes": "24",
-        "cpu/cpu.cfs_quota_us": "-1",
-        "cpu/cpu.cfs_period_us": "100000",
-        "cpu/docker/abc/cpu.cfs_quota_us": "200000",
-        "cpu/docker/abc/cpu.cfs_period_us": "100000",
-    }
-    mount("4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n0::/", files)
-    assert limits.cgroup_memory() == [GIB - 24]
-    assert limits.cgroup_processors() == [2.0]
-
-
 @pytest.mark.parametrize("own", ["", "0::/../../above", "0::/elsewhere", "nonsense\n0:"])
 @pytest.mark.parametrize("text", ["", "max", "-", "12 34 56", "1e9", "100000 0"])
 def test_what_cannot_be_read_limits_nothing(mount, own, text):

@@ -12,8 +12,8 @@ def test_numba_is_not_imported_before_a_loop_runs():
 
 KEPT = """
 import numpy as np
-from gcbs_cli.system.arrays import _place as loop
-loop(np.zeros(2, np.int32), np.zeros(1, np.int64), np.zeros(2, np.int64))
+from gcbs_cli.graph.adjacency import _both_ways as loop
+loop(2, np.zeros(1, np.int32), np.ones(1, np.int32))
 print(sum(loop.machine_code.stats.cache_hits.values()))
 """
 
