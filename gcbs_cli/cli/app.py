@@ -42,6 +42,7 @@ class Commands(TyperGroup):
     def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
         """Run the command line, and leave with its exit code; what goes wrong, in any library, is a line on stderr."""
         WRITTEN.clear()
+        os.environ.pop("NUMBA_NUM_THREADS", None)  # numba fails with 0; gcbs has threads of its own
         try:
             check_address_space()
             code = super().main(*args, standalone_mode=False, **more) or 0  # type: ignore[misc]

@@ -75,7 +75,7 @@ def available_cpus() -> int:
     """Threads that this process may use: its affinity, its cgroup's quota and OMP_NUM_THREADS, whichever is least."""
     cpus = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)
     requested = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if requested.isdigit() and int(requested) > 0:
+    if requested.isdecimal() and int(requested) > 0:
         cpus = min(cpus, float(requested))
     return max(1, int(min([cpus, *cgroup_processors()])))
 

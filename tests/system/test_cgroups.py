@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from running import SAMPLE, run_gcbs
 from unit_data import make_pair
 
 from gcbs_cli.planning.plan import make_plan
@@ -83,3 +84,12 @@ def test_threads_follow_omp_num_threads(mount, monkeypatch):
     for threads in (1, 2):
         monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
         assert limits.available_cpus() == CpuBackend().workers == threads
+
+
+@pytest.mark.parametrize(
+    "variable", [{"NUMBA_NUM_THREADS": "0"}, {"OMP_NUM_THREADS": "²"}, {"OMP_NUM_THREADS": "0"}], ids=str
+)
+def test_a_number_of_threads_that_is_none_is_ignored(tmp_path, variable):
+    words = "plan", SAMPLE / "x.npy", SAMPLE / "y.npy", "-q", "-o", tmp_path / "perm.npy"
+    run = run_gcbs(*words, env=os.environ | variable)
+    assert (run.returncode, run.stderr) == (0, "")
