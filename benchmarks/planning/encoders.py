@@ -25,7 +25,6 @@ from torch.nn.functional import normalize
 
 from gcbs_cli.comparison.trial import order_function
 from gcbs_cli.reports.batch_loss import batch_loss
-from gcbs_cli.settings.plan import PlanSettings
 
 AT_ONCE = 500
 TOKENS = 24
@@ -119,7 +118,7 @@ def train_once(sides: tuple[Items, Items], answers: NDArray[np.int64], corpus: s
     training = ENCODERS[corpus]
     epochs, queries = training.epochs, training.queries
     encoder, plan = training.encoder(), plan_named(name)
-    make_order = order_function(plan) if isinstance(plan, PlanSettings) else plan
+    make_order = order_function(plan)
     optimizer = training.optimizer(encoder)
     count = len(answers)
     train, held_out = np.arange(count - 2 * queries), np.arange(count - 2 * queries, count)

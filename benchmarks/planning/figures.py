@@ -21,7 +21,7 @@ from trial import CORPORA, ROWS, trial_of
 
 from gcbs_cli.comparison.trial import MOST_EPOCHS, TrialSettings, order_function
 from gcbs_cli.data.opening import open_arrays
-from gcbs_cli.settings.plan import DEFAULT_MARGIN, DEFAULT_PER_ROW, PlanSettings
+from gcbs_cli.settings.plan import DEFAULT_MARGIN, DEFAULT_PER_ROW
 
 FIGURES_OF_PLANS = Path(__file__).with_name("figures.jsonl")
 SEEDS = (1, 2)
@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
                     continue
                 sides = sides or read_sides(options.data / corpus, rows)
                 plan = plan_named(name)
-                make = order_function(plan, **trial.row_facts(rows)) if isinstance(plan, PlanSettings) else plan
+                make = order_function(plan, **trial.row_facts(rows))
                 order: Any = make(sides.x, sides.y, seed * MOST_EPOCHS)
                 perm, negatives = order if isinstance(order, tuple) else (order, None)
                 figures = figures_of(sides, perm, negatives)

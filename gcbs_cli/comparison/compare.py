@@ -10,7 +10,7 @@ from gcbs_cli.orders import METHODS
 from gcbs_cli.planning.plan import find_edges, make_plan
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.reports.basis import ReportInputs, RowFacts
-from gcbs_cli.reports.figures import nest, shown_in
+from gcbs_cli.reports.figures import shown_in
 from gcbs_cli.reports.losses import OrderReports
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.model import leaves, words
@@ -24,8 +24,6 @@ from gcbs_cli.system.progress import Progress, Stopwatch
 MASKED = "gap.masked.reduction"
 SHOWN = sorted(shown_in("compare"), key=lambda figure: figure.path != MASKED)
 """The figures of the table, first the one that sorts it."""
-COUNTED_BY = ("graph.threshold", "false_negatives.margin")
-"""What suspected pairs are counted by, beside the figures in JSON."""
 NEEDS_TEXT = "words"
 """The method that needs the rows' texts."""
 RANDOM = "random"
@@ -52,9 +50,8 @@ class Compared:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON: the figures have the same places as in a report."""
-        paths = [*(figure.path for figure in SHOWN), *COUNTED_BY]
-        figures = nest({path: self.report.at(path) for path in paths})
-        return {"method": self.name, "options": " ".join(options_of(self.settings)), "seconds": self.seconds, **figures}
+        record = {"method": self.name, "options": " ".join(options_of(self.settings)), "seconds": self.seconds}
+        return record | self.report.model_dump(mode="json")
 
 
 def options_of(settings: PlanSettings) -> list[str]:

@@ -1,8 +1,7 @@
 """Two residual heads on frozen embeddings, which a trial trains, and the ranks that they give to right answers."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 
 import numpy as np
 import torch
@@ -31,20 +30,20 @@ def one_thread() -> Iterator[None]:
 
 
 class Heads:
-    """x + W x + b for each side, scaled to unit length: the identity at first."""
+    """x + W x + b for each side, scaled to unit length: the identity at first. changes: W and b."""
 
     def __init__(self, pairs: PairedRows, device: str, learning_rate: float) -> None:
         self._device = device
         self._sides = [torch.from_numpy(side).to(device) for side in (pairs.x, pairs.y)]
-        self._changes = nn.ModuleList(nn.Linear(pairs.dim, pairs.dim) for _ in self._sides).to(device)
-        for weight in self._changes.parameters():
+        self.changes = nn.ModuleList(nn.Linear(pairs.dim, pairs.dim) for _ in self._sides).to(device)
+        for weight in self.changes.parameters():
             nn.init.zeros_(weight)
-        self._optimizer = torch.optim.AdamW(self._changes.parameters(), lr=learning_rate, fused=True)
+        self._optimizer = torch.optim.AdamW(self.changes.parameters(), lr=learning_rate, fused=True)
 
     def outputs(self, rows: Ints, side: int) -> Tensor:
         """(n, d) unit rows of side 0 or 1."""
         embeddings = self._sides[side][rows]
-        return normalize(embeddings + self._changes[side](embeddings), dim=1)
+        return normalize(embeddings + self.changes[side](embeddings), dim=1)
 
     @torch.no_grad()
     def embed(self, rows: Ints) -> tuple[Float32s, Float32s]:
@@ -52,17 +51,12 @@ class Heads:
         x, y = (self.outputs(rows, side).cpu().numpy() for side in (0, 1))
         return x, y
 
-    def train(self, rows: Ints, batches: Iterable[Ints], temperature: float, negatives: Ints | None = None) -> None:
-        """One step a batch on the symmetric loss; batches, negatives: places in `rows`.
-
-        negatives: (n, l) whose y each row brings as one more that all of a batch see.
-        """
-        for batch in batches:
-            keys = batch if negatives is None else np.concatenate([batch, negatives[batch].ravel()])
-            loss = batch_loss(self.outputs(rows[batch], 0), self.outputs(rows[keys], 1), temperature)
-            self._optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self._optimizer.step()
+    def train(self, queries: Ints, keys: Ints, temperature: float) -> None:
+        """One step on the symmetric loss of a batch; keys: its rows, and after them those whose y is a negative too."""
+        loss = batch_loss(self.outputs(queries, 0), self.outputs(keys, 1), temperature)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
 
     @torch.no_grad()
     def ranks(self, queries: Ints, candidates: Ints, right: Bools) -> Floats:
@@ -81,11 +75,3 @@ class Heads:
             above = torch.heaviside(scores - best, scores.new_tensor(0.5)).sum(1)  # an equal score counts half
             ranks.append((1.0 + above).double().cpu().numpy())
         return np.concatenate(ranks)
-
-    def weights(self) -> dict[str, Tensor]:
-        """A copy of them, for `restore`."""
-        return deepcopy(self._changes.state_dict())
-
-    def restore(self, weights: dict[str, Tensor]) -> None:
-        """Go on from these."""
-        self._changes.load_state_dict(weights)

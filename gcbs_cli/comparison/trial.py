@@ -9,7 +9,9 @@ seed.
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -48,8 +50,8 @@ LEARNING_RATE = 3e-4
 RATE_BATCH_SIZE = 64
 """The batch size for which the learning rate is; it grows with the square root of the batch size."""
 MOST_SEEDS = 10
-ENOUGH_SEEDS = 3
-"""A verdict may be final after this number of seeds."""
+FITTING_SEEDS = 3
+"""So many rows are trained that this number of seeds fits in the budget."""
 LEAST_SEEDS = 2
 """This number of seeds is run however long they take."""
 SPLIT_SEED = 0x5B117
@@ -57,7 +59,7 @@ CERTAIN = 2.0
 """A difference counts beyond this number of standard errors."""
 
 OrderFunction = Callable[[Float32s, Float32s, int], Any]
-"""From unit rows of both sides (n, d) and a seed to a permutation (n,), or to one and (n, l) rows of more negatives."""
+"""From unit rows of both sides (n, d) and a seed to a permutation (n,)."""
 Plans = Mapping[str, PlanSettings | OrderFunction]
 
 
@@ -92,11 +94,6 @@ class TrialRun:
     def mrr(self) -> float:
         """Mean reciprocal rank of the test queries × 100."""
         return 100.0 * float(np.mean(self.reciprocal_ranks))
-
-    @property
-    def recall(self) -> dict[int, float]:
-        """Share of the test queries with a right answer among the first 1 and 10."""
-        return {first: float(np.mean(self.reciprocal_ranks >= 1.0 / first)) for first in (1, 10)}
 
 
 @dataclass(frozen=True)
@@ -143,8 +140,6 @@ class Trial:
                 f"--train: {pairs.rows:,} rows leave {len(self.split.train):,} to train on, expected at least two"
                 f" batches of {settings.batch_size}; give more rows or a smaller --batch-size"
             )
-        if len(self.split.validation) == 0:
-            raise BadInput(f"--train: {pairs.rows:,} rows leave none to choose the best epoch by; give more rows")
         self._validation = self._retrieval(self.split.validation)
         self._test = self._retrieval(self.split.test)
         self._heads()  # where torch is missing, it is said before any work
@@ -159,46 +154,42 @@ class Trial:
         }
 
     def decide(self, plans: Plans, preferred: str | None) -> tuple[list[TrialRun], "Verdict"]:
-        """For each seed a run of each plan, until more of them would not change the verdict or time is up."""
-        settings = self.settings
+        """For each seed a run of each plan, until time is up."""
         self._fit(plans)
         runs: list[TrialRun] = []
-        longest = 0.0
-        for number, seed in enumerate(settings.seeds, 1):
-            start = time.monotonic()
+        for number, seed in enumerate(self.settings.seeds, 1):
             self._progress.step(f"training, seed {seed}")
-            runs += self._at_once(self.run_one, [(name, plan, seed) for name, plan in plans.items()])
-            verdict = judge(runs, preferred, len(settings.seeds))
-            now = time.monotonic()
-            longest = max(longest, now - start)
-            if number >= LEAST_SEEDS and (verdict.final or now - self._start + longest > settings.budget):
+            runs += self._at_once([partial(self.run_one, name, plan, seed) for name, plan in plans.items()])
+            seconds_with_next = (time.monotonic() - self._start) * (number + 1) / number
+            if number >= LEAST_SEEDS and seconds_with_next > self.settings.budget:
                 break
-        return runs, verdict
+        return runs, judge(runs, preferred)
 
     def run_one(self, name: str, plan: PlanSettings | OrderFunction, seed: int) -> TrialRun:
         """Train by one plan."""
         heads = self._heads()
         rows = np.sort(self.split.train)
-        make_order = self._order_function(plan, rows)
+        make_order = order_function(plan, **self.row_facts(rows))
         validation = [self._validate(heads)]
-        best = heads.weights()
+        best = deepcopy(heads.changes.state_dict())
         seconds = []
         for epoch in range(self.epochs):
-            seconds.append(self._epoch(heads, rows, make_order, seed * MOST_EPOCHS + epoch))
-            validation.append(self._validate(heads))
-            if validation[-1] == max(validation):
-                best = heads.weights()
-        heads.restore(best)
+            *spent, mrr = self._epoch(heads, rows, make_order, seed * MOST_EPOCHS + epoch)
+            seconds.append(spent)
+            validation.append(mrr)
+            if mrr == max(validation):
+                best = deepcopy(heads.changes.state_dict())
+        heads.changes.load_state_dict(best)
         planning, training = map(float, np.mean(seconds, axis=0))
         return TrialRun(name, seed, validation, 1.0 / heads.ranks(*self._test), planning, training)
 
-    def _at_once(self, work: Callable[..., Result], calls: Sequence[tuple[Any, ...]]) -> list[Result]:
-        """The results of calls with these arguments, in their order; each has a processor for itself."""
+    def _at_once(self, calls: Sequence[Callable[[], Result]]) -> list[Result]:
+        """The results of the calls, in their order; each has a processor for itself."""
         from gcbs_cli.comparison.heads import one_thread
 
         workers = available_cpus() if self.settings.device == "cpu" else 1
         with one_thread():
-            return list(in_order(workers, calls, lambda arguments: work(*arguments)))
+            return list(in_order(workers, calls, lambda call: call()))
 
     def _fit(self, plans: Plans) -> None:
         """Take as many rows as the time allows, by the seconds of one epoch of each plan; of few rows, fewer epochs."""
@@ -209,26 +200,22 @@ class Trial:
         for batches in (LEAST_BATCHES, 2 * LEAST_BATCHES):  # once for what compiles or loads only the first time
             train = np.sort(self.split.train[: batches * settings.batch_size])
             start = time.monotonic()
-            functions = [self._order_function(plan, train) for plan in plans.values()]
-            self._at_once(self._epoch, [(self._heads(), train, make_order, 0) for make_order in functions])
+            functions = [order_function(plan, **self.row_facts(train)) for plan in plans.values()]
+            self._at_once([partial(self._epoch, self._heads(), train, make_order, 0) for make_order in functions])
             seconds = (time.monotonic() - start) / len(train)
-        start = time.monotonic()
-        self._at_once(self._validate, [(self._heads(),)])
-        ranking = (time.monotonic() - start) * len(plans)
         left = settings.budget + self._start - time.monotonic()
         least = max(LEAST_BATCHES * settings.batch_size, LEAST_TRAINED)
         for epochs in (self.epochs, min(EPOCHS, self.epochs)):
-            fitting = int((left / (ENOUGH_SEEDS * epochs) - ranking) / seconds)
+            fitting = int(left / (FITTING_SEEDS * epochs * seconds))
             if fitting >= least:
                 break
         self.epochs = epochs
         self.split = replace(self.split, train=self.split.train[: max(fitting, least)])
-        rows = len(self.split.train)
-        missing = LEAST_SEEDS * epochs * (ranking + seconds * rows) - left
-        if missing > 0:
+        needed = LEAST_SEEDS * epochs * seconds * len(self.split.train)
+        if needed > left:
             self._progress.note(
-                f"the budget of {settings.budget:g} s is too short for {LEAST_SEEDS} seeds of {epochs} epochs over"
-                f" {rows:,} rows, the least that is trained; that takes about {settings.budget + missing:.0f} s"
+                f"the budget of {settings.budget:g} s is too short for {LEAST_SEEDS} seeds, the least that is trained;"
+                f" that takes about {settings.budget + needed - left:.0f} s"
             )
 
     def _heads(self) -> "Heads":
@@ -239,21 +226,17 @@ class Trial:
         scale = (self.settings.batch_size / RATE_BATCH_SIZE) ** 0.5
         return Heads(self._pairs, self.settings.device, LEARNING_RATE * scale)
 
-    def _order_function(self, plan: PlanSettings | OrderFunction, rows: Ints) -> OrderFunction:
-        return order_function(plan, **self.row_facts(rows)) if isinstance(plan, PlanSettings) else plan
-
-    def _epoch(self, heads: "Heads", rows: Ints, make_order: OrderFunction, seed: int) -> tuple[float, float]:
-        """Seconds of planning and of training."""
+    def _epoch(self, heads: "Heads", rows: Ints, make_order: OrderFunction, seed: int) -> tuple[float, float, float]:
+        """Seconds of planning and of training, and what the validation queries say then."""
         start = time.perf_counter()
         size = self.settings.batch_size
-        perm = make_order(*heads.embed(rows), seed)
-        negatives = None
-        if isinstance(perm, tuple):
-            perm, negatives = perm
+        order = rows[make_order(*heads.embed(rows), seed)]
         planned = time.perf_counter()
-        places = np.random.default_rng(seed).permutation(np.arange(0, len(perm), size))
-        heads.train(rows, (perm[place : place + size] for place in places), self.settings.temperature, negatives)
-        return planned - start, time.perf_counter() - planned
+        for place in np.random.default_rng(seed).permutation(np.arange(0, len(order), size)):
+            batch = order[place : place + size]
+            heads.train(batch, batch, self.settings.temperature)
+        trained = time.perf_counter()
+        return planned - start, trained - planned, self._validate(heads)
 
     def _validate(self, heads: "Heads") -> float:
         """MRR × 100 of the validation queries."""
@@ -272,9 +255,11 @@ class Trial:
         return queries, pool[first], right
 
 
-def order_function(settings: PlanSettings, **row_facts: Any) -> OrderFunction:
+def order_function(plan: PlanSettings | OrderFunction, **row_facts: Any) -> OrderFunction:
     """A function that makes the orders of `gcbs plan` with these settings; row_facts: groups, texts."""
-    return lambda x, y, seed: make_plan(PairedRows(x, y), settings.changed(seed=seed), **row_facts).perm
+    if not isinstance(plan, PlanSettings):
+        return plan
+    return lambda x, y, seed: make_plan(PairedRows(x, y), plan.changed(seed=seed), **row_facts).perm
 
 
 def split_rows(ids: Sequence[Ints], most_trained: int) -> Split:
@@ -313,28 +298,14 @@ class Gain:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
-        figures = ("seed", "mrr", "recall", "validation", "plan_seconds", "train_seconds")
+        figures = ("seed", "mrr", "validation", "plan_seconds", "train_seconds")
         runs = [{figure: getattr(run, figure) for figure in figures} for run in self.runs]
         return {"gain": self.mean, "gain_std": self.std, "noise": self.noise, "runs": runs}
-
-    def error(self, seeds: int) -> float:
-        """Standard error of the mean over a number of seeds."""
-        return float(np.hypot(self.queries, self.std / seeds**0.5))
 
     @property
     def noise(self) -> float:
         """What a difference must exceed to count."""
-        return CERTAIN * self.error(self.seeds)
-
-    @property
-    def counts(self) -> bool:
-        """Whether it is beyond noise."""
-        return self.mean > self.noise
-
-    def stays(self, seeds: int) -> bool:
-        """Whether it will be on the same side of noise after this many seeds, as far as the ones made can tell."""
-        margin = CERTAIN * self.std * max(1 / self.seeds - 1 / seeds, 0.0) ** 0.5
-        return abs(self.mean - CERTAIN * self.error(seeds)) > margin
+        return CERTAIN * float(np.hypot(self.queries, self.std / self.seeds**0.5))
 
     def __str__(self) -> str:
         return f"{self.mean:+.1f} ± {self.std:.1f}"
@@ -351,29 +322,26 @@ def gain(runs: Sequence[TrialRun], plan: str, over: str = RANDOM) -> Gain:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The plan to take, by its name, or None for random batches; a sentence; and whether it is final, as more seeds
-    would change nothing.
-    """
+    """The plan to take, by its name, or None for random batches, and a sentence."""
 
     plan: str | None
     sentence: str
-    final: bool
 
 
-def judge(runs: Sequence[TrialRun], preferred: str | None = None, most_seeds: int = MOST_SEEDS) -> Verdict:
+def judge(runs: Sequence[TrialRun], preferred: str | None = None) -> Verdict:
     """Which plan to take: that with the best validation MRR, or the preferred one unless that is beaten beyond noise.
 
     `runs` hold random batches and another plan at least, each with the same seeds.
     """
     names = list(dict.fromkeys(run.plan for run in runs if run.plan != RANDOM))
     best = max(names, key=lambda name: np.mean([max(run.validation) for run in runs if run.plan == name]))
-    if preferred in names and not gain(runs, best, preferred).counts:
-        best = str(preferred)
+    if preferred in names:
+        over_preferred = gain(runs, best, preferred)
+        if over_preferred.mean <= over_preferred.noise:
+            best = preferred
     over_random = gain(runs, best)
-    over_others = [gain(runs, best, name) for name in names if name != best]
-    final = over_random.seeds >= ENOUGH_SEEDS and all(each.stays(most_seeds) for each in [over_random, *over_others])
     figure = f"{best}: {over_random} MRR over random"
-    if over_random.counts:
-        return Verdict(best, f"{figure}: planning pays", final)
+    if over_random.mean > over_random.noise:
+        return Verdict(best, f"{figure}: planning pays")
     chance = f"{figure}, less than {over_random.noise:.1f} may be chance"
-    return Verdict(None, f"no difference beyond noise ({chance}): stay with random batches", final)
+    return Verdict(None, f"no difference beyond noise ({chance}): stay with random batches")

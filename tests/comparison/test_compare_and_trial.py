@@ -18,7 +18,6 @@ from gcbs_cli.comparison.trial import Trial, TrialRun, TrialSettings, gain, judg
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.reports.batch_loss import batch_loss
 from gcbs_cli.settings.plan import PlanSettings
-from gcbs_cli.system.errors import BadInput
 
 
 def test_compare_shows_every_method_and_the_preset_by_falling_masked_reduction(gcbs, folder):
@@ -190,7 +189,6 @@ def test_a_plan_that_helps_is_told_from_one_that_does_not(monkeypatch):
     for run in runs:
         assert run.validation[0] == runs[0].validation[0]
         assert run.mrr == pytest.approx(100 * run.reciprocal_ranks.mean())
-        assert run.recall[1] == np.mean(run.reciprocal_ranks == 1) <= run.recall[10]
     by_hand = [ours.mrr - theirs.mrr for theirs, ours in zip(runs[::3], runs[1::3], strict=True)]
     found, best = judge(runs), gain(runs, "rcm")
     assert found.plan == "rcm"
@@ -209,19 +207,11 @@ def _run(plan, seed, *ranks):
 def test_the_preferred_plan_stands_unless_another_is_better_beyond_noise():
     alike = [_run(plan, seed, *ranks) for seed in range(3) for plan, ranks in SCORES.items()]
     assert judge(alike).plan == "high"
-    assert judge(alike).final
     assert judge(alike, "near").plan == "near"
     assert judge(alike, "low").plan == "high"
-    unsteady = [_run(plan, seed, *[1 + 9 * seed if plan == "high" else 4] * 4) for seed in range(3) for plan in SCORES]
-    assert not judge(unsteady).final
 
 
 SCORES = {"random": (4, 4, 4, 4), "high": (1, 1, 1, 2), "near": (1, 2, 1, 1), "low": (3, 3, 3, 3)}
-
-
-def test_rows_that_leave_none_to_validate_on_are_refused():
-    with pytest.raises(BadInput, match="7 rows leave none to choose the best epoch by"):
-        Trial(make_pair("random", 7), TrialSettings(batch_size=2))
 
 
 def test_the_budget_decides_how_many_rows_and_seeds_and_torch_keeps_its_threads():
