@@ -115,13 +115,19 @@ def main(arguments: list[str] | None = None) -> None:
         for cells in by_entries_a_row(pair, values, options):
             print(f"| {' | '.join(cells)} |", flush=True)
         return
-    figures = [figure for path in COLUMNS[effect] + ALWAYS for figure in FIGURES if figure.path == path]
-    header = [effect, *(figure.short for figure in figures), "seconds", *["paper, seconds"] * (effect == "rows")]
+    figures = [
+        (path, figure)
+        for path in COLUMNS[effect] + ALWAYS
+        for figure in FIGURES
+        if path in (figure.path, figure.random)
+    ]
+    names = [figure.short + ", random" * (path == figure.random) for path, figure in figures]
+    header = [effect, *names, "seconds", *["paper, seconds"] * (effect == "rows")]
     values = [value for value in asked.values or VALUES[effect] if effect != "rows" or value <= pair.rows]
     print(markdown_table(header, []), flush=True)
     for value, (rows, settings) in trials(effect, pair, values, options):
         report, seconds = measured(rows, settings)
-        cells = [f"{value:,g}", *(figure.text(report.at(figure.path)) for figure in figures), f"{seconds:.2f}"]
+        cells = [f"{value:,g}", *(figure.text(report.at(path)) for path, figure in figures), f"{seconds:.2f}"]
         if effect == "rows":
             cells.append(f"{PAPER_SECONDS[int(value)]:,.1f}" if value in PAPER_SECONDS else "–")
         print(f"| {' | '.join(cells)} |", flush=True)

@@ -40,9 +40,8 @@ def figures_page() -> str:
     from gcbs_cli.reports.figures import FIGURES
 
     text = (HERE / FIGURES_PAGE).read_text(encoding="utf-8").partition(FIGURES_MARK)[0]
-    better = {"up": "higher", "down": "lower", None: ""}
-    rows = [(f"`{figure.path}`", figure.meaning, better[figure.better]) for figure in FIGURES]
-    return text + FIGURES_MARK + "\n" + _table(("figure", "what it is", "better"), rows)
+    rows = [(f"`{figure.path}`", figure.meaning, f"`{figure.random}`" if figure.random else "") for figure in FIGURES]
+    return text + FIGURES_MARK + "\n" + _table(("figure", "what it is", "of random batches"), rows)
 
 
 def command_line_page() -> str:

@@ -169,7 +169,6 @@ def by_training(
     record = {
         "verdict": verdict.sentence,
         "plan": verdict.plan,
-        "final": verdict.final,
         "trial": sizes,
         "methods": [line.as_record() | gains[line.name].as_record() for line in lines],
     }
@@ -191,7 +190,7 @@ def _page(settings: Compare, outcome: Outcome, command: str | None) -> str:
         title=f"gcbs compare: {names}, batches of {settings.batch_size}, temperature {settings.temperature:g}",
         headline="Stay with random batches." if best is None else f"Take {best}.",
         bars=[Mark(name, kinds.get(name, "none"), *bar) for name, bar in outcome.bars.items()],
-        axis=Axis("", min(ends), max(ends)),
+        axis=Axis(min(ends), max(ends)),
         header=[column.header for column in table.columns],
         rows=list(zip(*(column.cells for column in table.columns), strict=True)),
         caption=table.caption,

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from gcbs_cli.comparison.history import Epoch
-    from gcbs_cli.reports.figures import Figure
-    from gcbs_cli.reports.schema import ReportHead
+    from gcbs_cli.reports.schema import Figure, ReportHead
     from gcbs_cli.settings.others import Shown
 
 SECONDS_BETWEEN_LINES = 60.0

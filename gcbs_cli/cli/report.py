@@ -94,7 +94,6 @@ def _row_facts(settings: Report, stream: PairStream, manifest: Manifest | None, 
         positives=read_ids(settings, "positives", stream.rows),
         labels=labels,
         groups=groups,
-        part_sizes=None if manifest is None else manifest.part_sizes,
         raw=None if settings.batch_coordinates is None else stream.read_raw(),
     )
 

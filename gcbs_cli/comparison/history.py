@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pydantic_core
 
 from gcbs_cli.data.files import list_files, natural_key, open_file, shown
 from gcbs_cli.plan_file.permutation import SUFFIXES
 from gcbs_cli.plan_file.plans import load_plan
 from gcbs_cli.plan_file.writing import MANIFEST_END
-from gcbs_cli.reports.figures import Figure, shown_in
-from gcbs_cli.reports.schema import GapReport, ReportPart
+from gcbs_cli.reports.figures import shown_in
+from gcbs_cli.reports.schema import Figure, GapReport, ReportPart
 from gcbs_cli.system.arrays import Ints, inverse
 from gcbs_cli.system.errors import BadInput
 
@@ -122,14 +121,9 @@ def _read_report(path: str) -> GapReport:
     with open_file(path) as file:
         data = file.read()
     try:
-        content: Any = pydantic_core.from_json(data)
-        results = content.get("results") if isinstance(content, dict) else None
-        if isinstance(results, list) and results:  # of several losses, temperatures or batch sizes the first
-            content = results[0]
-        return GapReport.model_validate(content)
-    except ValueError:  # intervals of a sample do not tell how epochs differ, and are no numbers
-        pass
-    raise BadInput(f"{shown(path)}: found no report on all rows, expected a file that gcbs report -o wrote")
+        return GapReport.model_validate_json(data)
+    except ValueError as error:  # intervals of a sample, too: they do not tell how epochs differ, and are no numbers
+        raise BadInput(f"{shown(path)}: found no report on all rows, expected one that gcbs report -o wrote") from error
 
 
 def recurring_pairs(old: Ints | None, new: Ints | None, batch_size: int) -> float | None:
@@ -147,8 +141,6 @@ def _verdict(epochs: Sequence[Epoch]) -> tuple[str | None, str]:
     best = max((epoch.closed for epoch in epochs if epoch.closed is not None), default=None)
     if best is None:
         return None, "These reports are not about plans; name the plan with gcbs report -p."
-    if len(epochs) == 1:
-        return None, f"One report is no history: its plan closes {best:.3f} nats. Give the reports of several epochs."
     paying = [number for number, epoch in enumerate(epochs) if epoch.pays(best)]
     if not paying:
         return None, (

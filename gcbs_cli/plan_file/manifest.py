@@ -134,12 +134,6 @@ class Manifest(_Record):
             )
         return version
 
-    @property
-    def part_sizes(self) -> list[int] | None:
-        """Rows of each part of a plan that was made in parts, unless its batches were shuffled over them."""
-        shuffled = self.method_settings.get("shuffle_batches", False)
-        return None if self.partitions is None or shuffled else list(self.partitions.sizes)
-
     def is_of(self, perm: Ints) -> bool:
         """Whether this is the manifest of this very permutation, by its hash."""
         return permutation_hash(perm) == self.permutation_hash

@@ -1,6 +1,5 @@
 """What all figures of a report share: the pass over all pairs, the graph, and what losses need beside them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,20 +30,18 @@ class RowFacts:
 
     positives: (N,) ids, for the loss `bsc` rows with the same one are positives of each other, without them equal rows
     of x are; labels: (N,) from 0 to 1, how much a row is a positive pair; groups: (N,) ids, rows with the same one are
-    suspected too; part_sizes: rows of each part, in plan order, of a plan that was made in parts and whose batches
-    stayed in them; raw: the rows before they were made unit rows, for `batch_coordinates`.
+    suspected too; raw: the rows before they were made unit rows, for `batch_coordinates`.
     """
 
     positives: Ints | None = None
     labels: Floats | None = None
     groups: Ints | None = None
-    part_sizes: Sequence[int] | None = None
     raw: PairedRows | None = None
 
 
 ADVICE = "use fewer rows, in gcbs report by --rows"
 """What lowers the memory of a report."""
-BYTES_PER_HARDEST = 12
+BYTES_PER_HARDEST = 16
 """For an entry on a list of the hardest, for the oracle."""
 BYTES_OF_SUMS = 200
 """For the sums of a row at each temperature, in both directions, with and without suspected pairs."""
@@ -72,8 +69,8 @@ class ReportInputs:
     """What all losses and batch sizes share: the graph of hard pairs, the suspected pairs, and the sums over all keys.
 
     suspicions, sums: the rule for suspected pairs, and what follows from it, by whether known positives are none, as in
-    bsc; positives: (N,) ids for bsc; diagonal: (N,) s_ii; coordinates: what `batch_coordinates` asked for;
-    figures: those of the data, by path.
+    bsc; positives: (N,) ids for bsc; diagonal: (N,) s_ii; coordinates: what
+    `batch_coordinates` asked for; figures: those of the data, by path.
     """
 
     def __init__(
@@ -81,13 +78,13 @@ class ReportInputs:
         pairs: PairedRows,
         settings: ReportSettings,
         watcher: Progress | None = None,
-        facts: RowFacts | None = None,
+        facts: RowFacts = RowFacts(),
     ) -> None:
         """Find the quantile, the entries above t, and the sums over all keys.
 
         Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
         """
-        self.pairs, self.settings, self.facts = pairs, settings, facts or RowFacts()
+        self.pairs, self.settings, self.facts = pairs, settings, facts
         self.clock = Stopwatch(watcher)
         settings.check_rows(pairs.rows)
         backend = choose_backend(settings.device, settings.chunk_rows)
@@ -117,19 +114,15 @@ class ReportInputs:
                 )
                 for known, suspicion in self.suspicions.items()
             }
-        with self.clock.step("representation"):
-            self.figures |= {
-                # Mean ‖x_i − y_i‖² (Wang and Isola, ICML 2020), which is 2 − 2 s_ii for unit rows.
-                "alignment": max(2.0 - 2.0 * float(self.diagonal.mean()), 0.0),
-                "uniformity.x": uniformity(pairs.x, settings.seed, backend),
-                "uniformity.y": uniformity(pairs.y, settings.seed, backend),
-                "uniformity.rows": SAMPLED_ROWS if pairs.rows > MOST_ROWS else pairs.rows,
-            }
-            self._total_y = pairs.y.sum(axis=0, dtype=np.float64)
+        self.figures |= {
+            # Mean ‖x_i − y_i‖² (Wang and Isola, ICML 2020), which is 2 − 2 s_ii for unit rows.
+            "alignment": max(2.0 - 2.0 * float(self.diagonal.mean()), 0.0),
+            "uniformity.x": uniformity(pairs.x, settings.seed, backend),
+            "uniformity.y": uniformity(pairs.y, settings.seed, backend),
+        }
         self.coordinates = None
         if self.facts.raw is not None:
-            with self.clock.step("coordinates"):
-                self.coordinates = CoordinateLosses(self.facts.raw, settings, backend)
+            self.coordinates = CoordinateLosses(self.facts.raw, settings, backend)
 
     def _positive_ids(self) -> Ints:
         """(N,) rows with the same id >= 0 are positives of each other; −1 for those that are labelled negative."""
@@ -142,7 +135,6 @@ class ReportInputs:
     def _find_hard_pairs(self, backend: Backend, hardest: int) -> float:
         """Find the graph with its figures, and return t; hardest: keys that are listed of each row."""
         pairs, settings, progress = self.pairs, self.settings, self.clock.watcher.progress
-
         with self.clock.step("quantile"):
             forecast = forecast_report(pairs, settings, backend, hardest)
             most = check_memory(forecast, settings, "the report", ADVICE, held=pairs.x.nbytes + pairs.y.nbytes)
@@ -157,28 +149,11 @@ class ReportInputs:
             "graph.quantile": 1.0 - len(edges) / (pairs.rows * (pairs.rows - 1)),
             "graph.edges": self.graph.edges,
             "graph.isolated": int((self.graph.degrees == 0).sum()),
-            "graph.max_degree": int(self.graph.degrees.max()),
             "bandwidth.identity": identity.bandwidth,
             "profile.identity": identity.profile,
             "false_negatives.margin": settings.fn_margin,
         }
         return threshold.similarity
-
-    def mean_negatives(self, perm: Ints, batch_size: int) -> tuple[float | None, float]:
-        """Mean s_ij, i ≠ j, of the rows of an order and the other keys of their batch, and all other keys.
-
-        The products of a batch add up to the product of the sums of its rows. The first is None where no batch has two.
-        """
-        positives = float(self.diagonal[perm].sum())
-        total_x, in_batches, negatives = np.zeros(self.pairs.dim), -positives, 0
-        for start in range(0, len(perm), batch_size):
-            rows = perm[start : start + batch_size]
-            x, y = (side[rows].sum(axis=0, dtype=np.float64) for side in (self.pairs.x, self.pairs.y))
-            total_x += x
-            in_batches += float(x @ y)
-            negatives += len(rows) * (len(rows) - 1)
-        in_all = (float(total_x @ self._total_y) - positives) / (len(perm) * (self.pairs.rows - 1))
-        return in_batches / negatives if negatives else None, in_all
 
 
 BINARY_THRESHOLD = 0.5
@@ -218,11 +193,11 @@ class CoordinateLosses:
         self._raw, self._how = raw, settings.batch_coordinates
         sides = [normalised(side, self._how) for side in (raw.x, raw.y)]
         # The sums expect products of at most 1: rows are scaled to that, and temperatures with them.
-        scales = [float(np.sqrt(np.einsum("ij,ij->i", side, side).max())) or 1.0 for side in sides]
+        scales = [float(np.linalg.norm(side, axis=1).max()) or 1.0 for side in sides]
         x, y = (side / scale for side, scale in zip(sides, scales, strict=True))
         scaled = np.array(settings.temperatures) / np.prod(scales)
-        own = np.einsum("ij,ij->i", x, y, dtype=np.float64) / scaled[:, None]
-        self.in_all = np.stack([side - own for side in loss_sums(x, y, scaled.tolist(), backend)], axis=1)
+        own = np.vecdot(x, y) / scaled[:, None, None]
+        self.in_all = np.stack(loss_sums(x, y, scaled.tolist(), backend), axis=1) - own
 
     def in_batches(self, perm: Ints, batch_size: int, temperature: float) -> Floats:
         """(2, N) in the batches of an order; 0 for rows that it leaves out."""

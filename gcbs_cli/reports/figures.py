@@ -6,33 +6,17 @@ from typing import Any
 
 from gcbs_cli.reports.schema import Figure, GapReport, ReportPart
 
-__all__ = ["FIGURES", "Figure", "nest", "shown_in"]
-
 
 def _figures_of(part: type[ReportPart], prefix: str = "") -> Iterator[Figure]:
-    """The figures of a model and of its parts, each with those of random orders beside it."""
+    """The figures of a model and of its parts."""
     for name, field in part.model_fields.items():
         path = prefix + (field.alias or name)
         if isinstance(field.annotation, type) and issubclass(field.annotation, ReportPart):
             yield from _figures_of(field.annotation, f"{path}.")
         for figure in field.metadata:
             if isinstance(figure, Figure):
-                yield from _with_random(figure, prefix, path, (field.description or "").rstrip("."))
-
-
-def _with_random(figure: Figure, prefix: str, path: str, meaning: str) -> Iterator[Figure]:
-    """A figure of the plan, and what random orders give beside it: on average, and in spread."""
-    if figure.random is None:
-        yield replace(figure, path=path, meaning=meaning)
-        return
-    random = prefix + figure.random
-    spread = f"{prefix}random_std" if figure.random == "random_mean" else None
-    yield replace(figure, path=path, random=random, spread=spread, meaning=meaning)
-    words, form = figure.words, figure.format
-    yield Figure(f"{words}, random", form, show="", meaning=f"{meaning}, in random batches", path=random)
-    if spread is not None:
-        over_orders = f"{meaning}: standard deviation over random orders"
-        yield Figure(f"{words}, spread", form, show="", meaning=over_orders, path=spread)
+                random = figure.random and prefix + figure.random
+                yield replace(figure, path=path, random=random, meaning=(field.description or "").rstrip("."))
 
 
 FIGURES = list(_figures_of(GapReport))

@@ -17,38 +17,25 @@ SPREADS_OF_NOISE = 3
 
 
 def _gap(report: GapReport | SampledReport) -> list[Any]:
-    """The gap of the plan and of random orders, the reduction and the masked one; of a sample the estimates."""
-    values = [report.at(f"gap.{name}") for name in ("plan", "random_mean", "reduction", "masked.reduction")]
+    """The gap of the plan, of random orders, the reduction, the masked one, the oracle; of a sample, estimates."""
+    values = [report.at(f"gap.{name}") for name in ("plan", "random_mean", "reduction", "masked.reduction", "oracle")]
     return [getattr(value, "value", value) for value in values]
 
 
-def _most(report: GapReport | SampledReport) -> str:
-    """The share that any order can close, or nothing where that is not known."""
-    if isinstance(report, SampledReport) or report.gap.random_mean < LEAST_GAP:
-        return ""
-    return f"{1.0 - report.gap.oracle / report.gap.random_mean:z.0%}"
-
-
 def headline(report: GapReport | SampledReport) -> str:
-    """Say in a sentence what the plan is worth, first without suspected false negatives."""
-    plan, random, reduction, masked = _gap(report)
-    if plan is None:
-        possible = f", of which no order can close more than {_most(report)}" if _most(report) else ""
-        return f"Random batches of {report.batch_size} leave a gap of {random:.3f} {report.unit}{possible}."
-    if reduction is None or _is_noise(report):
-        return f"{_verdict(report).capitalize()}."
-    verb = "closes" if reduction > 0 else "WIDENS the gap by"
-    without = "" if masked is None else f", or {masked:.1%} without suspected false negatives"
-    share = f"{abs(reduction):.1%} of the gap that random batches of {report.batch_size} leave"
-    return f"This plan {verb} {share}{without}."
+    """What the plan is worth in a line: the first of the summary, or that it is no better than random batches."""
+    lines = summary(report)
+    return ": ".join(lines[-1] if _is_noise(report) else lines[0])
 
 
 def summary(report: GapReport | SampledReport) -> list[tuple[str, str]]:
     """What a report says in a few lines, each with its name."""
-    plan, random, reduction, masked = _gap(report)
-    most = _most(report)
+    plan, random, reduction, masked, oracle = _gap(report)
+    most = ""
+    if oracle is not None and random > LEAST_GAP:
+        most = f"{1.0 - oracle / random:z.0%}"
     if plan is None:
-        lines = [("gap", f"{random:.3f} {report.unit} in random batches")]
+        lines = [("gap", f"{random:.3f} {report.unit} in random batches of {report.batch_size}")]
         if most:
             lines.append(("oracle", f"no order can close more than {most} of it"))
         return lines
@@ -57,7 +44,8 @@ def summary(report: GapReport | SampledReport) -> list[tuple[str, str]]:
         return [verdict]
     share = Figure("gap reduction", SHARE).text(report.gap.reduction)
     without = "" if masked is None else f"; {masked:.1%} without suspects"
-    lines = [("closes", f"{share} of random's gap ({random:.3f} → {plan:.3f} {report.unit}){without}")]
+    name = "closes" if reduction > 0 else "widens"
+    lines = [(name, f"{share} of random's gap ({random:.3f} → {plan:.3f} {report.unit}){without}")]
     if isinstance(report, GapReport):
         lines += _details(report, most)
     return [*lines, verdict]
@@ -80,12 +68,12 @@ def _is_noise(report: GapReport | SampledReport) -> bool:
     """Whether the plan is within the spread of random orders."""
     plan, random, *_ = _gap(report)
     spread = report.at("gap.random_std")
-    return spread is not None and abs(plan - random) <= SPREADS_OF_NOISE * spread
+    return None not in (plan, spread) and abs(plan - random) <= SPREADS_OF_NOISE * spread
 
 
 def _verdict(report: GapReport | SampledReport) -> str:
     """Whether it may pay to train on the plan, as far as the gap can tell."""
-    _, _, reduction, masked = _gap(report)
+    _, _, reduction, masked, _ = _gap(report)
     if reduction is None:
         return f"one batch of {report.batch_size} holds all rows, so there is no gap to close"
     if _is_noise(report):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows
+from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.settings.report import Loss
 from gcbs_cli.system.arrays import Bools, Float32s, Floats, Ints
@@ -17,24 +18,35 @@ from gcbs_cli.system.threads import in_order
 
 Result = TypeVar("Result")
 
-ENTRIES_AT_ONCE, ROWS_AT_ONCE = 1 << 21, 1 << 12
+ROWS_AT_ONCE = 1 << 12
 
 
 @dataclass(frozen=True)
-class BatchSums:
-    """What each input row sees in its batch, in the S directions of a loss.
+class Seen:
+    """What each input row sees of some keys, in the S directions of a loss.
 
-    log_sums: (T, 2, S, N) log Σ exp(s / temperature) over the keys seen, and over those that are not suspected;
+    log_sums: (2, T, S, N) log Σ exp(s / temperature) over them, and over those that are not suspected;
     hardest: (2, S, N) the largest similarity to a negative, likewise, −inf where there is none;
-    least: (S, N) the least similarity to a key, the own positive included; seen: (N,) the number of keys;
-    suspects: (N,) the number of rows of its batch that are suspected with it.
+    batch: (N,) rows with the same number see each other.
     """
 
     log_sums: Floats
     hardest: Float32s
+    batch: Ints
+
+
+@dataclass(frozen=True)
+class BatchSums(Seen):
+    """What each input row sees in its batch.
+
+    least: (S, N) the least similarity to a key, the own positive included; keys: (N,) their number; suspects: (N,) the
+    number of rows of its batch that are suspected with it; negatives: (N,) Σ s_ij over the other rows of its batch.
+    """
+
     least: Float32s
-    seen: Ints
+    keys: Ints
     suspects: Ints
+    negatives: Floats
 
 
 @dataclass(frozen=True)
@@ -42,7 +54,8 @@ class BatchTables:
     """Similarities of the rows of b batches of n rows to the w keys that they see.
 
     rows: (b, n) input rows; directions: (b, n, w) each, −inf where one is no key; own: the places of the positives;
-    mask: (b, n, w) the suspected entries; suspects: (b, n, n) those that join rows of one batch.
+    mask: (b, n, w) the suspected entries; suspects: (b, n, n) those that join rows of one batch; negatives: (b, n) the
+    sum of s_ij over the other rows of the batch.
     """
 
     rows: Ints
@@ -50,6 +63,7 @@ class BatchTables:
     own: Any
     mask: Bools
     suspects: Bools
+    negatives: Floats
 
 
 def random_orders(rows: int, seed: int, trials: int = 1) -> Iterator[Ints]:
@@ -72,46 +86,41 @@ def batch_sums(
     batch_size: int,
     temperatures: Sequence[float],
     loss: Loss,
-    suspicion: Suspicion | None = None,
+    suspicion: Suspicion,
 ) -> BatchSums:
     """Cut `perm` into batches and sum what each row meets there; results are by input row, not by position."""
     count, directions = len(perm), len(loss.sides)
     sums = BatchSums(
-        log_sums=np.empty((len(temperatures), 2, directions, count)),
+        log_sums=np.empty((2, len(temperatures), directions, count)),
         hardest=np.empty((2, directions, count), np.float32),
+        batch=batches_of(perm, batch_size),
         least=np.empty((directions, count), np.float32),
-        seen=np.empty(count, np.int64),
+        keys=np.empty(count, np.int64),
         suspects=np.empty(count, np.int64),
+        negatives=np.empty(count),
     )
     for tables in batch_tables(pairs, perm, batch_size, loss, suspicion):
-        rows, own = tables.rows, tables.own
+        rows = tables.rows
         sums.suspects[rows] = np.count_nonzero(tables.suspects, axis=-1)
+        sums.negatives[rows] = tables.negatives
         for side, values in enumerate(tables.directions):
-            positives = values[own]
+            positives = values[tables.own]
+            values[tables.own] = -np.inf
             for masked in (0, 1):
                 if masked:
-                    if not tables.mask.any():
-                        break
-                    np.copyto(values, -np.inf, where=tables.mask)
-                keys = _counting(values, own, positives, loss.top)
+                    values[tables.mask] = -np.inf
+                sums.hardest[masked, side, rows] = values.max(axis=-1)
+                negatives = values
+                if loss.top is not None and loss.top < values.shape[-1]:
+                    negatives = np.partition(values, -loss.top, axis=-1)[..., -loss.top :]
+                keys = np.concatenate([negatives, positives[..., None]], axis=-1)
+                for number, temperature in enumerate(temperatures):
+                    sums.log_sums[masked, number, side, rows] = log_sum_exp(keys, temperature)
                 if not masked:
                     finite = np.isfinite(keys)
-                    sums.seen[rows] = np.count_nonzero(finite, axis=-1)
+                    sums.keys[rows] = np.count_nonzero(finite, axis=-1)
                     sums.least[side, rows] = np.where(finite, keys, np.inf).min(axis=-1)
-                for number, temperature in enumerate(temperatures):
-                    sums.log_sums[number, masked:, side][:, rows] = log_sum_exp(keys, temperature)
-                values[own] = -np.inf
-                sums.hardest[masked:, side][:, rows] = values.max(axis=-1)
     return sums
-
-
-def _counting(values: Float32s, own: Any, positives: Float32s, top: int | None) -> Float32s:
-    """The keys that count of a table: all, or the positives, which are put back at `own`, and the `top` hardest."""
-    if top is None or top >= values.shape[-1]:
-        values[own] = positives
-        return values
-    values[own] = -np.inf
-    return np.concatenate([np.partition(values, -top, axis=-1)[..., -top:], positives[..., None]], axis=-1)
 
 
 def log_sum_exp(values: Float32s, temperature: float) -> Floats:
@@ -127,15 +136,15 @@ def _blocks(count: int, size: int, queue_batches: int) -> Iterator[tuple[slice, 
     Many full batches at once, or one with its queue.
     """
     full = count - count % size
-    step = size if queue_batches else size * max(1, min(ROWS_AT_ONCE, ENTRIES_AT_ONCE // size) // size)
+    step = size if queue_batches else size * max(1, ROWS_AT_ONCE // size)
     for start, stop in pairwise(sorted({*range(0, full, step), full, count})):
         yield slice(start, stop), slice(max(0, start - queue_batches * size), stop)
 
 
 def batch_tables(
-    pairs: PairedRows, perm: Ints, batch_size: int, loss: Loss, suspicion: Suspicion | None = None
+    pairs: PairedRows, perm: Ints, batch_size: int, loss: Loss, suspicion: Suspicion
 ) -> Iterator[BatchTables]:
-    """The tables of all batches of an order, some batches at a time; without a suspicion nothing is suspected."""
+    """The tables of all batches of an order, some batches at a time."""
     for rows, seen in _blocks(len(perm), batch_size, loss.queue_batches):
         height, first = min(batch_size, rows.stop - rows.start), rows.start - seen.start
         own = np.s_[:, range(height), range(first, first + height)]
@@ -143,14 +152,12 @@ def batch_tables(
         queries = [side[first:].reshape(-1, height, side.shape[1]) for side in sides]
         keys = [side.reshape(len(queries[0]), -1, side.shape[1]).mT for side in sides]
         there = queries[0] @ keys[1]
-        # Where rows see their own batch alone, s_ji is there already.
-        back = there.mT.copy() if first == 0 else queries[1] @ keys[0]
+        back = queries[1] @ keys[0]
         places = perm[rows].reshape(-1, height)
-        mask = np.zeros(there.shape, np.bool_)
-        if suspicion is not None:
-            mask = suspicion.mask(there, back, places, perm[seen].reshape(len(places), -1))
-            mask[own] = False
+        mask = suspicion.mask(there, back, places, perm[seen].reshape(len(places), -1))
+        mask[own] = False
         suspects = mask[:, :, first:]
+        negatives = there[:, :, first:].sum(axis=-1, dtype=np.float64) - there[own]
         directions = [there, back][: len(loss.sides)]
         same = np.eye(height, dtype=np.bool_)
         if loss.queue_alone:
@@ -161,4 +168,4 @@ def batch_tables(
                 each[:, same] = -np.inf
             directions = [np.concatenate(both, axis=-1) for both in zip(directions, views, strict=True)]
             mask = np.concatenate([mask, mask], axis=-1)
-        yield BatchTables(places, directions, own, mask, suspects)
+        yield BatchTables(places, directions, own, mask, suspects, negatives)

@@ -3,23 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from math import log
 from typing import Any
 
 import numpy as np
 
 from gcbs_cli.data.pairs import PairedRows, Positives, pair_values
-from gcbs_cli.graph.adjacency import batches_of
 from gcbs_cli.products.operations import FLOAT32_UNIT_ROUNDOFF
-from gcbs_cli.products.sums import ACROSS
+from gcbs_cli.products.sums import KeySums
 from gcbs_cli.products.suspects import Suspicion
 from gcbs_cli.reports.basis import Figures, ReportInputs, RowFacts
 from gcbs_cli.reports.figures import FIGURES, nest
-from gcbs_cli.reports.in_batch import ROWS_AT_ONCE, BatchSums, batch_sums, log_sum_exp, of_orders, random_orders
+from gcbs_cli.reports.in_batch import BatchSums, Seen, batch_sums, log_sum_exp, of_orders, random_orders
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss, ReportSettings
-from gcbs_cli.system.arrays import Bools, Floats, Ints, inverse
+from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress
 
@@ -54,9 +52,8 @@ class OrderReports:
     The loss over all keys and over those of a batch is here −s_ii / τ + log Σ exp(s_ij / τ), in S directions. Losses
     that are more than a mean of log sums against one positive override what differs.
 
-    log_sums: (T, 2, S, N) over all keys, without suspected pairs in the second; hardest: of each direction (N, K) the
-    largest similarities to negatives; keys: how many a row has in all; suspicion: the rule for suspected pairs;
-    beside: what the loss takes beside the log sums, here (N,) s_ii.
+    all: what each row sees among all keys; whole: of each temperature, the (2, S, N) losses over them; keys: how many
+    these are; suspicion: the rule for suspected pairs.
     """
 
     in_nats = True
@@ -65,24 +62,26 @@ class OrderReports:
     """Whether the oracle bounds what a plan can close."""
     bounded = True
     """Whether the translation and the log-sum-exp bound hold."""
-    beside: Floats
 
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
         self.inputs, self.loss, self.size = inputs, loss, batch_size
-        self.suspicion, self.beside = inputs.suspicions[loss.kind == "bsc"], inputs.diagonal
+        self.suspicion = inputs.suspicions[loss.kind == "bsc"]
         self.keys = loss.keys_in_all(inputs.pairs.rows)
         self.in_nats = self.in_nats and loss.top is None
         sums = inputs.sums[loss.kind == "bsc"]
-        sides = [
-            [sums[side, 1 - side], sums[side, side]] if loss.views else [sums[side, 1 - side]] for side in loss.sides
+        # Keys of the other side, and, of views, of the own side too.
+        sides = [[sums[side, other] for other in (1 - side, side)[: 1 + loss.views]] for side in loss.sides]
+        of_negatives = np.stack([np.logaddexp.reduce([part.log_sums for part in parts]) for parts in sides], axis=2)
+        temperatures = inputs.settings.temperatures
+        self._positives = inputs.diagonal / np.reshape(temperatures, (-1, 1, 1))
+        hardest = [
+            [np.max([part.hardest[:, 0] for part in parts], axis=0) for parts in sides],
+            [parts[0].hardest_unsuspected for parts in sides],
         ]
-        log_sums = np.stack([np.logaddexp.reduce([part.log_sums for part in parts]) for parts in sides])
-        temperatures = np.reshape(inputs.settings.temperatures, (-1, 1, 1, 1))
-        self.log_sums = np.logaddexp(log_sums.transpose(2, 1, 0, 3), inputs.diagonal / temperatures)
-        self.hardest = [parts[0].hardest for parts in sides]
-        if loss.views:
-            self.hardest = [np.sort(np.hstack([part.hardest for part in parts]))[:, ::-1] for parts in sides]
-        self._oracle = self.oracle()
+        everywhere = np.zeros(inputs.pairs.rows, np.int64)
+        self.all = Seen(np.logaddexp(of_negatives, self._positives), np.array(hardest), everywhere)
+        self.whole = [self.losses(self.all, number) for number in range(len(temperatures))]
+        self._oracle = self.oracle(sides)
 
     @cached_property
     def _random(self) -> list[list[Figures]]:
@@ -93,16 +92,13 @@ class OrderReports:
 
     def of(self, perm: Ints | None) -> list[Measured]:
         """For each temperature."""
-        inputs, part_sizes, trials = self.inputs, self.inputs.facts.part_sizes, self._random
+        inputs, trials = self.inputs, self._random
         temperatures = inputs.settings.temperatures
         with inputs.clock.step("planned batches"):
             planned: list[Figures] = [{}] * len(temperatures) if perm is None else of_orders([perm], self._values)[0]
         measured = []
         for temperature, plan, *random in zip(temperatures, planned, *trials, strict=True):
             figures = inputs.figures | self._compared(plan, random, temperature)
-            if perm is not None and part_sizes is not None:
-                figures["partitions.parts"] = len(part_sizes)
-                figures["partitions.edges_across"] = _edges_across(inputs, perm, part_sizes)
             report = GapReport(
                 n=inputs.pairs.rows,
                 dim=inputs.pairs.dim,
@@ -124,19 +120,21 @@ class OrderReports:
 
         figures: Figures = {path: mean(path) for path in OF_ROWS}
         for figure in FIGURES:
-            if figure.random is not None:
-                figures[figure.random] = mean(figure.path)
-            if figure.spread is not None and len(random) > 1 and figure.path in random[0]:
-                figures[figure.spread] = float(np.std([order[figure.path] for order in random], ddof=1))
+            if figure.random is None:
+                continue
+            figures[figure.random] = mean(figure.path)
+            if figure.random.endswith("_mean") and len(random) > 1 and figure.path in random[0]:
+                spread = np.std([order[figure.path] for order in random], ddof=1)
+                figures[figure.random.replace("_mean", "_std")] = float(spread)
         if not plan:
             return figures
         figures |= plan
         whole, masked = figures["gap.random_mean"], figures["gap.masked.random_mean"]
         closed = whole - plan["gap.plan"]
-        figures["gap.reduction"] = _share(closed, whole, temperature)
-        figures["gap.masked.reduction"] = _share(masked - plan["gap.masked.plan"], masked, temperature)
+        figures["gap.reduction"] = share(closed, whole, temperature)
+        figures["gap.masked.reduction"] = share(masked - plan["gap.masked.plan"], masked, temperature)
         if self.comparable:
-            figures["gap.closed_share"] = _share(closed, whole - plan["gap.oracle"], temperature)
+            figures["gap.closed_share"] = share(closed, whole - plan["gap.oracle"], temperature)
         return figures
 
     def _values(self, perm: Ints) -> list[Figures]:
@@ -144,64 +142,48 @@ class OrderReports:
         inputs, settings = self.inputs, self.inputs.settings
         counted = perm[: len(perm) - len(perm) % self.size] if settings.drop_last else perm
         sums = batch_sums(inputs.pairs, perm, self.size, settings.temperatures, self.loss, self.suspicion)
-        order_figures = self._order_figures(perm, counted, sums)
-        batch_of_row = batches_of(perm, self.size, drop_last=settings.drop_last)
-        beside = self.beside_in(sums, batch_of_row)
-        return [
-            order_figures | self._loss_figures(number, sums, counted, beside, batch_of_row)
-            for number in range(len(settings.temperatures))
-        ]
-
-    def _order_figures(self, perm: Ints, counted: Ints, sums: BatchSums) -> Figures:
-        """What the graph, the suspected pairs and the mean products say of an order, whatever the temperature."""
-        graph = self.inputs.graph
-        measures = graph.measure(perm, self.size, drop_last=self.inputs.settings.drop_last)
+        # A batch's sums lie between the positive alone and all keys, and are these where the row saw them all: two
+        # roundings of one similarity, divided by a small temperature, could say otherwise. So with the hardest.
+        np.clip(sums.log_sums, self._positives, self.all.log_sums, out=sums.log_sums)
+        np.copyto(sums.log_sums, self.all.log_sums, where=sums.keys == self.keys)
+        np.minimum(sums.hardest, self.all.hardest, out=sums.hardest)
+        measures = inputs.graph.measure(perm, self.size, drop_last=settings.drop_last)
         suspects = sums.suspects[counted]
-        hard = np.add.reduceat(graph.degrees[counted], np.arange(0, len(counted), self.size)) > 0
-        in_batch, in_all = self.inputs.mean_negatives(counted, self.size)
-        return {
+        sizes = np.bincount(sums.batch[counted])
+        figures = {
             "bandwidth.plan": measures.bandwidth,
             "profile.plan": measures.profile,
             "in_batch_edge_share.plan": measures.in_batch_edge_share,
-            "graph.isolated_batches": int(np.count_nonzero(~hard)),
             "false_negatives.suspected_pairs": int(suspects.sum()) // 2,
             "false_negatives.rows": int(np.count_nonzero(suspects)),
-            "similarity.negative.plan": in_batch,
-            "similarity.negative.global": in_all,
-            "batch_hard": hard,
+            "similarity.negative.plan": float(sums.negatives[counted].sum() / (sizes * (sizes - 1)).sum()),
         }
+        return [figures | self._loss_figures(number, sums, counted) for number in range(len(settings.temperatures))]
 
-    def _loss_figures(self, number: int, sums: BatchSums, counted: Ints, beside: Floats, batch_of_row: Ints) -> Figures:
+    def _loss_figures(self, number: int, sums: BatchSums, counted: Ints) -> Figures:
         """What the losses say of an order at a temperature."""
         inputs, temperature = self.inputs, self.inputs.settings.temperatures[number]
         rows, factor, added = self.rows(counted)
-        own = inputs.diagonal[rows]
-        positive = own / temperature
-        total = self.log_sums[number][..., rows]
-        # A batch's sums lie between the positive alone and all keys, and are these where the row saw them all: two
-        # roundings of one similarity, divided by a small temperature, could say otherwise.
-        seen = np.clip(sums.log_sums[number][..., rows], positive, total)
-        seen = np.where(sums.seen[rows] == self.keys, total, seen)
-        whole = factor * self.losses(total, self.beside[..., rows], temperature)
-        train = factor * self.losses(seen, beside[..., rows], temperature)
+        own, positive = inputs.diagonal[rows], self._positives[number, 0, rows]
+        whole, train = (factor * losses[..., rows] for losses in (self.whole[number], self.losses(sums, number)))
         gap, masked_gap = (whole - train).mean(axis=(1, 2)).tolist()
-        rows_of_batch = np.maximum(np.bincount(batch_of_row[rows]), 1)
+        batch = sums.batch[rows]
         figures: Figures = {
             "loss.global": float(whole[0].mean()) + added,
             "loss.plan": float(train[0].mean()) + added,
             "gap.plan": gap,
             "gap.masked.plan": masked_gap,
             "gap.oracle": factor * float(self._oracle[number][:, rows].mean()),
-            "positive_probability.global": float(np.exp(positive - total[0]).mean()),
-            "positive_probability.plan": float(np.exp(positive - seen[0]).mean()),
+            "positive_probability.global": float(np.exp(positive - self.all.log_sums[0, number][:, rows]).mean()),
+            "positive_probability.plan": float(np.exp(positive - sums.log_sums[0, number][:, rows]).mean()),
             "similarity.positive": float(own.mean()),
-            "batch_losses": np.bincount(batch_of_row[rows], train[0].mean(axis=0)) / rows_of_batch,
+            "batch_losses": np.bincount(batch, train[0].mean(axis=0)) / np.maximum(np.bincount(batch), 1),
         }
         if self.comparable:
-            for path, hardest in (("plan", sums.hardest[0, 0]), ("global", self.hardest[0][:, 0])):
+            for path, hardest in (("plan", sums.hardest[0, 0]), ("global", self.all.hardest[0, 0])):
                 figures[f"accuracy.{path}"] = float(np.mean(hardest[rows] <= own + TIE))
         if self.in_nats:  # van den Oord et al. (2018)
-            figures["mutual_information_bound"] = float(np.log(sums.seen[rows]).mean()) - figures["loss.plan"]
+            figures["mutual_information_bound"] = float(np.log(sums.keys[rows]).mean()) - figures["loss.plan"]
         if inputs.coordinates is not None:
             in_batches = inputs.coordinates.in_batches(counted, self.size, temperature)
             for path, losses in (("plan", in_batches), ("global", inputs.coordinates.in_all[number])):
@@ -214,12 +196,9 @@ class OrderReports:
         """The translation and the log-sum-exp bound on the gap (docs/method.md), and what an order can raise."""
         own, least = self.inputs.diagonal[rows], sums.least[:, rows]
         here = np.maximum(sums.hardest[0][:, rows], own)
-        # The largest of all keys cannot lie below a key of the batch, but two roundings of one product can.
-        largest = np.maximum([keys[rows, 0] for keys in self.hardest], own)
-        reach = np.maximum(largest - least, 0.0) / temperature
-        excess = np.maximum(largest - here, 0.0) / temperature
-        translation = float((reach + np.log(self.keys / sums.seen[rows])).mean())
-        logsumexp = float(excess.mean()) + log(self.keys)
+        largest = np.maximum(self.all.hardest[0][:, rows], own)
+        translation = float(((largest - least) / temperature + np.log(self.keys / sums.keys[rows])).mean())
+        logsumexp = float((largest - here).mean()) / temperature + log(self.keys)
         return {
             "objective.translation.plan": float(least.mean(dtype=np.float64)),
             "objective.logsumexp.plan": float(here.mean()),
@@ -228,46 +207,36 @@ class OrderReports:
             "bounds.logsumexp": max(logsumexp, gap),
         }
 
-    def beside_in(self, sums: BatchSums, batch_of_row: Ints) -> Floats:
-        """What the loss takes beside the log sums in the batches of an order, whose sums these are."""
-        return self.beside
-
     def rows(self, counted: Ints) -> tuple[Ints, float, float]:
         """Those of the counted rows that have a loss, and what its mean is multiplied by and what is added to that."""
         return counted, 1.0, 0.0
 
-    def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
-        """(2, S, n) the loss of each row and direction, and that without suspected pairs."""
-        return log_sums - beside / temperature
+    def losses(self, seen: Seen, number: int) -> Floats:
+        """(2, S, N) the loss of each row and direction at a temperature, and that without suspected pairs."""
+        return seen.log_sums[:, number] - self._positives[number]
 
-    def oracle(self) -> Floats:
+    def oracle(self, sides: Sequence[Sequence[KeySums]]) -> Floats:
         """(T, S, N) each row's gap if it saw its own hardest negatives, out of reach of orders."""
-        log_sums = self.log_sums[:, 0]
+        gaps = np.zeros_like(self.all.log_sums[0])
         negatives = self.loss.oracle_negatives(self.inputs.pairs.rows, self.size)
-        if negatives == self.keys - 1:
-            return np.zeros_like(log_sums)
-        seen = np.empty_like(log_sums)
-        starts = range(0, log_sums.shape[-1], ROWS_AT_ONCE)
-        cases = product(enumerate(self.inputs.settings.temperatures), enumerate(self.hardest), starts)
-        for (number, temperature), (side, hardest), start in cases:
-            some = slice(start, start + ROWS_AT_ONCE)
-            keys = np.column_stack([self.inputs.diagonal[some], hardest[some, :negatives]]).astype(np.float32)
-            seen[number, side, some] = log_sum_exp(keys, temperature)
-        return np.maximum(log_sums - seen, 0.0)
+        # Every row's own k − 1 hardest hold its hardest, which is all that triplet asks for.
+        if negatives == self.keys - 1 or self.loss.kind == "triplet":
+            return gaps
+        for side, parts in enumerate(sides):
+            hardest = parts[0].hardest
+            if self.loss.views:
+                hardest = np.sort(np.hstack([part.hardest for part in parts]))[:, ::-1]
+            for number, temperature in enumerate(self.inputs.settings.temperatures):
+                of_negatives = log_sum_exp(hardest[:, :negatives], temperature)
+                seen = np.logaddexp(of_negatives, self._positives[number, 0])
+                gaps[number, side] = np.maximum(self.all.log_sums[0, number, side] - seen, 0.0)
+        return gaps
 
 
-def _share(part: float, whole: float, temperature: float) -> float | None:
+def share(part: float, whole: float, temperature: float) -> float | None:
     """part / whole; None where the whole is nothing but the rounding of float32 similarities."""
     rounding = max(1e-9, FLOAT32_UNIT_ROUNDOFF / temperature)
     return None if abs(whole) <= rounding else part / whole
-
-
-def _edges_across(inputs: ReportInputs, perm: Ints, part_sizes: Sequence[int]) -> float | None:
-    """Share of the hard pairs whose rows lie in different parts."""
-    if inputs.graph.edges == 0:
-        return None
-    part = np.repeat(np.arange(len(part_sizes)), part_sizes)[inverse(perm)]
-    return float(np.mean(part[inputs.graph.row_of_entry()] != part[inputs.graph.indices]))
 
 
 class TripletReports(OrderReports):
@@ -277,27 +246,12 @@ class TripletReports(OrderReports):
     positive. Over all rows the maximum is over all N − 1 negatives, in training over those of the batch, so the gap
     says how much harder the hardest negative of the data is than the hardest one that training sees. Every row's own
     k − 1 hardest hold its hardest, so the oracle's gap is 0 and the closed share is the reduction.
-
-    beside: (2, 2, N) margin + max_j s_ij − s_ii, by side, and without suspected pairs; −∞ without negatives.
     """
 
     in_nats = bounded = False
 
-    def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
-        super().__init__(inputs, loss, batch_size)
-        across = [inputs.sums[False][sides] for sides in ACROSS]
-        hardest = [[side.hardest[:, 0] for side in across], [side.hardest_unsuspected for side in across]]
-        self.beside = loss.margin + np.array(hardest) - inputs.diagonal
-
-    def beside_in(self, sums: BatchSums, batch_of_row: Ints) -> Floats:
-        # The hardest of a batch is one of all, however two roundings of one product may differ.
-        return np.minimum(self.loss.margin + sums.hardest - self.inputs.diagonal, self.beside)
-
-    def losses(self, log_sums: Floats, beside: Floats, temperature: float) -> Floats:
-        return np.maximum(beside, 0.0)
-
-    def oracle(self) -> Floats:
-        return np.zeros_like(self.log_sums[:, 0])
+    def losses(self, seen: Seen, number: int) -> Floats:
+        return np.maximum(self.loss.margin + seen.hardest - self.inputs.diagonal, 0.0)  # 0 without negatives, −∞
 
 
 class BscReports(OrderReports):
@@ -315,15 +269,12 @@ class BscReports(OrderReports):
     (null). The oracle sees all positives and the row's own k − 1 hardest keys; with several positives it is no bound,
     and the closed share is null.
 
-    beside: (2, N) the mean similarity of a row to its positives, by side; 0 for rows without any.
-
     Raises BadInput when there are too many pairs of positives.
     """
 
     bounded = False
 
     def __init__(self, inputs: ReportInputs, loss: Loss, batch_size: int) -> None:
-        super().__init__(inputs, loss, batch_size)
         pairs, facts, ids = inputs.pairs, inputs.facts, inputs.positives
         self._targets = np.ones(pairs.rows) if facts.labels is None else facts.labels
         self._asking = np.flatnonzero(ids >= 0)
@@ -339,16 +290,15 @@ class BscReports(OrderReports):
         self._places = self._asking[places]
         ends = (self._places, self._others), (self._others, self._places)
         self._products = np.stack([pair_values(pairs, rows, cols) for rows, cols in ends])
-        self.beside = self._means(slice(None))
+        super().__init__(inputs, loss, batch_size)
 
-    def _means(self, chosen: "slice | Bools") -> Floats:
-        """(2, N) the mean of each row's values, of the chosen pairs."""
-        rows, places = self.inputs.pairs.rows, self._places[chosen]
+    def losses(self, seen: Seen, number: int) -> Floats:
+        rows = self.inputs.pairs.rows
+        together = seen.batch[self._places] == seen.batch[self._others]
+        places = self._places[together]
         counts = np.maximum(np.bincount(places, minlength=rows), 1)
-        return np.stack([np.bincount(places, side, minlength=rows) / counts for side in self._products[:, chosen]])
-
-    def beside_in(self, sums: BatchSums, batch_of_row: Ints) -> Floats:
-        return self._means(batch_of_row[self._places] == batch_of_row[self._others])
+        means = [np.bincount(places, side, minlength=rows) / counts for side in self._products[:, together]]
+        return seen.log_sums[:, number] - np.stack(means) / self.inputs.settings.temperatures[number]
 
     def rows(self, counted: Ints) -> tuple[Ints, float, float]:
         """Raises BadInput where none of them asks."""
@@ -378,7 +328,7 @@ def make_reports(
     `perm`: the (N,) permutation to report on; None tells what random batches leave and what the oracle could close.
     Raises BadInput for settings that do not fit the data, and before the passes where there is too little memory.
     """
-    return [measured.report for measured in measure(ReportInputs(pairs, settings, watcher, facts), perm)]
+    return [measured.report for measured in measure(ReportInputs(pairs, settings, watcher, facts or RowFacts()), perm)]
 
 
 def measure(inputs: ReportInputs, perm: Ints | None) -> list[Measured]:

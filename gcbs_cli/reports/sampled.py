@@ -6,7 +6,10 @@ Rows of a batch depend on each other: the interval comes from the means of the b
 residuals (Cochran, Sampling Techniques, 1977, chapters 6 and 9).
 """
 
+import warnings
+from collections.abc import Callable, Iterable
 from math import sqrt
+from statistics import fmean
 
 import numpy as np
 
@@ -16,7 +19,10 @@ from gcbs_cli.planning.memory import MemoryForecast, check_memory, fixed_bytes
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.products.operations import Backend
 from gcbs_cli.products.sums import loss_sums
-from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp
+from gcbs_cli.products.suspects import Suspicion
+from gcbs_cli.products.threshold import find_threshold
+from gcbs_cli.reports.in_batch import batch_sums, log_sum_exp, of_orders, random_orders
+from gcbs_cli.reports.losses import share
 from gcbs_cli.reports.schema import Estimate, SampledGap, SampledLoss, SampledReport
 from gcbs_cli.settings.report import LEAST_BATCHES, Loss, ReportSettings
 from gcbs_cli.system.arrays import Float32s, Floats, Ints
@@ -24,6 +30,8 @@ from gcbs_cli.system.errors import BadInput
 from gcbs_cli.system.progress import Progress, Stopwatch
 from gcbs_cli.system.randomness import Stream
 
+LOGGED_ROWS = 2000
+"""Rows whose loss over all keys is computed for a log."""
 BYTES_PER_ROW = 24
 """For each row of the plan: its place in the order, read and checked (measured)."""
 BYTES_PER_BATCH_ENTRY = 24
@@ -44,42 +52,104 @@ def sampled_report(
     backend = choose_backend(settings.device)
     _check_size(stream, rows, settings, backend)
     clock = Stopwatch(progress)
+    full = stream.rows // size
+    draws = Stream.REPORT_BATCHES.generator(settings.seed)
+    batches = np.sort(draws.choice(full, min(full, rows // size), replace=False))
+    planned = perm[: full * size].reshape(full, size)[batches]
+    random = draws.integers(stream.rows, size=(len(batches), size - 1))
     with clock.step("rows drawn"):
-        sides, own, others = _draw(stream, perm, rows, size, settings.seed)
-        pairs = PairedRows(*(side[own.ravel()] for side in sides))
-        # The error of a mean over batches falls with the share that was not drawn.
-        left = sqrt(1.0 - len(own) / (stream.rows // size))
+        drawn, places = np.unique_inverse(np.hstack([planned, random]))
+        # (2, B, 2k − 1, d): the rows of a batch of the plan, and what these see beside themselves in a random one.
+        sides = stream.read_rows(drawn)[:, places]
+    queries = sides[:, :, :size]
     with clock.step("all columns"):
-        log_sums = _log_sums(stream, pairs, loss, temperature, backend, clock.watcher)
-    with clock.step("batches"):
-        positive = pairs.diagonal() / temperature
-        total = np.maximum(log_sums, positive)
-        plan_sums = batch_sums(pairs, np.arange(pairs.rows), size, [temperature], loss).log_sums[0, 0]
-        random_sums = _random_sums(sides, own, others, loss, temperature)
-        whole, plan, random = (
-            (np.clip(sums, positive, total) - positive).mean(axis=0).reshape(-1, size).mean(axis=1)
-            for sums in (total, plan_sums, random_sums)
+        totals = _log_sums(
+            stream.blocks(),
+            queries.reshape(2, -1, stream.dim),
+            loss,
+            temperature,
+            backend,
+            lambda done: clock.watcher.progress(done, stream.rows),
         )
+    with clock.step("batches"):
+        positive = np.vecdot(*queries)
+        themselves = planned[..., None] == random[:, None]
+        in_plan, in_random = [], []
+        for side in loss.sides:
+            values = queries[side] @ sides[1 - side].mT
+            values[..., size:][themselves] = -np.inf
+            in_plan.append(log_sum_exp(values[..., :size], temperature))
+            values[..., size - 1] = positive
+            in_random.append(log_sum_exp(values[..., size - 1 :], temperature))
+        whole, plan, other = (
+            (np.reshape(sums, (-1, *planned.shape)) - positive / temperature).mean(axis=(0, 2))
+            for sums in (totals, in_plan, in_random)
+        )
+    drawn_share = len(batches) / full
     return SampledReport(
         n=stream.rows,
         dim=stream.dim,
         batch_size=size,
         temperature=temperature,
         loss_kind=loss.name,
-        rows=pairs.rows,
-        batches=len(own),
+        rows=planned.size,
+        batches=len(batches),
         loss=SampledLoss(
-            global_=_estimate(whole, left),
-            plan=_estimate(plan, left),
-            random_mean=_estimate(random),
+            global_=_estimate(whole, drawn_share), plan=_estimate(plan, drawn_share), random_mean=_estimate(other)
         ),
         gap=SampledGap(
-            plan=_estimate(whole - plan, left),
-            random_mean=_estimate(whole - random),
-            reduction=_reduction(whole - plan, whole - random),
+            plan=_estimate(whole - plan, drawn_share),
+            random_mean=_estimate(whole - other),
+            reduction=_reduction(whole - plan, whole - other),
         ),
         timings=clock.seconds,
     )
+
+
+def plan_log(pairs: PairedRows, perm: Ints, settings: ReportSettings, groups: Ints | None = None) -> dict[str, float]:
+    """What a plan is worth, for the log of a training, which no figure may end: what fails here is only warned of.
+
+    L_train and L_train_random, suspects and suspects_random, from the products inside the batches of the plan and of
+    `trials` random orders; L_global and gap, from some rows and all their keys, and the half width of their interval;
+    reduction, where random batches leave a gap.
+
+    perm: (N,); groups: (N,) ids, rows with the same one are suspected too; of the settings, the first loss (infonce or
+    symmetric), batch size and temperature count.
+    """
+    try:
+        return _log_figures(pairs, perm, settings, groups)
+    except Exception as error:
+        warnings.warn(f"no figures of this plan: {error}", stacklevel=2)
+        return {}
+
+
+def _log_figures(pairs: PairedRows, perm: Ints, settings: ReportSettings, groups: Ints | None) -> dict[str, float]:
+    size, temperature, loss = settings.batch_sizes[0], settings.temperatures[0], settings.losses[0]
+    backend = choose_backend(settings.device, settings.chunk_rows)
+    threshold = find_threshold(pairs.grid, settings, settings.seed, backend).similarity
+    diagonal = pairs.diagonal()
+    suspicion = Suspicion.of(diagonal, threshold, settings.fn_margin, groups)
+    counted = pairs.rows - pairs.rows % size * settings.drop_last
+
+    def in_batches(order: Ints) -> tuple[Floats, dict[str, float]]:
+        """(N,) the log sum of each row; and figures of the order."""
+        sums = batch_sums(pairs, order, size, [temperature], loss, suspicion)
+        log_sums, rows = sums.log_sums[0, 0].mean(axis=0), order[:counted]
+        mean = float((log_sums - diagonal / temperature)[rows].mean())
+        return log_sums, {"L_train": mean, "suspects": float(sums.suspects[rows].sum() / 2)}
+
+    orders = [perm, *random_orders(pairs.rows, settings.seed, settings.trials)]
+    (log_sums, figures), *others = of_orders(orders, in_batches)
+    random = {f"{name}_random": fmean(other[name] for _, other in others) for name in figures}
+    rows = Stream.REPORT_BATCHES.generator(settings.seed).permutation(perm[:counted])[:LOGGED_ROWS]
+    queries = np.stack([pairs.x[rows], pairs.y[rows]])
+    totals = _log_sums([(0, pairs.x, pairs.y)], queries, loss, temperature, backend).mean(axis=0)
+    gap = _estimate(np.maximum(totals - log_sums[rows], 0.0), len(rows) / counted)
+    whole = figures["L_train"] + gap.value
+    figures |= random | {"L_global": whole, "gap": gap.value, "interval": gap.high - gap.value}
+    closed = figures["L_train"] - random["L_train_random"]
+    reduction = share(closed, closed + gap.value, temperature)
+    return figures if reduction is None else figures | {"reduction": reduction}
 
 
 def _check_size(stream: PairStream, rows: int, settings: ReportSettings, backend: Backend) -> None:
@@ -96,45 +166,24 @@ def _check_size(stream: PairStream, rows: int, settings: ReportSettings, backend
     check_memory(MemoryForecast(stream.rows, memory), settings, "the report", "use fewer --rows")
 
 
-def _draw(stream: PairStream, perm: Ints, rows: int, size: int, seed: int) -> tuple[Float32s, Ints, Ints]:
-    """Draw B batches of the plan, and a random batch for each.
-
-    (2, R, d) the rows that were drawn; (B, k) and (B, k − 1) places in them, of the rows of a batch of the plan and of
-    what these see in a random batch.
-    """
-    full = stream.rows // size
-    draws = Stream.REPORT_BATCHES.generator(seed)
-    batches = np.sort(draws.choice(full, min(full, rows // size), replace=False))
-    random = draws.integers(stream.rows, size=(len(batches), size - 1))
-    planned = perm[: full * size].reshape(full, size)[batches]
-    drawn, places = np.unique_inverse(np.hstack([planned, random]))
-    return stream.read_rows(drawn), places[:, :size], places[:, size:]
-
-
-def _random_sums(sides: Float32s, own: Ints, others: Ints, loss: Loss, temperature: float) -> Floats:
-    """(S, n) log Σ exp(s / temperature) over the keys of random batches."""
-    sums = np.empty((len(loss.sides), *own.shape))
-    for batch, (queries, keys) in enumerate(zip(own, others, strict=True)):
-        for side in loss.sides:
-            rows = sides[side][queries]
-            values = rows @ sides[1 - side][keys].T
-            values[queries[:, None] == keys] = -np.inf
-            positives = np.vecdot(rows, sides[1 - side][queries])
-            sums[side, batch] = log_sum_exp(np.column_stack([positives, values]), temperature)
-    return sums.reshape(len(sums), -1)
-
-
 def _log_sums(
-    stream: PairStream, pairs: PairedRows, loss: Loss, temperature: float, backend: Backend, progress: Progress
+    blocks: Iterable[tuple[int, Float32s, Float32s]],
+    queries: Float32s,
+    loss: Loss,
+    temperature: float,
+    backend: Backend,
+    progress: Callable[[int], object] = int,
 ) -> Floats:
-    """(S, n) log Σ_j exp(s_ij / temperature) over all N columns for the rows of a pair, by direction."""
-    sums = np.full((len(loss.sides), pairs.rows), -np.inf)
-    for start, x, y in stream.blocks():
+    """(S, n) log Σ_j exp(s_ij / temperature) over the keys of all blocks for queries (2, n, d), by direction.
+
+    progress: hears of the keys that are done.
+    """
+    sums = np.full((len(loss.sides), queries.shape[1]), -np.inf)
+    for start, *keys in blocks:
         for side in loss.sides:
-            keys = np.ascontiguousarray((y, x)[side])
-            part, _ = loss_sums((pairs.x, pairs.y)[side], keys, [temperature], backend)
+            part, _ = loss_sums(queries[side], np.ascontiguousarray(keys[1 - side]), [temperature], backend)
             np.logaddexp(sums[side], part[0], out=sums[side])
-        progress.progress((start + len(x)) * pairs.rows, stream.rows * pairs.rows)
+        progress(start + len(keys[0]))
     return sums
 
 
@@ -147,10 +196,11 @@ def _reduction(planned: Floats, random: Floats) -> Estimate | None:
     return _estimate(1.0 - ratio + (planned - ratio * random) / whole)  # residuals, whose mean is 0
 
 
-def _estimate(means: Floats, share: float = 1.0) -> Estimate:
-    """The mean over batches with its 95 % interval; `share`: of the half width for draws with replacement."""
+def _estimate(means: Floats, drawn: float = 0.0) -> Estimate:
+    """The mean over batches with its 95 % interval; drawn: the share of all that these are, 0 with replacement."""
     from scipy.special import stdtrit
 
     value, count = float(means.mean()), len(means)
-    half = share * float(stdtrit(count - 1, 0.975)) * sqrt(float(means.var(ddof=1)) / count)
+    error = sqrt((1.0 - drawn) * float(means.var(ddof=1)) / count)
+    half = float(stdtrit(count - 1, 0.975)) * error
     return Estimate(value=value, low=value - half, high=value + half)

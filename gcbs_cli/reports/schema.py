@@ -21,7 +21,7 @@ class Figure:
     """One figure of a report; it is None where there is no plan, or where it would be 0 / 0.
 
     words: its name in tables; heading: the same above a narrow column.
-    better: which way a plan should move it. show: views that have it beside JSON and the page: table (one report), many
+    show: views that have it beside JSON and the page: table (one report), many
     (one line a report), history, compare, trial (compare --train). random, spread: paths of the mean and the standard
     deviation of the same figure over random orders. meaning: what it is, in a sentence.
     path: its place in the JSON report.
@@ -29,11 +29,9 @@ class Figure:
 
     words: str
     format: str = "{:.4f}"
-    better: Literal["up", "down"] | None = None
     show: str = "table"
     heading: str = ""
     random: str | None = None
-    spread: str | None = None
     meaning: str = ""
     path: str = ""
 
@@ -65,14 +63,25 @@ class ReportPart(BaseModel):
     )
 
 
+class OfRandom(ReportPart):
+    """What random batches have on average."""
+
+    random: float | None = None
+
+
+class OverRandom(ReportPart):
+    """What random batches have on average, and its standard deviation over random orders."""
+
+    random_mean: float | None = None
+    random_std: float | None = None
+
+
 class LossFigures(ReportPart):
     """Means over rows of the loss."""
 
     global_: Annotated[float, Figure("L_global", show="table many history")]
     """Loss if every row saw all other rows."""
-    plan: Annotated[float | None, Figure("L_train", better="up", show="table many history", random="random_mean")] = (
-        None
-    )
+    plan: Annotated[float | None, Figure("L_train", show="table many history", random="random_mean")] = None
     """Loss that training on the batches sees."""
     random_mean: float
     random_std: float | None = None
@@ -81,30 +90,30 @@ class LossFigures(ReportPart):
 class MaskedGap(ReportPart):
     """The gap with suspected pairs left out of both sums."""
 
-    plan: Annotated[float | None, Figure("masked gap", better="down", show="", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("masked gap", show="", random="random_mean")] = None
     """Gap without suspected false negatives."""
     random_mean: float
     random_std: float | None = None
-    reduction: Annotated[
-        float | None, Figure("masked reduction", SHARE, "up", "table history compare trial", "masked")
-    ] = None
+    reduction: Annotated[float | None, Figure("masked reduction", SHARE, "table history compare trial", "masked")] = (
+        None
+    )
     """Gap reduction without suspected false negatives."""
 
 
 class Gap(ReportPart):
     """L_global − L_train, and how much of it the plan closes; a share is None where it is 0 / 0."""
 
-    plan: Annotated[float | None, Figure("gap", better="down", show="table history", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("gap", show="table history", random="random_mean")] = None
     """The part of the loss over all pairs that training does not see."""
     random_mean: float
     random_std: float | None = None
     oracle: Annotated[float, Figure("gap, oracle", show="table many", heading="oracle")]
     """Gap if every row had its own hardest negatives; out of reach."""
     reduction: Annotated[
-        float | None, Figure("gap reduction", SHARE, "up", "table many history compare trial", "reduction")
+        float | None, Figure("gap reduction", SHARE, "table many history compare trial", "reduction")
     ] = None
     """How much smaller the plan's gap is than that of random batches."""
-    closed_share: Annotated[float | None, Figure("closed share", SHARE, "up", "table many compare", "closed")] = None
+    closed_share: Annotated[float | None, Figure("closed share", SHARE, "table many compare", "closed")] = None
     """What the plan closes, as a share of what the oracle could."""
     masked: MaskedGap
 
@@ -112,26 +121,24 @@ class Gap(ReportPart):
 class Bounds(ReportPart):
     """Upper bounds on the plan's gap; None for losses that have none."""
 
-    translation: Annotated[float | None, Figure("translation bound", better="down", show="")] = None
+    translation: Annotated[float | None, Figure("translation bound", show="")] = None
     """Upper bound on the plan's gap (translation identity)."""
-    logsumexp: Annotated[float | None, Figure("log-sum-exp bound", better="down", show="")] = None
+    logsumexp: Annotated[float | None, Figure("log-sum-exp bound", show="")] = None
     """Upper bound on the plan's gap (log-sum-exp)."""
 
 
-class TranslationObjective(ReportPart):
+class TranslationObjective(OfRandom):
     """What an order can do for the translation bound, in similarity."""
 
-    plan: Annotated[float | None, Figure("least in batch", better="up", show="", random="random")] = None
+    plan: Annotated[float | None, Figure("least in batch", show="", random="random")] = None
     """Mean over rows of the least similarity in the batch; as it rises, the translation bound falls."""
-    random: float | None = None
 
 
-class LogSumExpObjective(ReportPart):
+class LogSumExpObjective(OfRandom):
     """What an order can do for the log-sum-exp bound, in similarity."""
 
-    plan: Annotated[float | None, Figure("largest in batch", better="up", show="", random="random")] = None
+    plan: Annotated[float | None, Figure("largest in batch", show="", random="random")] = None
     """Mean over rows of the largest similarity in the batch; as it rises, the log-sum-exp bound falls."""
-    random: float | None = None
 
 
 class Objective(ReportPart):
@@ -141,52 +148,44 @@ class Objective(ReportPart):
     logsumexp: LogSumExpObjective = LogSumExpObjective()
 
 
-class PositiveProbability(ReportPart):
+class PositiveProbability(OfRandom):
     """Mean softmax probability of the positive, 0 to 1."""
 
-    global_: Annotated[float | None, Figure("p(positive), all", ROUGH, show="")] = None
+    global_: Annotated[float, Figure("p(positive), all", ROUGH, show="")]
     """Mean softmax probability of the positive among all rows."""
-    plan: Annotated[float | None, Figure("p(positive)", ROUGH, "down", random="random")] = None
+    plan: Annotated[float | None, Figure("p(positive)", ROUGH, random="random")] = None
     """Mean softmax probability of the positive in its batch."""
-    random: float | None = None
 
 
-class Coordinates(ReportPart):
+class Coordinates(OverRandom):
     """The loss with `batch_coordinates`; None where that was not asked for."""
 
     global_: Annotated[float | None, Figure("L_global, coordinates", show="")] = None
     """Loss where coordinates are normalised over all rows."""
-    plan: Annotated[float | None, Figure("L_train, coordinates", better="up", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("L_train, coordinates", random="random_mean")] = None
     """Loss where coordinates are normalised over the rows of each batch."""
-    random_mean: float | None = None
-    random_std: float | None = None
 
 
-class Accuracy(ReportPart):
+class Accuracy(OverRandom):
     """How often the positive is the nearest key, x→y; None where a row has several positives."""
 
     global_: Annotated[float | None, Figure("accuracy, all", SHARE, show="")] = None
     """Share of rows whose positive is the nearest of all keys, x→y."""
-    plan: Annotated[float | None, Figure("accuracy", SHARE, "down", random="random_mean")] = None
+    plan: Annotated[float | None, Figure("accuracy", SHARE, random="random_mean")] = None
     """Share of rows whose positive is the nearest of the keys they see, x→y."""
-    random_mean: float | None = None
-    random_std: float | None = None
 
 
-class NegativeSimilarity(ReportPart):
+class NegativeSimilarity(OfRandom):
     """Mean similarity of pairs that are no positives."""
 
-    global_: Annotated[float | None, Figure("negatives, all", show="")] = None
-    """Mean similarity of all other pairs of x and y."""
-    plan: Annotated[float | None, Figure("negatives", better="up", random="random")] = None
+    plan: Annotated[float | None, Figure("negatives", random="random")] = None
     """Mean similarity of other pairs in one batch."""
-    random: float | None = None
 
 
 class Similarity(ReportPart):
     """Mean similarities, −1 to 1."""
 
-    positive: Annotated[float | None, Figure("positives")] = None
+    positive: Annotated[float, Figure("positives")]
     """Mean similarity of the positive pairs."""
     negative: NegativeSimilarity = NegativeSimilarity()
 
@@ -202,10 +201,6 @@ class Graph(ReportPart):
     """Pairs above the threshold."""
     isolated: Annotated[int, Figure("rows without", COUNT)]
     """Rows without a hard pair."""
-    isolated_batches: Annotated[int | None, Figure("batches without", COUNT, "down")] = None
-    """Batches of the plan in which no row has a hard pair."""
-    max_degree: Annotated[int, Figure("largest degree", COUNT, show="")]
-    """Hard pairs of the row that has the most."""
 
 
 class Bandwidth(ReportPart):
@@ -213,7 +208,7 @@ class Bandwidth(ReportPart):
 
     identity: Annotated[int, Figure("bandwidth, input", COUNT, show="")]
     """Largest distance in the order between the rows of a hard pair: in the order of the input."""
-    plan: Annotated[int | None, Figure("bandwidth", COUNT, "down", random="random")] = None
+    plan: Annotated[int | None, Figure("bandwidth", COUNT, random="random")] = None
     """Largest distance in the order between the rows of a hard pair."""
     random: float
 
@@ -223,51 +218,39 @@ class Profile(ReportPart):
 
     identity: Annotated[int, Figure("profile, input", COUNT, show="")]
     """Sum over rows of the distance to the farthest partner before them: in the order of the input."""
-    plan: Annotated[int | None, Figure("profile", COUNT, "down", "", random="random")] = None
+    plan: Annotated[int | None, Figure("profile", COUNT, "", random="random")] = None
     """Sum over rows of the distance to the farthest partner before them."""
     random: float
 
 
-class InBatchEdgeShare(ReportPart):
+class InBatchEdgeShare(OfRandom):
     """Hard pairs that share a batch; None without a hard pair."""
 
-    plan: Annotated[float | None, Figure("in-batch share", SHARE, "up", "table compare", "edges", "random")] = None
+    plan: Annotated[float | None, Figure("in-batch share", SHARE, "table compare", "edges", "random")] = None
     """Share of the hard pairs whose two rows share a batch."""
-    random: float | None = None
 
 
 class FalseNegatives(ReportPart):
     """Suspected false negatives in the batches, judged by the margin and the graph's threshold."""
 
     suspected_pairs: Annotated[
-        int | None, Figure("suspected pairs", COUNT, "down", "table many compare trial", "suspects", "random")
+        int | None, Figure("suspected pairs", COUNT, "table many compare trial", "suspects", "random")
     ] = None
     """Pairs in one batch that are about as similar as true pairs."""
     random: float
-    rows: Annotated[int | None, Figure("suspected rows", COUNT, "down")] = None
+    rows: Annotated[int | None, Figure("suspected rows", COUNT)] = None
     """Rows in at least one suspected pair that shares a batch."""
     margin: Annotated[float, Figure("margin", "{:g}", show="")]
     """Share of a positive's similarity from which on a pair is suspected, if it reaches the threshold too."""
 
 
 class Uniformity(ReportPart):
-    """log mean exp(−2 ‖u_i − u_j‖²) over the pairs of one side."""
+    """log mean exp(−2 ‖u_i − u_j‖²) over the pairs of one side, beyond 10,000 rows of a sample of 4,096."""
 
     x: Annotated[float, Figure("uniformity of X", ROUGH)]
     """Spread of the rows of X over the sphere; lower is more even."""
     y: Annotated[float, Figure("uniformity of Y", ROUGH)]
     """Spread of the rows of Y over the sphere; lower is more even."""
-    rows: Annotated[int, Figure("rows for uniformity", COUNT)]
-    """Rows that uniformity was computed on; beyond 10,000, a sample."""
-
-
-class Partitions(ReportPart):
-    """Of a plan that was made in parts."""
-
-    parts: Annotated[int | None, Figure("parts", COUNT)] = None
-    """Parts that were planned one by one."""
-    edges_across: Annotated[float | None, Figure("across parts", SHARE, "down")] = None
-    """Share of the hard pairs whose rows are in different parts."""
 
 
 class ReportHead(ReportPart):
@@ -299,10 +282,10 @@ class GapReport(ReportHead):
     gap: Gap
     bounds: Bounds = Bounds()
     objective: Objective = Objective()
-    positive_probability: PositiveProbability = PositiveProbability()
+    positive_probability: PositiveProbability
     coordinates: Coordinates = Coordinates()
     accuracy: Accuracy = Accuracy()
-    similarity: Similarity = Similarity()
+    similarity: Similarity
     graph: Graph
     bandwidth: Bandwidth
     profile: Profile
@@ -313,7 +296,6 @@ class GapReport(ReportHead):
     uniformity: Uniformity
     mutual_information_bound: Annotated[float | None, Figure("information", ROUGH)] = None
     """Lower bound on the mutual information of X and Y in nats: mean log(keys of a row) − L_train."""
-    partitions: Partitions = Partitions()
     timings: dict[str, float] = {}
     """Seconds by step."""
 

@@ -32,7 +32,7 @@ def test_six_lines_and_all_figures_on_request_in_80_columns(gcbs, sample):
     result, full, several = gcbs(*words), gcbs(*words, "--full"), gcbs(*words, "-k", 16, "-k", 64)
     names = [line.split("  ")[0] for line in result.stdout.splitlines()]
     assert names == ["report", "closes", "oracle", "suspects", "hard pairs", "verdict"]
-    assert "of the gap that random batches of 64 leave" in full.stdout
+    assert full.stdout.startswith("closes: ")
     for word in ("L_global", "gap reduction", "closed share", "masked reduction", "alignment", "uniformity"):
         assert word in full.stdout
     assert "suspects" in several.stdout
@@ -139,7 +139,7 @@ def test_it_says_when_planning_has_stopped_paying(gcbs, epochs):
         ((1, 2, 11), "epoch-2", "stopped paying: since epoch-11"),
         ((1, 2), "epoch-2", "still pays"),
         ((1, 3), "epoch-1", "without suspected false negatives"),
-        ((11,), None, "One report is no history"),
+        ((11,), None, "Planning does not pay here"),
     ]:
         found = json.loads(gcbs("history", *(f"epoch-{number}.json" for number in numbers), "--json").stdout)
         assert found["pays_until"] == last

@@ -96,14 +96,6 @@ def test_a_plan_is_checked_against_its_manifest_and_its_data(case):
     assert " ".join(finding.level for finding in check_plan(*given)) == levels
 
 
-def test_the_parts_of_a_plan_are_known_unless_its_batches_were_shuffled():
-    parts = {"parts": 2, "sizes": [3, 2]}
-    for order in ({}, {"shuffle_batches": False}, {"shuffle_batches": True}):
-        sizes = None if any(order.values()) else [3, 2]
-        assert build_manifest(PERM, partitions=parts, method_settings=order).part_sizes == sizes
-    assert MANIFEST.part_sizes is None
-
-
 def test_findings_are_stated():
     said = [finding.message for finding in check_plan(PERM, MANIFEST)]
     assert said[0] == "a permutation of 0..4: each row once"

@@ -152,19 +152,6 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_report_says_which_hard_pairs_lie_across_parts(gcbs, files):
-    for words in (["--partitions", "4", "-o", "perm.npy"], ["-o", "whole.npy"]):
-        assert gcbs("plan", "x.npy", "y.npy", "--quantile", "0.99", *words).exit_code == 0
-    report, whole = (
-        json.loads(gcbs("report", "x.npy", "y.npy", "-p", name, "--json").stdout) for name in ("perm.npy", "whole.npy")
-    )
-    assert whole["partitions"] == {"parts": None, "edges_across": None}
-    assert report["partitions"]["parts"] == 4
-    assert 0 < report["partitions"]["edges_across"] < 1
-    said = gcbs("report", "x.npy", "y.npy", "-p", "perm.npy", "--full").output
-    assert "hard pairs whose rows are in different parts" in " ".join(said.split())
-
-
 def test_a_plan_in_parts_of_columns_can_be_checked(gcbs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pair = clustered()

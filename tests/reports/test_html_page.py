@@ -18,7 +18,7 @@ from gcbs_cli.data.opening import open_arrays
 from gcbs_cli.graph.adjacency import adjacency_from_pairs
 from gcbs_cli.reports.basis import ReportInputs
 from gcbs_cli.reports.losses import measure
-from gcbs_cli.reports.page.page import density, hardest_in_order, pictures, shades, spread_chart, suspect_examples
+from gcbs_cli.reports.page.page import density, loss_chart, pictures, shades, suspect_examples
 from gcbs_cli.settings.report import ReportSettings
 
 SAMPLE = Path(__file__).parents[2] / "sample_data"
@@ -87,7 +87,7 @@ def test_names_are_text_and_nothing_is_fetched(page):
 def test_every_part_of_the_issue_is_there(page, folder):
     report = json.loads((folder / "page.json").read_text())
     text = Tags(page).text
-    assert f"closes {report['gap']['reduction']:.1%} of the gap" in text
+    assert f"closes: {report['gap']['reduction']:.1%} of random's gap" in text
     for figure in ("global", "plan", "random_mean"):
         assert f"{report['loss'][figure]:.3f}" in text
     for bound in ("translation", "logsumexp"):
@@ -95,7 +95,7 @@ def test_every_part_of_the_issue_is_there(page, folder):
     manifest = json.loads((folder / "p<i>.npy.manifest.json").read_text())
     for wanted in (manifest["permutation_hash"], manifest["inputs"]["x"]["fingerprint"], manifest["created"]):
         assert wanted in text
-    for words in ("Hardest batches", "Easiest batches", "before (the input's order)", "To each other's answers"):
+    for words in ("before (the input's order)", "To each other's answers"):
         assert words in text
     assert f"{report['false_negatives']['suspected_pairs']:,}" in text
 
@@ -103,7 +103,7 @@ def test_every_part_of_the_issue_is_there(page, folder):
 def test_tables_can_be_reached_and_have_names(page):
     tags = Tags(page).tags
     regions = [attributes for tag, attributes in tags if attributes.get("role") == "region"]
-    assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) == 4
+    assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags) == 2
     assert all(region["tabindex"] == "0" and region["aria-label"] for region in regions)
     assert all(attributes.get("aria-label") for tag, attributes in tags if tag == "svg")
 
@@ -112,9 +112,8 @@ def test_page_of_several_reports_without_a_plan_and_of_a_plan_whose_short_batch_
     words = ["-k", 40, "-t", 0.1, "-t", 0.025, "--loss", "infonce", "--loss", "symmetric"]
     run("report", folder / "a<b>&'.parquet", *words, "--html", tmp_path / "page.html")
     text = Tags((tmp_path / "page.html").read_text()).text
-    assert "Random batches of 40 leave a gap" in text
+    assert "in random batches of 40" in text
     assert "in a random order" in text
-    assert "Hardest batches" not in text
     assert text.count("\n0.025\n") == 2
     words = ["report", folder / "a<b>&'.parquet", "-p", folder / "p<i>.npy", "--drop-last", "-k", 48]
     run(*words, "--html", tmp_path / "dropped.html")
@@ -151,15 +150,9 @@ def test_details_agree_with_the_report_and_with_loops(pair):
     )
     assert losses == pytest.approx((measured.report.loss.plan, measured.report.loss.random_mean), abs=1e-9)
     s = pair.x.astype(np.float64) @ pair.y.astype(np.float64).T
-    hardest = hardest_in_order(measured, perm)
-    for place in (0, 47, 48, 200, ROWS - 1):
-        batch = perm[place // 48 * 48 : place // 48 * 48 + 48]
-        others = batch[batch != perm[place]]
-        assert hardest[perm[place]] == pytest.approx(s[perm[place], others].max(), abs=1e-5)
-    curve = spread_chart("", "", "", {"plan": hardest}).lines[0].points
-    assert [height for _, height in curve][::50] == pytest.approx([hardest.min(), np.median(hardest), hardest.max()])
-    axis = spread_chart("", "", "", {"random": np.array([0.7]), "plan": np.array([0.7 + 1e-15])}).y
-    assert axis.place(0.7 + 1e-15) == pytest.approx(axis.place(0.7), abs=0.1)
+    curve = loss_chart(measured).curves["plan"]
+    batches = measured.of_plan["batch_losses"]
+    assert curve[::50] == pytest.approx([batches.min(), np.median(batches), batches.max()])
     suspects = suspect_examples(measured)
     assert suspects
     batches = [perm[start : start + 48] for start in range(0, ROWS, 48)]

@@ -17,7 +17,7 @@ from gcbs_cli.api import report
 from gcbs_cli.data.pairs import PairedRows
 from gcbs_cli.products.devices import choose_backend
 from gcbs_cli.reports import basis
-from gcbs_cli.reports.basis import RowFacts, uniformity
+from gcbs_cli.reports.basis import uniformity
 from gcbs_cli.reports.figures import FIGURES
 from gcbs_cli.reports.losses import make_reports
 from gcbs_cli.settings.report import Loss, ReportSettings
@@ -54,8 +54,6 @@ def test_the_graph_and_what_the_plan_does_to_it(kind, quantile, margin, perm, ch
         "quantile": pytest.approx(float((entries <= threshold).mean()), abs=1e-12),
         "edges": len(edges),
         "isolated": degrees.count(0),
-        "isolated_batches": sum(all(degrees[row] == 0 for row in batch) for batch in batches),
-        "max_degree": max(degrees),
     }
     assert (report.bandwidth.plan, report.profile.plan) == planned[:2]
     assert (report.bandwidth.identity, report.profile.identity) == given[:2]
@@ -65,16 +63,6 @@ def test_the_graph_and_what_the_plan_does_to_it(kind, quantile, margin, perm, ch
     assert report.false_negatives.margin == margin
     assert report.false_negatives.suspected_pairs == len(inside)
     assert report.false_negatives.rows == len({row for pair in inside for row in pair})
-
-
-@pytest.mark.parametrize("threshold", [0.5, 1.0])
-def test_the_share_of_hard_pairs_across_parts(threshold, perm):
-    settings = ReportSettings(batch_sizes=(BATCH_SIZE,), threshold=threshold, trials=1)
-    facts = RowFacts(part_sizes=[20, 40])
-    found = make_reports(make_pair("related", ROWS), perm, settings, facts=facts)[0].partitions
-    edges = reference.edges_above(grid_matrix("related", ROWS), threshold)
-    across = [(one in perm[:20]) != (other in perm[:20]) for one, other in edges]
-    assert (found.parts, found.edges_across) == (2, pytest.approx(np.mean(across)) if edges else None)
 
 
 @pytest.mark.parametrize(("most", "fits"), [(2 * ROWS, nullcontext()), (2 * ROWS - 1, pytest.raises(BadInput))])
@@ -90,9 +78,9 @@ def test_pairs_of_positives_are_held_up_to_a_number(monkeypatch, most, fits):
 def test_without_a_plan_only_the_plans_figures_are_null(perm):
     pair = make_pair("related", ROWS)
     with_plan, without = (build_reports(pair, order)[0] for order in (perm, None))
-    of_parts = {figure.path for figure in FIGURES if figure.path.startswith(("partitions.", "coordinates."))}
+    of_parts = {figure.path for figure in FIGURES if figure.path.startswith("coordinates.")}
     of_plans = {"gap.reduction", "gap.closed_share", "gap.masked.reduction", "bounds.translation", "bounds.logsumexp"}
-    of_plans |= {"mutual_information_bound", "graph.isolated_batches", "false_negatives.suspected_pairs"}
+    of_plans |= {"mutual_information_bound", "false_negatives.suspected_pairs"}
     of_plans |= {figure.path for figure in FIGURES if figure.path.endswith(".plan")} | {"false_negatives.rows"}
     assert {figure.path for figure in FIGURES if with_plan.at(figure.path) is None} == of_parts
     assert {figure.path for figure in FIGURES if without.at(figure.path) is None} == of_parts | of_plans
@@ -111,11 +99,6 @@ def test_uniformity_of_many_rows_is_sampled(monkeypatch):
     assert len(set(sampled)) == 5
     assert uniformity(side, 3, backend) == pytest.approx(sampled[3], abs=1e-9)
     assert uniformity(make_pair("all-equal", ROWS).x, 0, backend) == pytest.approx(0, abs=1e-6)
-    side = make_pair("random", ROWS)
-    assert build_reports(side, None)[0].uniformity.rows == ROWS
-    monkeypatch.setattr(basis, "MOST_ROWS", ROWS - 1)
-    monkeypatch.setattr(basis, "SAMPLED_ROWS", ROWS // 2)
-    assert build_reports(side, None)[0].uniformity.rows == ROWS // 2  # says that it is a sample
 
 
 ONE_MORE_FIGURE = """

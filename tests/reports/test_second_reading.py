@@ -108,7 +108,7 @@ def test_every_figure_is_that_of_the_definitions(name, data, drop_last):
     for (size, temperature), report in zip(cases, reports, strict=True):
         expected = Case(x, y, size, temperature, **settings, **asked).figures(perm, orders)
         wrong = {}
-        for path in (figure.path for figure in FIGURES):
+        for path in (path for figure in FIGURES for path in (figure.path, figure.random) if path):
             value, wanted = report.at(path), expected.get(path)
             if value != (None if wanted is None else pytest.approx(wanted, rel=1e-5, abs=3e-6)):
                 wrong[path] = value, wanted

@@ -3,22 +3,20 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from math import ceil, floor, log10
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gcbs_cli import __version__
-from gcbs_cli.data.pairs import pair_values
 from gcbs_cli.graph.adjacency import Adjacency, batches_of
 from gcbs_cli.reports.figures import FIGURES, shown_in
 from gcbs_cli.reports.headline import headline, summary, suspects_warning
-from gcbs_cli.reports.in_batch import batch_sums, batch_tables, random_orders
+from gcbs_cli.reports.in_batch import batch_tables, random_orders
 from gcbs_cli.reports.losses import Measured
 from gcbs_cli.reports.schema import GapReport
 from gcbs_cli.settings.report import Loss
-from gcbs_cli.system.arrays import Float32s, Floats, Ints
+from gcbs_cli.system.arrays import Ints
 
 TEMPLATES = Environment(
     loader=PackageLoader("gcbs_cli.reports.page"),
@@ -28,32 +26,13 @@ TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 TEMPLATES.filters["show"] = format
-LISTED_BATCHES, EXAMPLES = 5, 12
-
-
+EXAMPLES = 12
 SHARES = np.linspace(0.0, 1.0, 101)
 """Shares of a set of values, in rising order, at which its curve has points."""
 MOST_TICKS = 5
 LEAST_RANGE = 1e-3
 """The least range of an axis, so that roundings do not look like differences."""
-NAMES = {
-    "random": "random batches",
-    "plan": "this plan",
-    "none": "without a hard pair",
-    "oracle": "oracle",
-    "global": "all pairs",
-}
-
-Points = Sequence[tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Line:
-    """Points joined by a line; `kind`: its colour, and the word line for one with dots."""
-
-    kind: str
-    points: Points
-    name: str
+NAMES = {"random": "random batches", "plan": "this plan", "oracle": "oracle", "global": "all pairs"}
 
 
 @dataclass(frozen=True)
@@ -69,51 +48,42 @@ class Mark:
 
 @dataclass(frozen=True)
 class Axis:
-    """The range of an axis and how its ticks are written; with `labels` they stand at 0, 1, 2 …"""
+    """The range of an axis, and what its numbers are."""
 
-    name: str
     low: float
     high: float
-    form: str = "{:g}"
-    labels: Sequence[str] = ()
+    name: str = ""
 
     def place(self, value: float) -> float:
         """How far from low to high, in per cent; the middle where low is high."""
         return 100.0 * (value - self.low) / (self.high - self.low) if self.high > self.low else 50.0
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Some round numbers, or labels, with their places."""
-        if self.labels:
-            every = ceil(len(self.labels) / MOST_TICKS)
-            return [(self.place(number), self.labels[number]) for number in range(0, len(self.labels), every)]
-        raw = (self.high - self.low) / MOST_TICKS or 1.0
+        """Some round numbers with their places."""
+        raw = (self.high - self.low) / MOST_TICKS
         power = 10.0 ** floor(log10(raw))
         step = power * next(m for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
         numbers = range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)
-        return [(self.place(number * step), self.form.format(round(number * step, 10))) for number in numbers]
+        return [(self.place(number * step), f"{round(number * step, 10):g}") for number in numbers]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over two axes; `described` is what a screen reader says."""
+    """How the losses of batches are spread: by what they are of, their quantiles at `SHARES`."""
 
-    described: str
-    x: Axis
-    y: Axis
-    lines: Sequence[Line]
+    axis: Axis
+    curves: Mapping[str, Sequence[float]]
 
 
-def spread_chart(what: str, of: str, unit: str, values: Mapping[str, Floats | Float32s]) -> Chart:
-    """How sets of values are spread, by what they are of: a curve each, from the least to the largest."""
-    lines = []
-    for kind, some in values.items():
-        heights = np.quantile(some, SHARES).tolist()
-        lines.append(Line(kind, list(zip(SHARES.tolist(), heights, strict=True)), NAMES[kind]))
-    known = [height for line in lines for _, height in line.points]
-    medians = ", ".join(f"{NAMES[kind]} {np.median(some):.3f}" for kind, some in values.items())
-    x = Axis(of, 0.0, 1.0, "{:.0%}")
-    y = Axis(unit, min(known), max(min(known) + LEAST_RANGE, *known))
-    return Chart(f"{what}, median: {medians}", x, y, lines)
+def loss_chart(measured: Measured) -> Chart:
+    """The losses of the batches of a random order, and of the plan."""
+    orders = {"random": measured.of_random[0]}
+    if measured.perm is not None:
+        orders["plan"] = measured.of_plan
+    curves = {kind: np.quantile(figures["batch_losses"], SHARES).tolist() for kind, figures in orders.items()}
+    low = min(curve[0] for curve in curves.values())
+    high = max(curve[-1] for curve in curves.values())
+    return Chart(Axis(low, max(high, low + LEAST_RANGE), measured.report.unit), curves)
 
 
 def loss_marks(report: GapReport) -> list[Mark]:
@@ -141,10 +111,8 @@ def report_page(
     measured = reports[0]
     report = measured.report
     gap_reports = [each.report for each in reports]
-    batches = _listed_batches(measured)
     suspects = suspect_examples(measured)
     suspected_rows = [row for suspect in suspects for row in suspect.rows]
-    batch_rows = [row for some in batches.values() for *_, rows in some for row in rows.tolist()]
     return render(
         "report.html",
         title=f"gcbs report: {names}",
@@ -154,50 +122,18 @@ def report_page(
         marks=loss_marks(report),
         trials=[order["loss.plan"] for order in measured.of_random],
         pictures=pictures(measured),
-        **_spread_charts(measured),
-        batches=batches,
+        losses=loss_chart(measured),
         suspects=suspects,
-        names=names_of(suspected_rows + batch_rows),
+        names=names_of(suspected_rows),
         texts=texts_of(suspected_rows),
         hint=hint,
         reports=gap_reports,
         warning=suspects_warning(gap_reports),
         facts={title: json.dumps(values, indent=2, ensure_ascii=False, default=str) for title, values in facts.items()},
         figures=FIGURES,
+        kinds=NAMES,
         compared=shown_in("many"),
     )
-
-
-def _spread_charts(measured: Measured) -> dict[str, Chart]:
-    """How the hardest negatives of rows and the losses of batches are spread, in a random order and in the plan."""
-    report = measured.report
-    orders = {"random": (next(random_orders(report.n, measured.inputs.settings.seed)), measured.of_random[0])}
-    if measured.perm is not None:
-        orders["plan"] = (measured.perm, measured.of_plan)
-    hardest = {kind: hardest_in_order(measured, perm) for kind, (perm, _) in orders.items()}
-    losses = {kind: figures["batch_losses"] for kind, (_, figures) in orders.items()}
-    if report.graph.isolated_batches:
-        losses["none"] = losses["plan"][~measured.of_plan["batch_hard"]]
-    return {
-        "hardest": spread_chart("Similarity of the hardest negative", "rows", "similarity", hardest),
-        "losses": spread_chart("Loss of a batch", "batches", "nats", losses),
-    }
-
-
-def hardest_in_order(measured: Measured, perm: Ints) -> Float32s:
-    """(n,) each row's most similar negative (x→y) in its batch of an order, but for a batch of one row."""
-    hardest = batch_sums(measured.inputs.pairs, perm, measured.report.batch_size, [], Loss("infonce")).hardest[0, 0]
-    return hardest[np.isfinite(hardest)]
-
-
-def _listed_batches(measured: Measured) -> dict[str, list[tuple[float, int, bool, Ints]]]:
-    """The batches of the plan with the highest and the lowest loss: loss, number, whether it has a hard pair, rows."""
-    perm, size, of_plan = measured.perm, measured.report.batch_size, measured.of_plan
-    if perm is None:
-        return {}
-    batches = (perm[start : start + size] for start in range(0, len(perm), size))
-    ranked = sorted(zip(of_plan["batch_losses"], count(), of_plan["batch_hard"], batches, strict=False))
-    return {"Hardest batches": ranked[::-1][:LISTED_BATCHES], "Easiest batches": ranked[:LISTED_BATCHES]}
 
 
 @dataclass(frozen=True)
@@ -216,16 +152,17 @@ def suspect_examples(measured: Measured) -> list[SuspectExample]:
     if perm is None:
         return []
     counted = perm[: len(perm) - len(perm) % size] if inputs.settings.drop_last else perm
-    ends = [np.empty((0, 2), np.int64)]
-    for tables in batch_tables(inputs.pairs, counted, size, Loss("infonce"), measured.suspicion):
-        batch, *places = np.nonzero(np.triu(tables.suspects))
+    ends, similarities = [np.empty((0, 2), np.int64)], [np.empty((0, 2))]
+    for tables in batch_tables(inputs.pairs, counted, size, Loss("symmetric"), measured.suspicion):
+        entries = np.nonzero(np.triu(tables.suspects))
+        batch, *places = entries
         ends.append(np.column_stack([tables.rows[batch, place] for place in places]))
-    suspects = np.concatenate(ends)
-    similarities = np.column_stack([pair_values(inputs.pairs, *sides) for sides in (suspects.T, suspects.T[::-1])])
-    most = np.argsort(-similarities.max(axis=1), kind="stable")[:EXAMPLES]
+        similarities.append(np.column_stack([table[entries] for table in tables.directions]))
+    rows, values = np.concatenate(ends), np.concatenate(similarities)
+    most = np.argsort(-values.max(axis=1), kind="stable")[:EXAMPLES]
     batch_of_row = batches_of(perm, size)
-    columns = suspects, batch_of_row[suspects[:, 0]], similarities, inputs.diagonal[suspects]
-    return [SuspectExample(*values) for values in zip(*(column[most].tolist() for column in columns), strict=True)]
+    columns = rows, batch_of_row[rows[:, 0]], values, inputs.diagonal[rows]
+    return [SuspectExample(*example) for example in zip(*(column[most].tolist() for column in columns), strict=True)]
 
 
 def render(template: str, **values: object) -> str:
