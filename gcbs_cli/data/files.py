@@ -1,10 +1,9 @@
 """Files that are read: checked when opened, listed in the order of their rows, refused when they change meanwhile."""
 
 import glob
-import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -161,29 +160,18 @@ def list_files(path: str) -> list[str]:
         return [path]
     else:
         files = glob.glob(path, recursive=True)
-    return order_files(path, {file: file for file in files})
+    return in_order(path, files)
 
 
-def order_files(path: str, files: Mapping[str, str]) -> list[str]:
+def in_order(path: str, names: Iterable[str]) -> list[str]:
     """Return the names of the files of a folder or pattern in the order of their rows, the natural one.
 
-    For a dataset of `save_to_disk` those that its state names, in that order. files: names, and where each lies.
     Raises BadInput where there are none.
     """
-    state = os.path.join(path, "state.json")
-    names = sorted(files, key=natural_key)
-    if state in files:
-        with open_file(files[state]) as file:
-            try:
-                names = [os.path.join(path, entry["filename"]) for entry in json.load(file)["_data_files"]]
-            except Exception as error:  # JSON can hold anything in place of names
-                raise BadInput(
-                    f"{shown(state)}: found no names of files ({one_line(error)}), expected a dataset of save_to_disk;"
-                    " save it again"
-                ) from None
-    if not names:
+    ordered = sorted(names, key=natural_key)
+    if not ordered:
         raise BadInput(f"{shown(path)}: found no files, expected some of embeddings; check the folder or pattern")
-    return names
+    return ordered
 
 
 def natural_key(path: str) -> tuple[list[tuple[str, int]], str]:

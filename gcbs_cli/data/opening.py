@@ -11,11 +11,11 @@ from gcbs_cli.data.npy import open_npy, open_safetensors
 from gcbs_cli.data.reading import PairStream
 from gcbs_cli.data.remote import fetch, is_remote
 from gcbs_cli.data.source import ACCEPTED_TYPES, RAW_DTYPES, ColumnChoice, EmbeddingSource, check_matrix, check_pair
-from gcbs_cli.data.tables import TABLE_SUFFIXES, open_embedding_table
+from gcbs_cli.data.tables import open_embedding_table
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
-SUFFIXES = (".npy", ".safetensors", *TABLE_SUFFIXES)
+SUFFIXES = (".npy", ".safetensors", ".parquet")
 """The formats that are read."""
 
 
@@ -71,13 +71,13 @@ def open_side(path: str, choice: ColumnChoice, dtype: str | None = None) -> Embe
 
 def _open_file(stamp: FileStamp, choice: ColumnChoice, dtype: str | None) -> EmbeddingSource:
     """Open one side from one file, in the format that its suffix names."""
-    if stamp.suffix in TABLE_SUFFIXES:
+    if stamp.suffix == ".parquet":
         return open_embedding_table(stamp, choice)
     if stamp.suffix == ".safetensors":
         return open_safetensors(stamp, choice)
     if stamp.suffix != ".npy":
         raise BadInput(
-            f"{stamp.shown}: found {shown(stamp.suffix)}, expected .npy, .parquet, .safetensors, .arrow or .feather,"
+            f"{stamp.shown}: found {shown(stamp.suffix)}, expected .npy, .safetensors or .parquet,"
             " the same in all files of a folder; convert it, remove it, or make embeddings of texts with gcbs embed"
         )
     if choice.name is not None:

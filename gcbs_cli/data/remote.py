@@ -6,7 +6,7 @@ import socket
 from ipaddress import ip_address
 from typing import Any
 
-from gcbs_cli.data.files import is_hidden, one_line, order_files, shown
+from gcbs_cli.data.files import in_order, is_hidden, one_line, shown
 from gcbs_cli.system.errors import BadInput, without_secrets
 
 _WILD = re.compile(r"[*\[]")
@@ -49,8 +49,7 @@ def fetch(url: str) -> dict[str, str]:
     except Exception as error:  # every protocol raises its own, and its words may repeat the address
         reason = one_line(error) if without_secrets(url) == url else type(error).__name__
         raise BadInput(f"{address}: cannot be fetched ({reason}); check address and access") from None
-    names = order_files(url.rstrip("/"), copies)
-    return {name: copies.get(name, name) for name in names}
+    return {name: copies[name] for name in in_order(url, copies)}
 
 
 def _copies(url: str) -> dict[str, str]:

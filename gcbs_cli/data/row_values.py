@@ -14,7 +14,7 @@ import numpy as np
 from gcbs_cli.data.files import FileStamp, one_line, open_unchanged, shown, stamp_file, suffix_of
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import EmbeddingSource, choose_column
-from gcbs_cli.data.tables import open_table
+from gcbs_cli.data.tables import open_table, read_column
 from gcbs_cli.system.arrays import Floats, Ints
 from gcbs_cli.system.errors import BadInput
 
@@ -146,8 +146,8 @@ def _read_npy(stamp: FileStamp, column: str | None) -> Iterator[Any]:
 
 def _read_table(stamp: FileStamp, column: str | None) -> Iterator[Any]:
     with open_table(stamp) as table:
-        name = _choose(table.schema.names, stamp, column)
-        for values in table.column(name, _ROWS_AT_ONCE):
+        name = _choose(table.schema_arrow.names, stamp, column)
+        for values in read_column(table, name, _ROWS_AT_ONCE):
             yield from values.to_pylist()
 
 

@@ -1,6 +1,6 @@
-"""Reads columns of Parquet and Arrow files batch by batch, in bounded memory, and validates every batch.
+"""Reads columns of Parquet files batch by batch, in bounded memory, and validates every batch.
 
-By pyarrow's readers of one file: the scanner of pyarrow.dataset would hold ten times as much, and takes no streams.
+By pyarrow's reader of one file: the scanner of pyarrow.dataset would hold ten times as much.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,6 @@ from gcbs_cli.data.source import ColumnChoice, EmbeddingSource, check_matrix
 from gcbs_cli.system.arrays import Array
 from gcbs_cli.system.errors import BadInput
 
-TABLE_SUFFIXES = (".parquet", ".arrow", ".feather")
-"""The formats that have columns and are read here."""
-
 _STREAM_BYTES = 1024 * 1024
 """How much of a column is read at a time; without it, a whole column of a row group is."""
 
@@ -28,87 +25,52 @@ _PROBED_ROWS = 16
 
 _ELEMENT_TYPES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
-_ARROW_FILE_MAGIC = b"ARROW1"
 
-
-class Table:
-    """An open Parquet file, Arrow file or Arrow stream.
+@contextmanager
+def open_table(stamp: FileStamp) -> Iterator[Any]:
+    """Give the open `pyarrow.parquet.ParquetFile`; whatever goes wrong within becomes a BadInput that names the file.
 
     Read, never mapped: a mapped file that becomes shorter would end the process.
     """
-
-    def __init__(self, stamp: FileStamp, stream: Any) -> None:
-        self._stream = stream
-        self.parquet: Any = None
-        """The file as pyarrow has it, None where it is Arrow's own."""
-        if stamp.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            self.parquet = pq.ParquetFile(stream, buffer_size=_STREAM_BYTES, pre_buffer=False)
-            self.schema = self.parquet.schema_arrow
-        else:
-            self._is_file = stream.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
-            self.schema = self._reader().schema
-
-    @property
-    def rows(self) -> int:
-        """The number of rows; an Arrow file does not say it, so that its batches are gone through."""
-        if self.parquet is not None:
-            return int(self.parquet.metadata.num_rows)
-        return sum(batch.num_rows for batch in self._arrow_batches(0))
-
-    def column(self, name: str, rows: int) -> Iterator[Any]:
-        """Yield the arrays of a column, at most `rows` long and validated: offsets of a stranger's file may lie."""
-        if self.parquet is not None:
-            batches = self.parquet.iter_batches(rows, columns=[name], use_threads=False)
-        else:
-            batches = self._arrow_batches(self.schema.names.index(name))
-        for batch in batches:
-            batch.validate(full=True)
-            for start in range(0, batch.num_rows, rows):
-                yield batch.column(0).slice(start, rows)
-
-    def _arrow_batches(self, column: int) -> Iterator[Any]:
-        """Yield the record batches with this column alone."""
-        reader = self._reader(included_fields=[column])
-        return map(reader.get_batch, range(reader.num_record_batches)) if self._is_file else iter(reader)
-
-    def _reader(self, **options: Any) -> Any:
-        import pyarrow as pa
-
-        self._stream.seek(0)
-        read = pa.ipc.open_file if self._is_file else pa.ipc.open_stream
-        return read(self._stream, options=pa.ipc.IpcReadOptions(**options))
-
-
-@contextmanager
-def open_table(stamp: FileStamp) -> Iterator[Table]:
-    """Give the open table; whatever goes wrong within becomes a BadInput that names the file."""
-    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     with open_unchanged(stamp) as file:
         try:
-            with pa.OSFile(f"/dev/fd/{file.fileno()}", "rb") as stream:
-                yield Table(stamp, stream)
+            yield pq.ParquetFile(file, buffer_size=_STREAM_BYTES, pre_buffer=False)
         except BadInput:
             raise
         except Exception as error:  # damaged bytes have the library raise whatever it can
             raise BadInput(
-                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole {stamp.suffix} file;"
-                " write it again"
+                f"{stamp.shown}: cannot be read ({one_line(error)}), expected a whole Parquet file; write it again"
             ) from None
 
 
+def read_batches(table: Any, rows: int, column: str | None = None) -> Iterator[Any]:
+    """Yield record batches of at most so many rows, validated: offsets of a stranger's file may lie."""
+    columns = None if column is None else [column]
+    for group in range(table.num_row_groups):  # a batch of two would be of two dictionaries
+        for batch in table.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+            batch.validate(full=True)
+            yield batch
+
+
+def read_column(table: Any, name: str, rows: int) -> Iterator[Any]:
+    """Yield the arrays of a column, at most `rows` long."""
+    for batch in read_batches(table, rows, name):
+        yield batch.column(0)
+
+
 def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSource:
-    """Open the chosen column of a Parquet or Arrow file; at most the first lists are read, for their length.
+    """Open the chosen column of a Parquet file; at most the first lists are read, for their length.
 
     Raises BadInput for a file that is damaged or encrypted, and where no column of lists of floats is chosen.
     """
     with open_table(stamp) as table:
-        elements = {field.name: _element_type(field.type) for field in table.schema}
-        column = choice.choose(stamp, [name for name in table.schema.names if elements[name]])
-        rows = table.rows
-        lists = (row for part in table.column(column, _PROBED_ROWS) for row in part.to_pylist())
+        schema = table.schema_arrow
+        elements = {field.name: _element_type(field.type) for field in schema}
+        column = choice.choose(stamp, [name for name in schema.names if elements[name]])
+        rows = table.metadata.num_rows
+        lists = (row for part in read_column(table, column, _PROBED_ROWS) for row in part.to_pylist())
         dim = next((len(row) for row in lists if row), 0)
     name = label(stamp.name, column)
     if rows:  # an empty shard does not know its width
@@ -116,7 +78,7 @@ def open_embedding_table(stamp: FileStamp, choice: ColumnChoice) -> EmbeddingSou
 
     def blocks(rows_per_block: int) -> Iterator[Array]:
         with open_table(stamp) as table:
-            for lists in table.column(column, max(1, rows_per_block // _DECODER_SHARE)):
+            for lists in read_column(table, column, max(1, rows_per_block // _DECODER_SHARE)):
                 yield _matrix(lists, dim)
 
     return EmbeddingSource(name, rows, dim, str(elements[column]), blocks, column, (stamp,))

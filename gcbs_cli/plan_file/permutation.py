@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from gcbs_cli.data.files import open_file, shown, stamp_file
 from gcbs_cli.data.npy import read_vector
 from gcbs_cli.data.source import listed
-from gcbs_cli.data.tables import open_table
+from gcbs_cli.data.tables import open_table, read_column
 from gcbs_cli.plan_file import writing
 from gcbs_cli.system.arrays import Array, Ints
 from gcbs_cli.system.errors import BadInput
@@ -101,11 +101,11 @@ def _read_npy(path: str) -> Ints:
 def _read_parquet(path: str) -> Ints:
     stamp = stamp_file(path)
     with open_table(stamp) as table:
-        columns = [f"{field.name} of {field.type}" for field in table.schema]
+        columns = [f"{field.name} of {field.type}" for field in table.schema_arrow]
         if "index of int64" not in columns:
             raise BadInput(f"{stamp.shown}: found the columns {listed(columns)}, expected one column index of int64")
         pieces = [np.empty(0, np.int64)]
-        for values in table.column("index", _ROWS_AT_ONCE):
+        for values in read_column(table, "index", _ROWS_AT_ONCE):
             if values.null_count:
                 raise BadInput(f"{stamp.shown}: found nulls in the column index, expected each row once")
             pieces.append(values.to_numpy())

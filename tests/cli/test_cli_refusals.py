@@ -221,7 +221,6 @@ def test_bad_indices_on_stdin(gcbs, folder, text, says):
         "plan x.npy y.npy --config pipe.json",
         "history pipe.json",
         "check -p p.npy",
-        "plan saved saved",
         "plan x.npy y.npy --groups pipe.txt",
         "apply -p i.npy pipe.json -o o.jsonl",
     ],
@@ -229,9 +228,7 @@ def test_bad_indices_on_stdin(gcbs, folder, text, says):
 def test_a_pipe_without_a_writer_is_not_waited_for(gcbs, folder, command):
     for name in ("p.npy", "i.npy"):
         np.save(name, np.arange(300))
-    Path("saved").mkdir()
-    Path("saved/dataset_info.json").write_text("{}")
-    for name in ("pipe.json", "pipe.txt", "p.npy.manifest.json", "saved/state.json"):
+    for name in ("pipe.json", "pipe.txt", "p.npy.manifest.json"):
         os.mkfifo(name)
     check_refused(gcbs, command.replace("pipe.json -o", "pipe.txt -o").split(), "expected")
 

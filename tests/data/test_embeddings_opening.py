@@ -94,13 +94,6 @@ def test_every_layout_gives_the_arrays_own_rows(tmp_path, name, rows, dim, dtype
     assert read.values.tobytes() == expected.values.tobytes()
 
 
-def _arrow(path, array):
-    table = pa.table({"embedding": lists(array)})
-    with pa.ipc.new_file(path, table.schema) as writer:
-        writer.write_table(table, max_chunksize=500)
-    return str(path)
-
-
 def _shards(path, array):
     path.mkdir()
     for number, rows in enumerate(np.array_split(array, 3)):
@@ -109,10 +102,10 @@ def _shards(path, array):
 
 
 @pytest.mark.parametrize("change", ["truncated", "replaced", "edited"])
-@pytest.mark.parametrize("name", [*WRITERS, "batches.arrow", "shards"])
+@pytest.mark.parametrize("name", [*WRITERS, "shards"])
 def test_data_that_changes_while_it_is_read_is_found(tmp_path, name, change):
     array = np.random.default_rng(0).standard_normal((4000, 64)).astype(np.float32)
-    writer = {"shards": _shards, "batches.arrow": _arrow}.get(name) or WRITERS[name]
+    writer = _shards if name == "shards" else WRITERS[name]
     path, other = writer(tmp_path / name, array), writer(tmp_path / f"other {name}", array[::-1])
     last, new = ((max(Path(each).iterdir()) if name == "shards" else Path(each)) for each in (path, other))
     for file in (last, new):

@@ -1,4 +1,4 @@
-"""Embeddings in Arrow files, saved datasets, partitioned folders and at remote addresses: always the same rows."""
+"""Embeddings in linked and partitioned folders and at remote addresses: always the same rows."""
 
 import json
 import socket
@@ -41,21 +41,8 @@ def fingerprints(x, y=None):
     return [read_unit_rows(source).fingerprint for source in open_pair(x, y)]
 
 
-@pytest.fixture(params=["file", "stream", "compressed"])
-def arrow(request, tmp_path, table):
-    path = tmp_path / "pairs.arrow"
-    options = pa.ipc.IpcWriteOptions(compression="lz4" if request.param == "compressed" else None)
-    new = pa.ipc.new_stream if request.param == "stream" else pa.ipc.new_file
-    with new(str(path), table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=37)
-    return path
-
-
-def test_arrow_files_and_streams_and_the_names_of_rows(arrow, wanted, table, tmp_path):
-    assert fingerprints(str(arrow)) == wanted
+def test_the_names_of_rows(table, tmp_path):
     ids = table["id"].to_pylist()
-    x, _ = open_pair(str(arrow), None)
-    assert read_ids(x, [0, 36, 37, ROWS - 1, 5]) == {row: ids[row] for row in (0, 5, 36, 37, ROWS - 1)}
     (tmp_path / "shards").mkdir()
     for start in (0, 100, 200):
         pq.write_table(table.slice(start, 100), tmp_path / "shards" / f"part-{start}.parquet")
@@ -148,46 +135,6 @@ def test_linked_folders_are_read_and_loops_of_links_refused(tmp_path, table, wan
     (tmp_path / "elsewhere" / "loop").symlink_to(tmp_path / "set")
     with pytest.raises(BadInput, match="found a link to a folder that is read already"):
         open_pair(str(tmp_path / "set"), None)
-
-
-@pytest.mark.parametrize("stream", [True, False], ids=["stream", "file"])
-def test_names_whose_offsets_leave_their_file_are_refused(tmp_path, table, stream):
-    ids = pa.array([f"{row:09}" for row in range(ROWS)])
-    table = pa.table({"id": ids, "x": table["x"], "y": table["y"]})
-    path = tmp_path / "crafted.arrow"
-    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(str(path), table.schema) as writer:
-        writer.write_batch(table.combine_chunks().to_batches()[0])
-    last = np.array([9 * (ROWS - 1), 9 * ROWS], "<i4").tobytes()
-    data = path.read_bytes()
-    assert data.count(last) == 1
-    path.write_bytes(data.replace(last, np.array([9 * (ROWS - 1), 9 * ROWS + 2], "<i4").tobytes()))
-    x, _ = open_pair(str(path), None)
-    with pytest.raises(BadInput, match=r"crafted\.arrow: cannot be read"):
-        read_ids(x, [ROWS - 1], "id")
-
-
-def test_a_saved_dataset_is_read_in_the_order_of_its_state(tmp_path, table, wanted):
-    folder = tmp_path / "saved"
-    folder.mkdir()
-    names = ["data-b.arrow", "data-a.arrow"]
-    for name, part in zip(names, (table.slice(0, 150), table.slice(150)), strict=True):
-        with pa.ipc.new_stream(str(folder / name), table.schema) as writer:
-            writer.write_table(part)
-    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
-    (folder / "dataset_info.json").write_text("{}")
-    assert fingerprints(str(folder)) == wanted
-    (tmp_path / "dataset_dict.json").write_text('{"splits": ["saved"]}')
-    with pytest.raises(BadInput, match="dataset_dict.json: found .json, expected"):
-        open_pair(str(tmp_path), None)
-
-
-def test_a_dataset_saved_by_datasets_itself(tmp_path, table):
-    datasets = pytest.importorskip("datasets")
-    columns = {side: table[side].to_pylist() for side in "xy"}
-    datasets.Dataset.from_dict(columns).save_to_disk(str(tmp_path / "saved"), num_shards=3)
-    x, _ = (read_unit_rows(source).values for source in open_pair(str(tmp_path / "saved"), None))
-    expected = np.load(SAMPLE / "x.npy")[:ROWS].astype(np.float32)
-    assert np.abs(x - expected / np.linalg.norm(expected, axis=1, keepdims=True)).max() < 1e-6
 
 
 def test_a_partitioned_folder_in_natural_order(tmp_path, table, wanted):

@@ -77,7 +77,7 @@ REFUSED = {
     "loop.npy": "cannot be opened",
     "pipe.npy": "a pipe or device",
     "empty.npy": "found no valid .npy header",
-    "data.csv": "found .csv, expected .npy, .parquet, .safetensors, .arrow or .feather, the same in",
+    "data.csv": "found .csv, expected .npy, .safetensors or .parquet, the same in",
     "data": "found '', expected .npy",
     "new\nline.csv": "'",
     "sur\udcffrogate.npy": "file not found",

@@ -19,7 +19,6 @@ READING = {
     "manifest": "check x.npy y.npy -p perm.npy",
     "report": "history {path}",
     "config": "--config {path} " + PLAN,
-    "saved": "plan saved saved -o out.npy -k 2",
     "npy as bfloat16": "plan {path} {path} --dtype bfloat16 -o out.npy -k 2",
     "npy": "plan {path} {path} -o out.npy -k 2",
     "": "plan {path} -o out.npy -k 2",
@@ -35,12 +34,9 @@ def check_command(target, suffix, data, folder):
         np.save(f"{name}.npy", array)
     path = Path(f"input{suffix}")
     path.write_bytes(data)
-    for place in ("shards", "saved"):
-        shutil.rmtree(place, ignore_errors=True)
-        Path(place).mkdir()
+    shutil.rmtree("shards", ignore_errors=True)
+    Path("shards").mkdir()
     Path("shards", f"part-0{suffix}").write_bytes(data)
-    Path("saved/state.json").write_bytes(data)
-    Path("saved/dataset_info.json").write_text("{}")
     if target == "manifest":
         Path("perm.npy.manifest.json").write_bytes(data)
     line = next(line for kind, line in READING.items() if target.startswith(kind))

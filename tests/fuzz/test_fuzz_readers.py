@@ -6,7 +6,7 @@ import pytest
 from reading_commands import check_command
 
 CORPUS = Path(__file__).parent / "corpus"
-SUFFIXES = {"report": ".json", "config": ".toml", "saved": ".json"}
+SUFFIXES = {"report": ".json", "config": ".toml"}
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.iterdir()), ids=lambda path: path.name)

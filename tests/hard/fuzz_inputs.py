@@ -150,14 +150,6 @@ def parquet_other_types(rng):
     return _parquet(table.slice(0, 0) if rng.random() < 0.1 else table, rng)
 
 
-def arrow_valid(rng):
-    x, file = _lists(rng), io.BytesIO()
-    table = pa.table({"x": x, "y": x})
-    with rng.choice([pa.ipc.new_file, pa.ipc.new_stream])(file, table.schema) as writer:
-        writer.write_table(table)
-    return file.getvalue()
-
-
 def safetensors_valid(rng):
     from safetensors.numpy import save
 
@@ -254,20 +246,9 @@ def nothing_in_particular(rng):
     return rng.choice(STARTS) + rng.randbytes(rng.choice([0, 1, 7, 8, 9, 100, 5000]))
 
 
-def saved_state(rng):
-    """What save_to_disk says of its files."""
-    names = [
-        rng.choice(["../input.json", "a.arrow", "", "..", "\0", "\ud800", 7, None, [], "a" * 300]) for _ in range(3)
-    ]
-    files = [{rng.choice(["filename", "filename", "name"]): name} for name in names[: rng.randrange(4)]]
-    whole = {rng.choice(["_data_files", "_data_files", "files"]): rng.choice([files, files, *HUGE[:2], None, {}])}
-    return json.dumps(rng.choice([whole, whole, whole, [whole], rng.choice(HUGE)])).encode()
-
-
 VALID = {
     "npy": [npy_valid, npy_other_types],
     "parquet": [parquet_valid, parquet_other_types],
-    "arrow": [arrow_valid],
     "safetensors": [safetensors_valid],
     "permutation.npy": [permutation_npy],
     "permutation.parquet": [permutation_parquet],
@@ -277,8 +258,6 @@ VALID = {
     "values.npy": [permutation_npy, npy_other_types],
     "values.parquet": [parquet_other_types, permutation_parquet],
     "config": [config_whole],
-    "saved": [saved_state],
-    "feather": [arrow_valid],
     **{kind: [values_text] for kind in ("csv", "tsv", "jsonl", "ndjson", "txt")},
 }
 """For each kind of file, or for each suffix whoever reads it, what makes files that are whole."""

@@ -123,15 +123,6 @@ def _texts(path):
     assert all(text.strip() for text in read_texts(str(path), "id", "--x-text"))
 
 
-def _saved(path):
-    """A file beside a dataset of save_to_disk, which names the files that hold it."""
-    folder = path.parent / "saved"
-    folder.mkdir(exist_ok=True)
-    (folder / "dataset_info.json").write_text("{}")
-    (folder / "state.json").write_bytes(path.read_bytes())
-    _one_side(folder)
-
-
 def _embeddings(path):
     (_one_side if path.suffix == ".npy" else _both_sides)(path)
 
@@ -153,7 +144,6 @@ TARGETS = {
     "manifest": (".json", _manifest),
     "report": (".json", _report),
     "config": (".toml", _config),
-    "saved": (".json", _saved),
 }
 """The readers: the suffix of their file, and the function that reads and checks."""
 

@@ -23,11 +23,11 @@ TRIES_A_PROCESS = 400
 MEMORY_BYTES = 3 * 2**30
 """Beside what importing torch and pyarrow has mapped."""
 SECONDS_A_TRY = 60
-PLANNED = ("npy", "parquet", "safetensors", "arrow", "feather", "shards")
+PLANNED = ("npy", "parquet", "safetensors", "shards")
 """What `gcbs plan` reads as embeddings."""
 EVERY_NTH_BY_COMMAND = 350
 """A command takes a hundred times as long as a reader."""
-MUST_FIT_OTHER_FILES = ("permutation", "report", "values", "applied", "texts", "saved")
+MUST_FIT_OTHER_FILES = ("permutation", "report", "values", "applied", "texts")
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Where files are made: on a disk, waiting for it would be most of the time."""
 
